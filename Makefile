@@ -51,8 +51,9 @@ test: setup  ## every test
 test-fast: setup  ## the tests of single parts, on all cores: no kernel, no TeX, no server, no whole run
 	$(BIN)/python -m pytest -m "not slow" -n auto
 
-check: setup  ## lint, types, and who may import whom
+check: setup  ## lint, format, types, and who may import whom
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports --no-logo
 

@@ -133,20 +133,31 @@ class _Study:
         folder = self.log.path.parent.absolute()
         if self.order.truth and not (folder / "labels").is_dir():
             truth = read_truth(Path(self.order.truth)).whole
-            write_labels(truth, truth.facts(DatasetFacts(
-                name="labels", source=self.order.truth, features=0, classes=0, sizes={}, fingerprint="", seed=0)),
-                folder / "labels")
+            write_labels(
+                truth,
+                truth.facts(
+                    DatasetFacts(
+                        name="labels", source=self.order.truth, features=0, classes=0, sizes={}, fingerprint="", seed=0
+                    )
+                ),
+                folder / "labels",
+            )
         mirror = Mirror(folder / "mirror")
         kill_orphans(folder / "cache")
         taken = self._take(mirror)
         executor = open_executor(
-            self.settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
-            settings=self.settings.sandbox.model_copy(update={"pool": 0}))
+            self.settings.search.num_workers,
+            folder / "views",
+            labels=folder / "labels",
+            cache=folder / "cache",
+            settings=self.settings.sandbox.model_copy(update={"pool": 0}),
+        )
         try:
             environment = self._environment(mirror, taken)
             check_ground(environment.ground, executor.config)
-            runs = Runs(self.log, executor, mirror, folder, self.order.timeout, self.settings.sandbox.device,
-                        self.order.resume)
+            runs = Runs(
+                self.log, executor, mirror, folder, self.order.timeout, self.settings.sandbox.device, self.order.resume
+            )
             asking = Asking(models_of(self.settings, self.log, partial(keep_prompt, folder)), self.log)
             command = await self._command(mirror.texts(taken.tree), asking)
             await self._study(runs, Setup(taken.tree, command, environment), asking)
@@ -159,9 +170,11 @@ class _Study:
     async def _study(self, runs: Runs, setup: Setup, asking: Asking) -> None:
         assert self.code.command is not None
         setup, baseline = await Reproduction(
-            runs, self.settings.sandbox, setup, self.code.command.expected, asking=asking).reproduce()
+            runs, self.settings.sandbox, setup, self.code.command.expected, asking=asking
+        ).reproduce()
         accepted = baseline.verdict in ("reproduced", "unchecked") or (
-            baseline.verdict == "differs" and self.order.accept_baseline)
+            baseline.verdict == "differs" and self.order.accept_baseline
+        )
         if accepted and not self.order.reproduce_only:
             proxy = setup.command.model_copy(update={"argv": self.order.proxy}) if self.order.proxy else None
             await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget, proxy, asking).ablate()
@@ -171,10 +184,18 @@ class _Study:
         if known is None:
             taken: Taken = mirror.take(Path(self.order.repository), dirty=self.order.dirty)
             known = CodeTaken(
-                repository=self.order.repository, commit=taken.commit, tree=taken.tree, snapshot=taken.snapshot,
-                files=taken.files, bytes=taken.bytes, faults=(*taken.faults, *_large(taken)),
-                settings=self.order.terms, version=version("labwright"), model=self.settings.models.called,
-                isolation=describe_isolation(self.settings.sandbox))
+                repository=self.order.repository,
+                commit=taken.commit,
+                tree=taken.tree,
+                snapshot=taken.snapshot,
+                files=taken.files,
+                bytes=taken.bytes,
+                faults=(*taken.faults, *_large(taken)),
+                settings=self.order.terms,
+                version=version("labwright"),
+                model=self.settings.models.called,
+                isolation=describe_isolation(self.settings.sandbox),
+            )
             self.log.append(known)
         elif known.settings != self.order.terms:
             raise WrongUse(f"{self.log.path.parent} holds another order: choose another --out")
@@ -182,29 +203,54 @@ class _Study:
 
     def _environment(self, mirror: Mirror, taken: CodeTaken) -> Environment:
         built = self.code.environment
-        environment = environment_for(mirror.texts(taken.tree), self.settings.sandbox, python=self.order.python,
-                                      mounts={name: Path(path) for name, path in self.order.mounts},
-                                      known=built.packages if built is not None else {})
+        environment = environment_for(
+            mirror.texts(taken.tree),
+            self.settings.sandbox,
+            python=self.order.python,
+            mounts={name: Path(path) for name, path in self.order.mounts},
+            known=built.packages if built is not None else {},
+        )
         if self.code.environment is None:
-            self.log.append(EnvironmentBuilt(
-                how=environment.how, python=environment.version, packages=dict(environment.packages),
-                folders=environment.ground.folders, deviations=environment.deviations,
-                mounts=dict(environment.mounts), device=self.settings.sandbox.device))
+            self.log.append(
+                EnvironmentBuilt(
+                    how=environment.how,
+                    python=environment.version,
+                    packages=dict(environment.packages),
+                    folders=environment.ground.folders,
+                    deviations=environment.deviations,
+                    mounts=dict(environment.mounts),
+                    device=self.settings.sandbox.device,
+                )
+            )
         return environment
 
     async def _command(self, texts: dict[str, str], asking: Asking) -> Command:
         if self.code.command is None:
             order = self.order
-            given = Command(
-                argv=order.command, env=dict(order.env), metric=order.metric,
-                direction="min" if order.direction == "min" else "max", scale=order.scale,
-                seeded=any("{seed}" in word for word in order.command)) if order.command else None
+            given = (
+                Command(
+                    argv=order.command,
+                    env=dict(order.env),
+                    metric=order.metric,
+                    direction="min" if order.direction == "min" else "max",
+                    scale=order.scale,
+                    seeded=any("{seed}" in word for word in order.command),
+                )
+                if order.command
+                else None
+            )
             found = chosen(texts, given, order.metric, direction=order.direction, scale=order.scale)
             if found is None:
                 found = of_model(await asking.command(texts, given, order.metric), order.scale)
             expected = parse_expected(order.expect) if order.expect else found.expected
-            self.log.append(found.model_copy(update={"expected": expected, "command": found.command.model_copy(
-                update={"env": found.command.env | dict(order.env)})}))
+            self.log.append(
+                found.model_copy(
+                    update={
+                        "expected": expected,
+                        "command": found.command.model_copy(update={"env": found.command.env | dict(order.env)}),
+                    }
+                )
+            )
         assert self.code.command is not None
         return self.code.command.command
 

@@ -39,9 +39,11 @@ class AlertSettings(Frozen):
 
     webhook: str = Field(default="", description="URL that each alert is posted to as JSON, or $NAME; empty: none")
     command: tuple[str, ...] = Field(
-        default=(), description="command, as a list of words, run for each alert; SCIENTIST_ALERT_* describe it")
-    on: tuple[Occasion, ...] = Field(default=get_args(Occasion),
-                                     description="finish, pause (and recovery), failure, budget")
+        default=(), description="command, as a list of words, run for each alert; SCIENTIST_ALERT_* describe it"
+    )
+    on: tuple[Occasion, ...] = Field(
+        default=get_args(Occasion), description="finish, pause (and recovery), failure, budget"
+    )
 
     @field_validator("webhook")
     @classmethod
@@ -101,19 +103,28 @@ def occasion_of(event: Event) -> Occasion | None:
 
 def deliver(alert: Alert, settings: AlertSettings) -> None:
     """Send an alert both ways. Never raises."""
+
     def post() -> None:
         address = settings.webhook
         if address.startswith("$"):
             address = os.environ[address.strip("${}")]
-        request = urllib.request.Request(address, data=alert.model_dump_json().encode(),
-                                         headers={"Content-Type": "application/json"}, method="POST")
+        request = urllib.request.Request(
+            address, data=alert.model_dump_json().encode(), headers={"Content-Type": "application/json"}, method="POST"
+        )
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             answer.read(1)
 
     def run() -> None:
         variables = {f"SCIENTIST_ALERT_{name.upper()}": value for name, value in alert.model_dump().items()}
-        subprocess.run(settings.command, env={**os.environ, **variables}, timeout=TIMEOUT, check=True,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            settings.command,
+            env={**os.environ, **variables},
+            timeout=TIMEOUT,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     for way, wanted, send in (("webhook", settings.webhook, post), ("command", settings.command, run)):
         try:

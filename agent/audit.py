@@ -91,12 +91,18 @@ def audit(run: Path) -> AuditReport:
         report.counts[f"folders collected (keep={keep})"] += 1
     for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
-    recorded = {"data": bool(state.datasets), "context": bool(
-        (state.context and state.context.documents) or (state.prior_work and state.prior_work.papers))}
+    recorded = {
+        "data": bool(state.datasets),
+        "context": bool((state.context and state.context.documents) or (state.prior_work and state.prior_work.papers)),
+    }
     absent = [name for name, here in recorded.items() if here and not (folder.root / name).is_dir()]
     if absent:
-        report.add("not checked", " and ".join(absent), "not here, as in a copy made without data"
-                   + (": no dataset was compared, and no score computed again" if "data" in absent else ""))
+        report.add(
+            "not checked",
+            " and ".join(absent),
+            "not here, as in a copy made without data"
+            + (": no dataset was compared, and no score computed again" if "data" in absent else ""),
+        )
     _files(report, folder, state, absent)
     _sources(report, folder, state)
     _cells(report, folder, state)
@@ -156,8 +162,11 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
             place = folder.attempt(node.id, attempt.number)
             for name, text in (source | {"node.ipynb": plain_text(source.get("experiment.py", ""))}).items():
                 if (place / name).is_file() and _code_of(place / name) != text:
-                    report.add("changed", str((place / name).relative_to(folder.root)),
-                               f"its code is not that of nodes/{node.id}/source")
+                    report.add(
+                        "changed",
+                        str((place / name).relative_to(folder.root)),
+                        f"its code is not that of nodes/{node.id}/source",
+                    )
 
 
 def _cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
@@ -216,8 +225,12 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_dat
                 continue
             for one in (*ours, *theirs):
                 if str(one) not in again:
-                    report.add("score", f"node {node.id}", f"{one.name} of {one.condition} on {one.dataset} "
-                               f"({one.split}) is recorded as {one.value:.6g}; what was handed in does not give that")
+                    report.add(
+                        "score",
+                        f"node {node.id}",
+                        f"{one.name} of {one.condition} on {one.dataset} "
+                        f"({one.split}) is recorded as {one.value:.6g}; what was handed in does not give that",
+                    )
             if with_data:
                 report.counts["scores"] += len(ours)
             report.counts["values of frozen scorers"] += len(theirs)
@@ -238,8 +251,12 @@ def _evaluated(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> s
     lines = (place / "measurements.jsonl").read_text().splitlines()
     submitted = {(one.dataset, one.condition) for one in read_submitted(place, "computed")}
     sealed = {(one.dataset, one.condition) for one in (read_sealed(place, attempt.sealed) if tests else ())}
-    return {str(one) for made, values in ((submitted, map(Measurement.model_validate_json, lines)), (sealed, tests))
-            for one in values if (one.dataset, one.condition) in made}
+    return {
+        str(one)
+        for made, values in ((submitted, map(Measurement.model_validate_json, lines)), (sealed, tests))
+        for one in values
+        if (one.dataset, one.condition) in made
+    }
 
 
 # --- paper ----------------------------------------------------------------------------------------------------------

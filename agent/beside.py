@@ -41,9 +41,18 @@ async def with_material(
         case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
     else:
         log = [] if beside.log is None else [file_exhibit("log", beside.log)]
-        code = [] if beside.code is None else [
-            code_exhibit(beside.code, case.guarded.paper.text, ran=audit.ran if audit else (),
-                         flagged=audit.flagged if audit else ())]
+        code = (
+            []
+            if beside.code is None
+            else [
+                code_exhibit(
+                    beside.code,
+                    case.guarded.paper.text,
+                    ran=audit.ran if audit else (),
+                    flagged=audit.flagged if audit else (),
+                )
+            ]
+        )
         results = None if beside.results is None else results_exhibit(beside.results, beside.log)
         shown = (*task, *log, *([results] if results is not None else []), *code)
         case = _with_facts(replace(case, exhibits=shown), audit)
@@ -68,5 +77,6 @@ async def _with_pictures(case: Case, most: int) -> Case:
     guarded = case.guarded
     if not guarded.pages or not most:
         return case
-    return replace(case, pictures=await pictures(
-        guarded.paper.path, guarded.pages, withheld=guarded.marked_pages, most=most))
+    return replace(
+        case, pictures=await pictures(guarded.paper.path, guarded.pages, withheld=guarded.marked_pages, most=most)
+    )

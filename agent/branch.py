@@ -70,9 +70,14 @@ def origin_of(parent: Path, point: str) -> Origin:
     rows = read_rows(folder.db)
     events = list(events_in(rows, folder.db))
     cut = cut_at(events, point)
-    marks = (event.model_copy(update={"file": ""}) for event, _ in events[cut.events:]
-             if isinstance(event, Commanded) and event.verb == "mark" and event.mark == "suspect"
-             and event.target in cut.state.nodes)
+    marks = (
+        event.model_copy(update={"file": ""})
+        for event, _ in events[cut.events :]
+        if isinstance(event, Commanded)
+        and event.verb == "mark"
+        and event.mark == "suspect"
+        and event.target in cut.state.nodes
+    )
     tested = any(isinstance(event, Unsealed | Branched) and getattr(event, "tested", True) for event, _ in events)
     return Origin(folder, point, tuple(rows[: cut.events]), cut, tuple(marks), tested)
 
@@ -91,11 +96,14 @@ def make(origin: Origin, addition: Addition, root: Path) -> None:
                 continue
             found = undamaged(facts.name, folder.views, folder.labels)
             if found is None or found.fingerprint != facts.fingerprint:
-                raise RecordError(f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
-                                  "says was used: a branch would continue with other data")
+                raise RecordError(
+                    f"the copy of {facts.name!r} in {origin.folder.root} is gone, or not what the record "
+                    "says was used: a branch would continue with other data"
+                )
         write_file(draft / "config.yaml", as_yaml(addition.settings))
-        write_file(draft / "environment.txt", environment_text(
-            addition.settings.sandbox.python, origin.cut.state.installed))
+        write_file(
+            draft / "environment.txt", environment_text(addition.settings.sandbox.python, origin.cut.state.installed)
+        )
         now = time.time()
         added = [(now, event.model_dump_json()) for event in _first_events(origin, addition, folder, name=root.name)]
         network = addition.settings.network_folder
@@ -116,11 +124,20 @@ def _first_events(origin: Origin, addition: Addition, folder: RunFolder, *, name
     parent, sha256 = origin.folder.root.resolve(), digest_of(origin.rows)
     own_seed = 1 + int(hashlib.sha256(f"{sha256}/{name}".encode()).hexdigest()[:7], 16)
     yield Branched(
-        parent=parent.name, path=str(parent), point=origin.point, events=len(origin.rows), sha256=sha256,
+        parent=parent.name,
+        path=str(parent),
+        point=origin.point,
+        events=len(origin.rows),
+        sha256=sha256,
         seed=own_seed if addition.seed is None else addition.seed,
-        settings=json.loads(json.dumps(addition.overrides, default=str)), template=copied,
-        version=version("labwright"), note=addition.note, by=addition.by, tested=origin.tested,
-        beyond=tuple(one.parent for one in origin.cut.beyond))
+        settings=json.loads(json.dumps(addition.overrides, default=str)),
+        template=copied,
+        version=version("labwright"),
+        note=addition.note,
+        by=addition.by,
+        tested=origin.tested,
+        beyond=tuple(one.parent for one in origin.cut.beyond),
+    )
     log = origin.folder.db  # read again: the parent may go on, and what it deleted meanwhile was not copied
     yield from collected_in((event for event, _ in events_in(read_rows(log), log)), origin.cut.state)
     yield from origin.marks

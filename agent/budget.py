@@ -40,10 +40,16 @@ def shares_of(settings: Settings, gpus: Callable[[], int] | None = None) -> RunS
         except ContextError:  # the folder is gone, as it may be when a run is resumed
             documents = MOST_DOCUMENTS
     return RunShares(
-        models=settings.models, search=settings.search, paper=settings.writing, node_seconds=sandbox.timeout,
-        gpus=gpus or (lambda: sandbox.gpus_per_node if sandbox.device == "cuda" else 0), grace=sandbox.grace + GRACE,
-        documents=documents, planner=PLAN if settings.code.repository is None else REPOSITORY_PLAN,
-        prior=PRIOR_PAPERS if settings.literature.sources else min(PRIOR_PAPERS, documents))
+        models=settings.models,
+        search=settings.search,
+        paper=settings.writing,
+        node_seconds=sandbox.timeout,
+        gpus=gpus or (lambda: sandbox.gpus_per_node if sandbox.device == "cuda" else 0),
+        grace=sandbox.grace + GRACE,
+        documents=documents,
+        planner=PLAN if settings.code.repository is None else REPOSITORY_PLAN,
+        prior=PRIOR_PAPERS if settings.literature.sources else min(PRIOR_PAPERS, documents),
+    )
 
 
 def check_budget(settings: Settings) -> None:
@@ -57,21 +63,25 @@ def check_budget(settings: Settings) -> None:
             f"the budget of {cap} is too small for this configuration: plan, reports and paper are given "
             f"{caps.in_words(shares.paper_share)} from the start, and one experiment {caps.in_words(node)}, at the "
             "worst; raise it, or lower models.output_retries, models.retries, models.roles.ROLE.max_tokens, "
-            "paper.reflections or sandbox.timeout")
+            "paper.reflections or sandbox.timeout"
+        )
 
 
 def check_priced(settings: Settings) -> None:
     """Refuse a cap on what cannot be counted. Raises `ModelConfigError`."""
     caps = settings.budget
     if caps.gpu_hours is not None and settings.sandbox.device == "cpu":
-        raise ModelConfigError("budget.gpu_hours is set, and experiments run on the CPU: choose GPUs with --gpus, or "
-                               "set time_limit instead")
+        raise ModelConfigError(
+            "budget.gpu_hours is set, and experiments run on the CPU: choose GPUs with --gpus, or "
+            "set time_limit instead"
+        )
     check_subjects(settings)
     unknown = unpriced(settings.models) if caps.usd is not None else ()
     if unknown:
         raise ModelConfigError(
             f"budget.usd is set, and the price of {', '.join(unknown)} is not known: set it in USD per million tokens, "
-            f"as --set 'models.prices={{\"{unknown[0]}\": {{input: 3.0, output: 15.0}}}}', or set --budget-tokens")
+            f"as --set 'models.prices={{\"{unknown[0]}\": {{input: 3.0, output: 15.0}}}}', or set --budget-tokens"
+        )
 
 
 def check_subjects(settings: Settings) -> None:
@@ -92,8 +102,7 @@ def subjects_of(settings: Settings, folder: Path, *, replay: bool = False) -> Su
     from labwright.models.subjects import SubjectModels  # a provider's client is slow to import
 
     network = on_network(folder) if settings.network_folder is None else settings.network_folder
-    return SubjectModels(settings.subjects, settings.budget, Exchanges(folder / FILE, network=network),
-                         replay=replay)
+    return SubjectModels(settings.subjects, settings.budget, Exchanges(folder / FILE, network=network), replay=replay)
 
 
 # --- models outside of a run ----------------------------------------------------------------------------------------
@@ -109,8 +118,14 @@ def open_model(settings: ModelSettings, log: Recorder | None = None) -> Models:
 
 def models_of(settings: Settings, log: Recorder, keep: Keep | None = None) -> Models:
     """The models of some settings within their budget; `log` says what answers took. Raises `ModelConfigError`."""
-    return Models(open_backend(settings.models), log, settings.models, time.monotonic,
-                  budget=Budget(settings.budget, log, NoShares(), settings.models), keep=keep)
+    return Models(
+        open_backend(settings.models),
+        log,
+        settings.models,
+        time.monotonic,
+        budget=Budget(settings.budget, log, NoShares(), settings.models),
+        keep=keep,
+    )
 
 
 class NoShares:

@@ -130,8 +130,10 @@ def slug(name: str) -> str:
 def begin(found: Sequence[Found], settings: Settings, terms: Terms, folder: Path) -> None:
     """Make the folder of a campaign. Raises `WrongUse` where it cannot be one; then nothing is left behind."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise WrongUse(f"{folder} is not empty: choose another --out" + (
-            f", or go on with the campaign in it: scientist resume {folder}" if is_campaign(folder) else ""))
+        raise WrongUse(
+            f"{folder} is not empty: choose another --out"
+            + (f", or go on with the campaign in it: scientist resume {folder}" if is_campaign(folder) else "")
+        )
     names = [one.name for one in found]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise WrongUse(f"two ideas are called {twice[0]}: runs are told apart by the idea's Name; change one")
@@ -152,9 +154,15 @@ def begin(found: Sequence[Found], settings: Settings, terms: Terms, folder: Path
 def check_share(settings: Settings, terms: Terms, parts: int) -> None:
     """Refuse a budget that, in so many parts, cannot hold one paper. Raises `WrongUse`."""
     try:
-        check_budget(override(settings.model_dump(mode="json"), {
-            f"budget.{what}": int(cap / parts) if what.endswith("tokens") else cap / parts
-            for what, cap in terms.caps.items()}))
+        check_budget(
+            override(
+                settings.model_dump(mode="json"),
+                {
+                    f"budget.{what}": int(cap / parts) if what.endswith("tokens") else cap / parts
+                    for what, cap in terms.caps.items()
+                },
+            )
+        )
     except WrongUse as error:
         raise WrongUse(f"a part for each of {parts}: {error}") from None
 
@@ -175,8 +183,9 @@ def add(log: CampaignLog, one: Found) -> None:
         keep_idea(log.folder, one.name, one.idea)
     elif one.text:
         write_file(log.folder / (TOPICS if one.ideas else IDEAS) / f"{one.name}.md", one.text)
-    log.append(Queued(name=one.name, title=one.idea.title if one.idea is not None else "", source=one.source,
-                      ideas=one.ideas))
+    log.append(
+        Queued(name=one.name, title=one.idea.title if one.idea is not None else "", source=one.source, ideas=one.ideas)
+    )
     if one.why:
         log.append(Refused(name=one.name, why=one.why))
 
@@ -220,14 +229,36 @@ class Runs:
     def command(self, entry: Entry, share: Share) -> list[str]:
         run, limits = self.folder / RUNS / entry.name, limits_of(share)
         if entry.ideas:
-            return [*self.program, "ideate", "--topic", str(self.folder / TOPICS / f"{entry.name}.md"), "-n",
-                    str(entry.ideas), "--out", str(self.folder / TOPICS / entry.name), *self._config(entry), *limits]
+            return [
+                *self.program,
+                "ideate",
+                "--topic",
+                str(self.folder / TOPICS / f"{entry.name}.md"),
+                "-n",
+                str(entry.ideas),
+                "--out",
+                str(self.folder / TOPICS / entry.name),
+                *self._config(entry),
+                *limits,
+            ]
         limits += ["--set", f"until={UNTIL if self.keep and not entry.chosen else 'null'}"]
         if not is_run(run):
             idea = self.folder / IDEAS / f"{entry.name}.json"
             idea = idea if idea.is_file() else idea.with_suffix(".md")  # read by the run's model
-            return [*self.program, "run", "--idea", str(idea), "--runs", str(run.parent), "--name", entry.name,
-                    *self._config(entry), "--set", f"campaign={self.folder}", *limits]
+            return [
+                *self.program,
+                "run",
+                "--idea",
+                str(idea),
+                "--runs",
+                str(run.parent),
+                "--name",
+                entry.name,
+                *self._config(entry),
+                "--set",
+                f"campaign={self.folder}",
+                *limits,
+            ]
         if share.seconds is not None:  # a run counts all of its time, a share what is to come
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]
@@ -241,20 +272,29 @@ class Runs:
             return self._ideas(entry, returned)
         run = self.folder / RUNS / entry.name
         if not is_run(run):
-            return RunEnded(name=entry.name, code=returned if returned is not None and returned >= 0 else None,
-                            why=last_words(self.folder, entry.name))
+            return RunEnded(
+                name=entry.name,
+                code=returned if returned is not None and returned >= 0 else None,
+                why=last_words(self.folder, entry.name),
+            )
         try:
             state = read_state(run)
             subjects = spent_in(run)
         except RecordError as error:  # nobody knows what it took: all that it might
             return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
-        code, why = (None, "it was killed, or died") if state.ended is None else (
-            state.ended.exit_code, state.ended.reason)
+        code, why = (
+            (None, "it was killed, or died") if state.ended is None else (state.ended.exit_code, state.ended.reason)
+        )
         if code == 130 and returned == 2:  # refused before it was taken up
             code, why = 2, last_words(self.folder, entry.name)
         paused = code == 130 and state.phase == "tuning" and self.keep and not entry.chosen
-        return RunEnded(name=entry.name, code=code, why=why, spent=spent_of(state, subjects),
-                        prospect=prospect_in(state, entry.name) if paused else None)
+        return RunEnded(
+            name=entry.name,
+            code=code,
+            why=why,
+            spent=spent_of(state, subjects),
+            prospect=prospect_in(state, entry.name) if paused else None,
+        )
 
     def _ideas(self, entry: Entry, returned: int | None) -> RunEnded | IdeasFound:
         folder = self.folder / TOPICS / entry.name
@@ -266,10 +306,19 @@ class Runs:
             ideas = [one for one in read_ideas(folder / "ideas.json") if isinstance(one, Idea)]
             taken = set(read_campaign(self.folder).entries)
             if len(ideas) >= entry.ideas or returned == 3:
-                return IdeasFound(name=entry.name, spent=spent, ideas=tuple(
-                    (self._kept(entry, number, idea, taken), idea.title) for number, idea in enumerate(ideas, 1)))
-        return RunEnded(name=entry.name, code=returned if returned in (1, 2, 130) else None, spent=spent,
-                        why=last_words(self.folder, entry.name))
+                return IdeasFound(
+                    name=entry.name,
+                    spent=spent,
+                    ideas=tuple(
+                        (self._kept(entry, number, idea, taken), idea.title) for number, idea in enumerate(ideas, 1)
+                    ),
+                )
+        return RunEnded(
+            name=entry.name,
+            code=returned if returned in (1, 2, 130) else None,
+            spent=spent,
+            why=last_words(self.folder, entry.name),
+        )
 
     def _kept(self, entry: Entry, number: int, idea: Idea, taken: set[str]) -> str:
         """The name under which an idea of a topic lies from now on: none that another one has."""
@@ -282,8 +331,9 @@ class Runs:
 
 def limits_of(share: Share) -> list[str]:
     """A share as options; the time of what is begun."""
-    limits = [f"budget.{what}={int(cap) if what.endswith('tokens') else round(cap, 6)}"
-              for what, cap in share.caps.items()]
+    limits = [
+        f"budget.{what}={int(cap) if what.endswith('tokens') else round(cap, 6)}" for what, cap in share.caps.items()
+    ]
     limits += [f"time_limit={max(1.0, share.seconds):.0f}"] if share.seconds is not None else []
     return [word for limit in limits for word in ("--set", limit)]
 
@@ -292,16 +342,23 @@ def spent_of(state: RunState, subjects: Spending | None = None) -> Amounts:
     """All that a run took, and may have taken; `subjects`, as their exchanges say, which its events tell late."""
     spent, subjects = state.spent, subjects or Spending()
     told = sum(one.input_tokens + one.output_tokens for one in state.subjects)
-    return amounts({"usd": spent.usd, "tokens": float(spent.tokens), "gpu_hours": spent.gpu_seconds / 3600,
-                    "subject_usd": max(subjects.usd, sum(one.usd for one in state.subjects)),
-                    "subject_tokens": float(max(subjects.tokens, told))})
+    return amounts(
+        {
+            "usd": spent.usd,
+            "tokens": float(spent.tokens),
+            "gpu_hours": spent.gpu_seconds / 3600,
+            "subject_usd": max(subjects.usd, sum(one.usd for one in state.subjects)),
+            "subject_tokens": float(max(subjects.tokens, told)),
+        }
+    )
 
 
 def prospect_in(state: RunState, name: str) -> Prospect:
     """What a run's preliminary stage says of the seeds and hours that its claim asks for."""
     assert state.started is not None
     return prospect_of(state, override(state.started.settings, state.overrides).search).model_copy(
-        update={"name": name})
+        update={"name": name}
+    )
 
 
 def last_words(folder: Path, name: str) -> str:
@@ -390,14 +447,21 @@ class Campaign:
         """Once every idea has its preliminary stage behind it, choose which go on."""
         terms, rest = self.state.terms, [one for one in self.state.entries.values() if one.standing == "to be chosen"]
         if terms is not None and terms.keep is not None and rest and not self.state.running and not self.state.waiting:
-            self._append(chosen([one.end.prospect for one in rest if one.end is not None
-                                 and one.end.prospect is not None], terms.keep))
+            self._append(
+                chosen(
+                    [one.end.prospect for one in rest if one.end is not None and one.end.prospect is not None],
+                    terms.keep,
+                )
+            )
 
     def _launch_next(self) -> bool:
         """Begin the next job that there is room for; whether one was begun."""
         terms, now = self.state.terms, time.monotonic()
-        ready = [one for one in self._waiting
-                 if now >= self._since.get(one.name, 0.0) + self.backoff * one.tries or not one.tries]
+        ready = [
+            one
+            for one in self._waiting
+            if now >= self._since.get(one.name, 0.0) + self.backoff * one.tries or not one.tries
+        ]
         if terms is None or not ready or len(self.state.running) >= terms.parallel or not self._in_time:
             return False
         self._launch(ready[0], self.state.share_of(ready[0].name, self._log.now()))
@@ -413,8 +477,14 @@ class Campaign:
         with self._lock_file(one.name) as lock, open(self.folder / LOGS / f"{one.name}.log", "ab") as output:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child has it too, and keeps it
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env=dict(self.environment), start_new_session=True, pass_fds=(lock,))
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=dict(self.environment),
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
             os.ftruncate(lock, 0)
             os.pwrite(lock, str(process.pid).encode(), 0)
         self._processes[one.name] = process
@@ -439,8 +509,7 @@ class Campaign:
     def _settle(self, one: Entry) -> None:
         """Record the end of a job that has ended."""
         process = self._processes.get(one.name)
-        if (process is not None and process.poll() is None) or (
-                process is None and self._pid_of(one.name) is not None):
+        if (process is not None and process.poll() is None) or (process is None and self._pid_of(one.name) is not None):
             return
         self._processes.pop(one.name, None)
         event = self.jobs.ended(one, process.returncode if process is not None else None)
@@ -473,6 +542,7 @@ class Campaign:
     @contextmanager
     def _signalled(self) -> Generator[None]:
         """While inside: the first signal stops gently, the second asks again, which runs take as: at once."""
+
         def asked(number: int, frame: object) -> None:
             if self._stopped is None:
                 self._stop()

@@ -62,10 +62,14 @@ def _line(state: RunState, node: Node, line: CellLine, key: str | None) -> Itera
 
 
 def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
-    """Where the values and arrays of an attempt are not those that its cells measured; those of trials stay in cells.
+    """Where the values and arrays of an attempt are not those that its cells measured; those of trials stay
+    in cells.
     """
-    runs = [state.cells[line.id][1] for line in attempt.cells
-            if line.outcome in ("measured", "taken over") and line.id in state.cells]
+    runs = [
+        state.cells[line.id][1]
+        for line in attempt.cells
+        if line.outcome in ("measured", "taken over") and line.id in state.cells
+    ]
     made = {str(value) for run in runs for value in run.measurements}
     several = {metric.name for metric in (state.data_plan.metrics if state.data_plan else ()) if metric.compares}
     has = {str(value) for value in attempt.measurements if value.name not in several or str(value) in made}
@@ -73,8 +77,11 @@ def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
     for what, values in (("that no cell measured", has - made), ("less than its cells measured", lost)):
         if values:
             yield f"its attempt has {len(values)} values {what}, such as {min(values)}"
-    yield from (f"the array {name} of its attempt is not that of {run.id}" for run in runs
-                for name in _other_arrays(run, attempt))
+    yield from (
+        f"the array {name} of its attempt is not that of {run.id}"
+        for run in runs
+        for name in _other_arrays(run, attempt)
+    )
 
 
 def _other_arrays(run: CellRun, attempt: Attempt) -> Iterator[str]:

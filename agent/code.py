@@ -47,13 +47,16 @@ def check_code(settings: Settings) -> None:
     code = settings.code
     if code.repository is None:
         if code.command or code.metric or code.predictions or code.truth:
-            raise WrongUse("--command, --metric, --predictions and --truth go with --code: name the repository that "
-                           "they are of")
+            raise WrongUse(
+                "--command, --metric, --predictions and --truth go with --code: name the repository that they are of"
+            )
         return
     _check_scored(settings)
     if not code.command or not (code.metric or code.predictions):
-        raise WrongUse(f"--code needs {'--metric' if code.command else '--command'}: how the repository is run, with "
-                       "{seed} where its seed goes, and where it leaves its number")
+        raise WrongUse(
+            f"--code needs {'--metric' if code.command else '--command'}: how the repository is run, with "
+            "{seed} where its seed goes, and where it leaves its number"
+        )
     try:
         words = shlex.split(code.command)
     except ValueError as error:
@@ -81,15 +84,19 @@ def check_words(plan: DataPlan, settings: Settings) -> None:
         raise WrongUse(fault)
     plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
     if plain and settings.models.candidates(ARM_PATCH)[0].name == "offline":
-        raise WrongUse(f"arm {plain[0]!r} has no words, so that it would be the repository as it is: say in `words` "
-                       "what makes it, or name a model (--model) that makes it by a patch")
+        raise WrongUse(
+            f"arm {plain[0]!r} has no words, so that it would be the repository as it is: say in `words` "
+            "what makes it, or name a model (--model) that makes it by a patch"
+        )
 
 
 def check_planner(settings: Settings) -> None:
     """Refuse to have a study planned by a model that plans none. Raises `WrongUse`."""
     if settings.models.candidates(REPOSITORY_PLAN)[0].name == "offline":
-        raise WrongUse("the offline model plans no study of a repository: give --plan, a data plan whose arms say in "
-                       "`words` what makes them, or name a model with --model")
+        raise WrongUse(
+            "the offline model plans no study of a repository: give --plan, a data plan whose arms say in "
+            "`words` what makes them, or name a model with --model"
+        )
 
 
 def hidden_in(settings: Settings) -> Hidden:
@@ -104,8 +111,10 @@ def _check_scored(settings: Settings) -> None:
     """Refuse predictions and labels that cannot be scored. Raises `WrongUse`, `RepositoryError`."""
     code = settings.code
     if bool(code.predictions) != (code.truth is not None):
-        raise WrongUse("--predictions FILE and --truth FILE go together: what the command leaves, and the labels that "
-                       "it is scored against")
+        raise WrongUse(
+            "--predictions FILE and --truth FILE go together: what the command leaves, and the labels that "
+            "it is scored against"
+        )
     if code.truth is None or code.repository is None:
         return
     if code.metric or code.test_metric:
@@ -122,8 +131,13 @@ def copied(settings: Settings, folder: RunFolder) -> Settings:
     if code.repository is None:
         return settings
     found = mirror_in(folder).take(code.repository, dirty=code.dirty)
-    return settings.model_copy(update={"code": code.model_copy(update={
-        "repository": code.repository.absolute(), "commit": found.commit, "tree": found.tree})})
+    return settings.model_copy(
+        update={
+            "code": code.model_copy(
+                update={"repository": code.repository.absolute(), "commit": found.commit, "tree": found.tree}
+            )
+        }
+    )
 
 
 def taken(settings: Settings, folder: RunFolder) -> Settings:
@@ -138,11 +152,17 @@ def taken(settings: Settings, folder: RunFolder) -> Settings:
 def opened(settings: Settings, folder: RunFolder) -> Repository:
     """What its cells are run from. Raises `RepositoryError`, `ExecutorError`."""
     code, mirror = settings.code, mirror_in(folder)
-    environment = environment_for(mirror.texts(code.tree), settings.sandbox, python=code.python,
-                                  mounts={name: Path(path) for name, path in code.mounts.items()}, known=code.packages)
+    environment = environment_for(
+        mirror.texts(code.tree),
+        settings.sandbox,
+        python=code.python,
+        mounts={name: Path(path) for name, path in code.mounts.items()},
+        known=code.packages,
+    )
     check_ground(environment.ground, KernelConfig(settings.sandbox, isolation_of(settings.sandbox), folder.cache))
-    return Repository(mirror, environment, hidden_in(settings), tuple(shlex.split(code.resume)),
-                      settings.sandbox.device)
+    return Repository(
+        mirror, environment, hidden_in(settings), tuple(shlex.split(code.resume)), settings.sandbox.device
+    )
 
 
 def under_study(settings: Settings, folder: RunFolder, environment: str = "") -> UserRepository | None:
@@ -151,10 +171,20 @@ def under_study(settings: Settings, folder: RunFolder, environment: str = "") ->
     if code.repository is None:
         return None
     return UserRepository(
-        Code(commit=code.commit, tree=code.tree, command=code.as_command, name="", test_metric=code.test_metric,
-             predictions=code.predictions,
-             environment=environment),
-        mirror_in(folder), parse_expected(code.expect) if code.expect else None, code.frozen, code.space)
+        Code(
+            commit=code.commit,
+            tree=code.tree,
+            command=code.as_command,
+            name="",
+            test_metric=code.test_metric,
+            predictions=code.predictions,
+            environment=environment,
+        ),
+        mirror_in(folder),
+        parse_expected(code.expect) if code.expect else None,
+        code.frozen,
+        code.space,
+    )
 
 
 def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:
@@ -166,22 +196,32 @@ def lines_that_write(run: Path, state: RunState, key: str) -> tuple[Place, ...]:
     """
     split, _, rest = key.partition("/")
     arm = arm_of(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
-    node = next((one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
-                winner(state))
+    node = next(
+        (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"), winner(state)
+    )
     if node is None or (code := code_in(source := read_source(RunFolder(run).source(node)))) is None:
         return ()
     mirror, made = Mirror(run / "code" / "mirror"), arm_in(source, arm)
-    texts = {path: text.splitlines() for path, text in mirror.texts(mirror.patched(code.tree, made.patch)).items()
-             if path.endswith(".py")}
+    texts = {
+        path: text.splitlines()
+        for path, text in mirror.texts(mirror.patched(code.tree, made.patch)).items()
+        if path.endswith(".py")
+    }
     files = re.findall(r"^\+\+\+ b/(.+)$", made.patch, re.MULTILINE)
     patch = (Place(file=f"nodes/{node}/source/{file_of(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"),)
     metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
-    words = [re.split(r"[(\[\\]", metric.name)[0].strip()] if metric.kind == "stdout" else [
-        metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+    words = (
+        [re.split(r"[(\[\\]", metric.name)[0].strip()]
+        if metric.kind == "stdout"
+        else [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+    )
     for word in filter(None, words):
-        found = [Place(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
-                 for path, lines in texts.items() for number, line in enumerate(lines, 1)
-                 if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))]
+        found = [
+            Place(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
+            for path, lines in texts.items()
+            for number, line in enumerate(lines, 1)
+            if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+        ]
         if found:
             return (*(patch if made.patch else ()), *found[:PLACES])
     return patch if made.patch else ()

@@ -1,7 +1,7 @@
 """The data and pretrained models that a run may use: from flags, file and idea to sources that were read and checked.
 
-    DatasetError       (sandbox.errors) you: a file or an option is at fault; nothing was created
-    PretrainedError    (sandbox.errors) you: a model is not named as it must be, or cannot be fetched
+DatasetError       (sandbox.errors) you: a file or an option is at fault; nothing was created
+PretrainedError    (sandbox.errors) you: a model is not named as it must be, or cannot be fetched
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def pinned(settings: Settings) -> Settings:
     """The settings with the fingerprints of own data, so that a change is seen. Raises `DatasetError`."""
     check_scorers(settings)
     limit = settings.sandbox.data_bytes
-    return settings.model_copy(update={
-        "data": tuple(OwnData(spec, limit).pinned(settings.seed) for spec in settings.data)})
+    return settings.model_copy(
+        update={"data": tuple(OwnData(spec, limit).pinned(settings.seed) for spec in settings.data)}
+    )
 
 
 def check_scorers(settings: Settings) -> None:

@@ -35,8 +35,14 @@ def environment_text(python: str, installed: Installed | None = None) -> str:
     installed for the run."""
     found = interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
-    more = [f"installed for the run, by packages.lock (sha256 {installed.sha256}):", *(
-        f"{name}=={version}" for name, version in installed.packages.items())] if installed is not None else []
+    more = (
+        [
+            f"installed for the run, by packages.lock (sha256 {installed.sha256}):",
+            *(f"{name}=={version}" for name, version in installed.packages.items()),
+        ]
+        if installed is not None
+        else []
+    )
     return "\n".join((f"python {found.version}", found.platform, *lines, *more, ""))
 
 
@@ -47,9 +53,14 @@ def machine_of(settings: SandboxSettings) -> Machine:
         if model := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
             processor = " ".join(model[1].split())
     return Machine(
-        processor=processor, cores=len(os.sched_getaffinity(0)), memory_bytes=machine_memory(),
+        processor=processor,
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=machine_memory(),
         gpus=tuple(one.name for one in devices_of(settings)),
-        platform=found.platform, python=found.version, packages=found.packages)
+        platform=found.platform,
+        python=found.version,
+        packages=found.packages,
+    )
 
 
 def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = None) -> Rate | None:
@@ -59,9 +70,16 @@ def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = Non
     """
     machine, gpus = machine_of(settings), devices_of(settings)
     places = len(gpus) * settings.slots_per_gpu // settings.gpus_per_node if gpus else at_once
-    terms = Rate(processor=machine.processor, cores=machine.cores, gpus=machine.gpus, threads=settings.threads,
-                 memory_bytes=limits_of(settings, slots=at_once).memory, at_once=max(1, min(at_once, places)),
-                 library="torch" if gpus else "numpy", moved=known is not None)
+    terms = Rate(
+        processor=machine.processor,
+        cores=machine.cores,
+        gpus=machine.gpus,
+        threads=settings.threads,
+        memory_bytes=limits_of(settings, slots=at_once).memory,
+        at_once=max(1, min(at_once, places)),
+        library="torch" if gpus else "numpy",
+        moved=known is not None,
+    )
     if known is not None and known.untimed == terms.untimed:
         return None
     return timed_rate(terms, settings, gpus)
@@ -87,33 +105,42 @@ def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
 UNWALLED = "Experiments ran as ordinary processes, without isolation"
 EXPOSED = (
     f"{UNWALLED}: withheld labels were not handed to their code, but it "
-    "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'.")
+    "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'."
+)
 CONNECTED = (
     "Each experiment ran in a sandbox (bubblewrap) that kept the withheld labels from its code, but with a network, "
     "where labels of public data can be found; so values computed from its predictions are graded 'computed', not "
-    "'scored'.")
+    "'scored'."
+)
 ISOLATED = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but its own folder and the data views: "
-    "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'.")
+    "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'."
+)
 OWN_NUMBERS = (
     " The numbers are those that the repository's own code computes and reports, on data that it reads itself: no "
-    "label was withheld from it, and all its values are graded 'logged'.")
+    "label was withheld from it, and all its values are graded 'logged'."
+)
 SCORED_NUMBERS = (
     " The labels of its predictions lay where the repository's code could not reach them, so values computed from "
-    "these are graded 'scored'. On what the code trained, it alone decides.")
+    "these are graded 'scored'. On what the code trained, it alone decides."
+)
 COMPUTED_NUMBERS = (
     " The repository's code could have reached the labels of its predictions, so values computed from these are graded "
-    "'computed', not 'scored'.")
+    "'computed', not 'scored'."
+)
 ALONE = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but a checkout of its own and what was "
-    "mounted for it.")
+    "mounted for it."
+)
 PARTLY = " This holds for a part of the run: it was resumed under other conditions."
 
 
 def isolation_text(state: RunState) -> str:
     """What a reader must be told of how experiments ran: the weakest of the terms that the run had."""
-    held = [ISOLATED if one == BUBBLEWRAP else CONNECTED if one.startswith(BUBBLEWRAP) else EXPOSED
-            for one in state.isolations or ("",)]
+    held = [
+        ISOLATED if one == BUBBLEWRAP else CONNECTED if one.startswith(BUBBLEWRAP) else EXPOSED
+        for one in state.isolations or ("",)
+    ]
     if any(facts.source.startswith("git:") for facts in state.datasets):
         where = UNWALLED + "." if EXPOSED in held else ALONE
         scored = any(facts.sizes for facts in state.datasets)
@@ -125,13 +152,21 @@ def isolation_text(state: RunState) -> str:
 def notice(state: RunState) -> str:
     """What the first page of a paper says of its origin."""
     assert state.started is not None
-    ran = "Experiments ran without isolation." if isolation_text(state).startswith(UNWALLED) else (
-        "Experiments ran in isolation.")
+    ran = (
+        "Experiments ran without isolation."
+        if isolation_text(state).startswith(UNWALLED)
+        else ("Experiments ran in isolation.")
+    )
     early = f" The run was ended early: {state.limited}." if state.limited else ""
     written = [f"{node.id} ({node.author})" for node in state.human_nodes]
-    people = (f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest." if written
-              else "No person checked or edited it.")
+    people = (
+        f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest."
+        if written
+        else "No person checked or edited it."
+    )
     branched = " It continues from a point of another run." if state.ancestry else ""
-    return (f"This paper was written by a program, scientist {state.started.version}, with the model "
-            f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}{branched} "
-            f"{ran}{early} The appendix lists every experiment that was run.")
+    return (
+        f"This paper was written by a program, scientist {state.started.version}, with the model "
+        f"{' and '.join(state.models)}: plan, code, experiments, figures and text. {people}{branched} "
+        f"{ran}{early} The appendix lists every experiment that was run."
+    )

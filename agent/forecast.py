@@ -75,27 +75,41 @@ class Forecast(Frozen):
 def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Settings) -> Forecast:
     """What a run with this plan and these settings will take."""
     (likely, ran), (most, most_ran) = (_estimate(settings, plan, most=at_most) for at_most in (False, True))
-    likely, most = ({role: round(number) for role, number in likely.items()},
-                    {role: ceil(number) for role, number in most.items()})
+    likely, most = (
+        {role: round(number) for role, number in likely.items()},
+        {role: ceil(number) for role, number in most.items()},
+    )
     limit, timeout = settings.time_limit * settings.search.num_workers, settings.sandbox.timeout
-    hours = Amount(likely=min(limit, ran * min(plan.expected_seconds, timeout)) / 3600,
-                   most=min(limit, most_ran * timeout * (1 + RETRY_FACTOR) / 2) / 3600)
+    hours = Amount(
+        likely=min(limit, ran * min(plan.expected_seconds, timeout)) / 3600,
+        most=min(limit, most_ran * timeout * (1 + RETRY_FACTOR) / 2) / 3600,
+    )
     gpus = settings.sandbox.gpus_per_node
-    read, written = (Amount(likely=sum(number * ROLES[role].usual[side] for role, number in likely.items()),
-                            most=sum(number * ROLES[role].usual[side] for role, number in most.items()))
-                     for side in (0, 1))
+    read, written = (
+        Amount(
+            likely=sum(number * ROLES[role].usual[side] for role, number in likely.items()),
+            most=sum(number * ROLES[role].usual[side] for role, number in most.items()),
+        )
+        for side in (0, 1)
+    )
     usd, most_usd = usd_of(likely, settings.models), usd_of(most, settings.models, dearest=True)
-    predicted = sum((one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes)
-                    for one in datasets)
+    predicted = sum(
+        (one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets
+    )
     one_run = EXECUTION_BYTES + 8 * predicted * len(plan.conditions)
     kept = RUN_BYTES + sum(4 * sum(one.sizes.values()) * max(1, one.features) for one in datasets)
     return Forecast(
         calls=tuple(RoleCalls(role=role, likely=likely[role], most=most[role]) for role in likely),
-        experiments=Amount(likely=round(ran), most=ceil(most_ran)), input_tokens=read, output_tokens=written,
-        usd=None if usd is None or most_usd is None else Amount(likely=usd, most=most_usd), code_hours=hours,
-        gpu_hours=(Amount(likely=gpus * hours.likely, most=gpus * hours.most) if settings.sandbox.device == "cuda"
-                   else None),
-        disk_gb=Amount(likely=(kept + ran * one_run) / 1e9, most=2 * (kept + most_ran * one_run) / 1e9))
+        experiments=Amount(likely=round(ran), most=ceil(most_ran)),
+        input_tokens=read,
+        output_tokens=written,
+        usd=None if usd is None or most_usd is None else Amount(likely=usd, most=most_usd),
+        code_hours=hours,
+        gpu_hours=(
+            Amount(likely=gpus * hours.likely, most=gpus * hours.most) if settings.sandbox.device == "cuda" else None
+        ),
+        disk_gb=Amount(likely=(kept + ran * one_run) / 1e9, most=2 * (kept + most_ran * one_run) / 1e9),
+    )
 
 
 def usd_of(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool = False) -> float | None:
@@ -104,8 +118,9 @@ def usd_of(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool =
     total = 0.0
     for role, number in calls.items():
         read, written = ROLES[role].usual
-        costs = [prices.usd(one, Usage(input_tokens=read, output_tokens=written))
-                 for one in models.candidates(ROLES[role])]
+        costs = [
+            prices.usd(one, Usage(input_tokens=read, output_tokens=written)) for one in models.candidates(ROLES[role])
+        ]
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return None
@@ -158,14 +173,29 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
     plannings = PLANNINGS if most else 1
     read = (PRIOR_PAPERS if most else round(PRIOR_PAPERS / 2)) * bool(settings.literature.sources or settings.context)
     calls = {
-        "prior_search": bool(settings.literature.sources), "prior_work": read,
-        "plan": PLANS + AMENDS if most else 2, "protocol_review": REVIEWS,
-        "code": written, "plot": plots, "vision": works + plots + tries, "feedback": works,
-        "compare": COMPARISONS * (len(STAGES) - 1) if most else 1, "summary": len(STAGES), "figures": tries,
-        "outline": OUTLINES if most else 1, "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
-        "reflect": reflections, "influence": MOST_CALLS if most else 2, "judge": 1,
-        "figure_review": reflections, "scope": reflections + 1, "reader": reflections + 1,
-        "ablation_plan": plannings * bool(planned), "missing_ablations": plannings * bool(paper.missing_ablations),
-        "cite_ask": citations, "cite_select": citations, "code_reader": 1 + ablated,
+        "prior_search": bool(settings.literature.sources),
+        "prior_work": read,
+        "plan": PLANS + AMENDS if most else 2,
+        "protocol_review": REVIEWS,
+        "code": written,
+        "plot": plots,
+        "vision": works + plots + tries,
+        "feedback": works,
+        "compare": COMPARISONS * (len(STAGES) - 1) if most else 1,
+        "summary": len(STAGES),
+        "figures": tries,
+        "outline": OUTLINES if most else 1,
+        "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
+        "reflect": reflections,
+        "influence": MOST_CALLS if most else 2,
+        "judge": 1,
+        "figure_review": reflections,
+        "scope": reflections + 1,
+        "reader": reflections + 1,
+        "ablation_plan": plannings * bool(planned),
+        "missing_ablations": plannings * bool(paper.missing_ablations),
+        "cite_ask": citations,
+        "cite_select": citations,
+        "code_reader": 1 + ablated,
     }
     return calls, (searched + replicates + trials_of(plan) * (1 + most)) * (1 + most)

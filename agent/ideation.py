@@ -64,7 +64,7 @@ class IdeaTask:
 
 
 def ideate(
-    order: IdeaTask, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None], listener: Listener,
+    order: IdeaTask, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None], listener: Listener
 ) -> RunState:
     """Bring an order to its end in a folder; `on_idea` gets each idea, and those found before. Returns the state of
     the log.
@@ -111,12 +111,23 @@ async def _begin(order: IdeaTask, settings: Settings, log: EventLog) -> None:
     began = log.state.ideating
     if began is None:
         means = means_of(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
-        log.append(Ideating(topic=order.topic, sha256=order.sha256, means=means, rounds=order.rounds,
-                            version=version("labwright"), model=settings.models.called))
+        log.append(
+            Ideating(
+                topic=order.topic,
+                sha256=order.sha256,
+                means=means,
+                rounds=order.rounds,
+                version=version("labwright"),
+                model=settings.models.called,
+            )
+        )
     elif began.sha256 != order.sha256:
         raise WrongUse(f"{log.path.parent} holds ideas for another topic: choose another --out")
-    elif order.context is not None and log.state.context is None and idea_work(1) in [
-            one.action for one in log.state.decisions.values()]:
+    elif (
+        order.context is not None
+        and log.state.context is None
+        and idea_work(1) in [one.action for one in log.state.decisions.values()]
+    ):
         raise WrongUse(f"{log.path.parent} was begun without documents: choose another --out for --context")
 
 
@@ -127,19 +138,33 @@ def means_of(settings: Settings, *, fetching: bool) -> Means:
     """What a run with these settings has at hand here. `fetching`: whether the hub is reached."""
     sandbox, machine = settings.sandbox, machine_of(settings.sandbox)
     entries = catalogue(sources_of(settings), seed=settings.seed)
-    described = (f"{one.name}: {one.title}; {one.examples} examples, {one.features} features, "
-                 f"{f'{one.classes} classes' if one.classes else 'regression'}" for one in entries)
+    described = (
+        f"{one.name}: {one.title}; {one.examples} examples, {one.features} features, "
+        f"{f'{one.classes} classes' if one.classes else 'regression'}"
+        for one in entries
+    )
     gpu_memory = min((one.memory for one in devices_of(sandbox)), default=0)
     return Means(
-        processor=machine.processor, cores=machine.cores, memory_gb=round(machine.memory_bytes / 1e9, 1),
-        gpus=machine.gpus, gpu_memory_gb=round(gpu_memory / 1e9, 1), hours=settings.time_limit / 3600,
-        node_hours=sandbox.timeout / 3600, workers=settings.search.num_workers,
-        rate=rate_of(sandbox, at_once=settings.search.num_workers), packages=packages(sandbox.python),
-        datasets=tuple(one.name for one in entries), own=tuple(one.name for one in settings.data),
+        processor=machine.processor,
+        cores=machine.cores,
+        memory_gb=round(machine.memory_bytes / 1e9, 1),
+        gpus=machine.gpus,
+        gpu_memory_gb=round(gpu_memory / 1e9, 1),
+        hours=settings.time_limit / 3600,
+        node_hours=sandbox.timeout / 3600,
+        workers=settings.search.num_workers,
+        rate=rate_of(sandbox, at_once=settings.search.num_workers),
+        packages=packages(sandbox.python),
+        datasets=tuple(one.name for one in entries),
+        own=tuple(one.name for one in settings.data),
         installable=(*sandbox.packages, *RunPackages(sandbox).names),
-        pretrained=sandbox.pretrained, described=tuple(described), metrics=tuple(METRICS),
+        pretrained=sandbox.pretrained,
+        described=tuple(described),
+        metrics=tuple(METRICS),
         experiments=sum(settings.search.limits(stage).nodes for stage in STAGES),
-        network=sandbox.network == "on", fetching=fetching)
+        network=sandbox.network == "on",
+        fetching=fetching,
+    )
 
 
 async def reaches_hub(address: tuple[str, int] = HUB, *, limit: float = HUB_WAIT) -> bool:

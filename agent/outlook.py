@@ -36,11 +36,16 @@ def outlook(state: RunState) -> Outlook:
     """What a run will do next, in words; of one without readable settings only what its phase says."""
     settings, stage = _settings(state), state.stage
     best = next((best for name in BEFORE_ABLATION if (best := state.stages[name].best) is not None), None)
-    steps = tuple(_step(state, phase) for phase in PHASES[PHASES.index(state.phase): -1][:STEPS]) or (
-        PHASE_TEXT["done"],)
+    steps = tuple(_step(state, phase) for phase in PHASES[PHASES.index(state.phase) : -1][:STEPS]) or (
+        PHASE_TEXT["done"],
+    )
     if settings is None or state.data_plan is None or stage is None:
-        return Outlook(best=best, actions=steps, idle=f"no experiments in this step: {steps[0]}",
-                       workers=settings.search.num_workers if settings else 1)
+        return Outlook(
+            best=best,
+            actions=steps,
+            idle=f"no experiments in this step: {steps[0]}",
+            workers=settings.search.num_workers if settings else 1,
+        )
     if best is None:  # of a first stage that is not settled, the best so far
         first = view_of(state, stage, Seen(through=state.last_decision), settings=settings.search).best
         best = first.id if first is not None else None
@@ -75,8 +80,9 @@ def _next_action(state: RunState, search: SearchSettings, stage: StageName) -> s
         seen = Seen(through=max(0, number - search.effective_window))
         if late := [k for k in state.decisions if k <= seen.through and k not in state.finished]:
             return f"wait for the results of decision{'s' * (len(late) > 1)} {', '.join(map(str, late))}"
-    action = policy_of(search).pick(view_of(state, stage, seen, settings=search),
-                                    Random(f"{state.seed_of(number)}/{number}"))
+    action = policy_of(search).pick(
+        view_of(state, stage, seen, settings=search), Random(f"{state.seed_of(number)}/{number}")
+    )
     return _in_words(action, stage)
 
 
@@ -110,17 +116,27 @@ def _design(state: RunState, settings: Settings) -> str:
     took = best.attempts[-1].seconds if best is not None and best.attempts else 0.0
     left = max(0.0, settings.time_limit - state.active_seconds) * settings.search.num_workers
     room = n if n * took <= left else int(left / took)
-    smaller = [f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
-               for name, count in asked.items() if count > room
-               for one in state.data_plan.hypotheses if one.id == name for effect in one.effects[:1]
-               ] if state.data_plan is not None else []
+    smaller = (
+        [
+            f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
+            for name, count in asked.items()
+            if count > room
+            for one in state.data_plan.hypotheses
+            if one.id == name
+            for effect in one.effects[:1]
+        ]
+        if state.data_plan is not None
+        else []
+    )
     need = ", ".join(f"{name} {count}" for name, count in asked.items())
     if not need:
         return ""
     why = "search.max_seeds" if room == n else "the time that is left"
     return f"fresh seeds that decide: {need}" + (
-        f"; {why} allows {room}: {'; '.join(smaller)} (scientist amend, or more of either)" if smaller else
-        f"; {n} are set aside")
+        f"; {why} allows {room}: {'; '.join(smaller)} (scientist amend, or more of either)"
+        if smaller
+        else f"; {n} are set aside"
+    )
 
 
 def _step(state: RunState, phase: Phase) -> str:
@@ -146,12 +162,21 @@ def ahead_of(state: RunState) -> Ahead | None:
     for usage in (state.usage, *(one.usage for one in state.ancestry)):  # calls before a branching count too
         made.update({role: one.calls for role, one in usage.items()})
     made["summary"] = sum(one.summary is not None for one in state.stages.values())  # some without a model
-    calls = {one.role: max(0, one.likely - made[one.role]) for one in whole.calls
-             if one.role not in PREPARING and (searching or one.role in WRITE_UP)}
+    calls = {
+        one.role: max(0, one.likely - made[one.role])
+        for one in whole.calls
+        if one.role not in PREPARING and (searching or one.role in WRITE_UP)
+    }
     asked = {role: settings.models.candidates(ROLES[role])[:1] for role in calls}
     used = sum(one.gpu_seconds for one in (*state.settled.values(), *(one.spent for one in state.ancestry)))
     return Ahead(
-        design=_design(state, settings), calls=sum(calls.values()), usd=usd_of(calls, settings.models),
-        tokens=sum(number * sum(ROLES[role].usual) for role, number in calls.items()
-                   if any(one.name != "offline" for one in asked[role])),
-        gpu_hours=None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600))
+        design=_design(state, settings),
+        calls=sum(calls.values()),
+        usd=usd_of(calls, settings.models),
+        tokens=sum(
+            number * sum(ROLES[role].usual)
+            for role, number in calls.items()
+            if any(one.name != "offline" for one in asked[role])
+        ),
+        gpu_hours=None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600),
+    )

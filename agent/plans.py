@@ -26,8 +26,9 @@ MOST_BYTES = 200_000
 
 def plan_text(plan: DataPlan) -> str:
     """A plan as YAML, without what is as it is by default."""
-    return yaml.safe_dump(plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True,
-                          width=110)
+    return yaml.safe_dump(
+        plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True, width=110
+    )
 
 
 def read_yaml(path: Path, noun: str) -> Any:
@@ -57,7 +58,15 @@ def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> No
     """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
     check_words(plan, settings)
     sources = sources_of(settings)
-    faults = given_faults(plan, idea, sources, scorers_of(sources, settings.sandbox.scorers), settings.seed,
-                          tuple(settings.subjects), room_here(settings.sandbox), HubOffers(settings.sandbox))
+    faults = given_faults(
+        plan,
+        idea,
+        sources,
+        scorers_of(sources, settings.sandbox.scorers),
+        settings.seed,
+        tuple(settings.subjects),
+        room_here(settings.sandbox),
+        HubOffers(settings.sandbox),
+    )
     if faults := faults or RunPackages(settings.sandbox).faults(plan.packages):
         raise WrongUse(f"{path}: {'; '.join(faults)}")

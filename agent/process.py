@@ -94,12 +94,17 @@ class Process:
         self.signals, self.main, self.asked_by = Signals(), asyncio.current_task(), "interrupted"
         self.began, self.before = self.signals.clock(), self.log.state.active_seconds
         executor = open_executor(
-            self.settings.search.num_workers, self.folder.views, labels=self.folder.labels,
-            settings=self.settings.sandbox, cache=self.folder.cache,
+            self.settings.search.num_workers,
+            self.folder.views,
+            labels=self.folder.labels,
+            settings=self.settings.sandbox,
+            cache=self.folder.cache,
             pretrained=provided(self.settings, self.folder, self.log.state),
-            secret=files_of(sources_of(self.settings)), scorers=self.folder.scorers,
+            secret=files_of(sources_of(self.settings)),
+            scorers=self.folder.scorers,
             subjects=subjects_of(self.settings, self.folder.root),
-            shared=self.settings.campaign and self.settings.campaign / SLOTS)
+            shared=self.settings.campaign and self.settings.campaign / SLOTS,
+        )
         if self.log.state.version == 1:  # a paper that is only written again needs none
             executor.packages = again(self.log.state.installed, self.folder.packages, self.settings.sandbox)
         repository: Repository | None = None
@@ -145,29 +150,49 @@ class Process:
 
         def equip(overlay: Overlay) -> None:
             executor.packages = overlay
-            write_file(self.folder.root / "environment.txt",
-                       environment_text(settings.sandbox.python, overlay.installed))
+            write_file(
+                self.folder.root / "environment.txt", environment_text(settings.sandbox.python, overlay.installed)
+            )
 
         budget = Budget(settings.budget, self.log, shares_of(settings, lambda: self.log.state.gpus), settings.models)
         return Bench(
-            recorder=self.log, folder=self.folder, executor=executor, search=settings.search, paper=settings.paper,
+            recorder=self.log,
+            folder=self.folder,
+            executor=executor,
+            search=settings.search,
+            paper=settings.paper,
             models=Models(
-                self.backend, self.log, settings.models, time.monotonic,
-                retry=Retry(settings.models, self.log.append, self._seconds_left), budget=budget,
-                keep=partial(prompts.keep, self.folder.root)),
-            budget=budget, repository=under_study(
-                settings, self.folder, repository.environment.digest if repository is not None else ""),
-            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit,
-            seconds_left=self._seconds_left, device=executor.device,
+                self.backend,
+                self.log,
+                settings.models,
+                time.monotonic,
+                retry=Retry(settings.models, self.log.append, self._seconds_left),
+                budget=budget,
+                keep=partial(prompts.keep, self.folder.root),
+            ),
+            budget=budget,
+            repository=under_study(
+                settings, self.folder, repository.environment.digest if repository is not None else ""
+            ),
+            node_seconds=settings.sandbox.timeout,
+            run_seconds=settings.time_limit,
+            seconds_left=self._seconds_left,
+            device=executor.device,
             network=settings.sandbox.network == "on",
             packages=packages(settings.sandbox.python),
-            more_packages=RunPackages(settings.sandbox, equip), of_user=settings.sandbox.pretrained,
+            more_packages=RunPackages(settings.sandbox, equip),
+            of_user=settings.sandbox.pretrained,
             hub=HubOffers(settings.sandbox, executor.equip),
             notice=notice(self.log.state),
-            literature=(lambda: open_literature(settings.literature, credentials())) if settings.literature.sources
+            literature=(lambda: open_literature(settings.literature, credentials()))
+            if settings.literature.sources
             else None,
-            isolation=isolation_text, signals=self.signals, sources=sources_of(settings),
-            scorers=scorers_of(sources_of(settings), settings.sandbox.scorers), subjects=settings.subjects)
+            isolation=isolation_text,
+            signals=self.signals,
+            sources=sources_of(settings),
+            scorers=scorers_of(sources_of(settings), settings.sandbox.scorers),
+            subjects=settings.subjects,
+        )
 
     def _steps(self) -> dict[Phase, Step]:
         async def unless_stopped(step: Callable[[Bench], Awaitable[None]]) -> bool:
@@ -193,8 +218,12 @@ class Process:
             await collect(self.folder, self.log)
             with suppress(ExecutorError):  # without a store the run has copies of its own
                 await asyncio.to_thread(share_run, self.folder, Store(self.settings.sandbox.store or default_root()))
-            if self.settings.campaign is not None and self.log.state.tests and self.log.state.campaign is None and (
-                    place := await asyncio.to_thread(place_in, self.settings.campaign, self.folder.root)) is not None:
+            if (
+                self.settings.campaign is not None
+                and self.log.state.tests
+                and self.log.state.campaign is None
+                and (place := await asyncio.to_thread(place_in, self.settings.campaign, self.folder.root)) is not None
+            ):
                 self.log.append(place)
             if self.settings.subjects and (uses := uses_of(self.folder.root)) != self.log.state.subjects:
                 self.log.append(SubjectsAsked(uses=uses))
@@ -204,10 +233,16 @@ class Process:
             return await self.signals.going() and await missing_ablations(self.bench)
 
         steps: dict[Phase, Callable[[Bench], Awaitable[None]]] = {
-            "prepare": prepared, "score": score_tests, "judge": judge, **flow.STEPS}
+            "prepare": prepared,
+            "score": score_tests,
+            "judge": judge,
+            **flow.STEPS,
+        }
         every: dict[Phase, Step] = {
-            "missing": missing, **{stage: partial(searched, stage) for stage in STAGES},
-            **{phase: partial(unless_stopped, step) for phase, step in steps.items()}}
+            "missing": missing,
+            **{stage: partial(searched, stage) for stage in STAGES},
+            **{phase: partial(unless_stopped, step) for phase, step in steps.items()},
+        }
         return {phase: partial(tidied, step) for phase, step in every.items()}
 
     # --- attention to the outside -----------------------------------------------------------------------------------
@@ -224,7 +259,8 @@ class Process:
 
         # SIGUSR1 is what SLURM is asked to send in advance
         handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
-            (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted)
+            (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted
+        )
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the run goes on
             # the terminal is gone, as when an ssh connection breaks; shells say it twice, which is no haste
             handlers[signal.SIGHUP] = partial(self._stop, "stopped because its terminal was closed")

@@ -77,10 +77,14 @@ def of_table(told: dict[str, Any]) -> Question:
     measure = told.get("measure", "")
     if isinstance(measure, dict):
         given: dict[str, Any] = measure  # pyright: ignore
-        told = told | {"better": {"lower": "min", "higher": "max"}.get(given.get("better", ""), given.get(
-            "better", told.get("better", "max")))}
-        measure = f"stdout:{given['stdout']}" if "stdout" in given else (
-            f"{given.get('file', '')}:{given.get('key', '')}")
+        told = told | {
+            "better": {"lower": "min", "higher": "max"}.get(
+                given.get("better", ""), given.get("better", told.get("better", "max"))
+            )
+        }
+        measure = (
+            f"stdout:{given['stdout']}" if "stdout" in given else (f"{given.get('file', '')}:{given.get('key', '')}")
+        )
     run = told.get("run", ())
     run = tuple(shlex.split(run)) if isinstance(run, str) else tuple(run)
     if bool(run) != bool(measure):
@@ -93,8 +97,9 @@ def of_table(told: dict[str, Any]) -> Question:
     return found
 
 
-def answer(question: Question, repository: Path, settings: Settings, folder: Path, *, listener: Listener,
-           dirty: bool = False) -> tuple[RunState, dict[str, str]]:
+def answer(
+    question: Question, repository: Path, settings: Settings, folder: Path, *, listener: Listener, dirty: bool = False
+) -> tuple[RunState, dict[str, str]]:
     """Bring a question to its answer in a folder. Returns the state of its log, and the files that are changed, with
     the script.
 
@@ -115,7 +120,7 @@ def answer(question: Question, repository: Path, settings: Settings, folder: Pat
 
 
 async def _work(
-    question: Question, repository: Path, settings: Settings, log: EventLog, *, dirty: bool,
+    question: Question, repository: Path, settings: Settings, log: EventLog, *, dirty: bool
 ) -> dict[str, str]:
     folder = log.path.parent.absolute()
     mirror, terms = Mirror(folder / "mirror"), question.model_dump(mode="json")
@@ -123,27 +128,57 @@ async def _work(
     known = log.state.code.taken
     if known is None:
         taken = mirror.take(repository, dirty=dirty)
-        known = CodeTaken(repository=str(repository), commit=taken.commit, tree=taken.tree, snapshot=taken.snapshot,
-                          files=taken.files, bytes=taken.bytes, faults=taken.faults, settings=terms,
-                          version=version("labwright"), model=settings.models.called,
-                          isolation=describe_isolation(settings.sandbox))
+        known = CodeTaken(
+            repository=str(repository),
+            commit=taken.commit,
+            tree=taken.tree,
+            snapshot=taken.snapshot,
+            files=taken.files,
+            bytes=taken.bytes,
+            faults=taken.faults,
+            settings=terms,
+            version=version("labwright"),
+            model=settings.models.called,
+            isolation=describe_isolation(settings.sandbox),
+        )
         log.append(known)
     elif known.settings != terms:
         raise WrongUse(f"{folder} holds another question: choose another --name")
     executor = open_executor(
-        settings.search.num_workers, folder / "views", labels=folder / "labels", cache=folder / "cache",
-        settings=settings.sandbox.model_copy(update={"pool": 0}))
+        settings.search.num_workers,
+        folder / "views",
+        labels=folder / "labels",
+        cache=folder / "cache",
+        settings=settings.sandbox.model_copy(update={"pool": 0}),
+    )
     try:
         built = log.state.code.environment
-        environment = environment_for(mirror.texts(known.tree), settings.sandbox,
-                                      known=built.packages if built is not None else {})
+        environment = environment_for(
+            mirror.texts(known.tree), settings.sandbox, known=built.packages if built is not None else {}
+        )
         if built is None:
-            log.append(EnvironmentBuilt(
-                how=environment.how, python=environment.version, packages=dict(environment.packages),
-                folders=environment.ground.folders, deviations=environment.deviations,
-                mounts=dict(environment.mounts), device=settings.sandbox.device))
-        working = Answering(question, log, models_of(settings, log, partial(keep_prompt, folder)), mirror, known.tree,
-                            environment, folder / "work", executor.command, packages(settings.sandbox.python))
+            log.append(
+                EnvironmentBuilt(
+                    how=environment.how,
+                    python=environment.version,
+                    packages=dict(environment.packages),
+                    folders=environment.ground.folders,
+                    deviations=environment.deviations,
+                    mounts=dict(environment.mounts),
+                    device=settings.sandbox.device,
+                )
+            )
+        working = Answering(
+            question,
+            log,
+            models_of(settings, log, partial(keep_prompt, folder)),
+            mirror,
+            known.tree,
+            environment,
+            folder / "work",
+            executor.command,
+            packages(settings.sandbox.python),
+        )
         files = await working.answer()
         write_out(log.state, files, mirror.texts(known.tree), folder)
         return files
@@ -177,9 +212,13 @@ def record_of(state: RunState) -> dict[str, Any]:
     tries = sorted((number, run) for number, run in state.code.tries.items() if number)
     last = tries[-1][1] if tries else None
     return {
-        "commands": [{"argv": ["bash", SCRIPT], "exit": run.exit} for _, run in tries], "reads": [],
-        "result_files": [{"path": path, "sha256": digest, "written_by_run": True, "same_as_base": False}
-                         for path, digest in (last.files.items() if last is not None and not last.why else ())]}
+        "commands": [{"argv": ["bash", SCRIPT], "exit": run.exit} for _, run in tries],
+        "reads": [],
+        "result_files": [
+            {"path": path, "sha256": digest, "written_by_run": True, "same_as_base": False}
+            for path, digest in (last.files.items() if last is not None and not last.why else ())
+        ],
+    }
 
 
 def report_of(state: RunState) -> str:
@@ -188,23 +227,49 @@ def report_of(state: RunState) -> str:
     taken, designed, done = code.taken, code.designed, code.answered
     assert taken is not None and done is not None
     question = Question.model_validate(taken.settings)
-    lines += ["# A question on a repository", "", question.question, "", "## Answer", "",
-              done.conclusion or f"None: {done.why}."]
+    lines += [
+        "# A question on a repository",
+        "",
+        question.question,
+        "",
+        "## Answer",
+        "",
+        done.conclusion or f"None: {done.why}.",
+    ]
     if done.conclusion and done.why:
         lines += ["", f"({done.why}.)"]
     tries = sorted((number, run) for number, run in code.tries.items() if number)
     good = next((run for _, run in tries if not run.why), None)
     if good is not None:
-        lines += ["", "## What was measured", "", *(f"- {line}" for line in measured_lines(good.results)), "",
-                  "Arms are paired by seed; a direction is a 95 % interval of their differences that leaves out zero.",
-                  "", *(f"- {line}" for line in compared_lines(comparisons_of([good.results])))]
+        lines += [
+            "",
+            "## What was measured",
+            "",
+            *(f"- {line}" for line in measured_lines(good.results)),
+            "",
+            "Arms are paired by seed; a direction is a 95 % interval of their differences that leaves out zero.",
+            "",
+            *(f"- {line}" for line in compared_lines(comparisons_of([good.results]))),
+        ]
     if designed is not None:
-        lines += ["", "## Design, recorded before any file was changed", "",
-                  *(f"- {line}" for line in designed.design.statements)]
-    lines += ["", "## What was run", "",
-              *(f"- {'the repository as it is' if not number else f'try {number}'}: {run.why or 'measured'} "
-                f"({run.seconds:.1f} s)" for number, run in sorted(code.tries.items())),
-              "", f"Commit {taken.commit}" + (", with work that was not committed" if taken.snapshot else "") + "; "
-              f"`{PATCH}` is the change, `{SCRIPT}` runs all of it from the repository's root. Values are read by the "
-              "program from what the script left; nobody else computed them."]
+        lines += [
+            "",
+            "## Design, recorded before any file was changed",
+            "",
+            *(f"- {line}" for line in designed.design.statements),
+        ]
+    lines += [
+        "",
+        "## What was run",
+        "",
+        *(
+            f"- {'the repository as it is' if not number else f'try {number}'}: {run.why or 'measured'} "
+            f"({run.seconds:.1f} s)"
+            for number, run in sorted(code.tries.items())
+        ),
+        "",
+        f"Commit {taken.commit}" + (", with work that was not committed" if taken.snapshot else "") + "; "
+        f"`{PATCH}` is the change, `{SCRIPT}` runs all of it from the repository's root. Values are read by the "
+        "program from what the script left; nobody else computed them.",
+    ]
     return "\n".join(lines) + "\n"

@@ -83,10 +83,18 @@ def start(
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
         copied = template.keep(chosen, folder.templates)
-        started = Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                          version=version("labwright"), model=settings.models.called,
-                          isolation=isolation, machine=machine_of(settings.sandbox), template=copied, plan=plan,
-                          rate=rate_of(settings.sandbox, at_once=settings.search.num_workers))
+        started = Started(
+            idea=idea,
+            settings=settings.model_dump(mode="json"),
+            seed=settings.seed,
+            version=version("labwright"),
+            model=settings.models.called,
+            isolation=isolation,
+            machine=machine_of(settings.sandbox),
+            template=copied,
+            plan=plan,
+            rate=rate_of(settings.sandbox, at_once=settings.search.num_workers),
+        )
         return _drive(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
@@ -107,9 +115,14 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     settings = override(state.started.settings, state.overrides | overrides)
     check_priced(settings)
     check_campaign(settings)
-    first = Resumed(settings=overrides, model=settings.models.called, isolation=describe_isolation(settings.sandbox),
-                    machine=machine_of(settings.sandbox), template=_renamed(RunFolder(run), settings, overrides),
-                    rate=rate_of(settings.sandbox, at_once=settings.search.num_workers, known=state.rate))
+    first = Resumed(
+        settings=overrides,
+        model=settings.models.called,
+        isolation=describe_isolation(settings.sandbox),
+        machine=machine_of(settings.sandbox),
+        template=_renamed(RunFolder(run), settings, overrides),
+        rate=rate_of(settings.sandbox, at_once=settings.search.num_workers, known=state.rate),
+    )
     return _drive(RunFolder(run), settings, listener, first=first)
 
 
@@ -123,8 +136,12 @@ def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     settings = override(state.started.settings, state.overrides | overrides)
     open_backend(settings.models)
-    first = Rewriting(version=state.version + 1, settings=overrides, model=settings.models.called,
-                      template=_renamed(RunFolder(run), settings, overrides))
+    first = Rewriting(
+        version=state.version + 1,
+        settings=overrides,
+        model=settings.models.called,
+        template=_renamed(RunFolder(run), settings, overrides),
+    )
     return _drive(RunFolder(run), settings, listener, first=first)
 
 
@@ -135,9 +152,7 @@ def _renamed(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -
     return template.keep(template.load(settings.paper.template), folder.templates)
 
 
-def _drive(
-    folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed | Rewriting
-) -> int:
+def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed | Rewriting) -> int:
     network = on_network(folder.root) if settings.network_folder is None else settings.network_folder
     left = control.names(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
@@ -167,8 +182,10 @@ def _drive(
         except OSError as error:
             alerts.send("failure", str(error), log.state)
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-                raise RecordError(f"cannot write to {folder.root}: {error.strerror}; free disk space (or repair "
-                                  "the mount), then resume") from error
+                raise RecordError(
+                    f"cannot write to {folder.root}: {error.strerror}; free disk space (or repair "
+                    "the mount), then resume"
+                ) from error
             raise
         except Exception as error:
             alerts.send("failure", f"{type(error).__name__}: {error}", log.state)
@@ -180,8 +197,10 @@ def _drive(
 def check_campaign(settings: Settings) -> None:
     """Refuse a run whose campaign is gone. Raises `WrongUse`."""
     if settings.campaign is not None and not is_campaign(settings.campaign):
-        raise WrongUse(f"the run is one of a campaign, and there is none at {settings.campaign}: put it back there, or "
-                       "go on without: --set campaign=null")
+        raise WrongUse(
+            f"the run is one of a campaign, and there is none at {settings.campaign}: put it back there, or "
+            "go on without: --set campaign=null"
+        )
 
 
 def as_yaml(settings: Settings) -> str:

@@ -42,9 +42,15 @@ from labwright.stages.settings import PaperSettings
 
 PREFIX = "SCIENTIST_"
 FAMILIAR = {
-    "num_workers": "search.num_workers", "num_drafts": "search.num_drafts",
-    "max_debug_depth": "search.max_debug_depth", "debug_prob": "search.debug_prob", "num_seeds": "search.num_seeds",
-    "exec.timeout": "sandbox.timeout", "model": "models.name", "base_url": "models.base_url", "bib": "paper.bib",
+    "num_workers": "search.num_workers",
+    "num_drafts": "search.num_drafts",
+    "max_debug_depth": "search.max_debug_depth",
+    "debug_prob": "search.debug_prob",
+    "num_seeds": "search.num_seeds",
+    "exec.timeout": "sandbox.timeout",
+    "model": "models.name",
+    "base_url": "models.base_url",
+    "bib": "paper.bib",
     "papers": "paper.papers",
     **SHORT_KEYS,
 }
@@ -53,8 +59,15 @@ PATHS = ("paper.bib", "paper.papers", "context", "campaign", "keys", "code.repos
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
 NAMED = ("models.prices", "code.mounts", "code.env", "code.packages")
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
-MAPPINGS = ("models.roles.", "models.prices.", "literature.addresses.", "subjects.", "code.mounts.", "code.env.",
-            "code.packages.")
+MAPPINGS = (
+    "models.roles.",
+    "models.prices.",
+    "literature.addresses.",
+    "subjects.",
+    "code.mounts.",
+    "code.env.",
+    "code.packages.",
+)
 """Beginnings of keys of which not every one is known."""
 DURATIONS = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
@@ -80,45 +93,68 @@ class JobSettings(Frozen):
     """What happens before the end of a SLURM job. Outside one these have no effect."""
 
     at_end: Literal["stop", "report"] = Field(
-        default="stop", description="stop: the run ends with exit code 130 and can be resumed by the next job; "
-        "report: the search ends as at the time limit, and the paper is written")
+        default="stop",
+        description="stop: the run ends with exit code 130 and can be resumed by the next job; "
+        "report: the search ends as at the time limit, and the paper is written",
+    )
     margin_timeout: float = Field(
-        default=600.0, ge=0, description="seconds before the job's end; more for 'report', which writes a paper then")
+        default=600.0, ge=0, description="seconds before the job's end; more for 'report', which writes a paper then"
+    )
 
 
 class Settings(Frozen):
     """Everything that can be set, with its default."""
 
     seed: int = Field(
-        default=0, ge=0, lt=2**31, description="seed of the run: splits, choices, code; replicates use the next ones")
+        default=0, ge=0, lt=2**31, description="seed of the run: splits, choices, code; replicates use the next ones"
+    )
     time_limit: Annotated[float, BeforeValidator(seconds)] = Field(
-        default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds for the whole run; then it reports")
+        default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds for the whole run; then it reports"
+    )
     network_folder: bool | None = Field(
-        default=None, description="whether the runs lie on a network filesystem; None: looked up in the list of mounts")
+        default=None, description="whether the runs lie on a network filesystem; None: looked up in the list of mounts"
+    )
     min_free_gb: float = Field(
-        default=2.0, ge=0, allow_inf_nan=False, description=(
-            "free disk space (10^9 bytes) that a run needs to start, and below which it pauses; 0: none"))
-    keep: Literal["cited", "best", "all"] = Field(default="best", description=(
-        "checkpoints and artifacts that are kept; all numbers are. best: of what may still be used or reported; cited: "
-        "once the paper is out, artifacts of what it rests on alone; all: everything (docs/durable.md)"))
+        default=2.0,
+        ge=0,
+        allow_inf_nan=False,
+        description=("free disk space (10^9 bytes) that a run needs to start, and below which it pauses; 0: none"),
+    )
+    keep: Literal["cited", "best", "all"] = Field(
+        default="best",
+        description=(
+            "checkpoints and artifacts that are kept; all numbers are. best: of what may still be used or "
+            "reported; cited: "
+            "once the paper is out, artifacts of what it rests on alone; all: everything (docs/durable.md)"
+        ),
+    )
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
     context: Path | None = Field(
-        default=None, description="a folder of papers (PDF) and notes, read before all else; flag --context")
+        default=None, description="a folder of papers (PDF) and notes, read before all else; flag --context"
+    )
     until: Literal["preliminary", "tuning", "agenda"] | None = Field(
-        default=None, description="the run stops once this stage and its replicates are done, and can be resumed")
+        default=None, description="the run stops once this stage and its replicates are done, and can be resumed"
+    )
     campaign: Path | None = Field(
-        default=None, description="the campaign that the run is one of, whose slots it shares (docs/campaigns.md)")
+        default=None, description="the campaign that the run is one of, whose slots it shares (docs/campaigns.md)"
+    )
     keys: Path | None = Field(
-        default=None, description="a folder whose .env holds keys of providers, also when the run is taken up again; "
-                                  "None: the configuration file's own, where that has one")
+        default=None,
+        description="a folder whose .env holds keys of providers, also when the run is taken up again; "
+        "None: the configuration file's own, where that has one",
+    )
     code: CodeSettings = Field(default=CodeSettings(), description="a repository of yours (docs/repositories.md)")
     budget: BudgetSettings = BudgetSettings()
     search: SearchSettings = SearchSettings()
     sandbox: SandboxSettings = SandboxSettings()
     models: ModelSettings = ModelSettings()
-    subjects: dict[str, SubjectSettings] = Field(default={}, description=(
-        "language models that experiments may ask, by a name of yours: {NAME: {model: PROVIDER:MODEL, ...}} "
-        "(docs/subjects.md)"))
+    subjects: dict[str, SubjectSettings] = Field(
+        default={},
+        description=(
+            "language models that experiments may ask, by a name of yours: {NAME: {model: PROVIDER:MODEL, ...}} "
+            "(docs/subjects.md)"
+        ),
+    )
     paper: PaperSettings = PaperSettings()
     literature: LiteratureSettings = LiteratureSettings()
     alerts: AlertSettings = AlertSettings()
@@ -131,7 +167,7 @@ class Settings(Frozen):
 
 
 def compose(
-    *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None,
+    *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
     """The settings of a new run. `flags` are dotted keys; `environment` is the process's own when left out.
 
@@ -142,8 +178,10 @@ def compose(
     if environment is None and config is not None and (config.parent / ".env").is_file():
         base["keys"] = str(config.parent.absolute())
         read_keys(config.parent, os.environ)  # now, since the file may name them
-    layers: list[_Layer] = [("in the environment", from_environment(held), Path()),
-                            ("on the command line", flags or {}, Path())]
+    layers: list[_Layer] = [
+        ("in the environment", from_environment(held), Path()),
+        ("on the command line", flags or {}, Path()),
+    ]
     if config is not None:
         layers.insert(0, (f"in {config}", read_config(config, held), config.parent))
     settings = _built(base, layers)
@@ -180,15 +218,16 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
         raise SettingsError(f"{path} must hold `key: value` lines, not {type(found).__name__}")
-    return {str(key): _expanded(value, environment, path)
-            for key, value in cast("dict[Any, Any]", found or {}).items()}
+    return {str(key): _expanded(value, environment, path) for key, value in cast("dict[Any, Any]", found or {}).items()}
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """`SCIENTIST_SEARCH__NUM_WORKERS=4` as `{"search.num_workers": 4}`; values are typed as in YAML."""
-    return {name.removeprefix(PREFIX).lower().replace("__", "."): typed(value, name)
-            for name, value in environment.items()
-            if name.startswith(PREFIX) and name != "SCIENTIST_DEBUG"}  # which the edge of the command line reads
+    return {
+        name.removeprefix(PREFIX).lower().replace("__", "."): typed(value, name)
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name != "SCIENTIST_DEBUG"
+    }  # which the edge of the command line reads
 
 
 def from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
@@ -212,8 +251,10 @@ def typed(text: str, where: str) -> Any:
 
 def credentials() -> Credentials:
     """What the environment holds for catalogues of published works. It is no setting, so that no record holds it."""
-    return Credentials(semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
-                       mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip())
+    return Credentials(
+        semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
+        mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip(),
+    )
 
 
 def known_keys() -> list[str]:
@@ -289,10 +330,14 @@ def _check_key(path: str, where: str, known: Sequence[str]) -> None:
 
 def _nearest(path: str, known: Sequence[str]) -> str:
     """The known key that a person most likely meant; the last words count twice, and most where they are the same."""
+
     def alike(one: str) -> float:
         last, other = path.rpartition(".")[2], one.rpartition(".")[2]
-        return (difflib.SequenceMatcher(None, path, one).ratio() + (last == other)
-                + difflib.SequenceMatcher(None, last, other).ratio())
+        return (
+            difflib.SequenceMatcher(None, path, one).ratio()
+            + (last == other)
+            + difflib.SequenceMatcher(None, last, other).ratio()
+        )
 
     return repr(max(known, key=alike))
 
@@ -322,8 +367,9 @@ def _expanded(value: Any, environment: Mapping[str, str], path: Path) -> Any:
     def fill(match: re.Match[str]) -> str:
         name, default = match["name"], match["default"]
         if name not in environment and default is None:
-            raise SettingsError(f"{path} uses ${{{name}}}, which is not set: export {name}, or write "
-                                f"${{{name}:-default}}")
+            raise SettingsError(
+                f"{path} uses ${{{name}}}, which is not set: export {name}, or write ${{{name}:-default}}"
+            )
         return environment.get(name, default or "")
 
     return re.sub(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}", fill, value)

@@ -61,9 +61,17 @@ class Steering:
         """
         held, free = self.recorder.state.held, free_gb(self.folder.root)
         if held is None and free < least and not self.signals.stop.is_set():
-            self.recorder.append(Commanded(verb="pause", by=PROGRAM, text=(
-                f"only {free:.2f} GB are free where the run lies, and min_free_gb is {least:g}: it goes on by itself "
-                f"once there are {MARGIN * least:.3g}")))
+            self.recorder.append(
+                Commanded(
+                    verb="pause",
+                    by=PROGRAM,
+                    text=(
+                        f"only {free:.2f} GB are free where the run lies, and min_free_gb is {least:g}: it goes "
+                        f"on by itself "
+                        f"once there are {MARGIN * least:.3g}"
+                    ),
+                )
+            )
             self.signals.pause()
         elif held is not None and held.by == PROGRAM and free >= MARGIN * least:
             self.recorder.append(Commanded(verb="resume", by=PROGRAM, text=f"{free:.2f} GB are free again"))
@@ -78,9 +86,15 @@ class Steering:
             command = command.model_copy(update={"target": self.recorder.state.stage or ""})
         if command.plan is not None:  # first: a kill after it leaves the command to be refused, not the plan unamended
             state = self.recorder.state
-            self.recorder.append(Amended(
-                number=len(state.amendments) + 1, data_plan=command.plan, why=command.text, by=command.by or "a person",
-                seen=control.seen_by_now(state)))
+            self.recorder.append(
+                Amended(
+                    number=len(state.amendments) + 1,
+                    data_plan=command.plan,
+                    why=command.text,
+                    by=command.by or "a person",
+                    seen=control.seen_by_now(state),
+                )
+            )
             write_file(self.folder.root / "data_plan.json", command.plan.model_dump_json(indent=1))
             command = command.model_copy(update={"plan": None})  # the amendment holds it
         self.recorder.append(command)

@@ -60,7 +60,8 @@ FORMS: dict[str, tuple[str, ...]] = {
     "difference of worst datasets": ("worst(method@a0, over=datasets) - worst(baseline@a0, over=datasets)",),
     "threshold": ("method@a0 - baseline@a0 - 0.5 * (method@a1 - baseline@a1)",),
     "chosen on validation": (
-        "tuned(method, over=levels, by=validation) - tuned(baseline, over=levels, by=validation)",),
+        "tuned(method, over=levels, by=validation) - tuned(baseline, over=levels, by=validation)",
+    ),
     "two effects, both at the boundary": ("method@a0 - baseline@a0", "method@a1 - baseline@a1"),
 }
 ARMS = ("method", "baseline")
@@ -103,17 +104,29 @@ class Case:
 
     def plan(self, smallest: tuple[float, ...]) -> DataPlan:
         """The plan of such a study."""
-        effects = tuple(Effect(estimand=text, smallest=size) for text, size in zip(
-            FORMS[self.form], smallest, strict=True))
+        effects = tuple(
+            Effect(estimand=text, smallest=size) for text, size in zip(FORMS[self.form], smallest, strict=True)
+        )
         return DataPlan(
-            task="simulated", expected_seconds=1, factor="x", metrics=(MetricSpec(
-                name="accuracy", higher_is_better=True, worst=0.0),),
+            task="simulated",
+            expected_seconds=1,
+            factor="x",
+            metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),),
             datasets=tuple(DatasetUse(name=f"d{k}") for k in range(self.datasets)),
             arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
             levels=tuple(Level(name=name, value=float(k)) for k, name in enumerate(LEVELS)),
-            hypotheses=(Hypothesis(
-                id="h", statement="above", reason="less is noise", unit=self.unit, effects=effects,
-                cluster="group" if self.unit == "seeds and clusters" else "", diverged=self.policy),))
+            hypotheses=(
+                Hypothesis(
+                    id="h",
+                    statement="above",
+                    reason="less is noise",
+                    unit=self.unit,
+                    effects=effects,
+                    cluster="group" if self.unit == "seeds and clusters" else "",
+                    diverged=self.policy,
+                ),
+            ),
+        )
 
 
 def mean_of(place: Place) -> float:
@@ -144,7 +157,7 @@ class Confirmations:
         self.seeds = rng.normal(0, case.seed_sd / sqrt(2), (self.count, case.n, cells))
         self.lost = rng.random((self.count, case.n, 2)) < np.array(case.diverges)
         units = case.units if case.sampled else 1
-        spread = case.sample_sd / sqrt(2) / sqrt((case.weights ** 2).sum()) if case.sampled else 0.0
+        spread = case.sample_sd / sqrt(2) / sqrt((case.weights**2).sum()) if case.sampled else 0.0
         self.sample = rng.normal(0, spread, (self.count, units, cells))
         for dataset in dict.fromkeys(place.dataset for place in self.places):
             here = [k for k, place in enumerate(self.places) if place.dataset == dataset]
@@ -176,6 +189,7 @@ class Confirmations:
 
     def reading(self, s: int, values: Array) -> Callable[[Place], Array]:
         """The cells with seed s: `values` are (count, ..., cells)."""
+
         def read(place: Place) -> Array:
             k = self.places.index(place._replace(by=""))
             if not place.by:
@@ -197,15 +211,22 @@ class Confirmations:
         for dataset in datasets if case.clusters else [""]:
             here = [dataset in ("", place.dataset) for place in self.places]
             draws = np.where(here, self.means[:, None] + moved, (self.values - self.seeds)[:, :1])
-            mean = np.mean([self._at(plan, estimand, s, self._counted(draws + self.seeds[:, s, None], s))
-                            for s in range(case.n)], axis=0)
+            mean = np.mean(
+                [self._at(plan, estimand, s, self._counted(draws + self.seeds[:, s, None], s)) for s in range(case.n)],
+                axis=0,
+            )
             if case.clusters:
-                middle = np.mean([self._at(plan, estimand, s, self._counted(self.values[:, s, None], s))[:, 0]
-                                  for s in range(case.n)], axis=0)
+                middle = np.mean(
+                    [
+                        self._at(plan, estimand, s, self._counted(self.values[:, s, None], s))[:, 0]
+                        for s in range(case.n)
+                    ],
+                    axis=0,
+                )
                 variance += ((mean - middle[:, None]) ** 2).sum(axis=1) * (case.units - 1) / case.units
             else:
                 variance += mean.var(axis=1, ddof=1) * case.units / (case.units - 1)
-        return variance, 1 / float((case.weights ** 2).sum()) - 1
+        return variance, 1 / float((case.weights**2).sum()) - 1
 
     def _counted(self, values: Array, s: int) -> Array:
         """The cells, with 0 for those that diverged where the worst value counts."""
@@ -244,8 +265,10 @@ def supported(plan: DataPlan, drawn: Confirmations) -> Array:
         if case.policy == "left out":
             every &= _low(clean, over, freedom, level) > effect.smallest
             continue
-        method, baseline = (np.where(drawn.lost[:, :, k], 0.0, drawn.values[:, :, [
-            place.arm for place in drawn.places].index(arm)]) for k, arm in enumerate(ARMS))
+        method, baseline = (
+            np.where(drawn.lost[:, :, k], 0.0, drawn.values[:, :, [place.arm for place in drawn.places].index(arm)])
+            for k, arm in enumerate(ARMS)
+        )
         rates = np.array([most_often(k, case.n, LEVEL / 2) for k in range(case.n + 1)])
         rate = rates[drawn.lost[:, :, 0].sum(axis=1)][:, None]
         every &= (~lost).sum(axis=1) > 1
@@ -261,7 +284,8 @@ def _low(values: Array, over: Array, freedom: float, level: float = LEVEL) -> Ar
     for kept in set(n[n > 1].tolist()):
         rows = np.nanmean(values[n == kept], axis=1), np.nanvar(values[n == kept], axis=1, ddof=1)
         half = t_quantile(1 - level / 2, kept - 1) ** 2 * rows[1] / kept + (
-            t_quantile(1 - level / 2, freedom) ** 2 * over[n == kept])
+            t_quantile(1 - level / 2, freedom) ** 2 * over[n == kept]
+        )
         low[n == kept] = rows[0] - np.sqrt(half)
     return low
 
@@ -272,22 +296,44 @@ def checked(plan: DataPlan, drawn: Confirmations, number: int) -> str:
     runs: list[Run] = []
     for s in range(case.n):
         gone = frozenset(place for place in places if drawn.lost[number, s, ARMS.index(place.arm)])
-        kept, validation = ({(place.dataset, place.condition, "accuracy"): float(found[number, s, k])
-                             for k, place in enumerate(places)} for found in (drawn.values, drawn.validation))
-        runs.append(Run(s, f"n{s}", {
-            key: value for key, value in kept.items() if not any(
-                key[:2] == (place.dataset, place.condition) for place in gone)}, {"validation": validation}, gone))
+        kept, validation = (
+            {(place.dataset, place.condition, "accuracy"): float(found[number, s, k]) for k, place in enumerate(places)}
+            for found in (drawn.values, drawn.validation)
+        )
+        runs.append(
+            Run(
+                s,
+                f"n{s}",
+                {
+                    key: value
+                    for key, value in kept.items()
+                    if not any(key[:2] == (place.dataset, place.condition) for place in gone)
+                },
+                {"validation": validation},
+                gone,
+            )
+        )
     over: dict[str, OverExamples] = {}
     if case.sampled:
         moved = drawn.shares @ drawn.sample[number]
-        draws = {(place.dataset, f"n{s}", place.condition, "accuracy"):
-                 drawn.means[number, k] + drawn.seeds[number, s, k] + moved[:, k]
-                 for s in range(case.n) for k, place in enumerate(places)}
-        [one], worth = plan.hypotheses, 1 / float((case.weights ** 2).sum())
+        draws = {
+            (place.dataset, f"n{s}", place.condition, "accuracy"): drawn.means[number, k]
+            + drawn.seeds[number, s, k]
+            + moved[:, k]
+            for s in range(case.n)
+            for k, place in enumerate(places)
+        }
+        [one], worth = plan.hypotheses, 1 / float((case.weights**2).sum())
         for place, effect in enumerate(one.effects):
             over[f"hypothesis/h/{place}"] = over_examples(
-                plan, one, effect, f"hypothesis/h/{place}", runs, drawn=draws, samples={
-                    use.name: Sample(case.units, worth) for use in plan.datasets})
+                plan,
+                one,
+                effect,
+                f"hypothesis/h/{place}",
+                runs,
+                drawn=draws,
+                samples={use.name: Sample(case.units, worth) for use in plan.datasets},
+            )
     return decide(plan, runs, confirmed=True, sampled=over.get)[0].verdict
 
 
@@ -305,33 +351,42 @@ def truths(case: Case) -> tuple[float, ...]:
 
 def cells(plan: DataPlan, case: Case) -> tuple[Place, ...]:
     """The cells that a study reads."""
-    return tuple(dict.fromkeys(
-        place for effect in plan.hypotheses[0].effects
-        for use in (plan.datasets if case.unit == "datasets" else plan.datasets[:1])
-        for place in places_of(effect.estimand, plan, plan.primary, dataset=use.name) if not place.by))
+    return tuple(
+        dict.fromkeys(
+            place
+            for effect in plan.hypotheses[0].effects
+            for use in (plan.datasets if case.unit == "datasets" else plan.datasets[:1])
+            for place in places_of(effect.estimand, plan, plan.primary, dataset=use.name)
+            if not place.by
+        )
+    )
 
 
 def simulated(asked: tuple[Case, int, float]) -> dict[str, Any]:
     """How often a case is supported, over so many confirmations. Raises `ValueError` where the verdicts of a few of
     them are not what a run comes to."""
     case, count, error = asked
-    plan, rng, found = case.plan(truths(case)), np.random.default_rng(
-        [crc32(repr(case).encode()), count]), 0
+    plan, rng, found = case.plan(truths(case)), np.random.default_rng([crc32(repr(case).encode()), count]), 0
     for first in range(0, count, BATCH):
         drawn = Confirmations(case, min(BATCH, count - first), rng, cells(plan, case))
         those = supported(plan, drawn)
         found += int(those.sum())
         if not first:
             some = [*np.flatnonzero(those)[:CHECKED], *range(CHECKED)]
-            if (wrong := [k for k in some if (checked(plan, drawn, int(k)) == "supported") != those[k]]):
+            if wrong := [k for k in some if (checked(plan, drawn, int(k)) == "supported") != those[k]]:
                 raise ValueError(f"{case}: a run comes to something else in {wrong}")
 
     def low(share: float) -> float:
         return 1 - most_often(count - found, count, share)
 
-    return {**{one.name: getattr(case, one.name) for one in fields(case)}, "confirmations": count,
-            "supported": round(found / count, 4), "low": round(low(0.025), 4),
-            "high": round(most_often(found, count, 0.025), 4), "holds": low(error / 2) <= ALLOWED}
+    return {
+        **{one.name: getattr(case, one.name) for one in fields(case)},
+        "confirmations": count,
+        "supported": round(found / count, 4),
+        "low": round(low(0.025), 4),
+        "high": round(most_often(found, count, 0.025), 4),
+        "holds": low(error / 2) <= ALLOWED,
+    }
 
 
 def cases() -> Iterator[Case]:
@@ -354,8 +409,14 @@ def cases() -> Iterator[Case]:
     units: tuple[Unit, ...] = get_args(Unit)
     for unit in units:
         for diverges in ((0.02, 0.02), (0.1, 0.1)):
-            plain = Case("difference", unit, 5, 8 if unit == "seeds and clusters" else 0, diverges=diverges,
-                         datasets=8 if unit == "datasets" else 1)
+            plain = Case(
+                "difference",
+                unit,
+                5,
+                8 if unit == "seeds and clusters" else 0,
+                diverges=diverges,
+                datasets=8 if unit == "datasets" else 1,
+            )
             yield from (replace(plain, n=n) for n in (5, 20))
             if unit != "datasets":
                 yield from (replace(plain, n=n, policy="worst value") for n in (5, 20, 40))
@@ -371,19 +432,29 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="of so many cases one")
     asked = parser.parse_args()
     began = time.monotonic()
-    every = [one for one in cases() if asked.only in f"{one.form} {one.unit} {one.policy}"][::asked.every]
+    every = [one for one in cases() if asked.only in f"{one.form} {one.unit} {one.policy}"][:: asked.every]
     work = [(one, asked.confirmations, 0.05 / len(every)) for one in every]
     if asked.processes > 1:
         with ProcessPoolExecutor(asked.processes) as pool:
             found = list(pool.map(simulated, work))
     else:
         found = [simulated(one) for one in work]
-    again = {place: {**simulated((one, 5 * asked.confirmations, 0.05 / len(every))), "first": found[place]["supported"]}
-             for place, one in enumerate(every) if not found[place]["holds"]}
+    again = {
+        place: {**simulated((one, 5 * asked.confirmations, 0.05 / len(every))), "first": found[place]["supported"]}
+        for place, one in enumerate(every)
+        if not found[place]["holds"]
+    }
     found = [again.get(place, one) for place, one in enumerate(found)]
     largest = max(one["supported"] for one in found)
-    text = json.dumps({"cases": found, "largest": largest, "holds": all(one["holds"] for one in found),
-                       "seconds": round(time.monotonic() - began, 1)}, indent=1)
+    text = json.dumps(
+        {
+            "cases": found,
+            "largest": largest,
+            "holds": all(one["holds"] for one in found),
+            "seconds": round(time.monotonic() - began, 1),
+        },
+        indent=1,
+    )
     print(text)
     if asked.out is not None:
         asked.out.write_text(text + "\n")

@@ -77,18 +77,31 @@ def busy(place: Path) -> dict[str, Any]:
     seconds: dict[int, float] = {}
     for parallel in (1, BUSY):
         folder = place / str(parallel)
-        begin(list(ideas_in([place / "ideas.json"])), compose(environment={}),
-              Terms(parallel=parallel, slots=SLOTS), folder)
+        begin(
+            list(ideas_in([place / "ideas.json"])),
+            compose(environment={}),
+            Terms(parallel=parallel, slots=SLOTS),
+            folder,
+        )
         began = time.monotonic()
-        Campaign(folder, Runs(folder, (sys.executable, "-m", "tests.agent.scripted_run")), poll=0.02,
-                 environment=os.environ | {"PYTHONPATH": str(ROOT)}).work()
+        Campaign(
+            folder,
+            Runs(folder, (sys.executable, "-m", "tests.agent.scripted_run")),
+            poll=0.02,
+            environment=os.environ | {"PYTHONPATH": str(ROOT)},
+        ).work()
         seconds[parallel] = time.monotonic() - began
     steps = scripted_run.CALLS
     chain = steps * (scripted_run.WRITES + scripted_run.RUNS_FOR)
     bound = max(chain, BUSY * steps * scripted_run.RUNS_FOR / SLOTS)
-    return {"runs": BUSY, "slots": SLOTS, "one after the other over side by side": round(seconds[1] / seconds[BUSY], 2),
-            "side by side over the bound": round(seconds[BUSY] / bound, 2),
-            "seconds": {str(key): round(value, 1) for key, value in seconds.items()}, "bound": round(bound, 1)}
+    return {
+        "runs": BUSY,
+        "slots": SLOTS,
+        "one after the other over side by side": round(seconds[1] / seconds[BUSY], 2),
+        "side by side over the bound": round(seconds[BUSY] / bound, 2),
+        "seconds": {str(key): round(value, 1) for key, value in seconds.items()},
+        "bound": round(bound, 1),
+    }
 
 
 # --- real runs ------------------------------------------------------------------------------------------------------
@@ -105,8 +118,15 @@ def ideas(place: Path) -> Path:
     (folder / "f-broken.json").write_text('{"Name": "broken"}')
     (place / "small.yaml").write_text(SMALL)
     # recorded in a campaign, since its paper says so, and a writer that is not told is asked again
-    scientist("campaign", folder / "b-replay.json", folder / "c-noise.json", "--out", place / "recorded", "--config",
-              place / "small.yaml")
+    scientist(
+        "campaign",
+        folder / "b-replay.json",
+        folder / "c-noise.json",
+        "--out",
+        place / "recorded",
+        "--config",
+        place / "small.yaml",
+    )
     events = [event for event, _ in read_events(place / "recorded" / RUNS / "b-replay" / "run.db")]
     (place / "exchange.jsonl").write_text(written(exchange_of(events)))
     (folder / "b-replay.yaml").write_text(f"seed: 2\nmodels: {{name: 'replay:{place / 'exchange.jsonl'}'}}\n")
@@ -114,8 +134,9 @@ def ideas(place: Path) -> Path:
 
 
 def scientist(*words: object) -> int:
-    return subprocess.run([sys.executable, "-m", "labwright", *map(str, words)], cwd=ROOT, check=False,
-                          capture_output=True).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "labwright", *map(str, words)], cwd=ROOT, check=False, capture_output=True
+    ).returncode
 
 
 def real(place: Path, found: Path) -> dict[str, Any]:
@@ -123,20 +144,38 @@ def real(place: Path, found: Path) -> dict[str, Any]:
     seconds: dict[int, float] = {}
     for parallel in (1, 4):
         began = time.monotonic()
-        scientist("campaign", *even, "--out", place / str(parallel), "--config", place / "small.yaml", "--parallel",
-                  parallel)
+        scientist(
+            "campaign", *even, "--out", place / str(parallel), "--config", place / "small.yaml", "--parallel", parallel
+        )
         seconds[parallel] = time.monotonic() - began
     states = [read_state(place / "4" / RUNS / one.stem) for one in even]
     bound = sum(state.seconds_of_code for state in states) / SLOTS
     began = time.monotonic()
-    code = scientist("campaign", found, "--out", place / "six", "--config", place / "small.yaml", "--parallel", 2,
-                     "--time-limit", "5m")
-    ends = {name: (one.standing, one.end.code if one.end is not None else None, one.why[:120])
-            for name, one in read_campaign(place / "six").entries.items()}
-    return {"exit code": code, "ends": ends, "seconds of six": round(time.monotonic() - began, 1),
-            "one after the other over side by side": round(seconds[1] / seconds[4], 2),
-            "side by side over the bound": round(seconds[4] / bound, 2),
-            "seconds": {str(key): round(value, 1) for key, value in seconds.items()}, "bound": round(bound, 1)}
+    code = scientist(
+        "campaign",
+        found,
+        "--out",
+        place / "six",
+        "--config",
+        place / "small.yaml",
+        "--parallel",
+        2,
+        "--time-limit",
+        "5m",
+    )
+    ends = {
+        name: (one.standing, one.end.code if one.end is not None else None, one.why[:120])
+        for name, one in read_campaign(place / "six").entries.items()
+    }
+    return {
+        "exit code": code,
+        "ends": ends,
+        "seconds of six": round(time.monotonic() - began, 1),
+        "one after the other over side by side": round(seconds[1] / seconds[4], 2),
+        "side by side over the bound": round(seconds[4] / bound, 2),
+        "seconds": {str(key): round(value, 1) for key, value in seconds.items()},
+        "bound": round(bound, 1),
+    }
 
 
 def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -144,8 +183,22 @@ def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[s
     rng, folder = Random(seed), place / "killed"
     words = [sys.executable, "-m", "labwright"]
     begun: list[dict[str, int]] = []
-    process = subprocess.Popen([*words, "campaign", str(found), "--out", str(folder), "--config",
-                                str(place / "small.yaml"), "--parallel", "2", "--time-limit", "6m"], cwd=ROOT)
+    process = subprocess.Popen(
+        [
+            *words,
+            "campaign",
+            str(found),
+            "--out",
+            str(folder),
+            "--config",
+            str(place / "small.yaml"),
+            "--parallel",
+            "2",
+            "--time-limit",
+            "6m",
+        ],
+        cwd=ROOT,
+    )
     for kill in range(kills):
         until = time.monotonic() + 120
         while time.monotonic() < until and not replayed(folder, kill):
@@ -160,9 +213,16 @@ def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[s
         begun.append(committed(folder))
         process = subprocess.Popen([*words, "resume", str(folder)], cwd=ROOT)
     code = process.wait()
-    return {"kills": kills, "exit code": code, "twice": twice(folder), "committed at each kill": begun,
-            "ends": {name: (one.standing, one.end.code if one.end is not None else None, one.why[:120])
-                     for name, one in read_campaign(folder).entries.items()}}
+    return {
+        "kills": kills,
+        "exit code": code,
+        "twice": twice(folder),
+        "committed at each kill": begun,
+        "ends": {
+            name: (one.standing, one.end.code if one.end is not None else None, one.why[:120])
+            for name, one in read_campaign(folder).entries.items()
+        },
+    }
 
 
 def replayed(folder: Path, kill: int) -> bool:
@@ -174,8 +234,10 @@ def replayed(folder: Path, kill: int) -> bool:
 
 def committed(folder: Path) -> dict[str, int]:
     events = [event for run in (folder / RUNS).iterdir() for event, _ in read_events(run / "run.db")]
-    return {"answers": sum(isinstance(one, Answered) for one in events),
-            "cells": sum(isinstance(one, CellExecuted) for one in events)}
+    return {
+        "answers": sum(isinstance(one, Answered) for one in events),
+        "cells": sum(isinstance(one, CellExecuted) for one in events),
+    }
 
 
 def twice(folder: Path) -> dict[str, int]:
@@ -188,8 +250,10 @@ def twice(folder: Path) -> dict[str, int]:
                 answers[f"{run.name} {event.key}"] += 1
             elif isinstance(event, CellExecuted):
                 cells[f"{run.name} {event.node} {event.run.key}"] += 1
-    return {"answers": sum(number > 1 for number in answers.values()),
-            "cells": sum(number > 1 for number in cells.values())}
+    return {
+        "answers": sum(number > 1 for number in answers.values()),
+        "cells": sum(number > 1 for number in cells.values()),
+    }
 
 
 if __name__ == "__main__":

@@ -61,19 +61,35 @@ def celled_kills(runs: Path, *, kills: int = KILLS, seed: int = 0, tuning: bool 
         rng = Random(seed)
         while (left := kills - sum(len(one["kills"]) for one in done)) > 0:
             moments = [rng.uniform(0.0, within) for _ in range(min(left, A_RUN))]
-            done.append(_run(Killed(runs / f"killed{len(done) + 1}", server, noted), moments, whole=whole,
-                             reference=state, tuning=tuning))
-    return {"seed": seed, "kills": kills, "in_tuning": tuning, "cells": len(whole.executed()),
-            "trials": len(state.trials),
-            "taken_over": sum(line.outcome == "taken over" for node in state.nodes.values()
-                              for attempt in node.attempts for line in attempt.cells),
-            "begun": sum(one["begun"] for one in done), "committed": sum(one["committed"] for one in done),
-            "lost_in_flight": sum(map(sum, (one["in_flight"] for one in done))), "runs": done}
+            done.append(
+                _run(
+                    Killed(runs / f"killed{len(done) + 1}", server, noted),
+                    moments,
+                    whole=whole,
+                    reference=state,
+                    tuning=tuning,
+                )
+            )
+    return {
+        "seed": seed,
+        "kills": kills,
+        "in_tuning": tuning,
+        "cells": len(whole.executed()),
+        "trials": len(state.trials),
+        "taken_over": sum(
+            line.outcome == "taken over"
+            for node in state.nodes.values()
+            for attempt in node.attempts
+            for line in attempt.cells
+        ),
+        "begun": sum(one["begun"] for one in done),
+        "committed": sum(one["committed"] for one in done),
+        "lost_in_flight": sum(map(sum, (one["in_flight"] for one in done))),
+        "runs": done,
+    }
 
 
-def _run(
-    killed: Killed, moments: list[float], *, whole: Killed, reference: RunState, tuning: bool,
-) -> dict[str, Any]:
+def _run(killed: Killed, moments: list[float], *, whole: Killed, reference: RunState, tuning: bool) -> dict[str, Any]:
     """One run that is killed at these moments (seconds), or until it ends, and is taken to its end."""
     lost = Lost(killed)
     for seconds in (*moments, None):
@@ -88,14 +104,21 @@ def _run(
             break
     state, executed = read_state(killed.run), killed.executed()
     return {
-        "kills": killed.kills, "begun": len(killed.begun()), "committed": len(executed),
+        "kills": killed.kills,
+        "begun": len(killed.begun()),
+        "committed": len(executed),
         "in_flight": [len(one) for one in lost.in_flight],
-        "most_in_flight": SMALL["search.num_workers"], "committed_and_begun_again": lost.wrong,
+        "most_in_flight": SMALL["search.num_workers"],
+        "committed_and_begun_again": lost.wrong,
         "committed_twice": len(executed) - len({id for _, id in executed}) + len(executed) - len(dict(executed)),
-        "same_tree": tree(state) == tree(reference), "same_choice": _choices(state) == _choices(reference),
+        "same_tree": tree(state) == tree(reference),
+        "same_choice": _choices(state) == _choices(reference),
         "same_claims": paper_claims(state) == paper_claims(reference),
-        "same_latex": latex(killed.run) == latex(whole.run), "asked_again": killed.asked_again(),
-        "done_twice": killed.twice(), "damaged": killed.damaged}
+        "same_latex": latex(killed.run) == latex(whole.run),
+        "asked_again": killed.asked_again(),
+        "done_twice": killed.twice(),
+        "damaged": killed.damaged,
+    }
 
 
 def _tuned(state: RunState) -> bool:
@@ -105,15 +128,28 @@ def _tuned(state: RunState) -> bool:
 
 def _choices(state: RunState) -> list[object]:
     """Every trial with what it came to, and the trial that each node runs with; without times."""
-    return [*(one.model_copy(update={"seconds": 0.0}) for one in results(state)),
-            *(node.trials for node in state.nodes.values())]
+    return [
+        *(one.model_copy(update={"seconds": 0.0}) for one in results(state)),
+        *(node.trials for node in state.nodes.values()),
+    ]
 
 
 def cells_hold(found: dict[str, Any]) -> bool:
     """Whether only what was in flight was repeated, and nothing differs."""
     return all(
-        one["same_tree"] and one["same_choice"] and one["same_claims"] and one["same_latex"]
+        one["same_tree"]
+        and one["same_choice"]
+        and one["same_claims"]
+        and one["same_latex"]
         and max(one["in_flight"]) <= one["most_in_flight"]
-        and one["begun"] == one["committed"] + sum(one["in_flight"]) and not one["in_flight"][-1]
-        and not (one["committed_and_begun_again"] or one["committed_twice"] or one["asked_again"] or one["done_twice"]
-                 or one["damaged"]) for one in found["runs"])
+        and one["begun"] == one["committed"] + sum(one["in_flight"])
+        and not one["in_flight"][-1]
+        and not (
+            one["committed_and_begun_again"]
+            or one["committed_twice"]
+            or one["asked_again"]
+            or one["done_twice"]
+            or one["damaged"]
+        )
+        for one in found["runs"]
+    )

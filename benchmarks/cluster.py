@@ -72,16 +72,29 @@ async def slept(place: Path, settings: SandboxSettings, *, slots: int, count: in
     cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
     try:
         began = time.monotonic()
-        outcome = await executor.run(Job(
-            "cells", place / "job", {"experiment.py": SLEEPING.format(seconds=seconds)}, cells=cells,
-            datasets=("digits",), expected=dict.fromkeys(cells, seconds), timeout=LONGEST))
+        outcome = await executor.run(
+            Job(
+                "cells",
+                place / "job",
+                {"experiment.py": SLEEPING.format(seconds=seconds)},
+                cells=cells,
+                datasets=("digits",),
+                expected=dict.fromkeys(cells, seconds),
+                timeout=LONGEST,
+            )
+        )
         wall = time.monotonic() - began
     finally:
         await executor.close()
     assert all(one.outcome == "measured" for one in outcome.cells), outcome
     bound = count * seconds / slots
-    return {"wall": wall, "bound": bound, "to_bound": wall / bound if bound else 0.0,
-            "beyond_a_cell": (wall - bound) * slots / count, "code": sum(one.seconds for one in outcome.cells)}
+    return {
+        "wall": wall,
+        "bound": bound,
+        "to_bound": wall / bound if bound else 0.0,
+        "beyond_a_cell": (wall - bound) * slots / count,
+        "code": sum(one.seconds for one in outcome.cells),
+    }
 
 
 def cells(cluster: RayCluster, count: int) -> dict[str, Any]:
@@ -95,11 +108,16 @@ def cells(cluster: RayCluster, count: int) -> dict[str, Any]:
         for words, settings in (("local", local), ("ray", remote)):
             found[words] = {
                 "over_workers": asyncio.run(slept(place, settings, slots=WORKERS, count=count, seconds=1.0)),
-                "one_by_one": asyncio.run(slept(place, settings, slots=1, count=40, seconds=0.05))}
+                "one_by_one": asyncio.run(slept(place, settings, slots=1, count=40, seconds=0.05)),
+            }
     local_, ray_ = (found[words]["one_by_one"]["beyond_a_cell"] for words in ("local", "ray"))
     walls = [found[words]["over_workers"]["wall"] for words in ("local", "ray")]
-    return found | {"cells": count, "workers": WORKERS, "ray_beyond_local_a_cell": ray_ - local_,
-                    "ray_to_local_wall": walls[1] / walls[0]}
+    return found | {
+        "cells": count,
+        "workers": WORKERS,
+        "ray_beyond_local_a_cell": ray_ - local_,
+        "ray_to_local_wall": walls[1] / walls[0],
+    }
 
 
 # --- a study ----------------------------------------------------------------------------------------------------------
@@ -116,11 +134,17 @@ class Study:
 
     def begin(self, cluster: RayCluster | None) -> None:
         """Start it, or take it up."""
-        more = {} if cluster is None else cluster.variables | {
-            "STUDY_ON_RAY": cluster.address, "STUDY_STORE": str(self.run.parent / "store")}
+        more = (
+            {}
+            if cluster is None
+            else cluster.variables | {"STUDY_ON_RAY": cluster.address, "STUDY_STORE": str(self.run.parent / "store")}
+        )
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted)], cwd=ROOT,
-            start_new_session=True, env=os.environ | more)
+            [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted)],
+            cwd=ROOT,
+            start_new_session=True,
+            env=os.environ | more,
+        )
 
     def kill(self) -> None:
         """With -9."""
@@ -144,8 +168,11 @@ class Study:
         """When each was committed, and its id."""
         if not is_run(self.run):
             return []
-        return [(at, f"{one.node} {one.run.cell.name}", one.run.id) for one, at in read_events(self.run / "run.db")
-                if isinstance(one, CellExecuted)]
+        return [
+            (at, f"{one.node} {one.run.cell.name}", one.run.id)
+            for one, at in read_events(self.run / "run.db")
+            if isinstance(one, CellExecuted)
+        ]
 
 
 def studies(kills: int, seed: int) -> dict[str, Any]:
@@ -158,11 +185,17 @@ def studies(kills: int, seed: int) -> dict[str, Any]:
             ray = threads.submit(whole, folder / "ray", server, True)
             runs = killed(folder, server, kills, seed) if kills else []
             both = {"local": local.result(), "ray": ray.result()}
-        found: dict[str, Any] = {"same": compared(folder / "local", folder / "ray") | both | {
-            "ray_to_local": both["ray"]["seconds"] / both["local"]["seconds"]}}
+        found: dict[str, Any] = {
+            "same": compared(folder / "local", folder / "ray")
+            | both
+            | {"ray_to_local": both["ray"]["seconds"] / both["local"]["seconds"]}
+        }
         if kills:
-            found["kills"] = {"seed": seed, "kills": sum(sum(one["kills"].values()) for one in runs), "runs": [
-                one | compared(folder / "local", folder / one["run"]) for one in runs]}
+            found["kills"] = {
+                "seed": seed,
+                "kills": sum(sum(one["kills"].values()) for one in runs),
+                "runs": [one | compared(folder / "local", folder / one["run"]) for one in runs],
+            }
         return found
 
 
@@ -183,8 +216,11 @@ def whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]:
 def compared(one: Path, other: Path) -> dict[str, bool]:
     """What two runs have in common."""
     first, second = read_state(one), read_state(other)
-    return {"same_tree_and_numbers": tree(first) == tree(second),
-            "same_claims": paper_claims(first) == paper_claims(second), "same_latex": latex(one) == latex(other)}
+    return {
+        "same_tree_and_numbers": tree(first) == tree(second),
+        "same_claims": paper_claims(first) == paper_claims(second),
+        "same_latex": latex(one) == latex(other),
+    }
 
 
 # --- kills ------------------------------------------------------------------------------------------------------------
@@ -263,17 +299,27 @@ def _lost(study: Study) -> dict[str, Any]:
     """What kills cost, in executions of cells."""
     begun, committed = study.begun(), study.committed()
     when = {name: at for at, name, _ in committed}
-    return {"begun": len(begun), "committed": len(committed), "lost_in_flight": len(begun) - len(committed),
-            "begun_again_after_commit": [name for at, name in begun if name in when and at > when[name]],
-            "committed_twice": len(committed) - len({one for _, _, one in committed})}
+    return {
+        "begun": len(begun),
+        "committed": len(committed),
+        "lost_in_flight": len(begun) - len(committed),
+        "begun_again_after_commit": [name for at, name in begun if name in when and at > when[name]],
+        "committed_twice": len(committed) - len({one for _, _, one in committed}),
+    }
 
 
 def kept(found: dict[str, Any]) -> bool:
     """Whether every promise was kept."""
     studies = [*found.get("kills", {}).get("runs", ()), *([found["same"]] if "same" in found else [])]
-    return all(one["same_tree_and_numbers"] and one["same_claims"] and one["same_latex"]
-               and not one.get("begun_again_after_commit") and not one.get("committed_twice")
-               and one.get("exit", 0) in (0, 130 if found["until"] else 0) for one in studies)
+    return all(
+        one["same_tree_and_numbers"]
+        and one["same_claims"]
+        and one["same_latex"]
+        and not one.get("begun_again_after_commit")
+        and not one.get("committed_twice")
+        and one.get("exit", 0) in (0, 130 if found["until"] else 0)
+        for one in studies
+    )
 
 
 def main() -> int:

@@ -79,8 +79,8 @@ def make(folder: Path, gb: float) -> int:
         x = np.lib.format.open_memmap(folder / f"x-{shard}.npy", "w+", np.uint8, (rows, SIDE, SIDE, CHANNELS))
         y = rng.integers(CLASSES, size=rows)
         for start in range(0, rows, 512):
-            some = y[start:start + 512]
-            x[start:start + 512] = pictures[some] + noise[rng.integers(len(noise), size=len(some))]
+            some = y[start : start + 512]
+            x[start : start + 512] = pictures[some] + noise[rng.integers(len(noise), size=len(some))]
         del x
         np.save(folder / f"y-{shard}.npy", y)
     return rows * SHARDS
@@ -98,7 +98,7 @@ async def measure(gb: float, memory_gb: float, around: Path, turns: int) -> dict
             part = np.load(images / f"x-{shard}.npy", mmap_mode="r")
             for start in range(0, len(part), 512):
                 if (left := rows * SIDE * SIDE * CHANNELS - file.tell()) > 0:
-                    file.write(part[start:start + 512].tobytes()[:left])
+                    file.write(part[start : start + 512].tobytes()[:left])
     script = around / "epochs.py"
     script.write_text(EPOCHS.format(plain=str(plain), turns=turns))
     began, peak, done = time.perf_counter(), [0], threading.Event()
@@ -110,20 +110,29 @@ async def measure(gb: float, memory_gb: float, around: Path, turns: int) -> dict
     looking = threading.Thread(target=look)
     looking.start()
     outcome = await run_file(
-        script, timeout=7200, sources=registry([spec_of(f"images={images}", around)]),
-        settings=SandboxSettings(memory_gb=memory_gb, readable=(str(plain.parent),)))
+        script,
+        timeout=7200,
+        sources=registry([spec_of(f"images={images}", around)]),
+        settings=SandboxSettings(memory_gb=memory_gb, readable=(str(plain.parent),)),
+    )
     done.set()
     looking.join()
     told = next((line for line in outcome.stdout_tail.splitlines() if line.startswith("SECONDS ")), "")
     seconds: dict[str, list[float]] = json.loads(told.removeprefix("SECONDS ")) if told else {}
     ratios = [a / b for a, b in zip(seconds.get("lab", ()), seconds.get("plain", ()), strict=True)]
     return {
-        "gb": gb, "images": count, "memory_gb": memory_gb, "failure": outcome.failure and outcome.failure.message,
-        "epoch_over_plain_map": statistics.median(ratios) if ratios else None, "ratios": ratios, "seconds": seconds,
+        "gb": gb,
+        "images": count,
+        "memory_gb": memory_gb,
+        "failure": outcome.failure and outcome.failure.message,
+        "epoch_over_plain_map": statistics.median(ratios) if ratios else None,
+        "ratios": ratios,
+        "seconds": seconds,
         "kernel_peak_gb": (outcome.peak_host_bytes or 0) / 1e9,
         "host_peak_gb": peak[0] / 1e9,
         "whole_seconds": time.perf_counter() - began,
-        "scores": {one.name: (one.value, one.grade) for one in outcome.measurements}}
+        "scores": {one.name: (one.value, one.grade) for one in outcome.measurements},
+    }
 
 
 def main() -> None:

@@ -55,9 +55,20 @@ MOST = 63
 """Of 1,000 studies without an effect, those that may be called supported: 50 and two standard deviations."""
 RIGHT = 0.8
 SETTINGS = SearchSettings(
-    num_workers=2, lookahead=0, num_drafts=2, num_seeds=PILOT, max_seeds=80, planned_ablations=0, order="ticket",
-    window=4, ladder=False, preliminary=StageLimits(nodes=2, num_seeds=0), tuning=StageLimits(nodes=1),
-    agenda=StageLimits(nodes=3), ablation=StageLimits(nodes=1, num_seeds=0))
+    num_workers=2,
+    lookahead=0,
+    num_drafts=2,
+    num_seeds=PILOT,
+    max_seeds=80,
+    planned_ablations=0,
+    order="ticket",
+    window=4,
+    ladder=False,
+    preliminary=StageLimits(nodes=2, num_seeds=0),
+    tuning=StageLimits(nodes=1),
+    agenda=StageLimits(nodes=3),
+    ablation=StageLimits(nodes=1, num_seeds=0),
+)
 
 
 class Study(Frozen):
@@ -78,26 +89,39 @@ class Study(Frozen):
     def value(self, program: str, arm: str, seed: int, split: Split) -> float:
         """What an arm of a program scores: the program's quality, the effect, and noise of the seed and the split."""
         quality = Random(f"{self.number}/{program}").gauss(0, 1)
-        noise = Random(f"{self.number}/{program}/{arm}/{seed}").gauss(0, self.sd / 2 ** 0.5)
+        noise = Random(f"{self.number}/{program}/{arm}/{seed}").gauss(0, self.sd / 2**0.5)
         own = Random(f"{self.number}/{program}/{arm}/{seed}/{split}").gauss(0, self.sd / 10)
         return 100 + quality + self.effect * (arm == "method") + noise + own
 
 
 def asked(estimand: str) -> tuple[Hypothesis, ...]:
     """The hypothesis that an effect is above zero."""
-    return (Hypothesis(
-        id="gain", statement="one arm is better", reason="less is noise", unit="seeds", rival=Rival(
-            statement="chance", estimand="baseline", ours="above zero", theirs="near zero"),
-        effects=(Effect(estimand=estimand, smallest=SMALLEST),)),)
+    return (
+        Hypothesis(
+            id="gain",
+            statement="one arm is better",
+            reason="less is noise",
+            unit="seeds",
+            rival=Rival(statement="chance", estimand="baseline", ours="above zero", theirs="near zero"),
+            effects=(Effect(estimand=estimand, smallest=SMALLEST),),
+        ),
+    )
 
 
 def plan_of(study: Study) -> DataPlan:
     """The data plan of a study."""
     return DataPlan(
-        task="simulated", datasets=(DatasetUse(name="digits"),), expected_seconds=1, objective=study.objective,
-        metrics=(MetricSpec(name="accuracy", higher_is_better=True),), hypotheses=asked("method - baseline"),
-        arms=(Arm(name="baseline", role="baseline", untuned="drawn"),
-              Arm(name="method", role="method", untuned="drawn")))
+        task="simulated",
+        datasets=(DatasetUse(name="digits"),),
+        expected_seconds=1,
+        objective=study.objective,
+        metrics=(MetricSpec(name="accuracy", higher_is_better=True),),
+        hypotheses=asked("method - baseline"),
+        arms=(
+            Arm(name="baseline", role="baseline", untuned="drawn"),
+            Arm(name="method", role="method", untuned="drawn"),
+        ),
+    )
 
 
 def answered(request: ModelRequest) -> BaseModel:
@@ -106,35 +130,64 @@ def answered(request: ModelRequest) -> BaseModel:
         return written(request, lambda _: "plots.py")
     kind = request.inputs.kind
     name = f"# {request.inputs.stage} {kind} {request.inputs.ordinal} {request.inputs.item}\n"
-    files = {"experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.seed\n\n\nlab.measure(run)\n" + name,
-             "plots.py": "# plots\n"}
+    files = {
+        "experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.seed\n\n\nlab.measure(run)\n" + name,
+        "plots.py": "# plots\n",
+    }
     arms = ("without-part",) if kind == "ablate" else ()
-    return Program(title="a program", plan="as planned", varies=kind, arms=arms, files=tuple(
-        File(path=path, text=text) for path, text in files.items()))
+    return Program(
+        title="a program",
+        plan="as planned",
+        varies=kind,
+        arms=arms,
+        files=tuple(File(path=path, text=text) for path, text in files.items()),
+    )
 
 
 def turned(bench: Bench) -> None:
     """Turn the hypothesis towards what the pilot shows, as soon as it is there."""
     state = bench.state
-    runs = [run_of(one) for one in state.nodes.values()
-            if one.kind == "replicate" and one.status == "good" and one.seed < FRESH]
+    runs = [
+        run_of(one)
+        for one in state.nodes.values()
+        if one.kind == "replicate" and one.status == "good" and one.seed < FRESH
+    ]
     if state.amendments or state.lock is not None or len(runs) < PILOT or state.data_plan is None:
         return
     [one] = state.data_plan.hypotheses
     shown = fmean(units_of(state.data_plan, one, one.effects[0], runs).values)
-    bench.recorder.append(Amended(
-        number=1, why="the pilot showed it so", by="a person", seen="the pilot", data_plan=state.data_plan.model_copy(
-            update={"hypotheses": asked("method - baseline" if shown > 0 else "baseline - method")})))
+    bench.recorder.append(
+        Amended(
+            number=1,
+            why="the pilot showed it so",
+            by="a person",
+            seen="the pilot",
+            data_plan=state.data_plan.model_copy(
+                update={"hypotheses": asked("method - baseline" if shown > 0 else "baseline - method")}
+            ),
+        )
+    )
 
 
 def carried_out(study: Study, folder: Path) -> RunState:
     """A study from its first draft to its scored test values."""
+
     def measured(node: str, one: Cell, split: Split) -> Measurement:
         program = bench.state.nodes[node.partition("/")[0]]
-        source = program.source_sha256 if program.kind != "replicate" else bench.state.nodes[
-            program.parent or ""].source_sha256
-        return Measurement(name="accuracy", value=study.value(source, one.arm, one.seed, split), split=split,
-                           condition=one.condition, dataset=one.dataset, seed=one.seed, grade="scored")
+        source = (
+            program.source_sha256
+            if program.kind != "replicate"
+            else bench.state.nodes[program.parent or ""].source_sha256
+        )
+        return Measurement(
+            name="accuracy",
+            value=study.value(source, one.arm, one.seed, split),
+            split=split,
+            condition=one.condition,
+            dataset=one.dataset,
+            seed=one.seed,
+            grade="scored",
+        )
 
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
         if study.amended:
@@ -146,13 +199,22 @@ def carried_out(study: Study, folder: Path) -> RunState:
         for stage in STAGES:
             assert await research.stage(stage)
 
-    bench = new_bench(folder, SlowModel(answered, 0.0), ScriptedExecutor(
-        lambda job: (0.0, drawn(job)), slots=2, cell=cell), SETTINGS, plan=plan_of(study))
+    bench = new_bench(
+        folder,
+        SlowModel(answered, 0.0),
+        ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=2, cell=cell),
+        SETTINGS,
+        plan=plan_of(study),
+    )
     asyncio.run(run())
     state = bench.state
     for node in trusted_replicates(state, winner(state) or ""):
-        bench.recorder.append(Unsealed(node=node.id, measurements=tuple(
-            measured(node.id, line.cell, "test") for line in node.attempts[-1].cells)))
+        bench.recorder.append(
+            Unsealed(
+                node=node.id,
+                measurements=tuple(measured(node.id, line.cell, "test") for line in node.attempts[-1].cells),
+            )
+        )
     return state
 
 
@@ -165,18 +227,30 @@ def told(study: Study) -> dict[str, Any]:
     ours = one.hypothesis.effects[0].estimand == "method - baseline"
     expected = ("negligible", "smaller") if not study.effect else ("supported",) if ours else ("opposite",)
     right = one.verdict in expected
-    return {"effect": study.effect, "objective": study.objective, "verdict": one.verdict, "right": right,
-            "amended": len(state.amendments), "n": state.lock.n, "turned": not ours}
+    return {
+        "effect": study.effect,
+        "objective": study.objective,
+        "verdict": one.verdict,
+        "right": right,
+        "amended": len(state.amendments),
+        "n": state.lock.n,
+        "turned": not ours,
+    }
 
 
 def summary(found: Sequence[dict[str, Any]], objective: Objective, effect: float) -> dict[str, Any]:
     """Counts of the studies of one kind."""
     these = [one for one in found if one["objective"] == objective and one["effect"] == effect]
-    return {"objective": objective, "effect": effect / SMALLEST, "studies": len(these),
-            "verdicts": dict(Counter(one["verdict"] for one in these)),
-            "right": round(fmean(one["right"] for one in these), 4) if these else None,
-            "amended": sum(one["amended"] for one in these), "turned": sum(one["turned"] for one in these),
-            "mean_n": round(fmean(one["n"] for one in these), 1) if these else None}
+    return {
+        "objective": objective,
+        "effect": effect / SMALLEST,
+        "studies": len(these),
+        "verdicts": dict(Counter(one["verdict"] for one in these)),
+        "right": round(fmean(one["right"] for one in these), 4) if these else None,
+        "amended": sum(one["amended"] for one in these),
+        "turned": sum(one["turned"] for one in these),
+        "mean_n": round(fmean(one["n"] for one in these), 1) if these else None,
+    }
 
 
 def main() -> int:
@@ -188,15 +262,19 @@ def main() -> int:
     asked_for = parser.parse_args()
     began = time.monotonic()
     objectives: tuple[Objective, ...] = ("improve", "measure")
-    studies = [Study(number=number, effect=effect, objective=objective) for objective in objectives
-               for effect, count in ((0.0, asked_for.studies), (2 * SMALLEST, asked_for.twice))
-               for number in range(count)]
+    studies = [
+        Study(number=number, effect=effect, objective=objective)
+        for objective in objectives
+        for effect, count in ((0.0, asked_for.studies), (2 * SMALLEST, asked_for.twice))
+        for number in range(count)
+    ]
     with ProcessPoolExecutor(asked_for.processes) as pool:
         found = list(pool.map(told, studies, chunksize=8))
     groups = [summary(found, objective, effect) for objective in objectives for effect in (0.0, 2 * SMALLEST)]
     none = [one for one in groups if not one["effect"]]
     good = all(one["verdicts"].get("supported", 0) <= MOST * one["studies"] / 1000 for one in none) and all(
-        one["right"] >= RIGHT for one in groups)
+        one["right"] >= RIGHT for one in groups
+    )
     text = json.dumps({"groups": groups, "holds": good, "seconds": round(time.monotonic() - began, 1)}, indent=1)
     print(text)
     if asked_for.out is not None:

@@ -47,14 +47,30 @@ LONGEST = 1800.0
 def command(verb: list[str]) -> subprocess.Popen[bytes]:
     """A `scientist` process in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "labwright", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL)
+        [sys.executable, "-m", "labwright", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL
+    )
 
 
 def run(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path, float]:
     """A demo from beginning to end; its folder and seconds."""
     began = time.monotonic()
-    process = command(["run", "--idea", "examples/ideas/label_noise_calibration.json", "--config", "examples/demo.yaml",
-                       "--runs", str(runs), "--name", name, "--seed", str(seed), "--workers", str(workers)])
+    process = command(
+        [
+            "run",
+            "--idea",
+            "examples/ideas/label_noise_calibration.json",
+            "--config",
+            "examples/demo.yaml",
+            "--runs",
+            str(runs),
+            "--name",
+            name,
+            "--seed",
+            str(seed),
+            "--workers",
+            str(workers),
+        ]
+    )
     process.wait(LONGEST)
     return runs / name, time.monotonic() - began
 
@@ -62,8 +78,21 @@ def run(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path
 def killed(runs: Path, name: str) -> tuple[Path, list[dict[str, object]]]:
     """A demo that is killed once in each phase, some decisions into it, and resumed."""
     folder = runs / name
-    process = command(["run", "--idea", "examples/ideas/label_noise_calibration.json", "--config", "examples/demo.yaml",
-                       "--runs", str(runs), "--name", name, "--seed", "1"])
+    process = command(
+        [
+            "run",
+            "--idea",
+            "examples/ideas/label_noise_calibration.json",
+            "--config",
+            "examples/demo.yaml",
+            "--runs",
+            str(runs),
+            "--name",
+            name,
+            "--seed",
+            "1",
+        ]
+    )
     kills: list[dict[str, object]] = []
     for phase in PHASES:
         before = _await(folder, phase, process)
@@ -95,9 +124,21 @@ def _await(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> RunSta
 
 def tree(state: RunState) -> list[object]:
     """The tree with all its numbers, without times."""
-    return [(n.id, n.parent, n.stage, n.kind, n.seed, n.status, n.varies, n.source_sha256,
-             [one.model_dump() for one in n.measurements],
-             [one.model_dump() for one in state.tests.get(n.id, ())]) for n in state.nodes.values()]
+    return [
+        (
+            n.id,
+            n.parent,
+            n.stage,
+            n.kind,
+            n.seed,
+            n.status,
+            n.varies,
+            n.source_sha256,
+            [one.model_dump() for one in n.measurements],
+            [one.model_dump() for one in state.tests.get(n.id, ())],
+        )
+        for n in state.nodes.values()
+    ]
 
 
 def claims(state: RunState) -> list[object]:
@@ -125,24 +166,39 @@ def small_killed(runs: Path, *, seed: int = 0) -> dict[str, Any]:
         for _ in range(5):
             at_random.within(rng.uniform(2.0, 2.0 + seconds / 4))
         at_random.to_its_end()
-    return {"seconds": round(seconds, 1), "kinds_not_met": left, "after_each_kind": _held(by_kind, whole),
-            "at_random": _held(at_random, whole)}
+    return {
+        "seconds": round(seconds, 1),
+        "kinds_not_met": left,
+        "after_each_kind": _held(by_kind, whole),
+        "at_random": _held(at_random, whole),
+    }
 
 
 def _held(killed: Killed, whole: RunState) -> dict[str, Any]:
     """A run that was killed, beside one that was not."""
     state = read_state(killed.run)
     return {
-        "kills": killed.kills, "same_tree": tree(state) == tree(whole), "same_claims": claims(state) == claims(whole),
-        "same_latex": latex(killed.run) == latex(killed.run.parent / "whole"), "asked_again": killed.asked_again(),
-        "done_twice": killed.twice(), "damaged": killed.damaged}
+        "kills": killed.kills,
+        "same_tree": tree(state) == tree(whole),
+        "same_claims": claims(state) == claims(whole),
+        "same_latex": latex(killed.run) == latex(killed.run.parent / "whole"),
+        "asked_again": killed.asked_again(),
+        "done_twice": killed.twice(),
+        "damaged": killed.damaged,
+    }
 
 
 def small_holds(found: dict[str, Any]) -> bool:
     """Whether nothing was lost, repeated or damaged."""
-    return all(one["same_tree"] and one["same_claims"] and one["same_latex"] and not one["asked_again"]
-               and not one["done_twice"] and not one["damaged"]
-               for one in (found["after_each_kind"], found["at_random"]))
+    return all(
+        one["same_tree"]
+        and one["same_claims"]
+        and one["same_latex"]
+        and not one["asked_again"]
+        and not one["done_twice"]
+        and not one["damaged"]
+        for one in (found["after_each_kind"], found["at_random"])
+    )
 
 
 def main() -> int:
@@ -172,8 +228,11 @@ def main() -> int:
     reference, single, seeded, resumed = (read_state(folder) for folder in (first, one, other, broken))
     twice_done = twice(read_events(broken / "run.db"))
     report: dict[str, Any] = {
-        "small": small, "cells": celled, "tuning": tuned,
-        "nodes": len(reference.nodes), "answers": len(reference.answers),
+        "small": small,
+        "cells": celled,
+        "tuning": tuned,
+        "nodes": len(reference.nodes),
+        "answers": len(reference.answers),
         "seconds_ratio_one_to_two_workers": round(seconds_one / seconds, 3),
         "same_tree_one_worker": tree(single) == tree(reference),
         "same_claims_one_worker": claims(single) == claims(reference),
@@ -187,8 +246,11 @@ def main() -> int:
         "exit_codes": [state.ended and state.ended.exit_code for state in (reference, single, seeded, resumed)],
     }
     held = all(value for key, value in report.items() if key.startswith(("same", "other")))
-    return told(report, given.out, held and small_holds(small) and cells_hold(celled) and cells_hold(tuned)
-                and not any(twice_done.values()))
+    return told(
+        report,
+        given.out,
+        held and small_holds(small) and cells_hold(celled) and cells_hold(tuned) and not any(twice_done.values()),
+    )
 
 
 def told(report: dict[str, Any], out: Path | None, held: bool) -> int:

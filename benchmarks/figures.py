@@ -59,8 +59,13 @@ AT_ONCE = 30
 
 async def findings(cases: Sequence[Script], base: Path) -> dict[str, tuple[LintFinding, ...]]:
     """Name -> what the lint says of all its figures."""
-    executor = LocalExecutor(1, base / "views", labels=base / "labels", cache=base / "cache",
-                             settings=SandboxSettings(pool=0, isolation="none"))
+    executor = LocalExecutor(
+        1,
+        base / "views",
+        labels=base / "labels",
+        cache=base / "cache",
+        settings=SandboxSettings(pool=0, isolation="none"),
+    )
     found: dict[str, tuple[LintFinding, ...]] = {}
     try:
         for start in range(0, len(cases), AT_ONCE):
@@ -72,8 +77,9 @@ async def findings(cases: Sequence[Script], base: Path) -> dict[str, tuple[LintF
 
 async def _drawn(executor: LocalExecutor, cases: Sequence[Script], folder: Path) -> dict[str, tuple[LintFinding, ...]]:
     script = PRELUDE + "".join(f"draw({case.name!r}, {case.code!r})\n" for case in cases)
-    outcome = await executor.run(Job(name="planted", folder=folder, source={"plots.py": script},
-                                     entry="plots.py", mode="plot", timeout=300.0))
+    outcome = await executor.run(
+        Job(name="planted", folder=folder, source={"plots.py": script}, entry="plots.py", mode="plot", timeout=300.0)
+    )
     if outcome.failure is not None:
         raise RuntimeError(f"the planted figures could not be drawn: {outcome.failure}")
     found: dict[str, tuple[LintFinding, ...]] = {}
@@ -103,15 +109,24 @@ def report(cases: Iterable[Script], found: dict[str, tuple[LintFinding, ...]]) -
     wrong = {case.name for case, _ in alarms}
     refused = {case.name for case, one in alarms if one.severity == "refuse"}
     return {
-        "recall": f"{hit}/{len(faulty)}", "recall_interval": wilson(hit, len(faulty)),
-        "false_alarms": f"{len(wrong)}/{len(good)}", "false_alarm_interval": wilson(len(wrong), len(good)),
-        "refused_good": f"{len(refused)}/{len(good)}", "refused_good_interval": wilson(len(refused), len(good)),
+        "recall": f"{hit}/{len(faulty)}",
+        "recall_interval": wilson(hit, len(faulty)),
+        "false_alarms": f"{len(wrong)}/{len(good)}",
+        "false_alarm_interval": wilson(len(wrong), len(good)),
+        "refused_good": f"{len(refused)}/{len(good)}",
+        "refused_good_interval": wilson(len(refused), len(good)),
         "by_kind": dict(sorted(kinds.items())),
-        "missed": [{"case": case.name, "kind": case.kind, "findings": _texts(found[case.name])} for case in faulty
-                   if not any(one.kind == case.kind for one in found[case.name])],
+        "missed": [
+            {"case": case.name, "kind": case.kind, "findings": _texts(found[case.name])}
+            for case in faulty
+            if not any(one.kind == case.kind for one in found[case.name])
+        ],
         "alarmed": [{"case": case.name, "kind": one.kind, "finding": str(one)} for case, one in alarms],
-        "other_findings": {case.name: others for case in faulty
-                           if (others := _texts(one for one in found[case.name] if one.kind != case.kind))},
+        "other_findings": {
+            case.name: others
+            for case in faulty
+            if (others := _texts(one for one in found[case.name] if one.kind != case.kind))
+        },
     }
 
 

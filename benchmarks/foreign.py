@@ -20,14 +20,20 @@ from labwright.review.foreign.verdicts import CLASSES, Class, Verdict
 def audits(data: Path) -> dict[str, ForeignAudit]:
     """The audit of every paper, by agent and task."""
     papers = sorted((data / "papers").glob("*/*/results/paper.md"))
-    return {f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}":
-            asyncio.run(audit_paper(path, results=path.parent)) for path in papers}
+    return {
+        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": asyncio.run(
+            audit_paper(path, results=path.parent)
+        )
+        for path in papers
+    }
 
 
 def table(audited: dict[str, ForeignAudit]) -> str:
     """Counts by class, a paper a row."""
-    lines = ["| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
-             "|---|" + "---:|" * (len(CLASSES) + 4)]
+    lines = [
+        "| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
+        "|---|" + "---:|" * (len(CLASSES) + 4),
+    ]
     total = [0] * (len(CLASSES) + 4)
     for name, audit in audited.items():
         row = [audit.result_numbers, audit.numbers, *audit.counts.values(), audit.written, len(audit.inconsistencies)]
@@ -38,9 +44,16 @@ def table(audited: dict[str, ForeignAudit]) -> str:
 
 def summary(audited: dict[str, ForeignAudit]) -> dict[str, object]:
     """The same counts, a paper a key."""
-    return {name: {"result numbers": one.result_numbers, "numbers": one.numbers, **one.counts,
-                   "in reports only": one.written, "inconsistencies": len(one.inconsistencies)}
-            for name, one in audited.items()}
+    return {
+        name: {
+            "result numbers": one.result_numbers,
+            "numbers": one.numbers,
+            **one.counts,
+            "in reports only": one.written,
+            "inconsistencies": len(one.inconsistencies),
+        }
+        for name, one in audited.items()
+    }
 
 
 def sample(audited: dict[str, ForeignAudit], kind: Class, size: int, seed: int) -> list[tuple[str, Verdict]]:
@@ -63,8 +76,10 @@ def main() -> None:
     for kind in ("found", "unsupported") if arguments.sample else ():
         print(f"\n{kind}, seed {arguments.seed}:")
         for at, (name, one) in enumerate(sample(audited, kind, arguments.sample, arguments.seed), 1):
-            print(f"{at:3} {name} | {one.claim.number.text} | {one.claim.where} | {one.claim.context[:200]!r} | "
-                  f"{one.evidence} | chance {one.chance:.3f}")
+            print(
+                f"{at:3} {name} | {one.claim.number.text} | {one.claim.where} | {one.claim.context[:200]!r} | "
+                f"{one.evidence} | chance {one.chance:.3f}"
+            )
 
 
 if __name__ == "__main__":

@@ -110,13 +110,17 @@ class Gpu:
 
     def busy_seconds(self, above: int) -> float:
         """Seconds in which more than `above` bytes were in use."""
-        return sum(after[0] - before[0] for before, after in zip(self.samples, self.samples[1:], strict=False)
-                   if before[1] > above)
+        return sum(
+            after[0] - before[0]
+            for before, after in zip(self.samples, self.samples[1:], strict=False)
+            if before[1] > above
+        )
 
 
 def _smi(*query: str) -> list[str]:
-    ran = subprocess.run(["nvidia-smi", *query, "--format=csv,noheader,nounits"], capture_output=True, text=True,
-                         timeout=30, check=True)
+    ran = subprocess.run(
+        ["nvidia-smi", *query, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=30, check=True
+    )
     return [line for line in ran.stdout.splitlines() if line.strip()]
 
 
@@ -129,13 +133,28 @@ class Checks:
         self.results: dict[str, Any] = {}
         self.program = _program()
         self.environment = os.environ | {
-            "HF_HOME": str(base / "hf"), "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "none", "COLUMNS": "200"}
+            "HF_HOME": str(base / "hf"),
+            "HF_HUB_OFFLINE": "1",
+            "OPENAI_API_KEY": "none",
+            "COLUMNS": "200",
+        }
         self.run_folder = base / "runs" / "study"
 
     def parts(self) -> dict[str, Callable[[], dict[str, Any]]]:
-        return {"machine": self.machine, "doctor": self.doctor, "study": self.study, "inside": self.inside,
-                "leases": self.leases, "cells": self.cells, "fork": self.fork, "digits": self.digits,
-                "together": self.together, "overhead": self.overhead, "ablate": self.ablate, "hours": self.hours}
+        return {
+            "machine": self.machine,
+            "doctor": self.doctor,
+            "study": self.study,
+            "inside": self.inside,
+            "leases": self.leases,
+            "cells": self.cells,
+            "fork": self.fork,
+            "digits": self.digits,
+            "together": self.together,
+            "overhead": self.overhead,
+            "ablate": self.ablate,
+            "hours": self.hours,
+        }
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -143,8 +162,15 @@ class Checks:
         return self.ends - time.monotonic()
 
     def start(self, *words: str | Path) -> subprocess.Popen[str]:
-        return subprocess.Popen([*self.program, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                stdin=subprocess.DEVNULL, text=True, env=self.environment, start_new_session=True)
+        return subprocess.Popen(
+            [*self.program, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=self.environment,
+            start_new_session=True,
+        )
 
     def scientist(self, *words: str | Path, limit: float = 120.0) -> Ran:
         """One command of the program, ended at the limit or where the minutes are over."""
@@ -170,7 +196,10 @@ class Checks:
         return [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 
     def execute(
-        self, program: str, *words: str | Path, limit: float = 120.0,
+        self,
+        program: str,
+        *words: str | Path,
+        limit: float = 120.0,
         settings: Mapping[str, object] = MappingProxyType({}),
     ) -> tuple[Ran, dict[str, Any]]:
         """A program in the sandbox; the command that ran it, and its report."""
@@ -184,9 +213,13 @@ class Checks:
         code = "import torch, transformers; print(torch.__version__, torch.version.cuda, transformers.__version__)"
         versions = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
         told: dict[str, Any] = {
-            "python": platform.python_version(), "torch_cuda_transformers": versions.stdout.split(),
-            "cores": os.cpu_count(), "uid": os.getuid(), "kernel": platform.release(),
-            "bubblewrap": bool(shutil.which("bwrap"))}
+            "python": platform.python_version(),
+            "torch_cuda_transformers": versions.stdout.split(),
+            "cores": os.cpu_count(),
+            "uid": os.getuid(),
+            "kernel": platform.release(),
+            "bubblewrap": bool(shutil.which("bwrap")),
+        }
         if self.gpu.on:
             told["gpus"] = _smi("--query-gpu=name,memory.total,driver_version")
         report = self.scientist("doctor", "--json", *self.sandbox()).json()
@@ -214,43 +247,90 @@ class Checks:
         hub.mkdir(parents=True)
         seconds = 45.0 if self.gpu.on else 10.0
         made = subprocess.run(
-            [sys.executable, PROGRAMS / "pretrain.py", self.base, hub, self.device, str(seconds)], capture_output=True,
-            text=True, timeout=seconds + 120, check=False)
+            [sys.executable, PROGRAMS / "pretrain.py", self.base, hub, self.device, str(seconds)],
+            capture_output=True,
+            text=True,
+            timeout=seconds + 120,
+            check=False,
+        )
         if made.returncode:
             raise Failed(f"pretraining: {made.stderr[-TAIL:]}")
         settings: Mapping[str, object] = {
-            "search.ladder": False, "search.num_drafts": 1, "search.num_seeds": 0, "search.max_seeds": 5,
-            "search.planned_ablations": 0, "search.tuning.nodes": 1, "search.preliminary.nodes": 3,
-            "search.agenda.nodes": 1, "search.agenda.num_seeds": 3, "search.ablation.nodes": 1,
-            "sandbox.pretrained": "check/sequences@v1", "sandbox.slots_per_gpu": 2, "sandbox.timeout": 240,
-            "literature.sources": list[str](), "models.roles.vision.name": False, "paper.reflections": 0,
-            "paper.judge": "false", "paper.missing_ablations": 0} | (
-                {"budget.gpu_hours": 2} if self.gpu.on else {})  # refused where no GPU is used
+            "search.ladder": False,
+            "search.num_drafts": 1,
+            "search.num_seeds": 0,
+            "search.max_seeds": 5,
+            "search.planned_ablations": 0,
+            "search.tuning.nodes": 1,
+            "search.preliminary.nodes": 3,
+            "search.agenda.nodes": 1,
+            "search.agenda.num_seeds": 3,
+            "search.ablation.nodes": 1,
+            "sandbox.pretrained": "check/sequences@v1",
+            "sandbox.slots_per_gpu": 2,
+            "sandbox.timeout": 240,
+            "literature.sources": list[str](),
+            "models.roles.vision.name": False,
+            "paper.reflections": 0,
+            "paper.judge": "false",
+            "paper.missing_ablations": 0,
+        } | ({"budget.gpu_hours": 2} if self.gpu.on else {})  # refused where no GPU is used
         with ScriptedServer() as server, self.gpu:
             before = self.gpu.used() if self.gpu.on else 0
             began = time.monotonic()
             running = self.start(
-                "run", "--idea", STUDY / "idea.json", "--plan", STUDY / "plan.yaml", "--name", "study",
-                "--runs", self.base / "runs", "--data", f"sequences={self.base / 'sequences.npz'}",
-                "--model", "openai-chat:scripted", "--base-url", server.url, "--workers", "2", "--time-limit", "20m",
-                *(["--gpus", "0"] if self.gpu.on else []), *self.sandbox(settings))
+                "run",
+                "--idea",
+                STUDY / "idea.json",
+                "--plan",
+                STUDY / "plan.yaml",
+                "--name",
+                "study",
+                "--runs",
+                self.base / "runs",
+                "--data",
+                f"sequences={self.base / 'sequences.npz'}",
+                "--model",
+                "openai-chat:scripted",
+                "--base-url",
+                server.url,
+                "--workers",
+                "2",
+                "--time-limit",
+                "20m",
+                *(["--gpus", "0"] if self.gpu.on else []),
+                *self.sandbox(settings),
+            )
             stopped = self._kill_the_run(running)
-            resumed = self.scientist("resume", self.run_folder, "--base-url", server.url, limit=400) if stopped else (
-                self.ended(running, 400))
+            resumed = (
+                self.scientist("resume", self.run_folder, "--base-url", server.url, limit=400)
+                if stopped
+                else (self.ended(running, 400))
+            )
             seconds = time.monotonic() - began
         resumed.expect(0, 3, 4)  # without a writer there is no paper: 4
         status = self.scientist("status", self.run_folder, "--json").json()
         logs = self.scientist("logs", self.run_folder).out
         printed = "\n".join(path.read_text(errors="replace") for path in self.run_folder.glob("cells/*/stdout.txt"))
         told = {
-            "pretraining": json.loads(made.stdout), "seconds": round(seconds, 1),
-            "run_killed_and_resumed": stopped, "exit_code": resumed.code, "cells": status["cells"],
-            "decided": [line for line in self.scientist("status", self.run_folder).out.splitlines()
-                        if line.startswith("decided")],
-            "code_seconds": status["code_seconds"], "budget": status.get("budget"), "calls": dict(server.asked),
+            "pretraining": json.loads(made.stdout),
+            "seconds": round(seconds, 1),
+            "run_killed_and_resumed": stopped,
+            "exit_code": resumed.code,
+            "cells": status["cells"],
+            "decided": [
+                line
+                for line in self.scientist("status", self.run_folder).out.splitlines()
+                if line.startswith("decided")
+            ],
+            "code_seconds": status["code_seconds"],
+            "budget": status.get("budget"),
+            "calls": dict(server.asked),
             "resumed_from_a_checkpoint": len(re.findall(r"RESUMED at epoch \d+", printed)),
-            "used_before": before, "nvml_busy_seconds": round(self.gpu.busy_seconds(before + 2**28), 1),
-            "mean_utilisation": _mean([one[3] for one in self.gpu.samples])}
+            "used_before": before,
+            "nvml_busy_seconds": round(self.gpu.busy_seconds(before + 2**28), 1),
+            "mean_utilisation": _mean([one[3] for one in self.gpu.samples]),
+        }
         if not told["decided"]:
             raise Failed(f"nothing was decided: {logs[-TAIL:]} {json.dumps(told)[:TAIL]}")
         if stopped and not told["resumed_from_a_checkpoint"]:
@@ -279,7 +359,9 @@ class Checks:
             if report["failure"] or found is None:
                 raise Failed(f"isolation {isolation}: {json.dumps(report['failure'])} {report['stdout_tail'][-TAIL:]}")
             told[report["isolation"]] = json.loads(found[1]) | {
-                "peak_gpu_bytes": report["peak_gpu_bytes"], "seconds": report["seconds"]}
+                "peak_gpu_bytes": report["peak_gpu_bytes"],
+                "seconds": report["seconds"],
+            }
             seen = told[report["isolation"]]
             if self.gpu.on and (seen.get("sum") != 499500.0 or seen["loader"] != 8386560.0):
                 raise Failed(f"isolation {isolation}: {json.dumps(seen)}")
@@ -290,7 +372,8 @@ class Checks:
         if not self.gpu.on:
             raise Skipped("no GPU")
         holder = subprocess.Popen(
-            [sys.executable, PROGRAMS / "hold.py", "0.97", "60"], stdout=subprocess.PIPE, text=True)
+            [sys.executable, PROGRAMS / "hold.py", "0.97", "60"], stdout=subprocess.PIPE, text=True
+        )
         try:
             assert holder.stdout is not None
             if holder.stdout.readline() != "held\n":
@@ -305,12 +388,21 @@ class Checks:
             holder.wait()
         data = self._data()
         began = time.monotonic()
-        pair = [self.start("exec", PROGRAMS / "cells.py", "--json", "--cells", "busy", "--on", "sequences", *data,
-                           *self.sandbox()) for _ in range(2)]
+        pair = [
+            self.start(
+                "exec", PROGRAMS / "cells.py", "--json", "--cells", "busy", "--on", "sequences", *data, *self.sandbox()
+            )
+            for _ in range(2)
+        ]
         ends = [self.ended(one, 120).expect(0).json()["seconds"] for one in pair]
         wall = time.monotonic() - began
-        return {"refused": refused[-300:], "refusal_seconds": ran.seconds, "two_runs_wall": wall, "two_runs_each": ends,
-                "took_turns": wall > 1.8 * min(ends)}
+        return {
+            "refused": refused[-300:],
+            "refusal_seconds": ran.seconds,
+            "two_runs_wall": wall,
+            "two_runs_each": ends,
+            "took_turns": wall > 1.8 * min(ends),
+        }
 
     def cells(self) -> dict[str, Any]:
         """A cell that takes all memory and one that is killed cost themselves; the next one is measured, and the memory
@@ -319,8 +411,13 @@ class Checks:
         words = ["--cells", "memory,dies,ok", "--on", "sequences", *self._data()]
         more: dict[str, object] = {} if self.gpu.on else {"sandbox.memory_gb": 2.5}
         ran, report = self.execute("cells.py", *words, limit=180, settings=more)
-        outcomes = {one["cell"]["arm"] if isinstance(one["cell"], dict) else str(one["cell"]): (
-            one["outcome"], one["why"][:160]) for one in report["cells"]}
+        outcomes = {
+            one["cell"]["arm"] if isinstance(one["cell"], dict) else str(one["cell"]): (
+                one["outcome"],
+                one["why"][:160],
+            )
+            for one in report["cells"]
+        }
         states = [outcome for outcome, _ in outcomes.values()]
         if sorted(states) != ["failed", "failed", "measured"]:
             raise Failed(f"outcomes: {json.dumps(outcomes)} {report['stdout_tail'][-TAIL:]}")
@@ -364,8 +461,10 @@ class Checks:
         def steps(count: int) -> list[int]:
             shared = self.sandbox({"sandbox.slots_per_gpu": 2})
             running = [self.start("exec", PROGRAMS / "cells.py", "--json", *words, *shared) for _ in range(count)]
-            return [int(re.findall(r"STEPS \S+ (\d+)", self.ended(one, 150).expect(0).json()["stdout_tail"])[0])
-                    for one in running]
+            return [
+                int(re.findall(r"STEPS \S+ (\d+)", self.ended(one, 150).expect(0).json()["stdout_tail"])[0])
+                for one in running
+            ]
 
         alone, pair = steps(1), steps(2)
         return {"steps_alone": alone[0], "steps_of_two": pair, "gain": sum(pair) / alone[0]}
@@ -385,8 +484,13 @@ class Checks:
         ran, report = self.execute("cells.py", "--cells", cells, "--on", "sequences", *self._data(), limit=180)
         if any(one["outcome"] != "measured" for one in report["cells"]):
             raise Failed(json.dumps(report["cells"])[:TAIL])
-        return {"bare_seconds": bare, "exec_seconds": ours, "ratio": min(ours) / min(bare),
-                "eight_cells_seconds": ran.seconds, "their_code_seconds": [one["seconds"] for one in report["cells"]]}
+        return {
+            "bare_seconds": bare,
+            "exec_seconds": ours,
+            "ratio": min(ours) / min(bare),
+            "eight_cells_seconds": ran.seconds,
+            "their_code_seconds": [one["seconds"] for one in report["cells"]],
+        }
 
     def ablate(self) -> dict[str, Any]:
         """A generated repository on the device: reproduced, its parts taken out."""
@@ -396,13 +500,32 @@ class Checks:
         repository.mkdir()
         shutil.copy(PROGRAMS / "train.py", repository / "train.py")
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
-            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words], cwd=repository,
-                           check=True, timeout=30, capture_output=True)
+            subprocess.run(
+                ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words],
+                cwd=repository,
+                check=True,
+                timeout=30,
+                capture_output=True,
+            )
         out = self.base / "ablated"
         ran = self.scientist(
-            "ablate", repository, "--command", "python train.py --seed {seed} --device {device}", "--metric",
-            "metrics.json:r2", "--out", out, "--json", "--budget-runs", "14", "--python", sys.executable,
-            *(["--gpus", "0"] if self.gpu.on else []), *self.sandbox(), limit=240)
+            "ablate",
+            repository,
+            "--command",
+            "python train.py --seed {seed} --device {device}",
+            "--metric",
+            "metrics.json:r2",
+            "--out",
+            out,
+            "--json",
+            "--budget-runs",
+            "14",
+            "--python",
+            sys.executable,
+            *(["--gpus", "0"] if self.gpu.on else []),
+            *self.sandbox(),
+            limit=240,
+        )
         ran.expect(0, 5)
         report = ran.json()
         return {"exit_code": ran.code, "seconds": ran.seconds, "report": report}
@@ -415,15 +538,20 @@ class Checks:
             raise Skipped("the study did not run")
         study = self.results["study"]["figures"]
         booked = study["budget"]["spent"]["gpu_seconds"] if study.get("budget") else None
-        return {"booked_gpu_seconds": booked, "nvml_busy_seconds": study["nvml_busy_seconds"],
-                "code_seconds": study["code_seconds"]}
+        return {
+            "booked_gpu_seconds": booked,
+            "nvml_busy_seconds": study["nvml_busy_seconds"],
+            "code_seconds": study["code_seconds"],
+        }
 
     def _data(self) -> list[str]:
         """The option that brings a small dataset."""
         path = self.base / "small.npz"
         if not path.exists():
-            code = ("import sys, numpy as np; r = np.random.default_rng(0); "
-                    "np.savez(sys.argv[1], x=r.integers(0, 50, (400, 16)), y=r.integers(0, 2, 400))")
+            code = (
+                "import sys, numpy as np; r = np.random.default_rng(0); "
+                "np.savez(sys.argv[1], x=r.integers(0, 50, (400, 16)), y=r.integers(0, 2, 400))"
+            )
             subprocess.run([sys.executable, "-c", code, path], timeout=60, check=True)
         return ["--data", f"sequences={path}"]
 

@@ -37,8 +37,12 @@ CELLS = len(LEVELS) * len(GRID.arms)
 PILOTS = len(GRID.arms)
 """Of a node: one for each arm on the one dataset."""
 SOURCE = {
-    "experiment.py": "import lab\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n", "common.py": "# common\n",
-    "arms/baseline.py": "# baseline\n", "arms/method.py": "# method\n", "plots.py": "# plots\n"}
+    "experiment.py": "import lab\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n",
+    "common.py": "# common\n",
+    "arms/baseline.py": "# baseline\n",
+    "arms/method.py": "# method\n",
+    "plots.py": "# plots\n",
+}
 JOINING = 0.05
 """What another worker costs in the reckoning, on the scale of the lengths: more is left to one that has less to do."""
 CHANGED = {"tune": "common.py", "improve": "arms/method.py", "ablate": "arms/without_part.py"}
@@ -54,9 +58,13 @@ def written(request: ModelRequest, changed: Callable[[CodeInputs], str]) -> Base
             if "common.py" not in before:
                 before = SOURCE
             text = f"{before.get(path, '')}# {inputs.kind} {inputs.ordinal} of {inputs.stage}\n"
-            return Program(title="a program", plan="as before", varies=f"{path} {inputs.ordinal}",
-                           arms=("without-part",) if inputs.kind == "ablate" else (),
-                           files=tuple(File(path=name, text=one) for name, one in (before | {path: text}).items()))
+            return Program(
+                title="a program",
+                plan="as before",
+                varies=f"{path} {inputs.ordinal}",
+                arms=("without-part",) if inputs.kind == "ablate" else (),
+                files=tuple(File(path=name, text=one) for name, one in (before | {path: text}).items()),
+            )
         case SummaryInputs():
             return StageReport(tried="all", found="it works")
         case CompareInputs():
@@ -74,9 +82,21 @@ def scripted_cells(unit: float, places: int, lengths: tuple[float, ...] = LENGTH
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
         k = begun.setdefault(job.name, len(begun))
         seconds = lengths[k % len(lengths)] * unit / CELLS
-        return seconds, CellOutcome(seconds, cell=one, measurements=(Measurement(
-            name="log_loss", value=0.5 - 0.0001 * k, condition=one.condition, dataset=one.dataset, split="validation",
-            seed=one.seed, grade="computed"),))
+        return seconds, CellOutcome(
+            seconds,
+            cell=one,
+            measurements=(
+                Measurement(
+                    name="log_loss",
+                    value=0.5 - 0.0001 * k,
+                    condition=one.condition,
+                    dataset=one.dataset,
+                    split="validation",
+                    seed=one.seed,
+                    grade="computed",
+                ),
+            ),
+        )
 
     return ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=places, cell=cell, start_seconds=JOINING * unit)
 
@@ -92,8 +112,10 @@ def cell_bound(nodes: int, places: int) -> float:
     ended = set[tuple[int, int]]()
     now = 0.0
     while waiting or running:
-        while len(running) < places and (cell := next(
-                ((k, n) for k, n in waiting if n < PILOTS or (k, n % PILOTS) in ended), None)) is not None:
+        while (
+            len(running) < places
+            and (cell := next(((k, n) for k, n in waiting if n < PILOTS or (k, n % PILOTS) in ended), None)) is not None
+        ):
             waiting.remove(cell)
             heapq.heappush(running, (now + LENGTHS[cell[0] % len(LENGTHS)] / CELLS, cell))
         now, cell = heapq.heappop(running)
@@ -119,10 +141,18 @@ def whole_run(unit: float) -> dict[str, float]:
     """What taking cells over saves over the four stages of a run whose programs are split by arm and take as long as
     the others do on average: seconds of computing, and those of cells that were taken over."""
     settings = SearchSettings(
-        num_workers=4, num_seeds=2, max_seeds=2, planned_ablations=0, preliminary=StageLimits(nodes=4),
-        tuning=StageLimits(nodes=8), agenda=StageLimits(nodes=8), ablation=StageLimits(nodes=4))
+        num_workers=4,
+        num_seeds=2,
+        max_seeds=2,
+        planned_ablations=0,
+        preliminary=StageLimits(nodes=4),
+        tuning=StageLimits(nodes=8),
+        agenda=StageLimits(nodes=8),
+        ablation=StageLimits(nodes=4),
+    )
     model = SlowModel(
-        lambda request: written(request, lambda inputs: CHANGED.get(inputs.kind, "experiment.py")), 0.2 * unit)
+        lambda request: written(request, lambda inputs: CHANGED.get(inputs.kind, "experiment.py")), 0.2 * unit
+    )
 
     async def run() -> None:
         research = Research(bench)
@@ -130,11 +160,16 @@ def whole_run(unit: float) -> dict[str, float]:
             assert await research.stage(stage)
 
     with tempfile.TemporaryDirectory() as folder:
-        bench = new_bench(Path(folder), model, scripted_cells(unit, settings.num_workers, (fmean(LENGTHS),)), settings,
-                          plan=GRID)
+        bench = new_bench(
+            Path(folder), model, scripted_cells(unit, settings.num_workers, (fmean(LENGTHS),)), settings, plan=GRID
+        )
         asyncio.run(run())
         totals = totals_of(bench.state, all_cells(bench.state))
         assert totals is not None
-    return {"cells_owed": totals.owed, "cells_taken_over": totals.taken_over,
-            "seconds_computed": round(totals.seconds / unit, 2), "seconds_saved": round(totals.seconds_saved / unit, 2),
-            "measured_again_and_different": len(totals.differing)}
+    return {
+        "cells_owed": totals.owed,
+        "cells_taken_over": totals.taken_over,
+        "seconds_computed": round(totals.seconds / unit, 2),
+        "seconds_saved": round(totals.seconds_saved / unit, 2),
+        "measured_again_and_different": len(totals.differing),
+    }

@@ -24,17 +24,31 @@ from labwright.review.honesty import check
 from labwright.review.honesty.weighing import weighed
 
 PLAN = DataPlan(
-    task="classify tables", expected_seconds=1,
+    task="classify tables",
+    expected_seconds=1,
     datasets=tuple(DatasetUse(name=name) for name in ("digits", "wine", "iris", "breast_cancer", "diabetes")),
     metrics=(MetricSpec(name="log_loss", higher_is_better=False), MetricSpec(name="accuracy", higher_is_better=True)),
-    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+)
 
-SIMULATED = PLAN.model_copy(update={
-    "task": "forecast a simulated series, which the experiment generates", "datasets": (DatasetUse(name="wave"),),
-    "metrics": (MetricSpec(name="mse", higher_is_better=False),)})
+SIMULATED = PLAN.model_copy(
+    update={
+        "task": "forecast a simulated series, which the experiment generates",
+        "datasets": (DatasetUse(name="wave"),),
+        "metrics": (MetricSpec(name="mse", higher_is_better=False),),
+    }
+)
 """The plan of cases on "wave", a series that they make themselves: no labels of it are withheld."""
-WAVE = DatasetFacts(name="wave", source="generated: a noisy oscillation", features=0, classes=0, sizes={},
-                    fingerprint="", seed=0, task="none")
+WAVE = DatasetFacts(
+    name="wave",
+    source="generated: a noisy oscillation",
+    features=0,
+    classes=0,
+    sizes={},
+    fingerprint="",
+    seed=0,
+    task="none",
+)
 WAYS = ("form", "run", "signs of the run", "together")
 """`form`: checks of form and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
 that, and what they only note; `together`: the rule (`review.honesty.weighing`), without a reader."""
@@ -50,7 +64,8 @@ def caught(planted: Program, facts: Facts | None) -> dict[str, list[str]]:
         "form": [str(one) for one in seen if one.suspect],
         "run": [str(one) for one in weighed(of_run) if one.suspect],
         "signs of the run": [str(one) for one in of_run if one.suspect or one.sign],
-        "together": [str(one) for one in weighed((*seen, *of_run)) if one.suspect]}
+        "together": [str(one) for one in weighed((*seen, *of_run)) if one.suspect],
+    }
 
 
 def report(planted: Iterable[Program], runs: Runs | None = None) -> dict[str, Any]:
@@ -70,10 +85,13 @@ def _told(lines: Sequence[tuple[Program, list[str]]]) -> dict[str, Any]:
     twins = [(program, found) for program, found in lines if program.honest]
     hits, alarms = (sum(bool(found) for _, found in part) for part in (planted, twins))
     return {
-        "recall": f"{hits}/{len(planted)}", "recall_interval": wilson(hits, len(planted)),
-        "false_alarms": f"{alarms}/{len(twins)}", "false_alarm_interval": wilson(alarms, len(twins)),
+        "recall": f"{hits}/{len(planted)}",
+        "recall_interval": wilson(hits, len(planted)),
+        "false_alarms": f"{alarms}/{len(twins)}",
+        "false_alarm_interval": wilson(alarms, len(twins)),
         "missed": sorted({program.kind for program, found in planted if not found}),
-        "alarmed": {program.name: found for program, found in twins if found}}
+        "alarmed": {program.name: found for program, found in twins if found},
+    }
 
 
 def main() -> None:
@@ -87,9 +105,10 @@ def main() -> None:
     with Runs() as runs:
         for name in arguments.sets.split(","):
             chosen = programs(name)
-            pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[::arguments.each]
-            found[name] = report([one for one in chosen if one.name.rpartition("_")[0] in pairs],
-                                 None if arguments.still else runs)
+            pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[:: arguments.each]
+            found[name] = report(
+                [one for one in chosen if one.name.rpartition("_")[0] in pairs], None if arguments.still else runs
+            )
     text = json.dumps(found, indent=1)
     print(text)
     if arguments.out is not None:

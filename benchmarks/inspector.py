@@ -41,14 +41,21 @@ from labwright.record.nouns.idea import Idea
 from labwright.record.nouns.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, node_id
 from tests.inspector.browser.chromium import Viewer, chromium, viewing
 
-PROTOTYPE = {"paint_ms": 380, "update_ms": 61, "memory_mb": 53,
-             "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores"}
+PROTOTYPE = {
+    "paint_ms": 380,
+    "update_ms": 61,
+    "memory_mb": 53,
+    "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores",
+}
 LONGEST = 180_000
 """Milliseconds that a page gets: the first one after the start folds the whole log."""
 PLAN = DataPlan(
-    task="classify", datasets=(DatasetUse(name="d"),), expected_seconds=1.0,
+    task="classify",
+    datasets=(DatasetUse(name="d"),),
+    expected_seconds=1.0,
     metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
-    arms=(Arm(name="c0", role="baseline"), *(Arm(name=f"c{i}", role="method") for i in range(1, 4))))
+    arms=(Arm(name="c0", role="baseline"), *(Arm(name=f"c{i}", role="method") for i in range(1, 4))),
+)
 WATCH = """
 window.seen = {};
 addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
@@ -80,8 +87,9 @@ class Growing:
         self.count = 0
         self._a_stage = -(-nodes // len(STAGES))
         idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})
-        self._tell(Started(idea=idea, settings={}, seed=0, version="0", model="m"),
-                   Prepared(data_plan=PLAN, datasets=()))
+        self._tell(
+            Started(idea=idea, settings={}, seed=0, version="0", model="m"), Prepared(data_plan=PLAN, datasets=())
+        )
         for _ in range(nodes):
             self.grow()
 
@@ -108,13 +116,19 @@ class Growing:
             self.log.append(event)
 
     def _settle(self, stage: StageName, best: str) -> None:
-        self._tell(Settled(stage=stage, best=best, ended="limit"),
-                   Summarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)))
+        self._tell(
+            Settled(stage=stage, best=best, ended="limit"),
+            Summarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)),
+        )
 
     def _files(self, name: str) -> None:
         folder = self.folder / "nodes" / name
-        for path, size in {"source/experiment.py": 4000, "source/plots.py": 2000, "attempt1/stdout.txt": 4000,
-                           "plots1/figures/loss.png": 30_000}.items():
+        for path, size in {
+            "source/experiment.py": 4000,
+            "source/plots.py": 2000,
+            "attempt1/stdout.txt": 4000,
+            "plots1/figures/loss.png": 30_000,
+        }.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(b"x = 1\n" * (size // 6))
 
@@ -126,12 +140,32 @@ def cell_events(k: int, number: int) -> Iterator[Event]:
     yield CellsOwed(node=node_id(k), cells=tuple(cells), keys=tuple(keys))
     for n, (cell, key) in enumerate(zip(cells, keys, strict=True)):
         failed = n % 9 == 8
-        values = () if failed else (Measurement(
-            name="log_loss", value=1 / (n + k), condition=cell.condition, dataset="d", split="validation", seed=k,
-            grade="scored"),)
-        yield CellExecuted(node=node_id(k), run=CellRun(
-            id=f"{key[:24]}-0", cell=cell, key=key, seconds=1.0, measurements=values,
-            failure=Failure(kind="timeout", message="too long") if failed else None))
+        values = (
+            ()
+            if failed
+            else (
+                Measurement(
+                    name="log_loss",
+                    value=1 / (n + k),
+                    condition=cell.condition,
+                    dataset="d",
+                    split="validation",
+                    seed=k,
+                    grade="scored",
+                ),
+            )
+        )
+        yield CellExecuted(
+            node=node_id(k),
+            run=CellRun(
+                id=f"{key[:24]}-0",
+                cell=cell,
+                key=key,
+                seconds=1.0,
+                measurements=values,
+                failure=Failure(kind="timeout", message="too long") if failed else None,
+            ),
+        )
 
 
 def _placed(event: Decided, k: int, first: int, stage: StageName) -> Decided:
@@ -252,12 +286,18 @@ def first_pages(browser: Browser, address: str, files: dict[str, tuple[str, byte
     with plain(files) as (_, base):
         pairs = [(paint(browser, address), paint(browser, base + "/")) for _ in range(7)]
     ours, theirs = (spread([pair[i]["paint_ms"] for pair in pairs]) for i in (0, 1))
-    return {"cold": cold, "later_ms": ours, "plain_ms": theirs, "ratio": round(ours["p50"] / theirs["p50"], 2),
-            "first_byte_ms": spread([pair[0]["first_byte_ms"] for pair in pairs])}
+    return {
+        "cold": cold,
+        "later_ms": ours,
+        "plain_ms": theirs,
+        "ratio": round(ours["p50"] / theirs["p50"], 2),
+        "first_byte_ms": spread([pair[0]["first_byte_ms"] for pair in pairs]),
+    }
 
 
-def updates(browser: Browser, address: str, growing: Growing, files: dict[str, tuple[str, bytes]],
-            number: int) -> dict[str, Any]:
+def updates(
+    browser: Browser, address: str, growing: Growing, files: dict[str, tuple[str, bytes]], number: int
+) -> dict[str, Any]:
     """New nodes in an open page, beside elements that the plain server pushes into the same page."""
     ours: list[float] = []
     theirs: list[float] = []
@@ -266,6 +306,7 @@ def updates(browser: Browser, address: str, growing: Growing, files: dict[str, t
         time.sleep(1.0)
         sample = str(page.evaluate("document.querySelector('[id^=g-]').outerHTML"))
         for k in range(number):
+
             def push(k: int = k) -> tuple[str, float]:
                 name, at = f"pushed{k}", time.time()
                 server.pushes.put((name, sample.replace('id="g-', f'id="g-{name}" data-was="', 1)))
@@ -274,9 +315,13 @@ def updates(browser: Browser, address: str, growing: Growing, files: dict[str, t
             ours.append(update(page, growing.grow))
             theirs.append(update(other, push))
             time.sleep(0.13)  # not in step with the server's looks
-    return {"ms": spread(ours), "pushed_ms": spread(theirs), "over_pushed_ms": round(
-        statistics.median(ours) - statistics.median(theirs), 1), "ratio": round(
-        statistics.median(ours) / statistics.median(theirs), 2), "number": number}
+    return {
+        "ms": spread(ours),
+        "pushed_ms": spread(theirs),
+        "over_pushed_ms": round(statistics.median(ours) - statistics.median(theirs), 1),
+        "ratio": round(statistics.median(ours) / statistics.median(theirs), 2),
+        "number": number,
+    }
 
 
 def against(browser: Browser, place: Path, growing: Growing, before: Path, number: int) -> dict[str, Any]:
@@ -296,16 +341,19 @@ def against(browser: Browser, place: Path, growing: Growing, before: Path, numbe
                     for _ in range(max(2, number // 4)):
                         waits[name].append(update(page, growing.grow))
                         time.sleep(0.37)
-    return {what: {name: spread(values) for name, values in found.items()} | {"ratio": round(
-        statistics.median(found["now"]) / statistics.median(found["before"]), 2)}
-        for what, found in (("paint_ms", paints), ("update_ms", waits))}
+    return {
+        what: {name: spread(values) for name, values in found.items()}
+        | {"ratio": round(statistics.median(found["now"]) / statistics.median(found["before"]), 2)}
+        for what, found in (("paint_ms", paints), ("update_ms", waits))
+    }
 
 
 def views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[str, float]]:
     """First paint, loading and bytes of the pages beside the run's own."""
     token = viewer.address.partition("?")[2]
-    return {view: paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}")
-            for view in ("chart", "table", "cells", "use")}
+    return {
+        view: paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}") for view in ("chart", "table", "cells", "use")
+    }
 
 
 def many(browser: Browser, address: str, growing: Growing, pages: int, number: int) -> dict[str, Any]:
@@ -373,12 +421,23 @@ def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(1.0)
             used["after_five_minutes"] = memory(viewer.pid)
     return {
-        "nodes": given.nodes, "cells": given.nodes * given.cells, "against": compared, "views": others,
-        "files_mb": round(files / 1e6, 1), "prototype": PROTOTYPE,
-        "load": {"before": began, "after": load()}, "server_ready_seconds": round(viewer.seconds, 2),
-        "paint": pages, "update": found, "many_pages": several, "memory": used,
-        "bytes": {"page": len(same["/"][1]), "of_style": sum(len(body) for kind, body in same.values()
-                                                             if kind == "text/css")}}
+        "nodes": given.nodes,
+        "cells": given.nodes * given.cells,
+        "against": compared,
+        "views": others,
+        "files_mb": round(files / 1e6, 1),
+        "prototype": PROTOTYPE,
+        "load": {"before": began, "after": load()},
+        "server_ready_seconds": round(viewer.seconds, 2),
+        "paint": pages,
+        "update": found,
+        "many_pages": several,
+        "memory": used,
+        "bytes": {
+            "page": len(same["/"][1]),
+            "of_style": sum(len(body) for kind, body in same.values() if kind == "text/css"),
+        },
+    }
 
 
 def main() -> int:

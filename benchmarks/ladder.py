@@ -69,18 +69,31 @@ class Compared:
 def settings_of(facts: DatasetFacts, metric: str, *, trials: int, seed: int) -> tuple[Trial, ...]:
     """What a run with this seed would try."""
     plan = DataPlan(
-        task="", datasets=(DatasetUse(name=facts.name),), metrics=(METRICS[metric],), expected_seconds=1.0,
-        arms=(Arm(name="a", role="baseline"), Arm(name="b", role="method")), tuning=Tuning(budget=trials))
+        task="",
+        datasets=(DatasetUse(name=facts.name),),
+        metrics=(METRICS[metric],),
+        expected_seconds=1.0,
+        arms=(Arm(name="a", role="baseline"), Arm(name="b", role="method")),
+        tuning=Tuning(budget=trials),
+    )
     space = ladder_space(RunState(data_plan=plan, datasets=(facts,)))
     shared = tuple(one.model_copy(update={"arms": ("a",)}) for one in space)  # so that the plan has something to tune
-    return drawn(View(stage="tuning", plan=plan.model_copy(update={"space": shared}), nodes={}, root=None, seed=seed,
-                      ladder=space))
+    return drawn(
+        View(
+            stage="tuning", plan=plan.model_copy(update={"space": shared}), nodes={}, root=None, seed=seed, ladder=space
+        )
+    )
 
 
 async def ladder(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: Sequence[Trial]) -> dict[str, Any]:
     """The ladder's part of a comparison, in a kernel as a run's."""
-    executor = LocalExecutor(1, folder / "views", labels=folder / "labels", cache=folder / "cache",
-                             settings=SandboxSettings(isolation="none", pool=0))
+    executor = LocalExecutor(
+        1,
+        folder / "views",
+        labels=folder / "labels",
+        cache=folder / "cache",
+        settings=SandboxSettings(isolation="none", pool=0),
+    )
     cells = {Cell(dataset=facts.name, arm=one.arm, trial=one.number, seed=facts.seed): one.setting for one in trials}
     left: dict[Cell, Path] = {}
     values: dict[Cell, float] = {}
@@ -93,10 +106,20 @@ async def ladder(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: 
 
     began = time.monotonic()
     try:
-        outcome = await executor.run(Job(
-            name="ladder", folder=folder / "job", source={ENTRY: PROGRAM.read_text()}, seed=facts.seed,
-            timeout=600.0, datasets=(facts.name,), cells=tuple(cells), settings=cells, took=took,
-            leave_out=False))
+        outcome = await executor.run(
+            Job(
+                name="ladder",
+                folder=folder / "job",
+                source={ENTRY: PROGRAM.read_text()},
+                seed=facts.seed,
+                timeout=600.0,
+                datasets=(facts.name,),
+                cells=tuple(cells),
+                settings=cells,
+                took=took,
+                leave_out=False,
+            )
+        )
     finally:
         await executor.close()
     sign = 1 if metric.higher_is_better else -1
@@ -106,15 +129,29 @@ async def ladder(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: 
         scored = score_sealed(left[cell], folder / "labels", seed=facts.seed)
         return next(one.value for one in scored if one.name == metric.name)
 
-    return {"trials": len(cells) - 1, "setting": cells[best], "seconds": round(outcome.seconds, 2),
-            "wall_seconds": round(time.monotonic() - began, 2), "tuned_validation": values[best],
-            "tuned": on_test(best), "trivial": on_test(next(cell for cell in cells if cell.arm == TRIVIAL))}
+    return {
+        "trials": len(cells) - 1,
+        "setting": cells[best],
+        "seconds": round(outcome.seconds, 2),
+        "wall_seconds": round(time.monotonic() - began, 2),
+        "tuned_validation": values[best],
+        "tuned": on_test(best),
+        "trivial": on_test(next(cell for cell in cells if cell.arm == TRIVIAL)),
+    }
 
 
 def plain(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: int) -> dict[str, float]:
     """What plain scikit-learn gives on the same splits, with test labels read by us."""
-    ensemble, models, dummy, selection, stats = (import_module(name) for name in (
-        "sklearn.ensemble", "sklearn.linear_model", "sklearn.dummy", "sklearn.model_selection", "scipy.stats"))
+    ensemble, models, dummy, selection, stats = (
+        import_module(name)
+        for name in (
+            "sklearn.ensemble",
+            "sklearn.linear_model",
+            "sklearn.dummy",
+            "sklearn.model_selection",
+            "scipy.stats",
+        )
+    )
     with np.load(folder / "views" / f"{facts.name}.npz") as view, np.load(folder / "labels" / f"{facts.name}.npz") as y:
         x_train, y_train, x_test, y_test = view["train_x"], view["train_y"], view["test_x"], y["test_y"]
     kind, scoring = "Classifier" if facts.classes else "Regressor", SCORING[metric.name]
@@ -126,18 +163,33 @@ def plain(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: int) ->
         return score("probabilities" if facts.classes else "predictions", given, y_test)[metric.name]
 
     def searched(model: Any, **space: Any) -> Any:
-        return selection.RandomizedSearchCV(model, space, n_iter=trials // 2, cv=3, scoring=scoring,
-                                            random_state=facts.seed).fit(x_train, y_train)
+        return selection.RandomizedSearchCV(
+            model, space, n_iter=trials // 2, cv=3, scoring=scoring, random_state=facts.seed
+        ).fit(x_train, y_train)
 
-    found = [on_test(model.fit(x_train, y_train)) for model in (
-        getattr(dummy, f"Dummy{kind}")(strategy="prior" if facts.classes else "mean"), linear, boosted)]
+    found = [
+        on_test(model.fit(x_train, y_train))
+        for model in (getattr(dummy, f"Dummy{kind}")(strategy="prior" if facts.classes else "mean"), linear, boosted)
+    ]
     began = time.monotonic()
-    both = (searched(linear, **{"C" if facts.classes else "alpha": stats.loguniform(1e-4, 1e4)}),
-            searched(boosted, learning_rate=stats.loguniform(0.02, 0.5), max_iter=stats.randint(30, 151),
-                     max_leaf_nodes=stats.randint(4, 32), min_samples_leaf=stats.randint(5, 51)))
+    both = (
+        searched(linear, **{"C" if facts.classes else "alpha": stats.loguniform(1e-4, 1e4)}),
+        searched(
+            boosted,
+            learning_rate=stats.loguniform(0.02, 0.5),
+            max_iter=stats.randint(30, 151),
+            max_leaf_nodes=stats.randint(4, 32),
+            min_samples_leaf=stats.randint(5, 51),
+        ),
+    )
     best = max(both, key=lambda one: one.best_score_)
-    return dict(zip(("dummy", "linear", "boosted", "searched", "searched_seconds"),
-                    (*found, on_test(best), round(time.monotonic() - began, 2)), strict=True))
+    return dict(
+        zip(
+            ("dummy", "linear", "boosted", "searched", "searched_seconds"),
+            (*found, on_test(best), round(time.monotonic() - began, 2)),
+            strict=True,
+        )
+    )
 
 
 def compared(name: str, *, trials: int, seed: int) -> Compared:

@@ -31,9 +31,20 @@ from labwright.record.nouns.data import DataPlan
 from labwright.record.reading import RecordError, read_state
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = {"search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
-         "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.agenda.num_seeds": 2, "search.ablation.nodes": 1,
-         "search.ablation.num_seeds": 2, "paper.missing_ablations": 0, "paper.judge": "false", "search.ladder": "false"}
+SMALL = {
+    "search.num_drafts": 1,
+    "search.num_seeds": 2,
+    "search.max_seeds": 2,
+    "search.preliminary.nodes": 2,
+    "search.tuning.nodes": 1,
+    "search.agenda.nodes": 1,
+    "search.agenda.num_seeds": 2,
+    "search.ablation.nodes": 1,
+    "search.ablation.num_seeds": 2,
+    "paper.missing_ablations": 0,
+    "paper.judge": "false",
+    "search.ladder": "false",
+}
 LONGEST = 900.0
 """Seconds that one command gets."""
 
@@ -47,8 +58,16 @@ def importing(names: list[str], arguments: list[str]) -> int:
 
     def imports(inputs: CodeInputs) -> Program:
         made, lines = cast("Program", code(inputs)), "".join(f"import {name}\n" for name in names)
-        return made.model_copy(update={"files": tuple(one.model_copy(update={"text": re.sub(
-            r"^import numpy", f"{lines}import numpy", one.text, count=1, flags=re.M)}) for one in made.files)})
+        return made.model_copy(
+            update={
+                "files": tuple(
+                    one.model_copy(
+                        update={"text": re.sub(r"^import numpy", f"{lines}import numpy", one.text, count=1, flags=re.M)}
+                    )
+                    for one in made.files
+                )
+            }
+        )
 
     researcher.ANSWERS.update(plan=asks, code=imports)
     return scientist(arguments)
@@ -64,20 +83,41 @@ class Bench:
 
     def start(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.packages", "--as", ",".join(self.names), *arguments], cwd=ROOT,
-            text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=os.environ | {"XDG_CACHE_HOME": str(self.cache)} | variables)
+            [sys.executable, "-m", "benchmarks.packages", "--as", ",".join(self.names), *arguments],
+            cwd=ROOT,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"XDG_CACHE_HOME": str(self.cache)} | variables,
+        )
 
     def run(self, name: str) -> list[str]:
         flags = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
-        return ["run", "--idea", "examples/ideas/label_noise_calibration.json", "--config", "examples/demo.yaml",
-                "--runs", str(self.runs), "--name", name, "--set", f"sandbox.allowed={','.join(self.names)}", *flags]
+        return [
+            "run",
+            "--idea",
+            "examples/ideas/label_noise_calibration.json",
+            "--config",
+            "examples/demo.yaml",
+            "--runs",
+            str(self.runs),
+            "--name",
+            name,
+            "--set",
+            f"sandbox.allowed={','.join(self.names)}",
+            *flags,
+        ]
 
     def timed(self, *arguments: str, **variables: str) -> dict[str, Any]:
         began = time.monotonic()
         out, err = (process := self.start(*arguments, **variables)).communicate(timeout=LONGEST)
-        return {"exit": process.returncode, "seconds": round(time.monotonic() - began, 1),
-                "said": [line for line in err.splitlines() if line][-2:], "end": out.splitlines()[-1:]}
+        return {
+            "exit": process.returncode,
+            "seconds": round(time.monotonic() - began, 1),
+            "said": [line for line in err.splitlines() if line][-2:],
+            "end": out.splitlines()[-1:],
+        }
 
     def until(self, process: subprocess.Popen[str], name: str, far: Callable[[RunState], object]) -> RunState:
         """Kill a run as soon as its state is so far."""
@@ -107,27 +147,43 @@ def measured(bench: Bench) -> dict[str, Any]:
     installed = read_state(bench.runs / "first").installed
     assert installed is not None, found
     found["installed"] = {
-        "megabytes": round(installed.bytes / 1e6, 2), "seconds": installed.seconds, "all": installed.packages}
+        "megabytes": round(installed.bytes / 1e6, 2),
+        "seconds": installed.seconds,
+        "all": installed.packages,
+    }
     second = bench.until(
-        bench.start(*bench.run("second")), "second", lambda state: state.installed is not None).installed
+        bench.start(*bench.run("second")), "second", lambda state: state.installed is not None
+    ).installed
     assert second is not None
     found["second run"] = {
-        "seconds": second.seconds, "shared": second.shared, "same lock": second.sha256 == installed.sha256}
+        "seconds": second.seconds,
+        "shared": second.shared,
+        "same lock": second.sha256 == installed.sha256,
+    }
     bench.empty()
-    bench.until(bench.start("resume", str(bench.runs / "second")), "second", lambda state: any(
-        node.status == "good" or node.attempts for node in state.nodes.values()))
+    bench.until(
+        bench.start("resume", str(bench.runs / "second")),
+        "second",
+        lambda state: any(node.status == "good" or node.attempts for node in state.nodes.values()),
+    )
     found["resumed on an empty store"] = any(bench.store.iterdir())
     again = ("reproduce", str(bench.runs / "first"), "--limit", "2")
-    dead = {"UV_OFFLINE": "1", "PIP_CONFIG_FILE": os.devnull} | {name: "" for name in os.environ if name.startswith(
-        ("PIP_", "UV_INDEX"))}
+    dead = {"UV_OFFLINE": "1", "PIP_CONFIG_FILE": os.devnull} | {
+        name: "" for name in os.environ if name.startswith(("PIP_", "UV_INDEX"))
+    }
     bench.empty(all_of_it=True)
     found["reproduced on an empty store"] = bench.timed(*again)
     found["reproduced from the store, without a network"] = bench.timed(*again, **dead)
     bench.empty(all_of_it=True)
     found["refused without store and network"] = bench.timed(*again, **dead)
-    return found | {"good": (
-        found["run"]["exit"] == 0 and second.shared and second.sha256 == installed.sha256
-        and [found[key]["exit"] for key in found if key.startswith(("reproduced", "refused"))] == [0, 0, 2])}
+    return found | {
+        "good": (
+            found["run"]["exit"] == 0
+            and second.shared
+            and second.sha256 == installed.sha256
+            and [found[key]["exit"] for key in found if key.startswith(("reproduced", "refused"))] == [0, 0, 2]
+        )
+    }
 
 
 def main() -> int:

@@ -71,14 +71,33 @@ class Runs:
         self._views, self._labels = self._root / "views", self._root / "labels"
         for name in DATASETS:
             materialise(name, views=self._views, labels=self._labels, seed=1)
-        (self._root / "none.json").write_text(json.dumps(
-            {"seed": 0, "deadline": 0, "device": "cpu", "mode": "experiment", "folder": str(self._root), "entry": "",
-             "datasets": {}}))
-        environment = {**os.environ, "PYTHONPATH": str(KERNEL), "LAB_JOB": str(self._root / "none.json"),
-                       "OMP_NUM_THREADS": "1", "TMPDIR": str(self._root)}
+        (self._root / "none.json").write_text(
+            json.dumps(
+                {
+                    "seed": 0,
+                    "deadline": 0,
+                    "device": "cpu",
+                    "mode": "experiment",
+                    "folder": str(self._root),
+                    "entry": "",
+                    "datasets": {},
+                }
+            )
+        )
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(KERNEL),
+            "LAB_JOB": str(self._root / "none.json"),
+            "OMP_NUM_THREADS": "1",
+            "TMPDIR": str(self._root),
+        }
         self._worker = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("planted_worker.py"))], text=True, env=environment,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            [sys.executable, "-P", str(Path(__file__).with_name("planted_worker.py"))],
+            text=True,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         self._count = 0
 
     def __enter__(self) -> Runs:
@@ -92,8 +111,9 @@ class Runs:
     def chance(self, metric: str) -> dict[str, float]:
         return chance_level(self._labels, metric)
 
-    def execute(self, files: Mapping[str, str], *, entry: str = "experiment.py", seed: int = 0,
-                cells: Sequence[Cell] = ()) -> Execution:
+    def execute(
+        self, files: Mapping[str, str], *, entry: str = "experiment.py", seed: int = 0, cells: Sequence[Cell] = ()
+    ) -> Execution:
         """One execution of a program, or of its cells one after the other."""
         whole = Execution()
         for cell in cells or (None,):
@@ -113,10 +133,19 @@ class Runs:
         for name, text in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
-        job = {"seed": seed, "deadline": time.monotonic() + 60, "device": "cpu", "mode": "experiment", "limit": 60,
-               "folder": str(folder), "entry": entry, "cache": str(folder / "cache"), "tree": str(self._count),
-               "datasets": {name: str(self._views / f"{name}.npz") for name in DATASETS},
-               "cell": cell and {**cell.model_dump(include={"dataset", "arm", "level", "seed"})}}
+        job = {
+            "seed": seed,
+            "deadline": time.monotonic() + 60,
+            "device": "cpu",
+            "mode": "experiment",
+            "limit": 60,
+            "folder": str(folder),
+            "entry": entry,
+            "cache": str(folder / "cache"),
+            "tree": str(self._count),
+            "datasets": {name: str(self._views / f"{name}.npz") for name in DATASETS},
+            "cell": cell and {**cell.model_dump(include={"dataset", "arm", "level", "seed"})},
+        }
         path = folder.with_suffix(".json")
         path.write_text(json.dumps(job))
         assert self._worker.stdin is not None and self._worker.stdout is not None
@@ -140,17 +169,21 @@ def facts_of(runs: Runs, planted: Program, plan: DataPlan) -> Facts:
     began, files, error = time.monotonic(), {"experiment.py": planted.source}, ""
     grid = reads_of(planted.source) is not None
     named = [name for name in DATASETS if f'"{name}"' in planted.source]
-    for dataset in (named or ["breast_cancer", "diabetes", "digits"])[:None if grid else 1]:
+    for dataset in (named or ["breast_cancer", "diabetes", "digits"])[: None if grid else 1]:
         cells = [Cell(dataset=dataset, arm=arm.name) for arm in plan.arms] if grid else []
         first = runs.execute(files, cells=cells)
         error = error or first.error
         if first.error:
             continue
         plan = with_primary(plan, first.measurements)
-        others = [runs.execute(files, seed=seed, cells=[one.model_copy(update={"seed": seed}) for one in cells])
-                  for seed in SEEDS[1:]]
-        found = [*of_run(Ran(files, first.predicted, first.points, first.trained), plan),
-                 *_probed(runs, files, plan, cells, first, others)]
+        others = [
+            runs.execute(files, seed=seed, cells=[one.model_copy(update={"seed": seed}) for one in cells])
+            for seed in SEEDS[1:]
+        ]
+        found = [
+            *of_run(Ran(files, first.predicted, first.points, first.trained), plan),
+            *_probed(runs, files, plan, cells, first, others),
+        ]
         return Facts(tuple(found), first.measurements, "", time.monotonic() - began)
     return Facts((), (), error, time.monotonic() - began)
 
@@ -162,8 +195,14 @@ def with_primary(plan: DataPlan, measured: Iterable[Measurement]) -> DataPlan:
     return plan.model_copy(update={"metrics": tuple(sorted(known, key=lambda one: one.name not in names))})
 
 
-def _probed(runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: Execution,
-            others: Sequence[Execution]) -> Iterator[Finding]:
+def _probed(
+    runs: Runs,
+    files: Mapping[str, str],
+    plan: DataPlan,
+    cells: Sequence[Cell],
+    first: Execution,
+    others: Sequence[Execution],
+) -> Iterator[Finding]:
     replicates = [one.measurements for one in others]
     if seed_probe(first.measurements, replicates, plan.primary).outcome == "still":
         yield from frozen_seed(files)
@@ -185,7 +224,7 @@ def _probed(runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequenc
 
 
 def _labels(
-    runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: Execution,
+    runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: Execution
 ) -> str | None:
     """Why the labels seem not to matter; None where they do, or nothing can be said."""
     if ".y" not in files["experiment.py"]:
@@ -197,8 +236,9 @@ def _labels(
             return None
         if number == 0 and (arms := without_labels(first.predicted, after.predicted, plan)):
             return f"the predictions of {', '.join(arms)} are the same with permuted labels"
-        found = labels_probe(first.measurements, after.measurements, metric=plan.primary,
-                             chance=runs.chance(plan.primary.name))
+        found = labels_probe(
+            first.measurements, after.measurements, metric=plan.primary, chance=runs.chance(plan.primary.name)
+        )
         if found.outcome != "still":
             return None
     return found.why

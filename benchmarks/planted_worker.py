@@ -16,8 +16,15 @@ import types
 
 from lab import _cells, _job, _training
 
-AHEAD = ("numpy", "sklearn.ensemble", "sklearn.linear_model", "sklearn.neighbors", "sklearn.neural_network",
-         "sklearn.svm", "torch")
+AHEAD = (
+    "numpy",
+    "sklearn.ensemble",
+    "sklearn.linear_model",
+    "sklearn.neighbors",
+    "sklearn.neural_network",
+    "sklearn.svm",
+    "torch",
+)
 LIMIT = 60
 """Seconds of one program."""
 

@@ -80,9 +80,11 @@ class World:
         names = list(self.table.parts)
         self.seen = {name: [] for name in names}
         sizes = [math.log(max(value, 1e-4)) for value in self.table.importance().values()]
-        spread, middle, noise = pstdev(sizes) or 1.0, fmean(sizes), math.sqrt(1 - self.agreement ** 2)
-        self.priors = {name: self.agreement * (size - middle) / spread + noise * self.rng.gauss(0, 1)
-                       for name, size in zip(names, sizes, strict=True)}
+        spread, middle, noise = pstdev(sizes) or 1.0, fmean(sizes), math.sqrt(1 - self.agreement**2)
+        self.priors = {
+            name: self.agreement * (size - middle) / spread + noise * self.rng.gauss(0, 1)
+            for name, size in zip(names, sizes, strict=True)
+        }
 
     def run(self, part: str) -> float | None:
         """The effect of one run more, None where the budget is spent. A new seed costs a run of the baseline too."""
@@ -158,7 +160,12 @@ def boundary(world: World) -> None:
 
 
 POLICIES: dict[str, Policy] = {
-    "literal": literal, "random": random, "uniform": uniform, "ucb": ucb, "boundary": boundary}
+    "literal": literal,
+    "random": random,
+    "uniform": uniform,
+    "ucb": ucb,
+    "boundary": boundary,
+}
 
 
 @dataclass(frozen=True)
@@ -188,7 +195,8 @@ def compared(tables: Sequence[Table], budgets: Sequence[int], terms: Terms) -> d
             each = {table.name: played(table, policy, budget, terms) for table in tables}
             result.setdefault(name, {})[str(budget)] = {
                 "all": _summary([fmean(row) for row in zip(*each.values(), strict=True)]),
-                **{table: _summary(values) for table, values in each.items()}}
+                **{table: _summary(values) for table, values in each.items()},
+            }
     return result
 
 
@@ -197,15 +205,19 @@ def _summary(values: Sequence[float]) -> dict[str, float]:
 
 
 def measured(repository: Path, truth: Mapping[str, Any], seeds: int, python: str) -> Table:
-    """Every part of a repository taken out at every seed, as the file of its truth says; its faults are mended first.
+    """Every part of a repository taken out at every seed, as the file of its truth says; its faults are
+    mended first.
     """
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     single = {name: how for name, how in truth["reference"].items() if name in truth["components"]}
     return Table(
-        name=f"{repository.parent.name}/{repository.name}", direction=truth["direction"],
+        name=f"{repository.parent.name}/{repository.name}",
+        direction=truth["direction"],
         baseline=tuple(_run(repository, truth, {}, seed, python) for seed in numbers),
-        parts={name: tuple(_run(repository, truth, how, seed, python) for seed in numbers)
-               for name, how in single.items()})
+        parts={
+            name: tuple(_run(repository, truth, how, seed, python) for seed in numbers) for name, how in single.items()
+        },
+    )
 
 
 def _run(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any], seed: int, python: str) -> float:
@@ -218,8 +230,9 @@ def _run(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any], see
             (work / path).write_text((work / path).read_text().replace(old, new))
         words = [python, *truth["command"].format(seed=seed).split()[1:], *how.get("args", ())]
         environment = os.environ | truth["env"] | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, timeout=_RUN_SECONDS,
-                              check=True)
+        done = subprocess.run(
+            words, cwd=work, env=environment, capture_output=True, text=True, timeout=_RUN_SECONDS, check=True
+        )
         read = read_metric(parse_metric(truth["metric"]), work, done.stdout)
         assert read.value is not None, read.failure
         return read.value
@@ -237,13 +250,20 @@ def main(words: Sequence[str]) -> None:
     asked.add_argument("--python", default=sys.executable, help="that a repository runs with")
     given = asked.parse_args(words)
     if str(given.files[0]) == "measure":
-        text = measured(given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python
-                        ).model_dump_json(indent=1)
+        text = measured(
+            given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python
+        ).model_dump_json(indent=1)
     else:
         tables = [Table.model_validate_json(file.read_text()) for file in given.files]
         terms = Terms(given.draws, given.agreement, not given.unpaired)
-        text = json.dumps({**asdict(terms), "tables": [one.name for one in tables],
-                           "acc_at_5": compared(tables, given.budgets, terms)}, indent=1)
+        text = json.dumps(
+            {
+                **asdict(terms),
+                "tables": [one.name for one in tables],
+                "acc_at_5": compared(tables, given.budgets, terms),
+            },
+            indent=1,
+        )
     given.out.write_text(text + "\n") if given.out else print(text)
 
 

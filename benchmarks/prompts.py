@@ -70,7 +70,7 @@ def shared(calls: Iterable[Call]) -> list[int]:
     for call in calls:
         texts = before[call.answered.model]
         place = bisect.bisect(texts, call.sent)  # the text that has most in common is a neighbour in this order
-        found.append(max((common(call.sent, one) for one in texts[max(0, place - 1): place + 1]), default=0))
+        found.append(max((common(call.sent, one) for one in texts[max(0, place - 1) : place + 1]), default=0))
         texts.insert(place, call.sent)
     return found
 
@@ -82,14 +82,21 @@ def measured(run: Path) -> dict[str, object]:
     state = read_state(run)
     nodes = {k for k in state.decisions if _searches(state, k)}
     of_nodes = [k for k, call in enumerate(calls) if call.answered.key.decision in nodes]
-    roles = {role: [k for k, call in enumerate(calls) if call.asked.role == role]
-             for role in {call.asked.role for call in calls}}
+    roles = {
+        role: [k for k, call in enumerate(calls) if call.asked.role == role]
+        for role in {call.asked.role for call in calls}
+    }
     return {
-        "calls": len(calls), "not_kept": lost, "whole_run": _sums(calls, begun, range(len(calls)), 1),
-        "search_nodes": len(nodes), "a_search_node": _sums(calls, begun, of_nodes, len(nodes) or 1),
-        "roles": {role: _sums(calls, begun, own, len(own)) | {"calls": len(own)}
-                  for role, own in sorted(roles.items())},
-        "differing": sorted(role for role, own in roles.items() if len({calls[k].asked.system for k in own}) > 1)}
+        "calls": len(calls),
+        "not_kept": lost,
+        "whole_run": _sums(calls, begun, range(len(calls)), 1),
+        "search_nodes": len(nodes),
+        "a_search_node": _sums(calls, begun, of_nodes, len(nodes) or 1),
+        "roles": {
+            role: _sums(calls, begun, own, len(own)) | {"calls": len(own)} for role, own in sorted(roles.items())
+        },
+        "differing": sorted(role for role, own in roles.items() if len({calls[k].asked.system for k in own}) > 1),
+    }
 
 
 def _searches(state: RunState, k: int) -> bool:
@@ -100,8 +107,11 @@ def _searches(state: RunState, k: int) -> bool:
 def _sums(calls: list[Call], begun: list[int], chosen: Iterable[int], by: int) -> dict[str, int]:
     places = list(chosen)
     sent = sum(len(calls[k].sent) for k in places)
-    return {"sent": round(sent / by), "sent_not_shared": round((sent - sum(begun[k] for k in places)) / by),
-            "answered": round(sum(calls[k].answer for k in places) / by)}
+    return {
+        "sent": round(sent / by),
+        "sent_not_shared": round((sent - sum(begun[k] for k in places)) / by),
+        "answered": round(sum(calls[k].answer for k in places) / by),
+    }
 
 
 def main() -> int:

@@ -41,10 +41,23 @@ def node(k: int) -> Iterator[Event]:
     yield _answer(k, "code", {"title": "t", "plan": "p" * 400, "files": [{"path": "experiment.py", "text": PROGRAM}]})
     yield Proposed(node=name, decision=k, title="t", plan="p" * 400, varies=f"A={k}", source_sha256="0" * 64)
     measured = tuple(
-        Measurement(name="log_loss", value=0.1 * k + i, condition=f"c{i % 4}", dataset="d", split="validation", seed=k,
-                    grade="scored") for i in range(12))
-    yield Executed(node=name, attempt=Attempt(
-        number=1, seconds=1.0, measurements=measured, arrays={"loss.npy": "0" * 64}, stdout_tail="epoch 1\n" * 60))
+        Measurement(
+            name="log_loss",
+            value=0.1 * k + i,
+            condition=f"c{i % 4}",
+            dataset="d",
+            split="validation",
+            seed=k,
+            grade="scored",
+        )
+        for i in range(12)
+    )
+    yield Executed(
+        node=name,
+        attempt=Attempt(
+            number=1, seconds=1.0, measurements=measured, arrays={"loss.npy": "0" * 64}, stdout_tail="epoch 1\n" * 60
+        ),
+    )
     figure = Figure(name="loss.png", sha256="0" * 64, facts=FigureFacts())
     yield Plotted(node=name, n=1, figures=(figure,), seconds=1.0)
     yield _answer(k, "vision", {"reviews": [{"name": "loss.png", "readable": True, "description": "d" * 200}]})
@@ -55,8 +68,14 @@ def node(k: int) -> Iterator[Event]:
 
 def _answer(k: int, role: str, answer: dict[str, object]) -> Answered:
     return Answered(
-        key=CallKey(decision=k, attempt=0, role=role, ordinal=0), request_sha256="0" * 64, model="m", answer=answer,
-        usage=Usage(input_tokens=3000, output_tokens=1000), seconds=5.0, asked="m at temperature 0.5")
+        key=CallKey(decision=k, attempt=0, role=role, ordinal=0),
+        request_sha256="0" * 64,
+        model="m",
+        answer=answer,
+        usage=Usage(input_tokens=3000, output_tokens=1000),
+        seconds=5.0,
+        asked="m at temperature 0.5",
+    )
 
 
 def measured(folder: Path, nodes: int) -> dict[str, object]:
@@ -73,8 +92,13 @@ def measured(folder: Path, nodes: int) -> dict[str, object]:
     size = sum(path.stat().st_size for path in folder.glob("run.db*") if path.suffix != ".db-shm")
     cut = statistics.quantiles(times, n=100)
     return {
-        "nodes": nodes, "events": len(times) + 1, "append_ms_p50": round(1000 * cut[49], 3),
-        "append_ms_p99": round(1000 * cut[98], 3), "bytes_a_node": round(size / nodes), **opened(folder)}
+        "nodes": nodes,
+        "events": len(times) + 1,
+        "append_ms_p50": round(1000 * cut[49], 3),
+        "append_ms_p99": round(1000 * cut[98], 3),
+        "bytes_a_node": round(size / nodes),
+        **opened(folder),
+    }
 
 
 def opened(folder: Path) -> dict[str, object]:
@@ -83,8 +107,10 @@ def opened(folder: Path) -> dict[str, object]:
     with closing(EventLog(folder / "run.db")) as log:
         ready = time.perf_counter() - began
         assert log.state.nodes
-    script = ("import sys; from pathlib import Path; import agent.run; from record.log import EventLog; "
-              "EventLog(Path(sys.argv[1])).close()")
+    script = (
+        "import sys; from pathlib import Path; import agent.run; from record.log import EventLog; "
+        "EventLog(Path(sys.argv[1])).close()"
+    )
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", script, str(folder / "run.db")], check=True)
     return {"ready_seconds": round(ready, 3), "process_ready_seconds": round(time.perf_counter() - began, 2)}

@@ -30,8 +30,9 @@ def replayed(base: Path) -> dict[str, Any]:
     model = f"replay:{RECORDED / 'exchange.jsonl'}"
     settings = compose(config=RECORDED / "config.yaml", flags={"models.name": model}, environment={})
     began = time.monotonic()
-    code = run.start(read_idea(RECORDED / "idea.json"), settings, runs=base, name="replayed",
-                     listener=lambda event, state: None)
+    code = run.start(
+        read_idea(RECORDED / "idea.json"), settings, runs=base, name="replayed", listener=lambda event, state: None
+    )
     state = read_state(base / "replayed")
     return {
         "exit_code": code,

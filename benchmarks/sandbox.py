@@ -55,10 +55,9 @@ STUBBORN = {
     "swallowed": "import time\nif 1:\n" + ENDLESS.format("pass"),
     "long_call": "import re\nre.match('(a+)+b', 'a' * 60)\n",
     "setsid_child": "import subprocess, time\nsubprocess.Popen(['sleep', '99'], start_new_session=True)\nif 1:\n"
-                    + ENDLESS.format("pass"),
+    + ENDLESS.format("pass"),
     "many_children": "import subprocess, time\n"
-                     "[subprocess.Popen(['sleep', '99'], start_new_session=True) for _ in range(20)]\nif 1:\n"
-                     + ENDLESS.format("pass"),
+    "[subprocess.Popen(['sleep', '99'], start_new_session=True) for _ in range(20)]\nif 1:\n" + ENDLESS.format("pass"),
 }
 """Code that must be ended. Its latency is counted from the interrupt, the grace left out."""
 
@@ -92,8 +91,12 @@ async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
         await execute(kernel, script_of("pass", kernel), limits=limits_of(settings, slots=1), timeout=10)
         executed = clock()
         kernel.kill()
-        return {"start": started - began, "empty_script": executed - started, "end": clock() - executed,
-                "idle_bytes": float(memory.private + memory.shared)}
+        return {
+            "start": started - began,
+            "empty_script": executed - started,
+            "end": clock() - executed,
+            "idle_bytes": float(memory.private + memory.shared),
+        }
 
 
 async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
@@ -102,7 +105,8 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
         await kernel.start()
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, script_of(code, kernel), limits=limits_of(settings, slots=1), timeout=0.5))
+            execute(kernel, script_of(code, kernel), limits=limits_of(settings, slots=1), timeout=0.5)
+        )
         await asyncio.sleep(0.45)
         before = process_tree(kernel.pid)
         execution = await running
@@ -132,9 +136,18 @@ async def attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
 async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
     """Attempts of every kind in turn, by mode."""
     kinds: list[tuple[Mode, str, int]] = [
-        (mode, words, pool) for mode in MODES for words, pool in (("cold", 0), ("pooled", 1))]
-    executors = [LocalExecutor(1, place / "views", labels=place / "labels", cache=place / f"{mode}{pool}" / "cache",
-                               settings=SandboxSettings(isolation=mode, pool=pool)) for mode, _, pool in kinds]
+        (mode, words, pool) for mode in MODES for words, pool in (("cold", 0), ("pooled", 1))
+    ]
+    executors = [
+        LocalExecutor(
+            1,
+            place / "views",
+            labels=place / "labels",
+            cache=place / f"{mode}{pool}" / "cache",
+            settings=SandboxSettings(isolation=mode, pool=pool),
+        )
+        for mode, _, pool in kinds
+    ]
     found: dict[Mode, list[dict[str, float]]] = {mode: [{} for _ in range(rounds)] for mode in MODES}
     try:
         for number in range(rounds + 1):  # the first fills caches and pools
@@ -163,17 +176,25 @@ async def cell_costs(place: Path, mode: Mode) -> dict[str, float]:
         found["start"] = time.perf_counter() - began
     if not (place / "views").exists():
         materialise("digits", views=place / "views", labels=place / "labels", seed=1)
-    executor = LocalExecutor(1, place / "views", labels=place / "labels", cache=place / mode / "cache",
-                             settings=settings)
+    executor = LocalExecutor(
+        1, place / "views", labels=place / "labels", cache=place / mode / "cache", settings=settings
+    )
     walls: list[float] = []
     codes: list[float] = []
     try:
         for count in (1, 1 + MANY):
             cells = tuple(Cell(dataset="digits", arm="a", level=str(number)) for number in range(count))
             began = time.perf_counter()
-            outcome = await executor.run(Job(
-                "cells", Path(tempfile.mkdtemp(dir=place)) / "job", {"experiment.py": EMPTY}, datasets=("digits",),
-                cells=cells, expected=dict.fromkeys(cells, 0.01)))
+            outcome = await executor.run(
+                Job(
+                    "cells",
+                    Path(tempfile.mkdtemp(dir=place)) / "job",
+                    {"experiment.py": EMPTY},
+                    datasets=("digits",),
+                    cells=cells,
+                    expected=dict.fromkeys(cells, 0.01),
+                )
+            )
             walls.append(time.perf_counter() - began)
             codes.append(outcome.seconds)
             assert outcome.failure is None, outcome.failure
@@ -188,18 +209,28 @@ def against(checkout: Path, rounds: int) -> dict[str, object]:
     found: dict[str, dict[Mode, list[dict[str, float]]]] = {words: {mode: [] for mode in MODES} for words in roots}
     for number in range(rounds + 1):
         for words, root in roots.items():
-            ran = subprocess.run([root / ".venv" / "bin" / "python", "-P", __file__, "--cells"], cwd=root, check=True,
-                                 stdout=subprocess.PIPE, text=True)
+            ran = subprocess.run(
+                [root / ".venv" / "bin" / "python", "-P", __file__, "--cells"],
+                cwd=root,
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             for mode, costs in json.loads(ran.stdout).items():
                 if number:  # the first fills caches
                     found[words][mode].append(costs)
     report: dict[str, object] = {"rounds": rounds, "root": os.geteuid() == 0, "load": os.getloadavg()[0]}
     for name, of in (("median", median), ("least", min)):
-        costs = {words: {mode: {key: of(one[key] for one in many) for key in many[0]} for mode, many in by.items()}
-                 for words, by in found.items()}
-        report[name] = costs | {"after_to_before": {
-            mode: {key: one / costs["before"][mode][key] for key, one in costs["after"][mode].items()}
-            for mode in MODES}}
+        costs = {
+            words: {mode: {key: of(one[key] for one in many) for key in many[0]} for mode, many in by.items()}
+            for words, by in found.items()
+        }
+        report[name] = costs | {
+            "after_to_before": {
+                mode: {key: one / costs["before"][mode][key] for key, one in costs["after"][mode].items()}
+                for mode in MODES
+            }
+        }
     return report
 
 
@@ -232,9 +263,12 @@ async def measured(rounds: int) -> dict[Mode, dict[str, float]]:
 def promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, bool]:
     """What is promised, and whether it was kept."""
     kills = [value for one in medians.values() for key, value in one.items() if key.startswith("kill_")]
-    return {f"pooled attempt under {TARGET} s beyond its code":
-            all(one["pooled_overhead"] < TARGET for one in medians.values()),
-            f"everything gone within {LONGEST} s": max(kills) < LONGEST}
+    return {
+        f"pooled attempt under {TARGET} s beyond its code": all(
+            one["pooled_overhead"] < TARGET for one in medians.values()
+        ),
+        f"everything gone within {LONGEST} s": max(kills) < LONGEST,
+    }
 
 
 def main() -> int:
@@ -253,10 +287,14 @@ def main() -> int:
     medians = asyncio.run(measured(arguments.rounds))
     ratios = {
         "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one},
-        "cold_to_pooled": {mode: {key: one[f"cold_{key}"] / one[f"pooled_{key}"]
-                                  for key in ("whole", "overhead")} for mode, one in medians.items()}}
-    text = json.dumps({"rounds": arguments.rounds, "medians": medians, "ratios": ratios,
-                       "kept": promises(medians)}, indent=1)
+        "cold_to_pooled": {
+            mode: {key: one[f"cold_{key}"] / one[f"pooled_{key}"] for key in ("whole", "overhead")}
+            for mode, one in medians.items()
+        },
+    }
+    text = json.dumps(
+        {"rounds": arguments.rounds, "medians": medians, "ratios": ratios, "kept": promises(medians)}, indent=1
+    )
     print(text)
     if arguments.out is not None:
         arguments.out.write_text(text)

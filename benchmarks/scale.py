@@ -88,16 +88,39 @@ def with_cells(k: int, count: int) -> Iterator[Event]:
     """The events of a node, each of its cells executed by itself."""
     name = node_id(k)
     grid = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(count)]
-    runs = [CellRun(id=f"{k:012x}{n:012x}-0", cell=cell, key=f"{k:032x}{n:032x}", seconds=1.0, stdout_tail="epoch 1\n",
-                    measurements=(Measurement(name="log_loss", value=k + n / 7, condition=cell.condition, dataset="d",
-                                              split="validation", seed=k, grade="scored"),),
-                    sealed={"0.npy": "0" * 64}) for n, cell in enumerate(grid)]
+    runs = [
+        CellRun(
+            id=f"{k:012x}{n:012x}-0",
+            cell=cell,
+            key=f"{k:032x}{n:032x}",
+            seconds=1.0,
+            stdout_tail="epoch 1\n",
+            measurements=(
+                Measurement(
+                    name="log_loss",
+                    value=k + n / 7,
+                    condition=cell.condition,
+                    dataset="d",
+                    split="validation",
+                    seed=k,
+                    grade="scored",
+                ),
+            ),
+            sealed={"0.npy": "0" * 64},
+        )
+        for n, cell in enumerate(grid)
+    ]
     for event in node(k):
         if isinstance(event, Executed):
             yield from (CellExecuted(node=name, run=run) for run in runs)
             lines = tuple(CellLine(cell=run.cell, outcome="measured", id=run.id, seconds=1.0) for run in runs)
-            event = event.model_copy(update={"attempt": event.attempt.model_copy(update={
-                "cells": lines, "measurements": tuple(one for run in runs for one in run.measurements)})})
+            event = event.model_copy(
+                update={
+                    "attempt": event.attempt.model_copy(
+                        update={"cells": lines, "measurements": tuple(one for run in runs for one in run.measurements)}
+                    )
+                }
+            )
         yield event
 
 
@@ -122,10 +145,18 @@ def written(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
     status_in(str(folder), state, (), None, now=time.time(), folder=folder / "run")
     shown = time.perf_counter() - began
     events = nodes * (cells + 11) + 2
-    return {"nodes": nodes, "cells": nodes * cells, "events": events, "events_a_second": round(events / wall),
-            "bytes": path.stat().st_size, "bytes_a_cell": round(path.stat().st_size / (nodes * cells)),
-            "open_seconds": round(opened, 2), "memory_mb": round(memory / 1e6),
-            "decision_ms": round(1000 * min(decided), 1), "status_seconds": round(shown, 2)}
+    return {
+        "nodes": nodes,
+        "cells": nodes * cells,
+        "events": events,
+        "events_a_second": round(events / wall),
+        "bytes": path.stat().st_size,
+        "bytes_a_cell": round(path.stat().st_size / (nodes * cells)),
+        "open_seconds": round(opened, 2),
+        "memory_mb": round(memory / 1e6),
+        "decision_ms": round(1000 * min(decided), 1),
+        "status_seconds": round(shown, 2),
+    }
 
 
 def _decision(log: EventLog, nodes: int) -> float:
@@ -143,8 +174,12 @@ def record(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
     for nodes in sizes:
         place = folder / str(nodes)
         place.mkdir()
-        ran = subprocess.run([sys.executable, "-m", "benchmarks.scale", "--one", place, "--nodes", str(nodes),
-                              "--cells", str(cells)], stdout=subprocess.PIPE, text=True, check=True)
+        ran = subprocess.run(
+            [sys.executable, "-m", "benchmarks.scale", "--one", place, "--nodes", str(nodes), "--cells", str(cells)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         found.append(json.loads(ran.stdout))
         print(ran.stdout, file=sys.stderr, flush=True)
     return found
@@ -171,14 +206,26 @@ ARMS = ("plain", "c1", "c2", "c3")
 def study(nodes: int, cells: int) -> DataPlan:
     """Four tuned arms at so many levels that a node owes so many cells."""
     return DataPlan(
-        task="classify", datasets=(DatasetUse(name="d"),), expected_seconds=1.0, factor="level",
+        task="classify",
+        datasets=(DatasetUse(name="d"),),
+        expected_seconds=1.0,
+        factor="level",
         levels=tuple(Level(name=f"l{n}") for n in range(cells // len(ARMS))),
         metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
         arms=tuple(Arm(name=name, role="method" if n else "baseline") for n, name in enumerate(ARMS)),
         space=(Hyperparameter(name="lr", kind="log", low=1e-4, high=1.0, default=0.01, source="usual"),),
         tuning=Tuning(budget=4.0 * nodes, sampler="random"),
-        hypotheses=(Hypothesis(id="h", statement="s", reason="r", unit="seeds", confirmatory=True, effects=(
-            Effect(estimand="mean(c1 - plain, over=levels)", smallest=0.01),)),))
+        hypotheses=(
+            Hypothesis(
+                id="h",
+                statement="s",
+                reason="r",
+                unit="seeds",
+                confirmatory=True,
+                effects=(Effect(estimand="mean(c1 - plain, over=levels)", smallest=0.01),),
+            ),
+        ),
+    )
 
 
 def kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, int]]:
@@ -206,8 +253,13 @@ def kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, i
 def owing(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
     """The events of such a run: every node owes cells, each executed by itself; earlier stages are settled."""
     plan, last, settings = study(nodes, cells), "preliminary", 0
-    yield Started(idea=Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one", "two"]}), settings={},
-                  seed=0, version="0", model="m")
+    yield Started(
+        idea=Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one", "two"]}),
+        settings={},
+        seed=0,
+        version="0",
+        model="m",
+    )
     yield Prepared(data_plan=plan, datasets=())
     bests: dict[StageName, str] = {}
     for k, (name, kind, parent) in enumerate(kinds(stage, nodes), 1):
@@ -215,41 +267,75 @@ def owing(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
             best = bests[last] = node_id(parent)
             yield Settled(stage=last, best=best, ended="limit")
             if last == "agenda":
-                yield Locked(plan="0" * 64, amendments=0, winner=best, source="0" * 64, n=nodes,
-                             seeds=tuple(range(10_000, 10_000 + nodes)))
+                yield Locked(
+                    plan="0" * 64,
+                    amendments=0,
+                    winner=best,
+                    source="0" * 64,
+                    n=nodes,
+                    seeds=tuple(range(10_000, 10_000 + nodes)),
+                )
             last = name if kind != "replicate" else "ablation"
         trials: tuple[Trial, ...] = ()
         if kind == "trial":
-            trials = tuple(Trial(arm=ARMS[k % 4], number=settings + n, setting={"lr": 0.01 + (settings + n) / 1e6})
-                           for n in range(1, 5))
+            trials = tuple(
+                Trial(arm=ARMS[k % 4], number=settings + n, setting={"lr": 0.01 + (settings + n) / 1e6})
+                for n in range(1, 5)
+            )
             settings += 4
         seed = 10_000 + k if kind == "replicate" else 0
-        yield Decided(k=k, seen=Seen(through=k - 1), action=Expand(
-            stage=name, kind=kind, parent=node_id(parent) if parent else None, seed=seed, trials=trials,
-            item="one" if kind == "improve" else f"risk {k}" if kind == "ablate" else ""))
+        yield Decided(
+            k=k,
+            seen=Seen(through=k - 1),
+            action=Expand(
+                stage=name,
+                kind=kind,
+                parent=node_id(parent) if parent else None,
+                seed=seed,
+                trials=trials,
+                item="one" if kind == "improve" else f"risk {k}" if kind == "ablate" else "",
+            ),
+        )
         yield from measured_by(k, trials, plan, seed)
 
 
 def measured_by(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) -> Iterator[Event]:
     """What a node owes, its executions, and its verdict."""
     name, wanted = node_id(k), [(one.arm, one.number) for one in trials] or [(arm, 0) for arm in ARMS]
-    grid = [Cell(dataset="d", arm=arm, level=level, trial=number, seed=seed)
-            for level in plan.level_names for arm, number in wanted]
+    grid = [
+        Cell(dataset="d", arm=arm, level=level, trial=number, seed=seed)
+        for level in plan.level_names
+        for arm, number in wanted
+    ]
     keys = [f"{k:032x}{n:032x}" for n in range(len(grid))]
-    yield CellsOwed(node=name, cells=tuple(grid), keys=tuple(keys),
-                    code={arm: f"{0 if trials or arm == 'plain' else k:064x}" for arm in ARMS})
+    yield CellsOwed(
+        node=name,
+        cells=tuple(grid),
+        keys=tuple(keys),
+        code={arm: f"{0 if trials or arm == 'plain' else k:064x}" for arm in ARMS},
+    )
     values: list[Measurement] = []
     lines: list[CellLine] = []
     for n, (cell, key) in enumerate(zip(grid, keys, strict=True)):
-        value = Measurement(name="log_loss", value=1 + (k * 37 + n * 11) % 101 / 1000, condition=cell.condition,
-                            dataset="d", split="validation", seed=seed, grade="scored")
-        run = CellRun(id=f"{key[8:32]}-{n}", cell=cell, key=key, seconds=1.0, measurements=(value,),
-                      sealed={"0.npy": "0" * 64})
+        value = Measurement(
+            name="log_loss",
+            value=1 + (k * 37 + n * 11) % 101 / 1000,
+            condition=cell.condition,
+            dataset="d",
+            split="validation",
+            seed=seed,
+            grade="scored",
+        )
+        run = CellRun(
+            id=f"{key[8:32]}-{n}", cell=cell, key=key, seconds=1.0, measurements=(value,), sealed={"0.npy": "0" * 64}
+        )
         yield CellExecuted(node=name, run=run)
         values.append(value)
         lines.append(CellLine(cell=cell, outcome="measured", id=run.id, seconds=1.0))
-    yield Executed(node=name, attempt=Attempt(number=1, seconds=1.0, cells=tuple(lines),
-                                              measurements=() if trials else tuple(values)))
+    yield Executed(
+        node=name,
+        attempt=Attempt(number=1, seconds=1.0, cells=tuple(lines), measurements=() if trials else tuple(values)),
+    )
     yield Judged(node=name, status="good")
 
 
@@ -260,9 +346,24 @@ def stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
         for stage in STAGES:
             place = folder / f"{stage}{nodes}"
             place.mkdir()
-            ran = subprocess.run([sys.executable, "-m", "benchmarks.scale", "--stage", stage, "--one", place,
-                                  "--nodes", str(nodes), "--cells", str(cells)], stdout=subprocess.PIPE, text=True,
-                                 check=True)
+            ran = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.scale",
+                    "--stage",
+                    stage,
+                    "--one",
+                    place,
+                    "--nodes",
+                    str(nodes),
+                    "--cells",
+                    str(cells),
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+                check=True,
+            )
             found.append(json.loads(ran.stdout))
             print(ran.stdout, file=sys.stderr, flush=True)
     return found
@@ -281,10 +382,14 @@ def in_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dict[str
             apply(state, event)
         later.append(_timed(lambda: _decide(state, stage, nodes)))
     found: dict[str, Any] = {
-        "stage": stage, "nodes": nodes, "cells": len(state.cells), "first_decision_ms": round(1000 * first, 1),
+        "stage": stage,
+        "nodes": nodes,
+        "cells": len(state.cells),
+        "first_decision_ms": round(1000 * first, 1),
         "decision_ms": round(1000 * min(later), 1),
         "keeping_ms": round(1000 * _timed(lambda: list(may_go(state, lambda _: ()))), 1),
-        "owing_ms": round(1000 * _timed(lambda: _owe(state)), 1)}
+        "owing_ms": round(1000 * _timed(lambda: _owe(state)), 1),
+    }
     for name in ("first_status_ms", "status_ms"):
         found[name] = round(1000 * _timed(lambda: status_in("r", state, (), None, now=0.0)), 1)
         for event in _one_more(state, stage, cells):
@@ -306,10 +411,14 @@ def _one_more(state: RunState, stage: StageName, cells: int) -> Iterator[Event]:
 
 
 def _events_of(k: int, kind: NodeKind, stage: StageName, cells: int, parent: str | None = None) -> Iterator[Event]:
-    trials = tuple(Trial(arm="c1", number=10**6 + 4 * k + n, setting={"lr": 0.5 + (4 * k + n) / 1e6})
-                   for n in range(4)) if kind == "trial" else ()
-    yield Decided(k=k, action=Expand(stage=stage, kind=kind, parent=parent, seed=0, trials=trials),
-                  seen=Seen(through=k - 1))
+    trials = (
+        tuple(Trial(arm="c1", number=10**6 + 4 * k + n, setting={"lr": 0.5 + (4 * k + n) / 1e6}) for n in range(4))
+        if kind == "trial"
+        else ()
+    )
+    yield Decided(
+        k=k, action=Expand(stage=stage, kind=kind, parent=parent, seed=0, trials=trials), seen=Seen(through=k - 1)
+    )
     yield from measured_by(k, trials, study(k, cells), 0)
 
 
@@ -322,8 +431,9 @@ def _owe(state: RunState) -> None:
 def _decide(state: RunState, stage: StageName, nodes: int) -> None:
     """What may be seen, and the policy's pick: the end of the first stage, a node more of the others."""
     most = StageLimits(nodes=2 * nodes)
-    settings = SearchSettings(preliminary=most, tuning=most, agenda=most, ablation=most, num_drafts=2,
-                              planned_ablations=False)
+    settings = SearchSettings(
+        preliminary=most, tuning=most, agenda=most, ablation=most, num_drafts=2, planned_ablations=False
+    )
     view, policy = view_of(state, stage, Seen(through=state.last_decision), settings=settings), BestFirst(settings)
     policy.pick(view, Random(0))
     assert view.best is not None  # a pick may be what settled stages owe, before anything is searched for
@@ -345,8 +455,9 @@ def taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, float]:
     found: dict[str, float] = {}
     for count in counts:
         cells = tuple(Cell(dataset="d", arm=f"a{n % 4}", level=f"l{n}") for n in range(count))
-        schedule = Schedule(Job("job", Path(), {}, cells=cells, timeout=1e9, expected=dict.fromkeys(cells, 1.0)), {},
-                            time.monotonic)
+        schedule = Schedule(
+            Job("job", Path(), {}, cells=cells, timeout=1e9, expected=dict.fromkeys(cells, 1.0)), {}, time.monotonic
+        )
         began, times = time.perf_counter(), 5
         for _ in range(times):
             schedule.take("d")
@@ -365,7 +476,6 @@ class _AtOnce(Hand):
         if method == "lacking":
             return b"[]"
         return News(begun=True, done=self.done).sent + b"\n" + self.parcel if method == "step" else b""
-
 
     async def end(self) -> None:
         pass
@@ -388,8 +498,13 @@ async def head(workers: int, count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         materialise("digits", views=place / "views", labels=place / "labels", seed=1)
-        local = LocalExecutor(workers, place / "views", labels=place / "labels", cache=place / "cache",
-                              settings=SandboxSettings(isolation="none", pool=0))
+        local = LocalExecutor(
+            workers,
+            place / "views",
+            labels=place / "labels",
+            cache=place / "cache",
+            settings=SandboxSettings(isolation="none", pool=0),
+        )
         cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
         executor = _with_places(local, place)
         took: list[float] = []
@@ -399,11 +514,24 @@ async def head(workers: int, count: int) -> dict[str, float]:
             return await leave_it(cell, outcome, folder)
 
         began = time.perf_counter()
-        await executor.run(Job("job", place / "job", {"experiment.py": "import lab\nlab.measure(print)\n"},
-                               datasets=("digits",), cells=cells, expected=dict.fromkeys(cells, 1.0), took=commit))
+        await executor.run(
+            Job(
+                "job",
+                place / "job",
+                {"experiment.py": "import lab\nlab.measure(print)\n"},
+                datasets=("digits",),
+                cells=cells,
+                expected=dict.fromkeys(cells, 1.0),
+                took=commit,
+            )
+        )
         await executor.close()
-    return {"workers": workers, "cells": count, "cells_a_second": round(count / (took[-1] - began), 1),
-            "put_together_seconds": round(time.perf_counter() - took[-1], 2)}
+    return {
+        "workers": workers,
+        "cells": count,
+        "cells_a_second": round(count / (took[-1] - began), 1),
+        "put_together_seconds": round(time.perf_counter() - took[-1], 2),
+    }
 
 
 def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
@@ -418,8 +546,12 @@ def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
     hand.parcel = (place / "parcel").read_bytes()
     from labwright.record.folder import sha256
 
-    hand.done = Done(size=len(hand.parcel), sha256=sha256(place / "parcel"), printed={
-        "head": [], "tail": [], "dropped": 0}, over=False)
+    hand.done = Done(
+        size=len(hand.parcel),
+        sha256=sha256(place / "parcel"),
+        printed={"head": [], "tail": [], "dropped": 0},
+        over=False,
+    )
     cluster.made = hand
     courier = Courier(cluster, Store(place / "store"), place / "parcels", lambda: None, most=10**9)
     within: dict[str, Any] = vars(local)

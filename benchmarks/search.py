@@ -84,9 +84,13 @@ def packed(unit: float, places: int) -> dict[str, float]:
     cells = celled(unit, latency, settings(JOBS, num_workers=places))
     jobs, _ = searched(unit, latency, num_workers=places)
     bounds = cell_bound(JOBS, places), list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], places)
-    return {"cells_wall": round(cells, 2), "cells_to_bound": round(cells / (bounds[0] + latency), 3),
-            "jobs_wall": round(jobs, 2), "jobs_to_their_bound": round(jobs / (bounds[1] + latency), 3),
-            "cells_to_jobs": round(cells / jobs, 3)}
+    return {
+        "cells_wall": round(cells, 2),
+        "cells_to_bound": round(cells / (bounds[0] + latency), 3),
+        "jobs_wall": round(jobs, 2),
+        "jobs_to_their_bound": round(jobs / (bounds[1] + latency), 3),
+        "cells_to_jobs": round(cells / jobs, 3),
+    }
 
 
 def grown(nodes: int) -> dict[str, float]:
@@ -106,8 +110,12 @@ def grown(nodes: int) -> dict[str, float]:
         look = timed(lambda: view_of(bench.state, "agenda", seen))
         both = timed(lambda: BestFirst(settings(nodes + 1)).pick(view_of(bench.state, "agenda", seen), Random(0)))
     assert kept
-    return {"prompt_last_ten_to_first_ten": sum(sizes[-10:]) / sum(sizes[:10]), "pick_ms": 1000 * (both - look),
-            "view_ms": 1000 * look, "memory_mb": memory / 2**20}
+    return {
+        "prompt_last_ten_to_first_ten": sum(sizes[-10:]) / sum(sizes[:10]),
+        "pick_ms": 1000 * (both - look),
+        "view_ms": 1000 * look,
+        "memory_mb": memory / 2**20,
+    }
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -124,8 +132,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--unit", type=float, default=0.2)
-    parser.add_argument("--cell-unit", type=float, default=2.0, help="of the comparison of cells with jobs: cells are "
-                        "an eighth of a job, and each is committed to disk")
+    parser.add_argument(
+        "--cell-unit",
+        type=float,
+        default=2.0,
+        help="of the comparison of cells with jobs: cells are an eighth of a job, and each is committed to disk",
+    )
     parser.add_argument("--slots", type=int, nargs="*", default=(PLACES,), help="of that comparison")
     given = parser.parse_args()
     ideal = list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], PLACES)

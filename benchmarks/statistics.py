@@ -81,22 +81,42 @@ def _noise(rng: Any, comparisons: int, n: int, dependence: float) -> Any:
 
 
 def _state(comparisons: int) -> RunState:
-    return RunState(data_plan=DataPlan(
-        task="none", datasets=tuple(DatasetUse(name=f"d{k}") for k in range(comparisons)), expected_seconds=1.0,
-        metrics=(MetricSpec(name="accuracy", higher_is_better=True),),
-        arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method"))))
+    return RunState(
+        data_plan=DataPlan(
+            task="none",
+            datasets=tuple(DatasetUse(name=f"d{k}") for k in range(comparisons)),
+            expected_seconds=1.0,
+            metrics=(MetricSpec(name="accuracy", higher_is_better=True),),
+            arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+        )
+    )
 
 
 def _claims(noise: Any) -> list[Claim]:
-    return [_claim(f"d{k}", arm, tuple(map(float, row if arm == "method" else 0 * row)))
-            for k, row in enumerate(noise) for arm in ("method", "baseline")]
+    return [
+        _claim(f"d{k}", arm, tuple(map(float, row if arm == "method" else 0 * row)))
+        for k, row in enumerate(noise)
+        for arm in ("method", "baseline")
+    ]
 
 
 def _claim(dataset: str, arm: str, values: tuple[float, ...]) -> Claim:
     places = range(len(values))
-    return Claim(key=f"test/{dataset}/accuracy/{arm}", name="accuracy", dataset=dataset, condition=arm, split="test",
-                 values=values, seeds=tuple(places), nodes=tuple(f"n{k}" for k in places), grade="computed",
-                 mean=fmean(values), sd=None, low=None, high=None)
+    return Claim(
+        key=f"test/{dataset}/accuracy/{arm}",
+        name="accuracy",
+        dataset=dataset,
+        condition=arm,
+        split="test",
+        values=values,
+        seeds=tuple(places),
+        nodes=tuple(f"n{k}" for k in places),
+        grade="computed",
+        mean=fmean(values),
+        sd=None,
+        low=None,
+        high=None,
+    )
 
 
 def main() -> int:
@@ -105,11 +125,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="file for the JSON report")
     parser.add_argument("--papers", type=int, default=4000, help="simulated papers for each row")
     arguments = parser.parse_args()
-    alarms = [false_alarms(papers=arguments.papers, comparisons=20, n=n, dependence=dependence, seed=7)
-              for n in (5, 10) for dependence in (0.0, 0.5, 0.9)]
+    alarms = [
+        false_alarms(papers=arguments.papers, comparisons=20, n=n, dependence=dependence, seed=7)
+        for n in (5, 10)
+        for dependence in (0.0, 0.5, 0.9)
+    ]
     powers = [power(papers=arguments.papers, comparisons=m, n=n, seed=7) for m, n in ((1, 5), (9, 7), (20, 10))]
-    text = json.dumps({"false_alarms": [asdict(one) for one in alarms], "power": [asdict(one) for one in powers]},
-                      indent=1)
+    text = json.dumps(
+        {"false_alarms": [asdict(one) for one in alarms], "power": [asdict(one) for one in powers]}, indent=1
+    )
     print(text)
     if arguments.out:
         arguments.out.write_text(text + "\n")

@@ -43,9 +43,12 @@ from labwright.stages.settings import PaperSettings
 LENGTHS = (1.0, 2.0, 3.0, 12.0)
 
 PLAN = DataPlan(
-    task="classify", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
+    task="classify",
+    datasets=(DatasetUse(name="digits"),),
+    expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
-    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+)
 SOURCE = {"experiment.py": "# " + "experiment " * 200, "plots.py": "# " + "plots " * 100}
 """Programs of every node, the root too: what prompts show of a parent is of one size."""
 
@@ -67,8 +70,12 @@ class SlowModel(ScriptedModel):
 def program_of(request: ModelRequest) -> BaseModel:
     """Answers of the roles of a search, of a constant size."""
     if isinstance(request.inputs, CodeInputs):
-        return Program(title="a program", plan="as before", varies=f"LEARNING_RATE=0.{request.inputs.ordinal:04d}",
-                       files=tuple(File(path=path, text=text) for path, text in SOURCE.items()))
+        return Program(
+            title="a program",
+            plan="as before",
+            varies=f"LEARNING_RATE=0.{request.inputs.ordinal:04d}",
+            files=tuple(File(path=path, text=text) for path, text in SOURCE.items()),
+        )
     if isinstance(request.inputs, VisionInputs):
         return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in request.inputs.names))
     return Verdict(sound=True, analysis="It measured what it planned.")
@@ -94,12 +101,22 @@ def scripted_jobs(unit: float, places: int) -> Executor:
 
 
 def measured(value: float) -> tuple[Measurement, ...]:
-    return tuple(Measurement(name="log_loss", value=value, condition=arm.name, dataset="digits", split="validation",
-                             seed=0, grade="computed") for arm in PLAN.arms)
+    return tuple(
+        Measurement(
+            name="log_loss",
+            value=value,
+            condition=arm.name,
+            dataset="digits",
+            split="validation",
+            seed=0,
+            grade="computed",
+        )
+        for arm in PLAN.arms
+    )
 
 
 def new_bench(
-    root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN,
+    root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN
 ) -> Bench:
     """A workbench of a run whose data plan was made."""
     folder = RunFolder(root)
@@ -107,12 +124,19 @@ def new_bench(
     log = EventLog(folder.db)
     log.append(Started(idea=IDEA, settings={}, seed=0, version="0", model=model.name))
     log.append(Prepared(data_plan=plan, datasets=()))
-    return Bench(recorder=log, folder=folder, executor=executor, search=settings, paper=PaperSettings(),
-                 models=Models(model, log, ModelSettings(), time.monotonic), node_seconds=60.0)
+    return Bench(
+        recorder=log,
+        folder=folder,
+        executor=executor,
+        search=settings,
+        paper=PaperSettings(),
+        models=Models(model, log, ModelSettings(), time.monotonic),
+        node_seconds=60.0,
+    )
 
 
 def bench_for(
-    root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN,
+    root: Path, model: SlowModel, executor: Executor, settings: SearchSettings, *, plan: DataPlan = PLAN
 ) -> Bench:
     """A workbench of a run whose first two stages are over."""
     bench = new_bench(root, model, executor, settings, plan=plan)

@@ -32,7 +32,8 @@ class SubjectServer:
         self._listener.listen(1024)
         self.port: int = self._listener.getsockname()[1]
         self._process = multiprocessing.get_context("fork").Process(
-            target=_serve, args=(self._listener, rule, delay, key), daemon=True)
+            target=_serve, args=(self._listener, rule, delay, key), daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -86,11 +87,17 @@ class _Server:
                     length = int(value) if name.lower() == "content-length" else length
                     allowed = allowed or (name.lower() == "authorization" and value.strip() == f"Bearer {self.key}")
                 body = await reader.readexactly(length)
-                status, answer = (200, {"counts": self.counts, "open": self.open, "most": self.most}) \
-                    if line.startswith(b"GET /counts") else await self.answer(json.loads(body), allowed)
+                status, answer = (
+                    (200, {"counts": self.counts, "open": self.open, "most": self.most})
+                    if line.startswith(b"GET /counts")
+                    else await self.answer(json.loads(body), allowed)
+                )
                 text = json.dumps(answer).encode()
-                writer.write(f"HTTP/1.1 {status} OK\r\ncontent-type: application/json\r\ncontent-length: {len(text)}"
-                             "\r\n\r\n".encode() + text)
+                writer.write(
+                    f"HTTP/1.1 {status} OK\r\ncontent-type: application/json\r\ncontent-length: {len(text)}"
+                    "\r\n\r\n".encode()
+                    + text
+                )
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError, ValueError):
             pass
@@ -112,12 +119,31 @@ class _Server:
             self.open -= 1
         text = self.rule(body["model"], body["messages"][-1]["content"], draw)
         choice: dict[str, Any] = {
-            "index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": text},
+        }
         if body.get("logprobs"):
-            choice["logprobs"] = {"content": [{"token": text, "logprob": -0.1, "bytes": None, "top_logprobs": [
-                {"token": text, "logprob": -0.1, "bytes": None}]}]}
+            choice["logprobs"] = {
+                "content": [
+                    {
+                        "token": text,
+                        "logprob": -0.1,
+                        "bytes": None,
+                        "top_logprobs": [{"token": text, "logprob": -0.1, "bytes": None}],
+                    }
+                ]
+            }
         size = sum(len(one["content"]) for one in body["messages"]) // 4 + 1
-        return 200, {"id": "c", "object": "chat.completion", "created": 1, "model": f"{body['model']}-2026-11-01",
-                     "choices": [choice], "usage": {
-                         "prompt_tokens": size, "completion_tokens": len(text) // 4 + 1,
-                         "total_tokens": size + len(text) // 4 + 1}}
+        return 200, {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1,
+            "model": f"{body['model']}-2026-11-01",
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": size,
+                "completion_tokens": len(text) // 4 + 1,
+                "total_tokens": size + len(text) // 4 + 1,
+            },
+        }

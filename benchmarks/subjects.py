@@ -50,14 +50,21 @@ PROMPTS = ("bare", "steps", "role")
 RIGHT = {"tiny": 0.45, "huge": 0.75}
 """How often one draw of a scripted model is right, of three classes."""
 PLAN = DataPlan(
-    task="say which of three kinds a sum is", datasets=(DatasetUse(name="sums"),), expected_seconds=60,
+    task="say which of three kinds a sum is",
+    datasets=(DatasetUse(name="sums"),),
+    expected_seconds=60,
     metrics=(MetricSpec(name="accuracy", higher_is_better=True), MetricSpec(name="macro_f1", higher_is_better=True)),
-    arms=(Arm(name="tiny", role="baseline", untuned="a fixed model"),
-          Arm(name="huge", role="method", untuned="a fixed model")),
-    factor="prompt", levels=tuple(Level(name=name) for name in PROMPTS), subjects=("tiny", "huge"),
-    hypotheses=claimed("huge", "tiny", higher=True, level="bare"))
+    arms=(
+        Arm(name="tiny", role="baseline", untuned="a fixed model"),
+        Arm(name="huge", role="method", untuned="a fixed model"),
+    ),
+    factor="prompt",
+    levels=tuple(Level(name=name) for name in PROMPTS),
+    subjects=("tiny", "huge"),
+    hypotheses=claimed("huge", "tiny", higher=True, level="bare"),
+)
 
-CODE = '''\
+CODE = """\
 import numpy as np
 import lab
 
@@ -77,7 +84,7 @@ def run(cell):
 
 
 lab.measure(run)
-'''
+"""
 
 
 def rule(model: str, text: str, draw: int) -> str:
@@ -114,13 +121,20 @@ def model() -> ScriptedModel:
         if inputs.kind == "ablate":
             arms = (inputs.ablation.name if inputs.ablation is not None else "without-shrinkage",)
             text = text.replace("lab.llm(cell.arm)", 'lab.llm("tiny")')
-        return Program(title=inputs.kind, plan="ask and cite", varies=f"{inputs.kind} {inputs.ordinal}", arms=arms,
-                       files=whole({"experiment.py": text, "plots.py": drawn}))
+        return Program(
+            title=inputs.kind,
+            plan="ask and cite",
+            varies=f"{inputs.kind} {inputs.ordinal}",
+            arms=arms,
+            files=whole({"experiment.py": text, "plots.py": drawn}),
+        )
 
     def figures(_: FiguresInputs) -> FigureScript:
         script = small_study.plots(save="import figure_style").replace("/loss.npy", "/loss__*__bare.npy")
-        return FigureScript(script=script, figures=(FigurePart(
-            name="loss", description="what was saved", code='figure_style.save(figure, "loss")'),))
+        return FigureScript(
+            script=script,
+            figures=(FigurePart(name="loss", description="what was saved", code='figure_style.save(figure, "loss")'),),
+        )
 
     def plot(_: PlotInputs) -> Plots:
         return Plots(plots=drawn)
@@ -143,25 +157,51 @@ def work(run: Path, url: str, questions: Path, cap: float) -> int:
     running.open_backend = opened
     price = {"input": 1.0, "output": 4.0}
     flags: dict[str, Any] = {
-        "seed": 3, "sandbox.timeout": 600, "search.num_workers": 2, "search.num_drafts": 1, "search.num_seeds": 2,
-        "search.max_seeds": 4, "search.preliminary.nodes": 1, "search.tuning.nodes": 1, "search.agenda.nodes": 1,
-        "search.ablation.nodes": 1, "search.ladder": False, "paper.reflections": 1, "paper.judge": False,
-        "paper.missing_ablations": 0, "literature.sources": [], "budget.subject_usd": cap,
-        "data": f"sums={questions},target=kind,text=question", "models.name": "openai:some-model",
-        **{f"subjects.{name}": {"model": f"openai-chat:{name}", "base_url": url, "price": price, "max_tokens": 16,
-                                "concurrency": IN_FLIGHT} for name in RIGHT}}
+        "seed": 3,
+        "sandbox.timeout": 600,
+        "search.num_workers": 2,
+        "search.num_drafts": 1,
+        "search.num_seeds": 2,
+        "search.max_seeds": 4,
+        "search.preliminary.nodes": 1,
+        "search.tuning.nodes": 1,
+        "search.agenda.nodes": 1,
+        "search.ablation.nodes": 1,
+        "search.ladder": False,
+        "paper.reflections": 1,
+        "paper.judge": False,
+        "paper.missing_ablations": 0,
+        "literature.sources": [],
+        "budget.subject_usd": cap,
+        "data": f"sums={questions},target=kind,text=question",
+        "models.name": "openai:some-model",
+        **{
+            f"subjects.{name}": {
+                "model": f"openai-chat:{name}",
+                "base_url": url,
+                "price": price,
+                "max_tokens": 16,
+                "concurrency": IN_FLIGHT,
+            }
+            for name in RIGHT
+        },
+    }
     if run.is_dir():
         return running.resume(run, {}, listener=silent)
-    return running.start(small_study.IDEA, compose(flags=flags, environment={}), runs=run.parent, name=run.name,
-                         listener=silent)
+    return running.start(
+        small_study.IDEA, compose(flags=flags, environment={}), runs=run.parent, name=run.name, listener=silent
+    )
 
 
 def process(run: Path, url: str, questions: Path, cap: float) -> subprocess.Popen[bytes]:
     with open(run.with_suffix(".log"), "ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "benchmarks.subjects", "--work", str(run), url, str(questions), str(cap)],
-            cwd=Path(__file__).resolve().parents[1], stdout=log, stderr=log,
-            env=os.environ | {"OPENAI_API_KEY": "a-key-that-stays-with-the-host"})
+            cwd=Path(__file__).resolve().parents[1],
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"OPENAI_API_KEY": "a-key-that-stays-with-the-host"},
+        )
 
 
 def study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[str, Any]:
@@ -186,24 +226,37 @@ def study(place: Path, *, kills: int, cap: float, delay: float = 0.2) -> dict[st
         counts = Counter(server.counts())
     state = read_state(run)
     asked, twice, lost = _ledger(run)
-    checks = {command: subprocess.run([sys.executable, "-m", "labwright", command, str(run), *more], check=False,
-                                      capture_output=True).returncode
-              for command, more in (("audit", ()), ("reproduce", ("--limit", "1")))}  # the server is gone by now
+    checks = {
+        command: subprocess.run(
+            [sys.executable, "-m", "labwright", command, str(run), *more], check=False, capture_output=True
+        ).returncode
+        for command, more in (("audit", ()), ("reproduce", ("--limit", "1")))
+    }  # the server is gone by now
     uses = uses_of(run)
     return {
-        "exit_code": code, "seconds": round(time.monotonic() - began, 1), "kills": len(in_flight),
-        "in_flight_at_kills": in_flight, "calls_of_server": counts.total(), "calls_committed_before": asked.total(),
-        "answers_committed": sum(one.calls for one in uses), "lost_in_flight": lost,
+        "exit_code": code,
+        "seconds": round(time.monotonic() - began, 1),
+        "kills": len(in_flight),
+        "in_flight_at_kills": in_flight,
+        "calls_of_server": counts.total(),
+        "calls_committed_before": asked.total(),
+        "answers_committed": sum(one.calls for one in uses),
+        "lost_in_flight": lost,
         "committed_answers_asked_again": twice,
         "asked_more_often_than_committed_before": sum((counts - asked).values()),
-        "cap_usd": cap, "spent_usd": round(spent_in(run).usd, 4), "cap_held": spent_in(run).usd <= cap,
-        "limited": state.limited or "", "verdicts": {one.hypothesis.id: one.verdict for one in decisions(state)},
+        "cap_usd": cap,
+        "spent_usd": round(spent_in(run).usd, 4),
+        "cap_held": spent_in(run).usd <= cap,
+        "limited": state.limited or "",
+        "verdicts": {one.hypothesis.id: one.verdict for one in decisions(state)},
         "nodes": Counter(f"{one.kind} {one.status}" for one in state.nodes.values()),
         "grades": sorted({one.grade for node in state.nodes.values() for one in node.measurements}),
-        "exit_codes_of": checks, "models": {one.name: one.models for one in uses},
+        "exit_codes_of": checks,
+        "models": {one.name: one.models for one in uses},
         "paper": state.released is not None and state.released.pdf,
-        "ended": state.ended.reason if state.ended is not None else "", "why_not_released": (
-            list(state.released.reasons)[:3] if state.released is not None else [])}
+        "ended": state.ended.reason if state.ended is not None else "",
+        "why_not_released": (list(state.released.reasons)[:3] if state.released is not None else []),
+    }
 
 
 def _ledger(run: Path) -> tuple[Counter[str], int, int]:
@@ -212,18 +265,27 @@ def _ledger(run: Path) -> tuple[Counter[str], int, int]:
 
     with closing(sqlite3.connect(run / FILE)) as db:
         rows = db.execute("SELECT question FROM asked").fetchall()
-        twice = db.execute("SELECT COALESCE(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM asked JOIN answered USING "
-                           "(id) WHERE answer IS NOT NULL GROUP BY cell, exchange)").fetchone()[0]
-        lost = db.execute("SELECT COUNT(*) FROM asked LEFT JOIN answered USING (id) "
-                          "WHERE answered.id IS NULL").fetchone()
+        twice = db.execute(
+            "SELECT COALESCE(SUM(n - 1), 0) FROM (SELECT COUNT(*) AS n FROM asked JOIN answered USING "
+            "(id) WHERE answer IS NOT NULL GROUP BY cell, exchange)"
+        ).fetchone()[0]
+        lost = db.execute(
+            "SELECT COUNT(*) FROM asked LEFT JOIN answered USING (id) WHERE answered.id IS NULL"
+        ).fetchone()
     questions = (Question.model_validate_json(zlib.decompress(row[0])) for row in rows)
-    return Counter(question_of({"model": one.subject, "messages": [
-        turn.model_dump(mode="json") for turn in one.messages]}) for one in questions), twice, lost[0]
+    return (
+        Counter(
+            question_of({"model": one.subject, "messages": [turn.model_dump(mode="json") for turn in one.messages]})
+            for one in questions
+        ),
+        twice,
+        lost[0],
+    )
 
 
 # --- many calls -------------------------------------------------------------------------------------------------------
 
-MANY = '''\
+MANY = """\
 import lab
 
 subject = lab.llm("tiny")
@@ -232,7 +294,7 @@ for start in range(0, {calls}, 5000):
     assert len({{one.id for one in asked}}) == len(asked)
     print(start + len(asked), "answered")
 lab.result("answers", {calls}, dataset="iris", condition="tiny")
-'''
+"""
 
 
 async def many(place: Path, calls: int) -> dict[str, Any]:
@@ -243,10 +305,19 @@ async def many(place: Path, calls: int) -> dict[str, Any]:
 
     held: list[int] = []
     with SubjectServer(rule) as server:
-        subjects = SubjectModels({"tiny": SubjectSettings(
-            model="openai-chat:tiny", base_url=server.url, concurrency=64)}, BudgetSettings(), Exchanges(place / FILE))
-        executor = LocalExecutor(1, place / "views", labels=place / "labels", cache=place / "cache",
-                                 settings=SandboxSettings(pool=0, timeout=7200), subjects=subjects)
+        subjects = SubjectModels(
+            {"tiny": SubjectSettings(model="openai-chat:tiny", base_url=server.url, concurrency=64)},
+            BudgetSettings(),
+            Exchanges(place / FILE),
+        )
+        executor = LocalExecutor(
+            1,
+            place / "views",
+            labels=place / "labels",
+            cache=place / "cache",
+            settings=SandboxSettings(pool=0, timeout=7200),
+            subjects=subjects,
+        )
 
         async def look() -> None:
             while True:
@@ -256,23 +327,39 @@ async def many(place: Path, calls: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name in ("asked", "replayed"):
             looking = asyncio.create_task(look())
-            outcome = await executor.run(Job(
-                name=name, folder=place / name, source={"experiment.py": MANY.format(calls=calls)}, timeout=7200,
-                subjects=("tiny",), key="many"))
+            outcome = await executor.run(
+                Job(
+                    name=name,
+                    folder=place / name,
+                    source={"experiment.py": MANY.format(calls=calls)},
+                    timeout=7200,
+                    subjects=("tiny",),
+                    key="many",
+                )
+            )
             looking.cancel()
             assert outcome.failure is None and outcome.asked == {"tiny": calls}, outcome.failure
             quarter = len(held) // 4
             found[name] = {
-                "seconds": round(outcome.seconds, 1), "calls_a_second": round(calls / outcome.seconds),
-                "host_mb_after_a_quarter": round(held[quarter] / 1e6), "host_mb_at_the_end": round(held[-1] / 1e6),
-                "host_mb_most": round(max(held) / 1e6), "sha256": outcome.exchanges_sha256}
+                "seconds": round(outcome.seconds, 1),
+                "calls_a_second": round(calls / outcome.seconds),
+                "host_mb_after_a_quarter": round(held[quarter] / 1e6),
+                "host_mb_at_the_end": round(held[-1] / 1e6),
+                "host_mb_most": round(max(held) / 1e6),
+                "sha256": outcome.exchanges_sha256,
+            }
             held.clear()
         await executor.close()
         counts = server.counts()
     (use,) = uses_of(place)
-    return {"calls": calls, "asked_of_server": sum(counts.values()), "committed": use.calls,
-            "database_mb": round((place / FILE).stat().st_size / 1e6), **found,
-            "same": found["asked"]["sha256"] == found["replayed"]["sha256"]}
+    return {
+        "calls": calls,
+        "asked_of_server": sum(counts.values()),
+        "committed": use.calls,
+        "database_mb": round((place / FILE).stat().st_size / 1e6),
+        **found,
+        "same": found["asked"]["sha256"] == found["replayed"]["sha256"],
+    }
 
 
 def main() -> None:

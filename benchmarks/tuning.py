@@ -49,12 +49,27 @@ from labwright.search.settings import SearchSettings, StageLimits
 from labwright.stages.stage import Research
 
 SEEDS = 8
-SOURCE = {"experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.setting\n\n\nlab.measure(run)\n",
-          "arms/baseline.py": "# baseline\n", "arms/method.py": "# method\n", "plots.py": "# plots\n"}
+SOURCE = {
+    "experiment.py": "import lab\n\n\ndef run(cell):\n    return cell.setting\n\n\nlab.measure(run)\n",
+    "arms/baseline.py": "# baseline\n",
+    "arms/method.py": "# method\n",
+    "plots.py": "# plots\n",
+}
 SETTINGS = SearchSettings(
-    num_workers=2, lookahead=0, num_drafts=1, num_seeds=0, max_seeds=0, planned_ablations=0, order="ticket", window=4,
-    preliminary=StageLimits(nodes=1), tuning=StageLimits(nodes=2), agenda=StageLimits(nodes=1, num_seeds=SEEDS),
-    ablation=StageLimits(nodes=1, num_seeds=0))
+    num_workers=2,
+    lookahead=0,
+    num_drafts=1,
+    num_seeds=0,
+    max_seeds=0,
+    planned_ablations=0,
+    order="ticket",
+    window=4,
+    preliminary=StageLimits(nodes=1),
+    tuning=StageLimits(nodes=2),
+    agenda=StageLimits(nodes=1, num_seeds=SEEDS),
+    ablation=StageLimits(nodes=1, num_seeds=0),
+)
+
 
 def answered(request: ModelRequest) -> BaseModel:
     """A draft with both arms; an improvement that changes no arm; all else as in other benchmarks."""
@@ -62,15 +77,31 @@ def answered(request: ModelRequest) -> BaseModel:
         return written(request, lambda _: "plots.py")
     added = ("without-part",) if request.inputs.kind == "ablate" else ()
     files = SOURCE | {"plots.py": f"# {request.inputs.kind}\n"}
-    return Program(title="a program", plan="as planned", varies=request.inputs.kind, arms=added,
-                   files=tuple(File(path=path, text=text) for path, text in files.items()))
+    return Program(
+        title="a program",
+        plan="as planned",
+        varies=request.inputs.kind,
+        arms=added,
+        files=tuple(File(path=path, text=text) for path, text in files.items()),
+    )
 
 
 def measured(study: PlantedStudy, cell: Cell, setting: Setting, split: Split) -> Measurement | None:
     """What a cell scores; None where training diverges."""
     value = study.value(cell.arm, setting, seed=cell.seed, split=split, level=cell.level)
-    return Measurement(name=study.plan.primary.name, value=value, condition=cell.condition, dataset=cell.dataset,
-                       split=split, seed=cell.seed, grade="scored") if math.isfinite(value) else None
+    return (
+        Measurement(
+            name=study.plan.primary.name,
+            value=value,
+            condition=cell.condition,
+            dataset=cell.dataset,
+            split=split,
+            seed=cell.seed,
+            grade="scored",
+        )
+        if math.isfinite(value)
+        else None
+    )
 
 
 def carried_out(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float = 0.0) -> RunState:
@@ -105,18 +136,31 @@ def truth(study: PlantedStudy) -> dict[str, Any]:
     method, baseline = (study.learner(arm).expected(plan.defaults_of(arm)) for arm in ("method", "baseline"))
     least = detectable(SEEDS, math.hypot(study.baseline.sd, study.method.sd), max(1, len(study.levels)))
     assert least is not None
-    holds = tuned >= 2 * least if study.label == "gain" else (
-        -least <= tuned <= 0.1 * least and method - baseline > least)
-    return {"name": study.name, "label": study.label, "flaw": study.flaw, "gain_tuned": round(tuned, 5),
-            "gain_at_defaults": round(method - baseline, 5), "detectable": round(least, 5), "untuned": untuned(study),
-            "label_holds": holds}
+    holds = (
+        tuned >= 2 * least if study.label == "gain" else (-least <= tuned <= 0.1 * least and method - baseline > least)
+    )
+    return {
+        "name": study.name,
+        "label": study.label,
+        "flaw": study.flaw,
+        "gain_tuned": round(tuned, 5),
+        "gain_at_defaults": round(method - baseline, 5),
+        "detectable": round(least, 5),
+        "untuned": untuned(study),
+        "label_holds": holds,
+    }
 
 
 def untuned(study: PlantedStudy) -> str:
     """What eight paired seeds on test data say of both arms at their defaults."""
     level = study.plan.level_names[0]
-    values = {arm: [study.value(arm, study.plan.defaults_of(arm), seed=seed, split="test", level=level)
-                    for seed in range(1, SEEDS + 1)] for arm in ("method", "baseline")}
+    values = {
+        arm: [
+            study.value(arm, study.plan.defaults_of(arm), seed=seed, split="test", level=level)
+            for seed in range(1, SEEDS + 1)
+        ]
+        for arm in ("method", "baseline")
+    }
     gains = [a - b for a, b in zip(values["method"], values["baseline"], strict=True)]
     p = p_value(gains) if all(map(math.isfinite, gains)) else None
     if p is None:
@@ -131,9 +175,11 @@ def told(study: PlantedStudy) -> dict[str, Any]:
     found = [one for one in differences(state, claims_on_test(state)) if one.family == "primary"]
     called = next((one for one in found if one.called == "improved"), found[0] if found else None)
     return truth(study) | {
-        "called": called.called if called else "unknown", "mean": round(called.mean, 5) if called else None,
+        "called": called.called if called else "unknown",
+        "mean": round(called.mean, 5) if called else None,
         "efforts": effort_of(state),
-        "settings": {arm: one.setting for arm, one in chosen(state, winner(state) or "").items()}}
+        "settings": {arm: one.setting for arm, one in chosen(state, winner(state) or "").items()},
+    }
 
 
 def same_by_slots(study: PlantedStudy) -> bool:
@@ -142,34 +188,56 @@ def same_by_slots(study: PlantedStudy) -> bool:
     for slots in (1, 2, 4):
         with tempfile.TemporaryDirectory() as folder:
             state = carried_out(study, Path(folder), slots=slots, pace=0.005)
-        found.append(([one.action for one in state.decisions.values()], results(state), [
-            (node.id, node.kind, node.parent, node.status, node.trials, node.measurements)
-            for node in state.nodes.values()], chosen(state, winner(state) or ""), claims_on_test(state)))
+        found.append(
+            (
+                [one.action for one in state.decisions.values()],
+                results(state),
+                [
+                    (node.id, node.kind, node.parent, node.status, node.trials, node.measurements)
+                    for node in state.nodes.values()
+                ],
+                chosen(state, winner(state) or ""),
+                claims_on_test(state),
+            )
+        )
     return found[0] == found[1] == found[2]
 
 
 def effort_of(state: RunState) -> dict[str, Any]:
     """Trials, versions and seconds by arm, and the largest of what the plan counts to the smallest."""
     found = efforts(state)
-    counted = [one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.looks
-               for one in found]
-    return {"arms": {one.arm: {"trials": one.trials, "versions": one.versions, "seconds": round(one.seconds, 1)}
-                     for one in found},
-            "ratio": round(max(counted) / min(counted), 3) if counted and min(counted) else None, "limit": EQUAL}
+    counted = [
+        one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.looks for one in found
+    ]
+    return {
+        "arms": {
+            one.arm: {"trials": one.trials, "versions": one.versions, "seconds": round(one.seconds, 1)} for one in found
+        },
+        "ratio": round(max(counted) / min(counted), 3) if counted and min(counted) else None,
+        "limit": EQUAL,
+    }
 
 
 def measure(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
     """How many of either label are called improved, against the goals."""
     with ProcessPoolExecutor() as pool:
         every = list(pool.map(told, studies))
-    improved = {label: sum(one["called"] == "improved" for one in every if one["label"] == label)
-                for label in ("undertuned", "gain")}
+    improved = {
+        label: sum(one["called"] == "improved" for one in every if one["label"] == label)
+        for label in ("undertuned", "gain")
+    }
     of = {label: sum(one["label"] == label for one in every) for label in improved}
-    met = (improved["undertuned"] <= of["undertuned"] * 2 / 30 and improved["gain"] >= of["gain"] * 24 / 30)
+    met = improved["undertuned"] <= of["undertuned"] * 2 / 30 and improved["gain"] >= of["gain"] * 24 / 30
     same = same_by_slots(studies[0])
     wrong = [one["untuned"] for one in every if one["label"] == "undertuned"].count("improved")
-    return {"improved": improved, "of": of, "undertuned_improved_at_defaults": wrong, "same_by_slots": same,
-            "goals_met": met and same, "studies": every}
+    return {
+        "improved": improved,
+        "of": of,
+        "undertuned_improved_at_defaults": wrong,
+        "same_by_slots": same,
+        "goals_met": met and same,
+        "studies": every,
+    }
 
 
 def main() -> int:

@@ -29,8 +29,13 @@ TASKS = ("trustml", "dg")
 WAYS = {
     "tree": ("search.num_drafts=3",),
     "chain": ("search.policy=chain", "search.agenda.nodes=6"),
-    "draft": ("search.agenda.nodes=1", "search.agenda.num_seeds=10", "search.max_seeds=10",
-              "search.ablation.num_seeds=5")}
+    "draft": (
+        "search.agenda.nodes=1",
+        "search.agenda.num_seeds=10",
+        "search.max_seeds=10",
+        "search.ablation.num_seeds=5",
+    ),
+}
 """What each changes of `settings.yaml`."""
 
 
@@ -42,9 +47,24 @@ def command(task: str, way: str, runs: Path, model: str, address: str) -> list[s
     if (there / "run.db").exists():
         return [*program, "resume", str(there), *served]
     settings = [word for one in WAYS[way] for word in ("--set", one)]
-    return [*program, "run", "--idea", str(HERE / f"{task}.json"), "--config", str(HERE / "settings.yaml"), "--plan",
-            str(HERE / f"plan_{task}.yaml"), "--runs", str(runs), "--name", there.name, "--model", model, *served,
-            *settings]
+    return [
+        *program,
+        "run",
+        "--idea",
+        str(HERE / f"{task}.json"),
+        "--config",
+        str(HERE / "settings.yaml"),
+        "--plan",
+        str(HERE / f"plan_{task}.yaml"),
+        "--runs",
+        str(runs),
+        "--name",
+        there.name,
+        "--model",
+        model,
+        *served,
+        *settings,
+    ]
 
 
 def summary(state: RunState) -> dict[str, Any]:
@@ -56,15 +76,29 @@ def summary(state: RunState) -> dict[str, Any]:
     return {
         "search_nodes": sum(node.kind in SEARCH_KINDS for node in state.nodes.values()),
         "executions": sum(len(node.attempts) for node in state.nodes.values()),
-        "calls": sum(one.calls for one in used), "tokens_in": sum(one.input_tokens for one in used),
-        "tokens_out": sum(one.output_tokens for one in used), "minutes": round(state.active_seconds / 60, 1),
+        "calls": sum(one.calls for one in used),
+        "tokens_in": sum(one.input_tokens for one in used),
+        "tokens_out": sum(one.output_tokens for one in used),
+        "minutes": round(state.active_seconds / 60, 1),
         "reported": [state.nodes[best].kind, best] if best else None,
         "released": state.released.released if state.released else False,
-        "method_on_test": {f"{one.dataset} {one.level}": round(one.mean, 4) for one in paper_claims(state)
-                           if one.name == plan.primary.name and one.split == "test" and one.arm in methods},
-        "effects": {one.hypothesis.id: {
-            "mean": _rounded(part.mean), "low": _rounded(part.low), "high": _rounded(part.high),
-            "n": len(part.values), "verdict": one.verdict} for one in decisions(state) for part in one.parts}}
+        "method_on_test": {
+            f"{one.dataset} {one.level}": round(one.mean, 4)
+            for one in paper_claims(state)
+            if one.name == plan.primary.name and one.split == "test" and one.arm in methods
+        },
+        "effects": {
+            one.hypothesis.id: {
+                "mean": _rounded(part.mean),
+                "low": _rounded(part.low),
+                "high": _rounded(part.high),
+                "n": len(part.values),
+                "verdict": one.verdict,
+            }
+            for one in decisions(state)
+            for part in one.parts
+        },
+    }
 
 
 def _state(run: Path) -> RunState | None:

@@ -41,30 +41,61 @@ def evidence_of(study: Mapping[str, Any]) -> Evidence:
     plan = DataPlan.model_validate(study["plan"])
     facts = tuple(DatasetFacts.model_validate(one) for one in study["facts"])
     seeds: list[int] = study["seeds"]
-    nodes = [(Node(id=f"n{seed}", decision=seed, parent=None, stage="agenda",
-                   kind="replicate", seed=seed, status="good"), tuple(
-        Measurement(name=metric, value=values[place], condition=condition, dataset=dataset, split="test", seed=seed,
-                    grade="scored")
-        for dataset, cells in study["values"].items() for condition, metrics in cells.items()
-        for metric, values in metrics.items())) for place, seed in enumerate(seeds)]
+    nodes = [
+        (
+            Node(id=f"n{seed}", decision=seed, parent=None, stage="agenda", kind="replicate", seed=seed, status="good"),
+            tuple(
+                Measurement(
+                    name=metric,
+                    value=values[place],
+                    condition=condition,
+                    dataset=dataset,
+                    split="test",
+                    seed=seed,
+                    grade="scored",
+                )
+                for dataset, cells in study["values"].items()
+                for condition, metrics in cells.items()
+                for metric, values in metrics.items()
+            ),
+        )
+        for place, seed in enumerate(seeds)
+    ]
     state = RunState(data_plan=plan, datasets=facts, nodes={node.id: node for node, _ in nodes})
     means = claims_over("test", nodes)
     pairs = differences(state, means)
-    found = decide(plan, [Run(node.seed, node.id, {(one.dataset, one.condition, one.name): one.value for one in values})
-                          for node, values in nodes], confirmed=True)
+    found = decide(
+        plan,
+        [
+            Run(node.seed, node.id, {(one.dataset, one.condition, one.name): one.value for one in values})
+            for node, values in nodes
+        ],
+        confirmed=True,
+    )
     names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
     names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
     return Evidence(
-        results=printed([*means, *pairs]), setups={"run.seeds": count(len(seeds))}, plan=plan, facts=facts,
-        cites=frozenset(one["key"] for one in study["works"]), names=tuple(dict.fromkeys(filter(None, names))),
+        results=printed([*means, *pairs]),
+        setups={"run.seeds": count(len(seeds))},
+        plan=plan,
+        facts=facts,
+        cites=frozenset(one["key"] for one in study["works"]),
+        names=tuple(dict.fromkeys(filter(None, names))),
         verdicts=clauses(state, found, pairs),
-        found={**{one.key: one.verdict for one in found}, **{one.key: one.called for one in pairs}})
+        found={**{one.key: one.verdict for one in found}, **{one.key: one.called for one in pairs}},
+    )
 
 
 def refused(draft: Draft, evidence: Evidence, where: Iterable[str]) -> list[str]:
     """What the binder says of claims in these parts of a draft."""
-    return [one.fix for one in check_draft(draft, evidence) if one.kind == "claim" and one.where in where
-            and "no table that is placed" not in one.fix and "the tables are on" not in one.fix]
+    return [
+        one.fix
+        for one in check_draft(draft, evidence)
+        if one.kind == "claim"
+        and one.where in where
+        and "no table that is placed" not in one.fix
+        and "the tables are on" not in one.fix
+    ]
 
 
 def of_sentence(one: Mapping[str, Any], evidence: Evidence) -> list[str]:
@@ -76,8 +107,11 @@ def of_sentence(one: Mapping[str, Any], evidence: Evidence) -> list[str]:
 def of_summary(one: Mapping[str, Any], evidence: Evidence) -> list[str]:
     """What is said of title, abstract and conclusion."""
     texts = one["new"]
-    draft = Draft(title=texts["title"], abstract=texts["abstract"],
-                  sections=(Section(title="Conclusion", body=texts["conclusion"]),))
+    draft = Draft(
+        title=texts["title"],
+        abstract=texts["abstract"],
+        sections=(Section(title="Conclusion", body=texts["conclusion"]),),
+    )
     return refused(draft, evidence, WHERE.values())
 
 
@@ -88,9 +122,13 @@ def counted(said: Mapping[str, bool], key: Mapping[str, Mapping[str, str]]) -> d
         ids = [one for one in said if key[one]["label"] == label]
         hits = [one for one in ids if said[one]]
         ends: Any = stats.binomtest(len(hits), len(ids)).proportion_ci()
-        found[name] = {"of": len(ids), "sent_back": len(hits), "low": round(float(ends.low), 3),
-                       "high": round(float(ends.high), 3),
-                       "ids": [one for one in ids if said[one] != (label == "too much")]}
+        found[name] = {
+            "of": len(ids),
+            "sent_back": len(hits),
+            "low": round(float(ends.low), 3),
+            "high": round(float(ends.high), 3),
+            "ids": [one for one in ids if said[one] != (label == "too much")],
+        }
     return found
 
 

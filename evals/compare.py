@@ -59,9 +59,12 @@ class Comparison(Frozen):
 
 def compare(asked: Compare) -> int:
     states = _states(asked.runs)
-    comparison = Comparison(sides=tuple(
-        side_of(name, state, best_of(state.drafts).draft if state.drafts else None)
-        for name, (state, _) in states.items()))
+    comparison = Comparison(
+        sides=tuple(
+            side_of(name, state, best_of(state.drafts).draft if state.drafts else None)
+            for name, (state, _) in states.items()
+        )
+    )
     if asked.flags:
         comparison = asyncio.run(_judged(comparison, states, asked.flags))
     if asked.json:
@@ -112,10 +115,16 @@ async def _judged(
             raise
         except ModelError as error:
             failed.append(FailedPair(a=a.name, b=b.name, why=str(error)))
-    return comparison.model_copy(update={
-        "model": models.name_of(PREFER), "pairs": tuple(pairs), "failed": tuple(failed),
-        "tally": tally([one.name for one in entrants], pairs), "took": log.state.total,
-        "removed": {one.name: one.removed for one in entrants if one.removed}})
+    return comparison.model_copy(
+        update={
+            "model": models.name_of(PREFER),
+            "pairs": tuple(pairs),
+            "failed": tuple(failed),
+            "tally": tally([one.name for one in entrants], pairs),
+            "took": log.state.total,
+            "removed": {one.name: one.removed for one in entrants if one.removed},
+        }
+    )
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -131,8 +140,11 @@ def show(comparison: Comparison, console: Console) -> None:
         table.add_row(name, *cells)
     console.print(table)
     for side in comparison.sides:
-        console.print(Text(f"{plain(side.run)}: ", style="bold") + Text(
-            "" if side.claims else "no comparison on the primary metric"), soft_wrap=True)
+        console.print(
+            Text(f"{plain(side.run)}: ", style="bold")
+            + Text("" if side.claims else "no comparison on the primary metric"),
+            soft_wrap=True,
+        )
         for claim in side.claims:
             console.print(_claim(claim), soft_wrap=True)
         if side.claims_left_out:
@@ -144,8 +156,13 @@ def show(comparison: Comparison, console: Console) -> None:
 def _rows(sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
     facts = [side.facts for side in sides]
     yield "title", *(plain(side.title) for side in sides)
-    yield "released", *("not at its end" if side.released is None else "yes" if side.released else "no: draft only"
-                        for side in sides)
+    yield (
+        "released",
+        *(
+            "not at its end" if side.released is None else "yes" if side.released else "no: draft only"
+            for side in sides
+        ),
+    )
     yield "nodes (failed)", *(f"{one.nodes} ({one.failed})" for one in facts)
     yield "replicates (failed)", *(f"{one.replicates} ({one.replicates_failed})" for one in facts)
     yield "fewest seeds of a value", *(str(one.fewest_seeds) for one in facts)
@@ -160,40 +177,58 @@ def _rows(sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
 
 def _scores(sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
     """A line a dimension. Scores of other rubrics or models are set beside each other all the same: both are named."""
-    given = [{one.dimension: f"{one.score}/{one.highest}" for one in side.judgement.scores} if side.judgement else {}
-             for side in sides]
+    given = [
+        {one.dimension: f"{one.score}/{one.highest}" for one in side.judgement.scores} if side.judgement else {}
+        for side in sides
+    ]
     for name in dict.fromkeys(name for scores in given for name in scores):
         yield plain(name), *(scores.get(name, "-") for scores in given)
-    yield "judged by", *(
-        "not judged" if side.judgement is None else
-        f"{plain(side.judgement.model)}, {plain(side.judgement.rubric)}{' (HEURISTIC)' * side.judgement.heuristic}"
-        for side in sides)
+    yield (
+        "judged by",
+        *(
+            "not judged"
+            if side.judgement is None
+            else f"{plain(side.judgement.model)}, "
+            f"{plain(side.judgement.rubric)}{' (HEURISTIC)' * side.judgement.heuristic}"
+            for side in sides
+        ),
+    )
 
 
 def _claim(claim: KeyClaim) -> Text:
     spread = "no interval" if claim.low is None or claim.high is None else f"{claim.low:.4g} to {claim.high:.4g}"
     style = {"improved": "green", "worsened": "red"}.get(claim.called, "")
-    return Text(f"  {plain(claim.metric)} on {plain(claim.dataset)}, {plain(claim.condition)} - {plain(claim.other)}: "
-                f"{claim.mean:+.4g} ({spread}, n = {claim.n}): ") + Text(
-                    claim.verdict, style=style)
+    return Text(
+        f"  {plain(claim.metric)} on {plain(claim.dataset)}, {plain(claim.condition)} - {plain(claim.other)}: "
+        f"{claim.mean:+.4g} ({spread}, n = {claim.n}): "
+    ) + Text(claim.verdict, style=style)
 
 
 def _verdicts(comparison: Comparison) -> Iterator[Text]:
     for pair in comparison.pairs:
-        outcome = {"a": f"{plain(pair.a)} in both orders", "b": f"{plain(pair.b)} in both orders", "tie": "a tie",
-                "order bias": "a tie: the verdict changed with the order"}[pair.outcome]
+        outcome = {
+            "a": f"{plain(pair.a)} in both orders",
+            "b": f"{plain(pair.b)} in both orders",
+            "tie": "a tie",
+            "order bias": "a tie: the verdict changed with the order",
+        }[pair.outcome]
         yield Text(f"{plain(pair.a)} against {plain(pair.b)}: ", style="bold") + Text(outcome)
         for first, one in ((pair.a, pair.a_first), (pair.b, pair.b_first)):
             yield Text(f"  {plain(first)} shown first: {one.better}: {plain(one.deciding)}", style="dim")
     for name, count in comparison.removed.items():
-        yield Text(f"{plain(name)}: {count} passage(s) that are hidden or speak to the judge were kept from it; to "
-                   "see them: scientist judge RUN", style="yellow")
+        yield Text(
+            f"{plain(name)}: {count} passage(s) that are hidden or speak to the judge were kept from it; to "
+            "see them: scientist judge RUN",
+            style="yellow",
+        )
     for one in comparison.failed:
         yield Text(f"{plain(one.a)} against {plain(one.b)}: not judged: {plain(one.why)}", style="red")
     if (tally := comparison.tally) is not None:
         wins = ", ".join(f"{plain(name)} {count}" for name, count in tally.wins.items())
         followed = f", towards the paper shown {tally.followed}" if tally.followed in ("first", "second") else ""
         took = comparison.took
-        yield Text(f"judged by {plain(comparison.model)}, which was shown the papers alone: wins {wins}; ties "
-                   f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
-                   f"{took.calls} calls, {dollars(took.usd, took.unpriced)}")
+        yield Text(
+            f"judged by {plain(comparison.model)}, which was shown the papers alone: wins {wins}; ties "
+            f"{tally.ties}; order bias in {tally.flipped} of {len(comparison.pairs)} pairs{followed}; "
+            f"{took.calls} calls, {dollars(took.usd, took.unpriced)}"
+        )

@@ -70,18 +70,37 @@ def side_of(run: str, state: RunState, draft: Draft | None) -> Side:
     if plan is not None:
         methods = {arm.name for arm in plan.arms if arm.role == "method"}
         claims = [
-            KeyClaim(metric=one.name, dataset=one.dataset, condition=one.condition, other=one.other, mean=one.mean,
-                     low=one.low, high=one.high, n=one.n, called=one.called, verdict=one.verdict,
-                     caveats=one.caveats)
+            KeyClaim(
+                metric=one.name,
+                dataset=one.dataset,
+                condition=one.condition,
+                other=one.other,
+                mean=one.mean,
+                low=one.low,
+                high=one.high,
+                n=one.n,
+                called=one.called,
+                verdict=one.verdict,
+                caveats=one.caveats,
+            )
             for one in differences(state, paper_claims(state))
-            if one.name == plan.primary.name and arm_of(one.condition) in methods]
+            if one.name == plan.primary.name and arm_of(one.condition) in methods
+        ]
     return Side(
-        run=run, idea=idea.name, title=draft.title if draft else idea.title,
-        released=released.released if released else None, reasons=released.reasons if released else (),
+        run=run,
+        idea=idea.name,
+        title=draft.title if draft else idea.title,
+        released=released.released if released else None,
+        reasons=released.reasons if released else (),
         facts=facts_of(state, draft or _UNWRITTEN),
-        claims=tuple(claims[:MOST_CLAIMS]), claims_left_out=max(0, len(claims) - MOST_CLAIMS),
-        judgement=state.assessed.judgement if state.assessed else None, seconds=round(state.active_seconds, 1),
-        calls=state.total.calls, usd=round(state.total.usd, 6), unpriced=state.total.unpriced)
+        claims=tuple(claims[:MOST_CLAIMS]),
+        claims_left_out=max(0, len(claims) - MOST_CLAIMS),
+        judgement=state.assessed.judgement if state.assessed else None,
+        seconds=round(state.active_seconds, 1),
+        calls=state.total.calls,
+        usd=round(state.total.usd, 6),
+        unpriced=state.total.unpriced,
+    )
 
 
 # --- pairs -----------------------------------------------------------------------------------------------------------
@@ -148,5 +167,9 @@ def tally(names: Sequence[str], pairs: Sequence[Pair]) -> Tally:
     flipped = [pair.a_first.better for pair in pairs if pair.outcome == "order bias"]
     positions = set(flipped)
     followed = "" if not positions else "both" if len(positions) > 1 else "first" if "first" in positions else "second"
-    return Tally(wins={name: wins[name] for name in names}, ties=sum(pair.outcome == "tie" for pair in pairs),
-                 flipped=len(flipped), followed=followed)
+    return Tally(
+        wins={name: wins[name] for name in names},
+        ties=sum(pair.outcome == "tie" for pair in pairs),
+        flipped=len(flipped),
+        followed=followed,
+    )

@@ -32,8 +32,7 @@ from labwright.review.judge.guards import guarded
 from labwright.review.judge.reader import Paper
 from labwright.review.judge.sections import PaperSection
 
-SETS = {"tuned": tuned.attacks, "held_out": held_out.attacks, "reworded": reworded.attacks,
-        "fresh": reworded.fresh}
+SETS = {"tuned": tuned.attacks, "held_out": held_out.attacks, "reworded": reworded.attacks, "fresh": reworded.fresh}
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,14 @@ async def outcome(attack: Attack, folder: Path, reader: Models | None = None) ->
     bare = Paper(path, paper.form, paper.sha256, whole) if whole else paper
     shown = await guarded(paper)
     found = Outcome(
-        attack.kind, attack.form, attack.held_out, bare=await obeyed(attack, bare), read=await obeyed(attack, paper),
-        guarded=await obeyed(attack, shown.paper), reported=bool(shown.removed))
+        attack.kind,
+        attack.form,
+        attack.held_out,
+        bare=await obeyed(attack, bare),
+        read=await obeyed(attack, paper),
+        guarded=await obeyed(attack, shown.paper),
+        reported=bool(shown.removed),
+    )
     if reader is None:
         return found
     left = (await screened(Case(shown, read_rubric(), path.name), reader.at(0, 0))).guarded
@@ -96,8 +101,9 @@ def table(found: list[Outcome]) -> str:
     lines = ["| form | papers | bare | read | guarded | screened | reported |", "|---|---:|---:|---:|---:|---:|---:|"]
     for form in ("md", "tex", "pdf", "all"):
         some = [one for one in found if form in (one.form, "all")]
-        counts = [_count([getattr(one, way) for one in some]) for way in (
-            "bare", "read", "guarded", "screened", "reported")]
+        counts = [
+            _count([getattr(one, way) for one in some]) for way in ("bare", "read", "guarded", "screened", "reported")
+        ]
         lines.append(f"| {form} | {len(some)} | " + " | ".join(map(str, counts)) + " |")
     return "\n".join(lines)
 

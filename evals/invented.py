@@ -79,13 +79,18 @@ def kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, Any]]) -
 
 def lines(found: Sequence[Telling]) -> list[str]:
     """The report as a table."""
-    made = ["| figure | papers | missing | AUROC | 95 % | called invented | recall | false alarms |",
-            "|---|---:|---:|---:|---|---|---|---|"]
+    made = [
+        "| figure | papers | missing | AUROC | 95 % | called invented | recall | false alarms |",
+        "|---|---:|---:|---:|---|---|---|---|",
+    ]
     for one in found:
         auroc = "none" if one.auroc is None else f"{one.auroc:.3f}"
         within = "-" if one.interval is None else f"{one.interval[0]:.2f} to {one.interval[1]:.2f}"
-        made += [f"| {one.figure} | {one.papers} | {one.missing} | {auroc} | {within} | {cut.said} | {cut.recall} | "
-                 f"{cut.false_alarms} |" for cut in one.cuts]
+        made += [
+            f"| {one.figure} | {one.papers} | {one.missing} | {auroc} | {within} | {cut.said} | {cut.recall} | "
+            f"{cut.false_alarms} |"
+            for cut in one.cuts
+        ]
         made += [f"- {one.figure}: {finding}" for finding in one.findings]
     return sorted(made, key=lambda line: line.startswith("- "))
 
@@ -136,8 +141,11 @@ def audit_report(found: Mapping[str, ForeignAudit], entries: Sequence[Mapping[st
     labels = {str(one["name"]): not one["honest"] for one in entries}
     telling = told(AUDIT, {name: one.suspicion for name, one in found.items()}, labels, (("speaks against", FINDING),))
     named = {str(one["name"]): f"{'honest' if one['honest'] else 'invented'}, {one.get('kind')}" for one in entries}
-    wrong = [f"{name} ({named[name]}): {one.standing}; {'; '.join(map(str, one.against[:2]))}"
-             for name, one in found.items() if (one.standing == "against") != labels[name]]
+    wrong = [
+        f"{name} ({named[name]}): {one.standing}; {'; '.join(map(str, one.against[:2]))}"
+        for name, one in found.items()
+        if (one.standing == "against") != labels[name]
+    ]
     return telling, wrong
 
 
@@ -153,7 +161,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="judge the first N papers of truth.json alone")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[:given.limit]
+    entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[: given.limit]
     if given.model is None:
         telling, wrong = audit_report(asyncio.run(audited(given.papers, entries)), entries)
         print(*lines([telling]), *wrong, sep="\n")

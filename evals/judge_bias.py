@@ -36,10 +36,12 @@ from labwright.review.judge.sections import PaperSection
 FILLER = (
     "In what follows the points made above are taken up once more for the convenience of readers. The considerations "
     "of the preceding paragraphs apply here as they did there, and nothing is added to them. Each of the aspects named "
-    "remains as it was described, and the description given remains valid. ") * 3
+    "remains as it was described, and the description given remains valid. "
+) * 3
 BOAST = (
     "These groundbreaking and unprecedented results dramatically advance the state-of-the-art, and their remarkable "
-    "impact on the whole field can hardly be overstated.")
+    "impact on the whole field can hardly be overstated."
+)
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,9 @@ def inflated(paper: Paper) -> Paper:
 
 
 def _changed(paper: Paper, change: Callable[[str], str]) -> Paper:
-    sections = tuple(part if part.back or not part.text else PaperSection(part.title, change(part.text))
-                     for part in paper.sections)
+    sections = tuple(
+        part if part.back or not part.text else PaperSection(part.title, change(part.text)) for part in paper.sections
+    )
     return replace(paper, sections=sections)
 
 
@@ -97,8 +100,14 @@ async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int)
             continue
         pairs += 1
         flips += there.better == back.better != "neither"
-    return Bias(name, len(papers), *(fmean(found[way]) if found[way] else None for way in ("padded", "inflated")),
-                pairs=pairs, flips=flips, missing=missing)
+    return Bias(
+        name,
+        len(papers),
+        *(fmean(found[way]) if found[way] else None for way in ("padded", "inflated")),
+        pairs=pairs,
+        flips=flips,
+        missing=missing,
+    )
 
 
 def _mean(found: Judgement) -> float:
@@ -112,8 +121,12 @@ def _shown(paper: Paper) -> ShownPaper:
 
 def scripted() -> dict[str, Backend]:
     """Judges whose leaning is known."""
-    return {"scripted, no leaning": leaning(), "scripted, likes length": leaning(to_length=0.2),
-            "scripted, likes boasts": leaning(to_claims=0.1), "scripted, likes the first": leaning(to_first=True)}
+    return {
+        "scripted, no leaning": leaning(),
+        "scripted, likes length": leaning(to_length=0.2),
+        "scripted, likes boasts": leaning(to_claims=0.1),
+        "scripted, likes the first": leaning(to_first=True),
+    }
 
 
 async def biases(
@@ -121,8 +134,10 @@ async def biases(
 ) -> list[Bias]:
     """One row a judge."""
     papers = [(await guarded(await read_paper(path))).paper for path in paths]
-    return [await bias(name, Models(one, MemoryLog(), settings, time.monotonic), papers, repeats)
-            for name, one in backends.items()]
+    return [
+        await bias(name, Models(one, MemoryLog(), settings, time.monotonic), papers, repeats)
+        for name, one in backends.items()
+    ]
 
 
 def main() -> None:

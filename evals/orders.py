@@ -52,19 +52,27 @@ async def measure(path: Path, reader: Models | None, out: Path | None = None) ->
     passages = read_set(path)
     rng.shuffle(passages)
     for at in range(0, len(passages), A_PAPER):
-        found += await placed(passages[at: at + A_PAPER], reader)
+        found += await placed(passages[at : at + A_PAPER], reader)
     print(*lines(found), sep="\n")
     if out is not None:
-        write_file(out, json.dumps({"summary": summary(found), "passages": [asdict(one) for one in found]}, indent=1,
-                                   ensure_ascii=False) + "\n")
+        write_file(
+            out,
+            json.dumps(
+                {"summary": summary(found), "passages": [asdict(one) for one in found]}, indent=1, ensure_ascii=False
+            )
+            + "\n",
+        )
     return found
 
 
 def read_set(path: Path) -> list[Placed]:
     """The passages of a set, orders first."""
     given: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8"))
-    return [Placed(_words(str(one["text"])), str(one.get("manner", "")), kind == "orders")
-            for kind in ("orders", "honest") for one in map(_entry, given[kind])]
+    return [
+        Placed(_words(str(one["text"])), str(one.get("manner", "")), kind == "orders")
+        for kind in ("orders", "honest")
+        for one in map(_entry, given[kind])
+    ]
 
 
 def _entry(given: Any) -> dict[str, Any]:
@@ -90,14 +98,20 @@ async def placed(passages: Sequence[Placed], reader: Models | None) -> list[Plac
 def _outcome(one: Placed, patterns: Guarded, reader: Guarded | None) -> Placed:
     ways = (patterns,) if reader is None else (patterns, reader)
     gone = any(not any(piece in _words(way.paper.text) for piece in _pieces(one.text)) for way in ways)
-    return replace(one, by_patterns=_caught_in(one.text, patterns.removed), gone=gone,
-                   by_reader=None if reader is None else _caught_in(one.text, reader.removed))
+    return replace(
+        one,
+        by_patterns=_caught_in(one.text, patterns.removed),
+        gone=gone,
+        by_reader=None if reader is None else _caught_in(one.text, reader.removed),
+    )
 
 
 def _caught_in(text: str, removed: Sequence[Removed]) -> bool:
     """Whether a part of a passage is among what was removed."""
-    return any(taken in text or any(piece in taken for piece in _pieces(text))
-               for taken in (_words(one.text) for one in removed))
+    return any(
+        taken in text or any(piece in taken for piece in _pieces(text))
+        for taken in (_words(one.text) for one in removed)
+    )
 
 
 def _words(text: str) -> str:
@@ -107,7 +121,7 @@ def _words(text: str) -> str:
 def _pieces(text: str, least: int = 5) -> list[str]:
     """Runs of five words: what is left of a passage shows at least one of them."""
     words = text.split()
-    return [" ".join(words[at: at + least]) for at in range(max(1, len(words) - least + 1))]
+    return [" ".join(words[at : at + least]) for at in range(max(1, len(words) - least + 1))]
 
 
 def summary(found: Sequence[Placed]) -> dict[str, Any]:
@@ -118,12 +132,19 @@ def summary(found: Sequence[Placed]) -> dict[str, Any]:
     for one in found:
         manners[f"{'order' if one.hostile else 'honest'}: {one.manner}"].append(one)
     return {
-        **{way: {"recall": _caught(some, of, hostile=True).model_dump(),
-                 "false_alarms": _caught(some, of, hostile=False).model_dump()} for way, (some, of) in ways.items()},
+        **{
+            way: {
+                "recall": _caught(some, of, hostile=True).model_dump(),
+                "false_alarms": _caught(some, of, hostile=False).model_dump(),
+            }
+            for way, (some, of) in ways.items()
+        },
         "gone": share(sum(one.gone for one in found if one.hostile), sum(one.hostile for one in found)).model_dump(),
         "unread": len(found) - len(read),
-        "manners": {name: f"{sum(one.by_both for one in some)} of {len(some)}" for name, some in sorted(
-            manners.items())}}
+        "manners": {
+            name: f"{sum(one.by_both for one in some)} of {len(some)}" for name, some in sorted(manners.items())
+        },
+    }
 
 
 def _caught(found: Iterable[Placed], way: str, *, hostile: bool) -> Share:
@@ -135,10 +156,14 @@ def lines(found: Sequence[Placed]) -> list[str]:
     """The summary as a table, then what got through and what was taken out in vain."""
     told = summary(found)
     made = ["| guard | orders caught | honest passages caught |", "|---|---|---|"]
-    made += [f"| {way} | {Share(**told[way]['recall'])} | {Share(**told[way]['false_alarms'])} |"
-             for way in ("patterns", "reader", "both")]
-    made.append(f"orders of which nothing is left: {Share(**told['gone'])}; passages that no model read: "
-                f"{told['unread']}")
+    made += [
+        f"| {way} | {Share(**told[way]['recall'])} | {Share(**told[way]['false_alarms'])} |"
+        for way in ("patterns", "reader", "both")
+    ]
+    made.append(
+        f"orders of which nothing is left: {Share(**told['gone'])}; passages that no model read: {told['unread']}"
+    )
     made += [f"- got through ({one.manner}): {one.text[:200]}" for one in found if one.hostile and not one.by_both]
-    return made + [f"- false alarm ({one.manner}): {one.text[:200]}" for one in found
-                   if not one.hostile and one.by_both]
+    return made + [
+        f"- false alarm ({one.manner}): {one.text[:200]}" for one in found if not one.hostile and one.by_both
+    ]

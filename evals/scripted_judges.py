@@ -43,21 +43,36 @@ def _scoring(score: Callable[[ModelRequest], int], *, prefers_first: bool = Fals
         inputs = request.inputs
         if isinstance(inputs, PreferInputs):
             first = prefers_first or inputs.first.characters > inputs.second.characters
-            return PaperPreference(for_first="a script", for_second="a script", deciding="a script",
-                                   better="first" if first else "second")
+            return PaperPreference(
+                for_first="a script", for_second="a script", deciding="a script", better="first" if first else "second"
+            )
         assert isinstance(inputs, JudgeInputs)
         given = score(request)
         quote = " ".join(inputs.paper.split()[:12]).ljust(12)
-        scores = {one.name: {"quote": quote, "reason": "a script", "score": max(one.lowest, min(one.highest, given))}
-                  for one in inputs.rubric.dimensions}
+        scores = {
+            one.name: {"quote": quote, "reason": "a script", "score": max(one.lowest, min(one.highest, given))}
+            for one in inputs.rubric.dimensions
+        }
         checks = {one.name: {"details": "a script", "answer": False} for one in inputs.rubric.checks}
         of = inputs.rubric.overall
-        figures = {"text_alone": {"reason": "a script", "score": max(of.lowest, min(of.highest, given))},
-                   "results": {"details": "a script", "answer": "cannot tell"}
-                   } if of is not None and inputs.rubric.results else {}
-        return answer_type(inputs.rubric).model_validate({
-            **figures, "strengths": ["none read"], "weaknesses": ["none read"], "scores": scores, "checks": checks,
-            "confidence": inputs.rubric.confidence.lowest})
+        figures = (
+            {
+                "text_alone": {"reason": "a script", "score": max(of.lowest, min(of.highest, given))},
+                "results": {"details": "a script", "answer": "cannot tell"},
+            }
+            if of is not None and inputs.rubric.results
+            else {}
+        )
+        return answer_type(inputs.rubric).model_validate(
+            {
+                **figures,
+                "strengths": ["none read"],
+                "weaknesses": ["none read"],
+                "scores": scores,
+                "checks": checks,
+                "confidence": inputs.rubric.confidence.lowest,
+            }
+        )
 
     return ScriptedModel(script)
 

@@ -39,8 +39,10 @@ class Telling(Frozen):
     papers: int
     invented: int
     missing: int = Field(default=0, description="labelled papers without this figure")
-    auroc: float | None = Field(description="chance that of two papers the invented one is the more suspect; ties are "
-                                            "halves; None: papers of one kind alone")
+    auroc: float | None = Field(
+        description="chance that of two papers the invented one is the more suspect; ties are "
+        "halves; None: papers of one kind alone"
+    )
     interval: Interval | None = Field(default=None, description="95 %, of the AUROC")
     p: float | None = Field(default=None, description="share of shuffled labels whose AUROC is as high")
     cuts: tuple[Cut, ...] = ()
@@ -57,18 +59,28 @@ def told(
     truth = np.array([invented[name] for name in names], dtype=np.bool_)
     bad, good = int(truth.sum()), int((~truth).sum())
     found = Telling(
-        figure=figure, papers=len(names), invented=bad, missing=len(invented) - len(names), auroc=auroc(values, truth),
-        interval=auroc_interval(values, truth), p=by_chance(values, truth),
+        figure=figure,
+        papers=len(names),
+        invented=bad,
+        missing=len(invented) - len(names),
+        auroc=auroc(values, truth),
+        interval=auroc_interval(values, truth),
+        p=by_chance(values, truth),
         cuts=tuple(_cut(said, values >= least, truth) for said, least in cuts),
-        constant=max(bad, good) / len(names) if names else 0.0)
+        constant=max(bad, good) / len(names) if names else 0.0,
+    )
     return found.model_copy(update={"findings": tuple(_findings(found))})
 
 
 def _cut(said: str, called: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Cut:
     hits, alarms = int((called & truth).sum()), int((called & ~truth).sum())
     good = int((~truth).sum())
-    return Cut(said=said, recall=share(hits, int(truth.sum())), false_alarms=share(alarms, good),
-               right=share(hits + good - alarms, len(truth)))
+    return Cut(
+        said=said,
+        recall=share(hits, int(truth.sum())),
+        false_alarms=share(alarms, good),
+        right=share(hits + good - alarms, len(truth)),
+    )
 
 
 def auroc(values: NDArray[np.float64], truth: NDArray[np.bool_]) -> float | None:
@@ -112,8 +124,9 @@ def _findings(one: Telling) -> list[str]:
         return ["papers of one kind alone: nothing can be told apart"]
     said: list[str] = []
     if one.p > LEVEL:
-        said.append("not shown to tell invented from measured: labels dealt by chance do as well in "
-                    f"{one.p:.4f} of deals")
+        said.append(
+            f"not shown to tell invented from measured: labels dealt by chance do as well in {one.p:.4f} of deals"
+        )
     if all(cut.right.k <= one.constant * one.papers for cut in one.cuts):
         said.append(f"always saying the same is right as often ({one.constant:.2f})")
     return said

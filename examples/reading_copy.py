@@ -31,9 +31,14 @@ def main() -> None:
     version = read_state(run).version
     paper = run / "paper" if version == 1 else run / "paper" / f"v{version}"
     files = [run / name for name in KEPT] + [
-        path for folder in (paper, run / "review") for path in folder.rglob("*")
-        if path.is_file() and "rounds" not in path.parts and path.suffix not in LEFT_OUT
-        and (folder == paper or version == 1 or path.stem.endswith(f"-{version}"))]
+        path
+        for folder in (paper, run / "review")
+        for path in folder.rglob("*")
+        if path.is_file()
+        and "rounds" not in path.parts
+        and path.suffix not in LEFT_OUT
+        and (folder == paper or version == 1 or path.stem.endswith(f"-{version}"))
+    ]
     files += [path for path in run.glob("nodes/*/source/**/*") if path.is_file()]
     for path in files:
         if path.exists():

@@ -55,15 +55,22 @@ class Act(NamedTuple):
 def _note(state: RunState, _: RunFolder) -> Commanded | None:
     if state.stage != "preliminary":
         return None
-    return Commanded(verb="note", target="agenda", text=(
-        "The training part has fewer than three hundred rows: try smaller steps before larger networks."))
+    return Commanded(
+        verb="note",
+        target="agenda",
+        text=("The training part has fewer than three hundred rows: try smaller steps before larger networks."),
+    )
 
 
 def _mark(state: RunState, _: RunFolder) -> Commanded | None:
     for node in state.nodes.values():
         if node.kind == "draft" and node.varies == "leaky" and node.status == "good":
-            return Commanded(verb="mark", target=node.id, mark="closed", text=(
-                "What units do below zero is a detail: compare the other networks first."))
+            return Commanded(
+                verb="mark",
+                target=node.id,
+                mark="closed",
+                text=("What units do below zero is a detail: compare the other networks first."),
+            )
     return None
 
 
@@ -71,19 +78,28 @@ def _kill(state: RunState, _: RunFolder) -> Commanded | None:
     """Of a node that is under way; its code runs for a second only."""
     for node in state.nodes.values():
         if node.kind == "trial" and not node.finished:
-            return Commanded(verb="kill", target=node.id, text=(
-                "This recording shows what a kill looks like; nothing was wrong with the node."))
+            return Commanded(
+                verb="kill",
+                target=node.id,
+                text=("This recording shows what a kill looks like; nothing was wrong with the node."),
+            )
     return None
 
 
 def _pause(state: RunState, _: RunFolder) -> Commanded | None:
-    return Commanded(verb="pause", text="Read the report of the tuning stage first.") if (
-        state.stage == "agenda") else None
+    return (
+        Commanded(verb="pause", text="Read the report of the tuning stage first.")
+        if (state.stage == "agenda")
+        else None
+    )
 
 
 def _resume(state: RunState, _: RunFolder) -> Commanded | None:
-    return Commanded(verb="resume", text="The numbers look right.") if (
-        state.paused and not any(node.status == "running" for node in state.nodes.values())) else None
+    return (
+        Commanded(verb="resume", text="The numbers look right.")
+        if (state.paused and not any(node.status == "running" for node in state.nodes.values()))
+        else None
+    )
 
 
 ACTS = (Act("note", _note), Act("mark", _mark), Act("kill", _kill), Act("pause", _pause), Act("resume", _resume))

@@ -17,8 +17,13 @@ def left_text(cells: CellCounts) -> str:
 
 def cells_text(cells: CellTotals) -> str:
     """All cells of a run in one line."""
-    parts = [(cells.measured, "measured"), (cells.taken_over, "taken over"), (cells.failed, "failed"),
-             (cells.left_out, "left out"), (cells.waiting, "waiting")]
+    parts = [
+        (cells.measured, "measured"),
+        (cells.taken_over, "taken over"),
+        (cells.failed, "failed"),
+        (cells.left_out, "left out"),
+        (cells.waiting, "waiting"),
+    ]
     shown = ", ".join(f"{number} {what}" for number, what in parts if number)
     saved = f", {duration(cells.seconds_saved)} saved" if cells.seconds_saved else ""
     differing = "".join(f"; {a} and {b} have one key and measured different values" for a, b in cells.differing[:1])
@@ -58,8 +63,10 @@ def trials_text(account: Account, node: str) -> str:
     best = f", best {(max if account.metric.higher_is_better else min)(values):.4g}" if values else ""
     failed = sum(one.outcome == "failed" for one in own)
     share = f" at {own[0].share:g}" if own and own[0].share < 1 else ""
-    return (f"{', '.join(dict.fromkeys(plain(one.arm) for one in own))}: {len(own)} trial{'s' * (len(own) != 1)}{share}"
-            f"{best}{f', {failed} failed' if failed else ''}")
+    return (
+        f"{', '.join(dict.fromkeys(plain(one.arm) for one in own))}: {len(own)} trial{'s' * (len(own) != 1)}{share}"
+        f"{best}{f', {failed} failed' if failed else ''}"
+    )
 
 
 def tuning_text(account: Account) -> str:
@@ -69,8 +76,11 @@ def tuning_text(account: Account) -> str:
 
 def _arm(account: Account, one: ArmTuning) -> str:
     tuning, effort = account.tuning, one.effort
-    given = (f"{duration(effort.seconds)} of {duration(tuning.budget)}" if tuning.currency == "seconds" else
-             f"{effort.trials} trials + {effort.versions} version{'s' * (effort.versions != 1)} of its code (budget "
-             f"{tuning.budget:g})")
+    given = (
+        f"{duration(effort.seconds)} of {duration(tuning.budget)}"
+        if tuning.currency == "seconds"
+        else f"{effort.trials} trials + {effort.versions} version{'s' * (effort.versions != 1)} of its code (budget "
+        f"{tuning.budget:g})"
+    )
     notes = "" if one.chosen is None else ", stale" * one.chosen.stale + ", not converged" * one.chosen.gaining
     return f"{plain(one.arm)} {given}{f', best {one.best:.4g}' if one.best is not None else ''}{notes}"

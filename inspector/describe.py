@@ -27,29 +27,34 @@ def _of_the_code(event: repository.RepositoryEvent) -> str | None:
     match event:
         case repository.CodeTaken():
             return f"taken in at {event.commit[:12]}: {event.files} files, {event.bytes / 1e6:.1f} MB" + "".join(
-                f"; {short(fault, 160)}" for fault in event.faults)
+                f"; {short(fault, 160)}" for fault in event.faults
+            )
         case repository.EnvironmentBuilt():
             told = (f"{short(one.wanted, 60)} (had {short(one.found, 60) or 'none'})" for one in event.deviations)
             return f"Python {event.python}, {event.how}" + "".join(f"; not met: {one}" for one in told)
         case repository.CommandFound():
             return f"command, by the {event.by}: {short(written(event.command.argv), 160)}" + (
-                f" ({short(event.why, 200)})" if event.why else "")
+                f" ({short(event.why, 200)})" if event.why else ""
+            )
         case repository.Repaired():
-            return (f"{'mended' if event.kept else 'tried in vain'}: {short(event.repair.reason, 160)}" + (
-                f"; then {short(event.then, 120)}" if event.then else ""))
+            return f"{'mended' if event.kept else 'tried in vain'}: {short(event.repair.reason, 160)}" + (
+                f"; then {short(event.then, 120)}" if event.then else ""
+            )
         case repository.BaselineChecked():
             mean = f", mean {event.mean:.6g}" if event.mean is not None else ""
             again = f"; the first seed again: {event.same_seed}" if event.same_seed is not None else ""
             return f"baseline {event.verdict}{mean}{again}" + (f"; {short(event.why, 200)}" if event.why else "")
         case repository.PartsFound():
-            return (f"{len(event.parts)} parts, {len(event.rest)} things that are none; "
-                    f"at most {event.budget} runs")
+            return f"{len(event.parts)} parts, {len(event.rest)} things that are none; at most {event.budget} runs"
         case repository.Patched():
             return f"{short(event.part, 80)}: {event.gate}" + (f" ({short(event.why, 120)})" if event.why else "")
         case repository.CommandEnded():
             what = " and ".join(short(part, 60) for part in event.parts)
-            came = f"{event.run.value:.6g}" if event.run.value is not None else short(
-                event.run.failure.message if event.run.failure else "no value", 160)
+            came = (
+                f"{event.run.value:.6g}"
+                if event.run.value is not None
+                else short(event.run.failure.message if event.run.failure else "no value", 160)
+            )
             return f"{event.purpose}{f' without {what}' if what else ''}, seed {event.run.seed}: {came}"
         case repository.QuestionDesigned():
             arms = ", ".join(one.name for one in event.design.arms)
@@ -68,8 +73,10 @@ def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) ->
         case running.Started():
             return f"started: {short(event.idea.title, 80)} (model {plain(event.model)}, seed {event.seed})"
         case running.Branched():
-            return (f"branched off {short(event.parent, 80)} at {short(event.point, 20)}, with its first "
-                    f"{event.events} events")
+            return (
+                f"branched off {short(event.parent, 80)} at {short(event.point, 20)}, with its first "
+                f"{event.events} events"
+            )
         case running.Resumed():
             return "resumed" + (f"; ended {event.reaped} processes that a killed one had left" if event.reaped else "")
         case running.Unanswered():
@@ -90,12 +97,16 @@ def _of_the_run(event: running.RunEvent | running.CallEvent, state: RunState) ->
         case running.Recovered():
             return f"the model answers again, after {duration(event.seconds)}"
         case running.Collected():
-            return (f"collected {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
-                    f"{event.bytes / 1e9:.2f} GB free")
+            return (
+                f"collected {len(event.folders)} folders of checkpoints and artifacts (keep={event.keep}): "
+                f"{event.bytes / 1e9:.2f} GB free"
+            )
         case running.ClockMoved():
             way = "ahead" if event.seconds > 0 else "back"
-            return (f"the machine's clock went {duration(abs(event.seconds))} {way}: it slept, or was set; no limit "
-                    "counts that")
+            return (
+                f"the machine's clock went {duration(abs(event.seconds))} {way}: it slept, or was set; no limit "
+                "counts that"
+            )
         case running.Ended():
             return f"ended with exit code {event.exit_code}" + (f": {short(event.reason, 100)}" if event.reason else "")
         case _:
@@ -112,16 +123,20 @@ def of_arm(action: Expand) -> str:
 
 def widening(action: Extend) -> str:
     """A dimension that is widened, and why."""
-    return (f"{plain(action.dimension)} is widened to {action.low:g} to {action.high:g} for every arm that has it: the "
-            f"choice of {plain(action.arm)} lies at its edge")
+    return (
+        f"{plain(action.dimension)} is widened to {action.low:g} to {action.high:g} for every arm that has it: the "
+        f"choice of {plain(action.arm)} lies at its edge"
+    )
 
 
 def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: RunState) -> str | None:
     match event:
         case searching.Prepared(data_plan=plan):
             names = ", ".join(plain(dataset.name) for dataset in plan.datasets)
-            return (f"prepared: {short(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; "
-                    f"{plain(plan.primary.name)} selects")
+            return (
+                f"prepared: {short(plan.task, 60)} on {names}; {len(plan.conditions)} conditions; "
+                f"{plain(plan.primary.name)} selects"
+            )
         case searching.ProtocolReviewed():
             return short(f"protocol review: {plain(event.told)}", 200)
         case searching.Decided(action=Compare(a=a, b=b, stage=stage)):
@@ -154,11 +169,14 @@ def _of_the_search(event: searching.SearchEvent | searching.NodeEvent, state: Ru
         case searching.Settled():
             return f"{event.stage} settled on {event.best or 'nothing'}: {short(event.ended, 80)}"
         case searching.Amended():
-            return (f"amendment {event.number} of the plan by {short(event.by, 40)}: {short(event.why, 100)} "
-                    f"({event.seen})")
+            return (
+                f"amendment {event.number} of the plan by {short(event.by, 40)}: {short(event.why, 100)} ({event.seen})"
+            )
         case searching.Locked():
-            return (f"plan {event.plan[:12]} locked: {event.winner} is confirmed on {event.n} fresh seeds"
-                    f"{f' ({short(event.why, 100)})' if event.why else ''}")
+            return (
+                f"plan {event.plan[:12]} locked: {event.winner} is confirmed on {event.n} fresh seeds"
+                f"{f' ({short(event.why, 100)})' if event.why else ''}"
+            )
         case searching.Summarised():
             return f"{event.summary.stage} reported: {short(event.summary.found, 100)}"
         case searching.AblationsPlanned():
@@ -190,30 +208,38 @@ def _executed(event: searching.Executed, state: RunState) -> str:
 def _of_the_paper(event: papers.PaperEvent | papers.IdeaEvent) -> str | None:
     match event:
         case papers.ContextRead():
-            read = ", ".join(f"{short(document.file, 60)} ({len(document.statements)} statements)"
-                             for document in event.documents)
+            read = ", ".join(
+                f"{short(document.file, 60)} ({len(document.statements)} statements)" for document in event.documents
+            )
             refused = "".join(f"; not read: {short(line, 200)}" for line in event.refused)
             return f"documents read: {read or 'none'}{refused}"
         case papers.FiguresMade():
             left_out = f", {len(event.left_out)} left out" if event.left_out else ""
-            return f"figures refused: {short(event.failure.message, 80)}" if event.failure else (
-                f"{len(event.descriptions)} final figures drawn{left_out}")
+            return (
+                f"figures refused: {short(event.failure.message, 80)}"
+                if event.failure
+                else (f"{len(event.descriptions)} final figures drawn{left_out}")
+            )
         case papers.FiguresSeen(looked=True):
             bad = [one.name for one in event.reviews if not (one.image.ok and one.caption.ok and one.references.ok)]
-            return (f"figures in the PDF of round {event.round}: {len(event.reviews)} reviewed, "
-                    + (f"issues with {', '.join(bad)}" if bad else "no issues"))
+            return f"figures in the PDF of round {event.round}: {len(event.reviews)} reviewed, " + (
+                f"issues with {', '.join(bad)}" if bad else "no issues"
+            )
         case papers.Scoped(why=""):
             found = "; ".join(short(f"{one.quote!r}: {one.why}", 160) for one in event.findings)
             return f"scope of round {event.round}: {found or 'nothing claims too much'}"
         case papers.LibraryChecked():
             left = [f"{entry.key} ({entry.why})" for entry in event.entries if entry.why]
             refused = f"; not cited: {short('; '.join(left), 300)}" if left else ""
-            return (f"library: {len(event.entries) - len(left)} of {len(event.entries)} entries may be cited{refused}"
-                    + "".join(f"; {short(note, 100)}" for note in event.notes[:3]))
+            return (
+                f"library: {len(event.entries) - len(left)} of {len(event.entries)} entries may be cited{refused}"
+                + "".join(f"; {short(note, 100)}" for note in event.notes[:3])
+            )
         case papers.WorksFound():
             outages = "; ".join(sorted({why for search in event.searches for why in search.outages}))
             return f"citations, round {event.round}: {len(event.searches)} searches, {len(event.works)} works" + (
-                f"; {short(outages, 160)}" if outages else "")
+                f"; {short(outages, 160)}" if outages else ""
+            )
         case papers.WorksChosen():
             refused = f", {len(event.refused)} refused" if event.refused else ""
             return f"citations, round {event.round}: {len({one.key for one in event.supports})} taken{refused}"
@@ -223,8 +249,11 @@ def _of_the_paper(event: papers.PaperEvent | papers.IdeaEvent) -> str | None:
             return f"paper text, round {event.round}: {len(event.violations)} violations{left_out}{pages}"
         case papers.Released():
             which = f", text of round {event.round}" if event.round is not None else ""
-            what = f"paper released{which}" if event.released else (
-                f"paper NOT released: {short('; '.join(event.reasons), 80)}")
+            what = (
+                f"paper released{which}"
+                if event.released
+                else (f"paper NOT released: {short('; '.join(event.reasons), 80)}")
+            )
             return what + (f" ({plain(event.pdf)})" if event.pdf else " (no PDF: sources only)")
         case papers.Assessed():
             return judgement_text(event)
@@ -236,8 +265,11 @@ def _of_the_paper(event: papers.PaperEvent | papers.IdeaEvent) -> str | None:
 
 def command_text(event: running.Commanded) -> str:
     """What a person asked for, with the reason."""
-    what = {"mark": f"mark {short(event.target, 40)} {event.mark}", "kill": f"kill {short(event.target, 40)}",
-            "note": f"note for {short(event.target, 40) or 'this stage'}"}.get(event.verb, event.verb)
+    what = {
+        "mark": f"mark {short(event.target, 40)} {event.mark}",
+        "kill": f"kill {short(event.target, 40)}",
+        "note": f"note for {short(event.target, 40) or 'this stage'}",
+    }.get(event.verb, event.verb)
     who = f" by {short(event.by, 40)}" if event.by else ""
     return f"asked{who}: {what}" + (f": {short(event.text, 160)}" if event.text else "")
 

@@ -19,8 +19,23 @@ from labwright.inspector.text import printable
 from labwright.record.folder import open_regular
 from labwright.record.nouns.frozen import encodable
 
-SHOWN = frozenset({"nodes", "cells", "paper", "review", "literature", "probes", "config.yaml", "idea.json",
-                   "data_plan.json", "environment.txt", "packages.lock", "manifest.json", "library.bib"})
+SHOWN = frozenset(
+    {
+        "nodes",
+        "cells",
+        "paper",
+        "review",
+        "literature",
+        "probes",
+        "config.yaml",
+        "idea.json",
+        "data_plan.json",
+        "environment.txt",
+        "packages.lock",
+        "manifest.json",
+        "library.bib",
+    }
+)
 """What may be shown of a run's folder."""
 LARGEST = 64 * 2**20
 """Bytes of a file that is handed out."""
@@ -130,7 +145,13 @@ def curve_points(lines: Iterable[bytes]) -> Iterator[CurvePoint]:
         try:
             one: Any = json.loads(line)
             if one["step"] is not None and math.isfinite(one["value"]):
-                yield CurvePoint(str(one["split"]), str(one["dataset"]), str(one["condition"]), str(one["name"]),
-                                 int(one["step"]), float(one["value"]))
+                yield CurvePoint(
+                    str(one["split"]),
+                    str(one["dataset"]),
+                    str(one["condition"]),
+                    str(one["name"]),
+                    int(one["step"]),
+                    float(one["value"]),
+                )
         except (ValueError, TypeError, KeyError, OverflowError):
             continue

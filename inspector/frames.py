@@ -101,15 +101,14 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
         "p": "of a difference, corrected in its family; of a hypothesis, before correction; two-sided",
         "smallest": "smallest effect that matters, of a hypothesis; in the unit",
         "verdict": "improved, worsened, not significant, unknown; of a hypothesis supported, smaller, "
-                   "negligible, opposite, undecided",
+        "negligible, opposite, undecided",
         "confirmed": "whether a hypothesis was decided on test data and fresh seeds that were locked before",
         "grade": "the weakest of its measurements; empty for a hypothesis",
         "nodes": "replicates that it rests on, with a space between them",
     },
 }
 """Frame -> column -> what it is. Times are in seconds, values in the unit of their metric."""
-NUMBERS: Final = frozenset({
-    "value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"})
+NUMBERS: Final = frozenset({"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"})
 """Columns that may be empty and are numbers all the same."""
 
 
@@ -161,23 +160,44 @@ def _nodes(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
     rows = sorted((row for stage in tree_of(state).stages for row in stage.nodes), key=lambda row: row.decision)
     for row in rows:
         calls, moment = state.settled.get(row.decision), timeline.judged.get(row.id)
-        known = {name: getattr(row, name) for name in (
-            "stage", "kind", "status", "seed", "best", "attempts", "seconds")}
-        yield known | {name: plain(getattr(row, name)) for name in ("title", "varies", "why")} | {
-            "node": row.id, "parent": row.parent or "", "value": row.metric, "suspect": bool(row.suspect),
-            "error": row.failure or "", "judged": moment.seconds if moment else None,
-            "tokens": calls.tokens if calls else 0, "usd": calls.usd if calls else 0.0}
+        known = {
+            name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")
+        }
+        yield (
+            known
+            | {name: plain(getattr(row, name)) for name in ("title", "varies", "why")}
+            | {
+                "node": row.id,
+                "parent": row.parent or "",
+                "value": row.metric,
+                "suspect": bool(row.suspect),
+                "error": row.failure or "",
+                "judged": moment.seconds if moment else None,
+                "tokens": calls.tokens if calls else 0,
+                "usd": calls.usd if calls else 0.0,
+            }
+        )
 
 
 def _cell(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
     primary = state.data_plan.primary.name if state.data_plan else ""
-    values = (value for value in (one.run.measurements if one.run else ())
-              if value.name == primary and value.split == "validation")
+    values = (
+        value
+        for value in (one.run.measurements if one.run else ())
+        if value.name == primary and value.split == "validation"
+    )
     return one.cell.model_dump() | {
-        "node": node, "outcome": one.outcome, "by": one.node, "value": next((value.value for value in values), None),
-        "seconds": one.seconds, "diverged": one.diverged, "why": plain(one.why), "key": one.key,
+        "node": node,
+        "outcome": one.outcome,
+        "by": one.node,
+        "value": next((value.value for value in values), None),
+        "seconds": one.seconds,
+        "diverged": one.diverged,
+        "why": plain(one.why),
+        "key": one.key,
         "host_bytes": one.run.peak_host_bytes if one.run else None,
-        "gpu_bytes": one.run.peak_gpu_bytes if one.run else None}
+        "gpu_bytes": one.run.peak_gpu_bytes if one.run else None,
+    }
 
 
 def _measurements(state: RunState) -> Iterator[dict[str, Any]]:
@@ -187,8 +207,12 @@ def _measurements(state: RunState) -> Iterator[dict[str, Any]]:
         every: Iterable[Measurement] = chain(said, node.measurements, state.tests.get(node.id, ()))
         for one in every:
             yield one.model_dump(exclude={"name", "step"}) | {
-                "node": node.id, "metric": one.name, "unit": units.get(one.name, ""), "arm": one.arm,
-                "level": one.level}
+                "node": node.id,
+                "metric": one.name,
+                "unit": units.get(one.name, ""),
+                "arm": one.arm,
+                "level": one.level,
+            }
 
 
 def _units(state: RunState) -> dict[str, str]:
@@ -206,25 +230,49 @@ def _claims(state: RunState) -> Iterator[dict[str, Any]]:
         yield _claim(one, "mean", units)
     for one in differences(state, means):
         yield _claim(one, "difference", units) | {
-            "other": one.other, "p": one.p_adjusted, "verdict": ", ".join((one.called, *one.caveats))}
+            "other": one.other,
+            "p": one.p_adjusted,
+            "verdict": ", ".join((one.called, *one.caveats)),
+        }
     nodes = [node.id for node in deciding_nodes(state)[0]]
-    decided = {"kind": "hypothesis", "dataset": "", "other": "", "grade": "", "nodes": " ".join(nodes),
-               "split": "test" if any(node in state.tests for node in nodes) else "validation"}
+    decided = {
+        "kind": "hypothesis",
+        "dataset": "",
+        "other": "",
+        "grade": "",
+        "nodes": " ".join(nodes),
+        "split": "test" if any(node in state.tests for node in nodes) else "validation",
+    }
     primary = state.data_plan.primary.name if state.data_plan else ""
     for decision in decisions(state):
         for number, part in enumerate(decision.parts):
             metric = part.effect.metric or primary
-            yield decided | _effect(decision, part) | {
-                "key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
+            yield (
+                decided
+                | _effect(decision, part)
+                | {"key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
+            )
 
 
 def _claim(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:
     known = one.model_dump(include={"key", "dataset", "split", "condition", "mean", "sd", "low", "high", "grade"})
-    return known | {"kind": kind, "metric": one.name, "unit": units.get(one.name, ""), "other": "", "n": one.n,
-                    "verdict": "", "confirmed": False, "nodes": " ".join(one.nodes)}
+    return known | {
+        "kind": kind,
+        "metric": one.name,
+        "unit": units.get(one.name, ""),
+        "other": "",
+        "n": one.n,
+        "verdict": "",
+        "confirmed": False,
+        "nodes": " ".join(one.nodes),
+    }
 
 
 def _effect(decision: Decision, part: PartDecided) -> dict[str, Any]:
     return part.model_dump(include={"mean", "sd", "low", "high", "verdict"}) | {
-        "condition": part.effect.estimand, "n": len(part.values), "p": decision.p, "smallest": part.effect.smallest,
-        "confirmed": decision.confirmed}
+        "condition": part.effect.estimand,
+        "n": len(part.values),
+        "p": decision.p,
+        "smallest": part.effect.smallest,
+        "confirmed": decision.confirmed,
+    }

@@ -41,8 +41,11 @@ class Headline(NamedTuple):
     @property
     def mean(self) -> float | None:
         """What lists show: the mean of all comparisons on the first dataset; None before there is one."""
-        return fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset) \
-            if self.compared else None
+        return (
+            fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset)
+            if self.compared
+            else None
+        )
 
 
 def headline_of(state: RunState) -> Headline | None:
@@ -51,15 +54,31 @@ def headline_of(state: RunState) -> Headline | None:
     if plan is None:
         return None
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
-    found = tuple(one for one in differences(state, paper_claims(state))
-                  if one.name == plan.primary.name and one.arm in methods)
+    found = tuple(
+        one for one in differences(state, paper_claims(state)) if one.name == plan.primary.name and one.arm in methods
+    )
     decided = decisions(state)
-    effects = tuple(tuple(
-        ShownEffect(part, f"{described(part.effect.estimand, plan)}, in {metric_of(part.effect, plan).words}",
-                    min(MOST_DIGITS, decimals_of(part))) for part in one.parts) for one in decided)
+    effects = tuple(
+        tuple(
+            ShownEffect(
+                part,
+                f"{described(part.effect.estimand, plan)}, in {metric_of(part.effect, plan).words}",
+                min(MOST_DIGITS, decimals_of(part)),
+            )
+            for part in one.parts
+        )
+        for one in decided
+    )
     digits = max((min(MOST_DIGITS, decimals(one)) for one in found), default=3)
-    return Headline(decided, effects, found, digits, "test" if claims_on_test(state) else "validation",
-                    plan.primary.words, "higher" if plan.primary.higher_is_better else "lower")
+    return Headline(
+        decided,
+        effects,
+        found,
+        digits,
+        "test" if claims_on_test(state) else "validation",
+        plan.primary.words,
+        "higher" if plan.primary.higher_is_better else "lower",
+    )
 
 
 def score_of_paper(judgement: Judgement) -> tuple[float, int]:

@@ -51,7 +51,8 @@ class PlainView(AbstractContextManager["PlainView"]):
         text = describe(event, state)
         if text is not None:
             self._console.print(
-                Text(f"{duration(state.active_seconds):>7}  {text}"), no_wrap=True, overflow="ignore", crop=False)
+                Text(f"{duration(state.active_seconds):>7}  {text}"), no_wrap=True, overflow="ignore", crop=False
+            )
 
 
 class LiveView(AbstractContextManager["LiveView"]):
@@ -179,31 +180,43 @@ class Frame:
 def frame_of(state: RunState, latest: tuple[str, ...] = ()) -> Frame:
     """What a live view shows of a state."""
     started, total, tree = state.started, state.total, tree_of(state)
-    calls = (f"{total.calls} calls  {count(total.input_tokens)} tokens in"
-             f"{cached(total.cached_tokens, total.cached_usd)}, {count(total.output_tokens)} out  "
-             f"{dollars(total.usd, total.unpriced)}")
+    calls = (
+        f"{total.calls} calls  {count(total.input_tokens)} tokens in"
+        f"{cached(total.cached_tokens, total.cached_usd)}, {count(total.output_tokens)} out  "
+        f"{dollars(total.usd, total.unpriced)}"
+    )
     limit, most = sum(stage.node_limit or 0 for stage in tree.stages), state.setting("time_limit")
     return Frame(
-        title=plain(started.idea.title) if started else "", phase=state.phase,
+        title=plain(started.idea.title) if started else "",
+        phase=state.phase,
         progress=f"{sum(stage.searched for stage in tree.stages)}/{limit or '?'} nodes",
         model=f"{plain(started.model)}, seed {started.seed}" if started else "",
-        tree=tree, calls=calls, active=state.active_seconds, at=state.last_at, latest=latest,
-        outage=state.outage, held=state.held, limit=float(most) if isinstance(most, int | float) else None)
+        tree=tree,
+        calls=calls,
+        active=state.active_seconds,
+        at=state.last_at,
+        latest=latest,
+        outage=state.outage,
+        held=state.held,
+        limit=float(most) if isinstance(most, int | float) else None,
+    )
 
 
 def _bars(frame: Frame, elapsed: float) -> str:
     """Bars of the stage's nodes and of all cells, and what is left of the time; empty where nothing is known of any."""
     stage, counts = frame.stage, [row.cells for each in frame.tree.stages for row in each.nodes if row.cells]
     found: list[str] = []
-    for name, done, owed in ((stage.stage, stage.searched, stage.node_limit or 0), (
-            "cells", sum(one.done for one in counts), sum(one.owed for one in counts))):
+    for name, done, owed in (
+        (stage.stage, stage.searched, stage.node_limit or 0),
+        ("cells", sum(one.done for one in counts), sum(one.owed for one in counts)),
+    ):
         found += [f"{bar(done, owed, SHORT_BAR)} {name} {done}/{owed}"] if owed else []
     found += [f"{duration(max(0.0, frame.limit - elapsed))} of {duration(frame.limit)} left"] if frame.limit else []
     return "  ".join(found)
 
 
 def frame_lines(
-    frame: Frame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False, whole: bool = False,
+    frame: Frame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False, whole: bool = False
 ) -> list[Text]:
     """A frame as at most `height` lines: the current stage, or with `whole` all of them. What does not fit is counted.
 
@@ -213,8 +226,11 @@ def frame_lines(
     head = list(_head(frame, elapsed, now, roomy=roomy))
     tail: list[Text] = []
     if roomy:
-        tail += [Text(f"  {stage.stage} still to do: {', '.join(stage.pending)}", style="cyan")
-                 for stage in frame.tree.stages if stage.pending and stage.stage != current.stage]
+        tail += [
+            Text(f"  {stage.stage} still to do: {', '.join(stage.pending)}", style="cyan")
+            for stage in frame.tree.stages
+            if stage.pending and stage.stage != current.stage
+        ]
         tail += [Text(f"  {text}", style="dim") for text in frame.latest]
     tail.append(Text(frame.calls))
     stages = [stage for stage in frame.tree.stages if stage.nodes and (whole or stage is current)]
@@ -256,8 +272,9 @@ def _head(frame: Frame, elapsed: float, now: float, *, roomy: bool) -> Iterator[
     if frame.held is not None:
         yield Text(f"paused {held_text(frame.held)}", style="bold yellow")
     if frame.outage is not None:
-        yield Text(f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}",
-                   style="bold yellow")
+        yield Text(
+            f"paused {countdown(frame.outage.until, now)}: {short(frame.outage.reason, 160)}", style="bold yellow"
+        )
     if frame.tree.metric and roomy:
         yield Text(metric_text(frame.tree.metric), style="dim")
 

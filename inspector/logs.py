@@ -53,7 +53,7 @@ Line = Entry | Printed
 
 
 def logs(
-    run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None,
+    run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None
 ) -> Iterator[Line | None]:
     """The lines of a run, or of one node; `every` event, or all but small steps.
 
@@ -129,9 +129,11 @@ def small_step(event: Event, state: RunState) -> str | None:
             return executed_text(event, state)
         case running.Answered(usage=usage):
             without = f", asked without {' and '.join(event.left_out)}" if event.left_out else ""
-            return (f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"
-                    f"{cached(usage.cached_tokens, usage.cached_usd or 0.0)}, {count(usage.output_tokens)} out, "
-                    f"{duration(event.seconds)}{without}")
+            return (
+                f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"
+                f"{cached(usage.cached_tokens, usage.cached_usd or 0.0)}, {count(usage.output_tokens)} out, "
+                f"{duration(event.seconds)}{without}"
+            )
         case searching.Plotted():
             return f"{event.node} drew {len(event.figures)} figures"
         case searching.Reviewed():

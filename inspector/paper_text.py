@@ -16,14 +16,17 @@ from labwright.record.folder import RunFolder
 from labwright.record.typeset import USE, as_read, parse
 
 SOURCES = ("paper.tex", "floats.tex", "appendix.tex", "supplement.tex")
-_RULE = re.compile(r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
-                   r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"
-                   r"(?:\([^)]*\))?(?:\[[^\]]*\])?(?:\{[^{}]*\})*\*?")
+_RULE = re.compile(
+    r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
+    r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"
+    r"(?:\([^)]*\))?(?:\[[^\]]*\])?(?:\{[^{}]*\})*\*?"
+)
 _CITE = re.compile(r"\\cite[pt]?\*?(?:\[[^\]]*\])*\{([^{}]*)\}")
 _WRAPPED = re.compile(r"\\(?:emph|text[a-z]+|rec|mathbf|url|enquote|ensuremath)\{([^{}]*)\}")
 _SPANNED = re.compile(r"\\multicolumn\{\d+\}\{(?:[^{}]|\{[^{}]*\})*\}\{((?:[^{}]|\{[^{}]*\})*)\}")
 _SYMBOLS = {"pm": "±", "times": "×", "log": "log", "exp": "exp"} | {
-    name: name for name in "alpha beta gamma delta epsilon eta theta lambda mu sigma tau".split()}
+    name: name for name in "alpha beta gamma delta epsilon eta theta lambda mu sigma tau".split()
+}
 """What stays of a command in running text."""
 _RECORDED = re.compile(r"\\rec\{((?:[^{}]|\{\})*)\}")
 _ROUNDS = 4
@@ -54,7 +57,7 @@ def bits_of(text: str, values: Mapping[str, str]) -> Bits:
         opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
         text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
     for use in USE.finditer(text):
-        found.append(Bit(_plain(text[at:use.start()])))
+        found.append(Bit(_plain(text[at : use.start()])))
         found.append(Bit(values.get(use["key"], use["key"]), use["key"]))
         at = use.end()
     found.append(Bit(_plain(text[at:])))
@@ -110,8 +113,12 @@ class Sources:
         """Every line with its file and its number, from 1."""
         place = self._folder.paper.relative_to(self._folder.root)
         texts = {f"{place}/{name}": bytes_of(self._folder.root, f"{place}/{name}", LARGEST) for name in SOURCES}
-        return tuple((file, number, line) for file, text in texts.items() if text is not None
-                     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1))
+        return tuple(
+            (file, number, line)
+            for file, text in texts.items()
+            if text is not None
+            for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1)
+        )
 
 
 def _cut(text: str, width: int = 140) -> str:

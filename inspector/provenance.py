@@ -89,8 +89,14 @@ class Trace(Frozen):
     nearest: tuple[str, ...] = ()
 
 
-_SETTINGS = {"code": "constant of the winner's code", "data": "size of the data", "level": "level of the data plan",
-             "run": "counted in the record", "tuned": "chosen by tuning", "anchor": "published, by the data plan"}
+_SETTINGS = {
+    "code": "constant of the winner's code",
+    "data": "size of the data",
+    "level": "level of the data plan",
+    "run": "counted in the record",
+    "tuned": "chosen by tuning",
+    "anchor": "published, by the data plan",
+}
 
 
 class Provenance:
@@ -112,15 +118,31 @@ class Provenance:
             sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
             for name in sources.values():
                 code += self._lines(name, lambda text, part=part: submitting_lines(text, part))
-        origins = tuple(Origin(
-            node=node, seed=seed, value=value, condition=part.condition,
-            files=tuple(_files_of(self._state.nodes[node], self._folder, part)), **self._cell(node, part))
-            for part in parts for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
-            if only in (None, node))
+        origins = tuple(
+            Origin(
+                node=node,
+                seed=seed,
+                value=value,
+                condition=part.condition,
+                files=tuple(_files_of(self._state.nodes[node], self._folder, part)),
+                **self._cell(node, part),
+            )
+            for part in parts
+            for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
+            if only in (None, node)
+        )
         return Candidate(
-            kind="claim", key=claim.key, what=what, printed=text, grade=claim.grade, places=places, origins=origins,
-            data=self._data(claim.dataset), code=tuple(dict.fromkeys(code)),
-            again=self.reproduce([one.node for one in origins]))
+            kind="claim",
+            key=claim.key,
+            what=what,
+            printed=text,
+            grade=claim.grade,
+            places=places,
+            origins=origins,
+            data=self._data(claim.dataset),
+            code=tuple(dict.fromkeys(code)),
+            again=self.reproduce([one.node for one in origins]),
+        )
 
     def decision(self, one: Decision, text: str, places: tuple[Place, ...]) -> Candidate:
         """What came of a hypothesis, printed as `text`: its effects in every unit, then the values that they are of."""
@@ -129,21 +151,41 @@ class Provenance:
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
         plan = self._state.data_plan
         return Candidate(
-            kind="claim", key=one.key, what=f"verdict on a hypothesis, {one.verdict}", printed=text, places=places,
-            origins=(*(Origin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
-                       for part in one.parts for seed, value in zip(part.seeds, part.values, strict=False)
-                       if seed in by_seed), *(origin for each in behind for origin in each.origins)),
+            kind="claim",
+            key=one.key,
+            what=f"verdict on a hypothesis, {one.verdict}",
+            printed=text,
+            places=places,
+            origins=(
+                *(
+                    Origin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
+                    for part in one.parts
+                    for seed, value in zip(part.seeds, part.values, strict=False)
+                    if seed in by_seed
+                ),
+                *(origin for each in behind for origin in each.origins),
+            ),
             code=tuple(dict.fromkeys(place for each in behind for place in each.code)),
-            data=tuple(line for name in dict.fromkeys(name for part in one.parts for name in (
-                measured_on(plan, part.effect) if plan else ())) for line in self._data(name)),
-            again=self.reproduce(nodes))
+            data=tuple(
+                line
+                for name in dict.fromkeys(
+                    name for part in one.parts for name in (measured_on(plan, part.effect) if plan else ())
+                )
+                for line in self._data(name)
+            ),
+            again=self.reproduce(nodes),
+        )
 
     def _read_by(self, one: Decision) -> list[Claim]:
         """The means of the values that the effects of a hypothesis read, on the data that decided."""
         plan = self._state.data_plan
         split = next((known.split for known in self._known.values() if not isinstance(known, Difference)), "test")
-        read = [(place, metric_of(part.effect, plan)) for part in one.parts if plan is not None
-                for place in places_of(part.effect.estimand, plan, metric_of(part.effect, plan))]
+        read = [
+            (place, metric_of(part.effect, plan))
+            for part in one.parts
+            if plan is not None
+            for place in places_of(part.effect.estimand, plan, metric_of(part.effect, plan))
+        ]
         keys = dict.fromkeys(key_of(split, place.dataset, metric.name, place.condition) for place, metric in read)
         return [self._known[key] for key in keys if key in self._known]
 
@@ -151,10 +193,15 @@ class Provenance:
         where, _, name = key.partition(".")
         best = winner(self._state) if where == "code" else None
         return Candidate(
-            kind="setting", key=key, what=_SETTINGS.get(where, "setting"), printed=text, places=places,
+            kind="setting",
+            key=key,
+            what=_SETTINGS.get(where, "setting"),
+            printed=text,
+            places=places,
             data=self._data(name.partition(".")[0]) if where == "data" else (),
             code=tuple(self._lines(best, lambda text: assignment_lines(text, name))) if best else (),
-            again=self.reproduce([best]) if best else "")
+            again=self.reproduce([best]) if best else "",
+        )
 
     def reproduce(self, nodes: Iterable[str]) -> str:
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
@@ -176,13 +223,18 @@ class Provenance:
         for one in cells_of(self._state, node):
             cell = one.cell
             if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
-                return {"cell": str(self._folder.cell(one.run.id).relative_to(self._folder.root)),
-                        "measured_by": one.node}
+                return {
+                    "cell": str(self._folder.cell(one.run.id).relative_to(self._folder.root)),
+                    "measured_by": one.node,
+                }
         return {}
 
     def _data(self, name: str) -> tuple[str, ...]:
-        return tuple(f"{one.name} from {one.source}, fingerprint {one.fingerprint}" for one in self._state.datasets
-                     if one.name == name)
+        return tuple(
+            f"{one.name} from {one.source}, fingerprint {one.fingerprint}"
+            for one in self._state.datasets
+            if one.name == name
+        )
 
 
 def _files_of(node: Node, folder: RunFolder, claim: Claim) -> Iterator[FileOf]:
@@ -215,9 +267,13 @@ def _listed(run: Path, index: str, claim: Claim) -> list[str]:
     """The files that an index names for a claim's dataset, split and condition, at the end of training."""
     try:
         lines: list[dict[str, Any]] = [json.loads(line) for line in (bytes_of(run, index, LARGEST) or b"").splitlines()]
-        return [str(one["file"]) for one in lines if one.get("step") is None
-                and (one.get("dataset"), one.get("split"), one.get("condition"))
-                == (claim.dataset, claim.split, claim.condition)]
+        return [
+            str(one["file"])
+            for one in lines
+            if one.get("step") is None
+            and (one.get("dataset"), one.get("split"), one.get("condition"))
+            == (claim.dataset, claim.split, claim.condition)
+        ]
     except (ValueError, TypeError, KeyError, AttributeError):
         return []
 
@@ -228,15 +284,22 @@ _ORDER = {"submit": ("dataset", "split", "condition"), "log": ("name", "value"),
 def submitting_lines(source: str, claim: Claim) -> list[int]:
     """Lines, from 1, of the calls of `lab` that can have submitted a claim's value, by what they spell out."""
     about = {"dataset": claim.dataset, "split": claim.split, "condition": claim.condition, "name": claim.name}
-    return [call.lineno for name, call in _calls(source)
-            if (name != "submit") == (claim.grade == "logged") and not _is_other(name, call, about)]
+    return [
+        call.lineno
+        for name, call in _calls(source)
+        if (name != "submit") == (claim.grade == "logged") and not _is_other(name, call, about)
+    ]
 
 
 def assignment_lines(source: str, name: str) -> list[int]:
     """Lines, from 1, where a name is assigned at the top level."""
     tree = _tree(source)
-    return [one.lineno for one in (tree.body if tree else ()) if isinstance(one, ast.Assign)
-            and any(isinstance(target, ast.Name) and target.id == name for target in one.targets)]
+    return [
+        one.lineno
+        for one in (tree.body if tree else ())
+        if isinstance(one, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == name for target in one.targets)
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -244,8 +307,10 @@ def _calls(source: str) -> tuple[tuple[str, ast.Call], ...]:
     """The calls of `lab` by line; kept, since many values come from one script."""
     tree = _tree(source)
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)] if tree else []
-    named = [(call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""), call)
-             for call in sorted(calls, key=lambda one: one.lineno)]
+    named = [
+        (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""), call)
+        for call in sorted(calls, key=lambda one: one.lineno)
+    ]
     return tuple((name, call) for name, call in named if name in _ORDER)
 
 
@@ -259,7 +324,8 @@ def _tree(source: str) -> ast.Module | None:
 def _is_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
     """Whether the call is explicitly about something else, or is a point of a curve."""
     given = dict(zip(_ORDER[name], call.args, strict=False)) | {
-        one.arg: one.value for one in call.keywords if one.arg is not None}
+        one.arg: one.value for one in call.keywords if one.arg is not None
+    }
     constants = {what: value.value for what, value in given.items() if isinstance(value, ast.Constant)}
     if "step" in given and constants.get("step", 0) is not None:
         return True

@@ -30,12 +30,23 @@ class Mark(NamedTuple):
 
 
 STATUS: dict[NodeStatus, Mark] = {
-    "proposed": Mark("·", ".", "dim"), "running": Mark("▸", ">", "cyan"), "good": Mark("✓", "+", "green"),
-    "buggy": Mark("✗", "x", "red"), "pruned": Mark("−", "-", "magenta"), "cancelled": Mark("○", "o", "dim"),
+    "proposed": Mark("·", ".", "dim"),
+    "running": Mark("▸", ">", "cyan"),
+    "good": Mark("✓", "+", "green"),
+    "buggy": Mark("✗", "x", "red"),
+    "pruned": Mark("−", "-", "magenta"),
+    "cancelled": Mark("○", "o", "dim"),
 }
 KIND: dict[NodeKind, str] = {
-    "draft": "blue", "debug": "red", "improve": "green", "trial": "dim", "tune": "yellow", "ablate": "magenta",
-    "replicate": "dim", "aggregate": "cyan", "rung": "dim",
+    "draft": "blue",
+    "debug": "red",
+    "improve": "green",
+    "trial": "dim",
+    "tune": "yellow",
+    "ablate": "magenta",
+    "replicate": "dim",
+    "aggregate": "cyan",
+    "rung": "dim",
 }
 BEST, PATH = Mark("★", "*", "bold yellow"), Mark("•", "'", "yellow")
 
@@ -65,8 +76,10 @@ def metric_text(metric: ShownMetric) -> str:
     """What the numbers in the tree are."""
     unit = f" in {plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
-    return (f"{plain(metric.title)}{unit} on {plain(metric.dataset)}, validation, mean over the method's conditions "
-            f"({better} is better; the best node is chosen over all datasets)")
+    return (
+        f"{plain(metric.title)}{unit} on {plain(metric.dataset)}, validation, mean over the method's conditions "
+        f"({better} is better; the best node is chosen over all datasets)"
+    )
 
 
 def stage_line(stage: StageRows) -> Text:
@@ -115,8 +128,10 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
     if row.status == "buggy":
         line.append(f"  {row.failure or 'figures refused'}", style="red")
     elif row.status in ("pruned", "cancelled") and row.why:
-        line.append(f"  {row.status}: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
-                    style=status.colour)
+        line.append(
+            f"  {row.status}: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
+            style=status.colour,
+        )
     varies = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
     if varies:
         line.append(f"  {varies}")
@@ -143,8 +158,14 @@ def status_lines(status: Status) -> list[Text]:
     """A status as a short page."""
     lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
     code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
-    lines.append(_pair("state", f"running ({plain(status.process)})" if status.process else (
-        f"{status.condition}{code}" + (f": {status.reason}" if status.reason else ""))))
+    lines.append(
+        _pair(
+            "state",
+            f"running ({plain(status.process)})"
+            if status.process
+            else (f"{status.condition}{code}" + (f": {status.reason}" if status.reason else "")),
+        )
+    )
     lines += [_pair("branch", branch_text(one)) for one in status.ancestry]
     if status.paused:
         lines.append(_pair("paused", status.paused))
@@ -165,33 +186,49 @@ def status_lines(status: Status) -> list[Text]:
         lines.append(_pair(stage.stage, line))
     cost = status.cost
     lines.append(_pair("calls", f"{cost.calls} to {status.model}, {_tokens(cost, ' tokens')}"))
-    lines += [_pair("", f"{role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
-              for role, one in status.roles.items()]
+    lines += [
+        _pair("", f"{role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
+        for role, one in status.roles.items()
+    ]
     if status.budget is not None:
         lines.append(_pair("budget", _budget(status.budget)))
     if status.subjects is not None:
-        lines += [_pair("subject" if number == 0 else "", text) for number, text in enumerate(
-            subject_lines(status.subjects))]
+        lines += [
+            _pair("subject" if number == 0 else "", text) for number, text in enumerate(subject_lines(status.subjects))
+        ]
     if status.ahead is not None:
         lines.append(_pair("forecast", ahead_text(status.ahead)))
         if status.ahead.design:
             lines.append(_pair("design", status.ahead.design))
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {status.locked} fresh seeds"
-        lines.append(_pair("plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}"
-                                   f"{seeds}"))
+        lines.append(
+            _pair("plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}")
+        )
     over = any(one.confirmed for one in status.decisions)
-    lines += [_pair("decided" if one.confirmed else "looked at" if over else "so far", decision_text(one))
-              for one in status.decisions]
+    lines += [
+        _pair("decided" if one.confirmed else "looked at" if over else "so far", decision_text(one))
+        for one in status.decisions
+    ]
     if status.cells is not None:
         lines.append(_pair("cells", cells_text(status.cells)))
     if status.tuning is not None:
         lines.append(_pair("tuning", tuning_text(status.tuning)))
     if status.collected:
-        lines.append(_pair("collected", f"{status.collected} folders of checkpoints and artifacts that nothing "
-                                        f"refers to: {status.freed / 1e9:.2f} GB"))
-    lines.append(_pair("time", f"{duration(status.elapsed)} of work, {duration(status.code_seconds)} running code, "
-                               f"{duration(cost.seconds)} in model calls"))
+        lines.append(
+            _pair(
+                "collected",
+                f"{status.collected} folders of checkpoints and artifacts that nothing "
+                f"refers to: {status.freed / 1e9:.2f} GB",
+            )
+        )
+    lines.append(
+        _pair(
+            "time",
+            f"{duration(status.elapsed)} of work, {duration(status.code_seconds)} running code, "
+            f"{duration(cost.seconds)} in model calls",
+        )
+    )
     if status.paper:
         lines.append(_pair("paper", plain(status.paper)))
     if status.judgement is not None:
@@ -213,9 +250,12 @@ def bar(done: float, of: float, width: int = BAR) -> str:
 
 def subject_lines(used: SubjectsUse) -> list[str]:
     """What each language model was asked, and a bar of their budget."""
-    lines = [f"{plain(one.name)} ({plain(', '.join(one.models)) or 'no answer yet'}): {_calls(one.calls)}, "
-             f"{count(one.input_tokens)} in, {count(one.output_tokens)} out, {dollars(one.usd, 0)}"
-             f"{f', {one.lost} under way or lost' if one.lost else ''}" for one in used.each]
+    lines = [
+        f"{plain(one.name)} ({plain(', '.join(one.models)) or 'no answer yet'}): {_calls(one.calls)}, "
+        f"{count(one.input_tokens)} in, {count(one.output_tokens)} out, {dollars(one.usd, 0)}"
+        f"{f', {one.lost} under way or lost' if one.lost else ''}"
+        for one in used.each
+    ]
     if used.share is not None:
         caps = [f"${used.spent.usd:.2f} of ${used.usd:.2f}"] if used.usd is not None else []
         caps += [f"{count(used.spent.tokens)} of {count(used.tokens)} tokens"] if used.tokens is not None else []
@@ -228,18 +268,23 @@ def _budget(used: BudgetUse) -> str:
     found: list[str] = []
     parts = (used.spent, used.reserved, used.left)
     for limit, shown in (
-            (None if used.usd is None else f"${used.usd:.2f}", [f"${one.usd:.2f}" for one in parts]),
-            (None if used.tokens is None else f"{count(used.tokens)} tokens", [count(one.tokens) for one in parts]),
-            (None if used.gpu_hours is None else f"{used.gpu_hours:g} GPU-hours",
-             [f"{one.gpu_seconds / 3600:.2f}" for one in parts])):
+        (None if used.usd is None else f"${used.usd:.2f}", [f"${one.usd:.2f}" for one in parts]),
+        (None if used.tokens is None else f"{count(used.tokens)} tokens", [count(one.tokens) for one in parts]),
+        (
+            None if used.gpu_hours is None else f"{used.gpu_hours:g} GPU-hours",
+            [f"{one.gpu_seconds / 3600:.2f}" for one in parts],
+        ),
+    ):
         if limit is not None:
             found.append("{} spent, {} reserved, {} left of {}".format(*shown, limit))
     return "; ".join(found)
 
 
 def _tokens(cost: RoleUsage, unit: str = "") -> str:
-    return (f"{count(cost.input_tokens)}{unit} in{cached(cost.cached_tokens, cost.cached_usd)}, "
-            f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}")
+    return (
+        f"{count(cost.input_tokens)}{unit} in{cached(cost.cached_tokens, cost.cached_usd)}, "
+        f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"
+    )
 
 
 def _calls(number: int) -> str:
@@ -249,14 +294,19 @@ def _calls(number: int) -> str:
 def decision_text(one: Decision) -> str:
     """What a hypothesis comes to, the estimate before the verdict."""
     parts = "; ".join(
-        part.why if part.mean is None or part.low is None else
-        f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], smallest {part.effect.smallest:g}, "
+        part.why
+        if part.mean is None or part.low is None
+        else f"{part.mean:.4g} [{part.low:.4g}, {part.high:.4g}], smallest {part.effect.smallest:g}, "
         f"n = {len(part.values)}{f' ({part.verdict})' * (len(one.parts) > 1)}"
-        for part in one.parts)
+        for part in one.parts
+    )
     more = next((f", {part.decides} would decide it as it stands" for part in one.parts if part.decides), "")
     more += next((f"; {text}" for part in one.parts for text in lost_seeds(part, one.hypothesis)), "")
-    more += f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_found or 'open'}" if (
-        one.rival is not None and one.hypothesis.rival is not None) else ""
+    more += (
+        f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_found or 'open'}"
+        if (one.rival is not None and one.hypothesis.rival is not None)
+        else ""
+    )
     return short(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)
 
 

@@ -162,7 +162,12 @@ class Status(Frozen):
 
 
 def status_of(
-    run: str, events: Sequence[tuple[Event, float]], process: str | None, *, now: float, last: int = 8,
+    run: str,
+    events: Sequence[tuple[Event, float]],
+    process: str | None,
+    *,
+    now: float,
+    last: int = 8,
     folder: Path | None = None,
 ) -> Status:
     """The status of a run from its events. `process` names who works on it now; `now` is seconds since the epoch."""
@@ -175,8 +180,14 @@ def status_of(
 
 
 def status_in(
-    run: str, state: RunState, latest: Sequence[Happened], process: str | None, *, now: float,
-    folder: Path | None = None, cells: Cells | None = None,
+    run: str,
+    state: RunState,
+    latest: Sequence[Happened],
+    process: str | None,
+    *,
+    now: float,
+    folder: Path | None = None,
+    cells: Cells | None = None,
 ) -> Status:
     """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's,
     `cells` are all of its cells, where they are known."""
@@ -187,31 +198,53 @@ def status_in(
     later = "a later draft was not released: " if ended and ended.exit_code != exit_code_of(state) else ""
     since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
     return Status(
-        run=run, title=plain(started.idea.title) if started else "", model=plain(started.model) if started else "",
-        seed=started.seed if started else None, condition=condition, process=process, phase=state.phase,
-        next=_next(state, run, condition), exit_code=exit_code_of(state),
-        reason=f"{later}{plain(ended.reason)}" if ended else "", started=_iso(state.started_at) if started else None,
+        run=run,
+        title=plain(started.idea.title) if started else "",
+        model=plain(started.model) if started else "",
+        seed=started.seed if started else None,
+        condition=condition,
+        process=process,
+        phase=state.phase,
+        next=_next(state, run, condition),
+        exit_code=exit_code_of(state),
+        reason=f"{later}{plain(ended.reason)}" if ended else "",
+        started=_iso(state.started_at) if started else None,
         last_event=_iso(state.last_at) if state.events else None,
-        elapsed=round(state.active_seconds + since, 3), ancestry=branch_points(state),
+        elapsed=round(state.active_seconds + since, 3),
+        ancestry=branch_points(state),
         paused=paused_text(state, now) if condition == "running" else "",
         steering=tuple(  # a note with the stage that it is for
-            command_text(one.command if one.command.verb != "note" else one.command.model_copy(
-                update={"target": one.stage or ""}))
-            for one in state.steered if one.command.verb in ("kill", "mark", "note"))[-STEERED:],
-        answers=unusual_answers(state), protocol=protocol_lines(state), prior_work=prior_work_text(state),
+            command_text(
+                one.command
+                if one.command.verb != "note"
+                else one.command.model_copy(update={"target": one.stage or ""})
+            )
+            for one in state.steered
+            if one.command.verb in ("kill", "mark", "note")
+        )[-STEERED:],
+        answers=unusual_answers(state),
+        protocol=protocol_lines(state),
+        prior_work=prior_work_text(state),
         installed=str(state.installed or ""),
         stages=tuple(_counts(state, name, without_seed) for name in STAGES),
-        cost=state.total, code_seconds=round(state.seconds_of_code, 3),
+        cost=state.total,
+        code_seconds=round(state.seconds_of_code, 3),
         cells=totals_of(state, all_cells(state) if cells is None else cells),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
-        collected=len(state.collected), freed=state.freed,
+        collected=len(state.collected),
+        freed=state.freed,
         roles={role: replace(used) for role, used in state.usage.items()},
-        budget=_budget(state), subjects=subjects_in(folder, state) if folder is not None else None,
-        plan=state.plan_hash, amendments=len(state.amendments),
-        locked=state.lock.n if state.lock is not None else None, decisions=decisions(state),
+        budget=_budget(state),
+        subjects=subjects_in(folder, state) if folder is not None else None,
+        plan=state.plan_hash,
+        amendments=len(state.amendments),
+        locked=state.lock.n if state.lock is not None else None,
+        decisions=decisions(state),
         paper=state.standing.released.pdf if state.standing else None,
-        judgement=assessed.judgement if assessed else None, no_judgement=plain(assessed.why) if assessed else "",
-        last_events=tuple(latest))
+        judgement=assessed.judgement if assessed else None,
+        no_judgement=plain(assessed.why) if assessed else "",
+        last_events=tuple(latest),
+    )
 
 
 def protocol_lines(state: RunState) -> tuple[str, ...]:
@@ -224,7 +257,8 @@ def prior_work_text(state: RunState) -> str:
     """The papers that were read before the plan, or that none was; empty before that."""
     papers = state.prior_work.papers if state.prior_work is not None else ()
     return "; ".join(f"{short(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
-        "unread" if state.data_plan is not None else "")
+        "unread" if state.data_plan is not None else ""
+    )
 
 
 def condition_of(state: RunState, process: str | None) -> RunCondition:
@@ -255,8 +289,10 @@ def paused_text(state: RunState, now: float) -> str:
 def held_text(held: Commanded) -> str:
     """That a person paused the run, and what goes on meanwhile."""
     why = f" ({short(held.text, 160)})" if held.text else ""
-    return (f"by {short(held.by, 40) or 'a person'}{why}: nothing new is started, running work is finished; to go on: "
-            "scientist resume")
+    return (
+        f"by {short(held.by, 40) or 'a person'}{why}: nothing new is started, running work is finished; to go on: "
+        "scientist resume"
+    )
 
 
 def unusual_answers(state: RunState) -> tuple[str, ...]:
@@ -264,8 +300,10 @@ def unusual_answers(state: RunState) -> tuple[str, ...]:
     found = {
         "not usable": [f"{one.key} ({one.then})" for one in state.unanswered.values()],
         "kept, although the machine or the limits have changed since": map(str, state.drifted),
-        "asked again, since plan, code, results or question changed (both answers were paid for)":
-            dict.fromkeys(str(one.key) for one in state.superseded)}
+        "asked again, since plan, code, results or question changed (both answers were paid for)": dict.fromkeys(
+            str(one.key) for one in state.superseded
+        ),
+    }
     return tuple(f"{what}: {keys}" for what, all_keys in found.items() if (keys := ", ".join(all_keys)))
 
 
@@ -289,10 +327,12 @@ def _next(state: RunState, run: str, condition: RunCondition) -> str:
 def _counts(state: RunState, stage: StageName, without_seed: Sequence[str]) -> StageCounts:
     nodes = state.stage_nodes(stage)
     return StageCounts(
-        **stage_facts(state, stage), searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
+        **stage_facts(state, stage),
+        searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
         nodes=dict(Counter(node.status for node in nodes)),
         replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
-        seedless=tuple(node for node in without_seed if state.nodes[node].stage == stage))
+        seedless=tuple(node for node in without_seed if state.nodes[node].stage == stage),
+    )
 
 
 def subjects_in(folder: Path, state: RunState) -> SubjectsUse | None:
@@ -300,8 +340,12 @@ def subjects_in(folder: Path, state: RunState) -> SubjectsUse | None:
     uses = uses_of(folder)
     if not uses:
         return None
-    return SubjectsUse(each=uses, spent=spent_in(folder), usd=state.setting("budget.subject_usd"),
-                       tokens=state.setting("budget.subject_tokens"))
+    return SubjectsUse(
+        each=uses,
+        spent=spent_in(folder),
+        usd=state.setting("budget.subject_usd"),
+        tokens=state.setting("budget.subject_tokens"),
+    )
 
 
 def _budget(state: RunState) -> BudgetUse | None:
@@ -311,8 +355,14 @@ def _budget(state: RunState) -> BudgetUse | None:
         return None
     reserved = sum((one.spending for one in state.reserved.values()), start=Spending())
     limit = Spending(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
-    return BudgetUse(usd=usd, tokens=tokens, gpu_hours=hours, spent=state.spent.above(reserved), reserved=reserved,
-                     left=limit.above(state.spent))
+    return BudgetUse(
+        usd=usd,
+        tokens=tokens,
+        gpu_hours=hours,
+        spent=state.spent.above(reserved),
+        reserved=reserved,
+        left=limit.above(state.spent),
+    )
 
 
 def _iso(at: float) -> str:

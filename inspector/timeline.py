@@ -60,8 +60,11 @@ class Timeline:
         elif isinstance(event, Executed):
             one = event.attempt  # it is told a moment after its slot was free, so that its end is not now
             begin = max(0.0, self.running.pop(event.node, now - one.seconds))
-            self.spans.append(Span(event.node, begin, min(now, begin + one.seconds), one.peak_host_bytes or 0,
-                                   one.peak_gpu_bytes or 0))
+            self.spans.append(
+                Span(
+                    event.node, begin, min(now, begin + one.seconds), one.peak_host_bytes or 0, one.peak_gpu_bytes or 0
+                )
+            )
         elif isinstance(event, Judged):
             self.judged[event.node] = Moment(now, self.usd[-1][1])
             self.running.pop(event.node, None)

@@ -22,10 +22,19 @@ from labwright.record.ladder import reference_claims
 from labwright.record.typeset import as_read, without_form
 
 NEAREST = 5
-FORMS = {"mean": "mean", "sd": "standard deviation", "low": "lower end of the interval", "ci": "interval",
-         "high": "upper end of the interval", "n": "replicates", "pm": "mean and standard deviation",
-         "ci_examples": "interval over test examples", "p": "p of the paired t test", "p_adjusted": "corrected p",
-         "mde": "smallest difference that could have been found"}
+FORMS = {
+    "mean": "mean",
+    "sd": "standard deviation",
+    "low": "lower end of the interval",
+    "ci": "interval",
+    "high": "upper end of the interval",
+    "n": "replicates",
+    "pm": "mean and standard deviation",
+    "ci_examples": "interval over test examples",
+    "p": "p of the paired t test",
+    "p_adjusted": "corrected p",
+    "mde": "smallest difference that could have been found",
+}
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|\.\d)")
 
 
@@ -45,14 +54,16 @@ class Tracer:
         """`run` names the folder in commands."""
         self._state, found = state, paper_claims(state)
         self._known = {one.key: one for one in (*found, *differences(state, found), *reference_claims(state))}
-        self._texts = [(claim, {key: as_read(text) for key, text in printed([claim]).items()})
-                       for claim in self._known.values()]
+        self._texts = [
+            (claim, {key: as_read(text) for key, text in printed([claim]).items()}) for claim in self._known.values()
+        ]
         """Of each claim what its forms print, by their keys."""
         self._setups = {key: as_read(value) for key, value in setups(state).items()}
         self._decisions = {one.key: one for one in decisions(state)}
         paired = [one for one in self._known.values() if isinstance(one, Difference)]
-        self._clauses = {key: as_read(text) for key, text in clauses(
-            state, [*self._decisions.values()], paired).items()}
+        self._clauses = {
+            key: as_read(text) for key, text in clauses(state, [*self._decisions.values()], paired).items()
+        }
         self._printed = {key: text for _, texts in self._texts for key, text in texts.items()} | self._setups
         self._printed |= self._clauses
         self._sources = Sources(folder, self._printed)
@@ -66,8 +77,11 @@ class Tracer:
         nearest: list[str] = []
         if not shown:  # what is printed and comes closest, also as a percentage; each with its key
             used = {key: text for key, text in self._printed.items() if key in self._sources.uses} or self._printed
-            near = sorted((min(abs(float(token) * scale - float(number)) for scale in (1, 100)), token, key)
-                          for key, text in used.items() for token in _NUMBER.findall(text))
+            near = sorted(
+                (min(abs(float(token) * scale - float(number)) for scale in (1, 100)), token, key)
+                for key, text in used.items()
+                for token in _NUMBER.findall(text)
+            )
             nearest = [f"{token} ({key})" for _, token, key in near[:NEAREST]]
         return Trace(number=number, candidates=tuple(shown), nearest=tuple(nearest))
 
@@ -80,8 +94,11 @@ class Tracer:
             return Trace(number=text, candidates=(self._verdict(key),))
         name, _, form = key.rpartition(".")
         claim, places = self._known.get(name), self._sources.uses.get(key, ())
-        found = self._provenance.setting(key, text, places) if claim is None else self._provenance.claim(
-            claim, FORMS.get(form, form), text, places)
+        found = (
+            self._provenance.setting(key, text, places)
+            if claim is None
+            else self._provenance.claim(claim, FORMS.get(form, form), text, places)
+        )
         return Trace(number=text, candidates=(found,))
 
     # --- what a number may be ---------------------------------------------------------------------------------------
@@ -120,11 +137,15 @@ class Tracer:
         for claim in self._known.values():
             if isinstance(claim, Difference):
                 continue
-            hits = [(node, seed) for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True)
-                    if f"{value:.4g}" == number]
+            hits = [
+                (node, seed)
+                for node, seed, value in zip(claim.nodes, claim.seeds, claim.values, strict=True)
+                if f"{value:.4g}" == number
+            ]
             begins = f"{claim.dataset} & {claim.name.replace('_', ' ')} & {claim.condition} &"
             rows = tuple(
-                self._sources.recorded(number, lambda text, begins=begins: text.startswith(begins)) if hits else ())
+                self._sources.recorded(number, lambda text, begins=begins: text.startswith(begins)) if hits else ()
+            )
             for node, seed in hits:
                 one = self._provenance.claim(claim, f"value of seed {seed}", number, rows, only=node)
                 yield one.model_copy(update={"kind": "value"})
@@ -135,9 +156,14 @@ class Tracer:
         for place in self._sources.recorded(number, lambda _: True):
             if (place.file, place.line) not in known:
                 node = next((name for name in self._state.nodes if re.match(rf"{name}\b", place.text)), "")
-                yield Candidate(kind="text", key=node, what="text of the record, typeset by the program",
-                                printed=number, places=(place,),
-                                again=self._provenance.reproduce([node]) if node else "")
+                yield Candidate(
+                    kind="text",
+                    key=node,
+                    what="text of the record, typeset by the program",
+                    printed=number,
+                    places=(place,),
+                    again=self._provenance.reproduce([node]) if node else "",
+                )
 
 
 def _in_text(number: str, text: str) -> bool:

@@ -145,22 +145,57 @@ def tree_of(state: RunState, cells: Cells | None = None) -> Tree:
     def row(node: Node, depth: int) -> Row:
         failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
         return Row(
-            id=node.id, parent=node.parent, depth=depth, stage=node.stage, kind=node.kind, status=node.status,
-            decision=node.decision, seed=node.seed, title=node.title, metric=score_of(node, plan),
+            id=node.id,
+            parent=node.parent,
+            depth=depth,
+            stage=node.stage,
+            kind=node.kind,
+            status=node.status,
+            decision=node.decision,
+            seed=node.seed,
+            title=node.title,
+            metric=score_of(node, plan),
             varies=trials_text(account, node.id) if node.kind == "trial" and account is not None else node.varies,
-            attempts=len(node.attempts), plots=node.plots, seconds=sum(attempt.seconds for attempt in node.attempts),
-            failure=failure.kind if failure else None, why=failure.message if failure else "",
-            again="; ".join(changed(*pair) for pair in retries(node)), seedless=node.id in same,
-            best=node.id == state.stages[node.stage].best, on_best_path=node.id in path, suspect=node.suspect,
-            closed=node.closed, author=node.author, cells=counts_of(cells.get(node.id, ())))
+            attempts=len(node.attempts),
+            plots=node.plots,
+            seconds=sum(attempt.seconds for attempt in node.attempts),
+            failure=failure.kind if failure else None,
+            why=failure.message if failure else "",
+            again="; ".join(changed(*pair) for pair in retries(node)),
+            seedless=node.id in same,
+            best=node.id == state.stages[node.stage].best,
+            on_best_path=node.id in path,
+            suspect=node.suspect,
+            closed=node.closed,
+            author=node.author,
+            cells=counts_of(cells.get(node.id, ())),
+        )
 
-    metric = ShownMetric(
-        name=plan.primary.name, title=plan.primary.title or plan.primary.name, unit=plan.primary.unit,
-        higher_is_better=plan.primary.higher_is_better, dataset=plan.datasets[0].name) if plan is not None else None
+    metric = (
+        ShownMetric(
+            name=plan.primary.name,
+            title=plan.primary.title or plan.primary.name,
+            unit=plan.primary.unit,
+            higher_is_better=plan.primary.higher_is_better,
+            dataset=plan.datasets[0].name,
+        )
+        if plan is not None
+        else None
+    )
     return Tree(
-        metric=metric, winner=winner(state), tuning=account, ancestry=branch_points(state), stages=tuple(StageRows(
-            **stage_facts(state, name), compared=tuple(_close_calls(state, name)),
-            nodes=tuple(row(node, depth) for node, depth in _walk(state, name))) for name in STAGES))
+        metric=metric,
+        winner=winner(state),
+        tuning=account,
+        ancestry=branch_points(state),
+        stages=tuple(
+            StageRows(
+                **stage_facts(state, name),
+                compared=tuple(_close_calls(state, name)),
+                nodes=tuple(row(node, depth) for node, depth in _walk(state, name)),
+            )
+            for name in STAGES
+        ),
+    )
 
 
 def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
@@ -168,8 +203,13 @@ def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
         action = decided.action
         if isinstance(action, Compare) and action.stage == stage:
             found = state.compared.get((action.a, action.b))
-            yield CloseCall(a=action.a, b=action.b, better=found.better if found else None,
-                            answered=found is not None, reasons=found.reasons if found else "")
+            yield CloseCall(
+                a=action.a,
+                b=action.b,
+                better=found.better if found else None,
+                answered=found is not None,
+                reasons=found.reasons if found else "",
+            )
 
 
 def node_limit(state: RunState, stage: StageName) -> int | None:
@@ -183,10 +223,18 @@ def stage_facts(state: RunState, stage: StageName) -> dict[str, Any]:
     known, pending = state.stages[stage], ()
     if known.settled and known.summary is None:
         under_way = Counter(node.kind for node in state.stage_nodes(stage) if not node.finished)
-        pending = (*(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()),
-                   "its report")
-    return {"stage": stage, "node_limit": node_limit(state, stage), "best": known.best, "ended": known.ended,
-            "limited": known.limited, "pending": pending}
+        pending = (
+            *(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()),
+            "its report",
+        )
+    return {
+        "stage": stage,
+        "node_limit": node_limit(state, stage),
+        "best": known.best,
+        "ended": known.ended,
+        "limited": known.limited,
+        "pending": pending,
+    }
 
 
 def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
@@ -209,18 +257,33 @@ def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
 
 def branch_points(state: RunState) -> tuple[BranchPoint, ...]:
     """The runs that this one descends from, the first one first; empty for a run that did not branch off."""
-    return tuple(BranchPoint(
-        run=one.event.parent, point=one.event.point, decisions=one.decision, nodes=one.nodes, seed=one.event.seed,
-        by=one.event.by, note=one.event.note, calls=used.calls, tokens=used.input_tokens + used.output_tokens,
-        usd=round(used.usd, 6), unpriced=used.unpriced, seconds=round(one.active_seconds, 3),
-        code_seconds=round(one.seconds_of_code, 3))
-        for one in state.ancestry for used in [total_of(one.usage.values())])
+    return tuple(
+        BranchPoint(
+            run=one.event.parent,
+            point=one.event.point,
+            decisions=one.decision,
+            nodes=one.nodes,
+            seed=one.event.seed,
+            by=one.event.by,
+            note=one.event.note,
+            calls=used.calls,
+            tokens=used.input_tokens + used.output_tokens,
+            usd=round(used.usd, 6),
+            unpriced=used.unpriced,
+            seconds=round(one.active_seconds, 3),
+            code_seconds=round(one.seconds_of_code, 3),
+        )
+        for one in state.ancestry
+        for used in [total_of(one.usage.values())]
+    )
 
 
 def branch_text(one: BranchPoint) -> str:
     """A branch point in one line, safe for a terminal."""
     where = f"before the {one.point} stage" if one.point in STAGES else f"at {short(one.point, 20)}"
     who = f" by {short(one.by, 40)}" if one.by else ""
-    return (f"branch of {short(one.run, 80)} {where}{who}: {one.nodes} nodes were taken over, which took "
-            f"{one.calls} calls, {count(one.tokens)} tokens, {dollars(one.usd, one.unpriced)}, "
-            f"{duration(one.seconds)} of work, {duration(one.code_seconds)} of it running code")
+    return (
+        f"branch of {short(one.run, 80)} {where}{who}: {one.nodes} nodes were taken over, which took "
+        f"{one.calls} calls, {count(one.tokens)} tokens, {dollars(one.usd, one.unpriced)}, "
+        f"{duration(one.seconds)} of work, {duration(one.code_seconds)} of it running code"
+    )

@@ -100,19 +100,36 @@ def why_of(
     condition = condition_of(state, process)
     running = condition == "running"
     return Why(
-        run=run, condition=condition, process=process, phase=state.phase,
-        work=tuple(action.task if isinstance(action, Work) else f"comparison of {action.a} and {action.b}"
-                   for k, decided in state.decisions.items() if k not in state.finished
-                   and isinstance(action := decided.action, Work | Compare)),
-        waiting=tuple(Waiting(
-            node=node.id, stage=node.stage, kind=node.kind, step=node.step if running else "interrupted",
-            since=round(max(0.0, now - state.step_since[node.id]), 1),
-            detail=_detail(node, state) if running else "started; resume continues it")
-            for node in state.nodes.values() if not node.finished),
+        run=run,
+        condition=condition,
+        process=process,
+        phase=state.phase,
+        work=tuple(
+            action.task if isinstance(action, Work) else f"comparison of {action.a} and {action.b}"
+            for k, decided in state.decisions.items()
+            if k not in state.finished and isinstance(action := decided.action, Work | Compare)
+        ),
+        waiting=tuple(
+            Waiting(
+                node=node.id,
+                stage=node.stage,
+                kind=node.kind,
+                step=node.step if running else "interrupted",
+                since=round(max(0.0, now - state.step_since[node.id]), 1),
+                detail=_detail(node, state) if running else "started; resume continues it",
+            )
+            for node in state.nodes.values()
+            if not node.finished
+        ),
         ancestry=branch_points(state),
-        paused=paused_text(state, now) if running else "", answers=unusual_answers(state),
-        slots=slots_of(state, outlook) if running else (), errors=errors_of(state), best=outlook.best,
-        comparisons=baseline_differences(state, outlook.best), next=outlook.actions)
+        paused=paused_text(state, now) if running else "",
+        answers=unusual_answers(state),
+        slots=slots_of(state, outlook) if running else (),
+        errors=errors_of(state),
+        best=outlook.best,
+        comparisons=baseline_differences(state, outlook.best),
+        next=outlook.actions,
+    )
 
 
 # --- slots and unfinished work --------------------------------------------------------------------------------------
@@ -120,10 +137,14 @@ def why_of(
 
 def slots_of(state: RunState, outlook: Outlook) -> tuple[Slot, ...]:
     """What every slot of a run that is worked on does, or waits for."""
-    held = sorted((node for node in state.nodes.values() if node.step in ("running", "plotting")),
-                  key=lambda node: state.step_since[node.id])
-    return (*(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node, state)}") for n, node in enumerate(held, 1)),
-            *(Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers)))
+    held = sorted(
+        (node for node in state.nodes.values() if node.step in ("running", "plotting")),
+        key=lambda node: state.step_since[node.id],
+    )
+    return (
+        *(Slot(number=n, node=node.id, why=f"{node.id}: {_detail(node, state)}") for n, node in enumerate(held, 1)),
+        *(Slot(number=n + 1, node=None, why=plain(outlook.idle)) for n in range(len(held), outlook.workers)),
+    )
 
 
 def _detail(node: Node, state: RunState) -> str:
@@ -161,10 +182,16 @@ def errors_of(state: RunState) -> tuple[ErrorCount, ...]:
     found: list[ErrorCount] = []
     for kind, all_of_it in sorted(failed.items(), key=lambda item: -len(item[1])):
         example = next((failure for _, failure in reversed(all_of_it) if failure.traceback), all_of_it[-1][1])
-        found.append(ErrorCount(
-            kind=kind, count=len(all_of_it), fixed=sum(_fixed(state, node) for node, _ in all_of_it),
-            nodes=tuple(node.id for node, _ in all_of_it[:MOST_EXAMPLES]), message=plain(example.message)[:300],
-            example=plain_lines(own_part(example.traceback), TRACEBACK_LINES)))
+        found.append(
+            ErrorCount(
+                kind=kind,
+                count=len(all_of_it),
+                fixed=sum(_fixed(state, node) for node, _ in all_of_it),
+                nodes=tuple(node.id for node, _ in all_of_it[:MOST_EXAMPLES]),
+                message=plain(example.message)[:300],
+                example=plain_lines(own_part(example.traceback), TRACEBACK_LINES),
+            )
+        )
     return tuple(found)
 
 
@@ -174,15 +201,18 @@ def own_part(traceback: str) -> str:
     own = [n for n, line in enumerate(lines) if _OWN.search(line)]
     if not own or len(lines) - own[-1] <= TRACEBACK_LINES:
         return traceback
-    frame = lines[own[-1]: own[-1] + TRACEBACK_LINES - 3]
+    frame = lines[own[-1] : own[-1] + TRACEBACK_LINES - 3]
     end = next((n for n, line in enumerate(frame) if n and line.startswith("File ")), len(frame))
     return "\n".join((*frame[:end], "...", lines[-1]))
 
 
 def _fixed(state: RunState, node: Node) -> bool:
     """Whether debugging of the node, or of what debugging made of it, led to a node that works."""
-    children = [one for one in state.nodes.values()
-                if one.kind == "debug" and (node.id in one.mends or (one.parent == node.id and not one.mends))]
+    children = [
+        one
+        for one in state.nodes.values()
+        if one.kind == "debug" and (node.id in one.mends or (one.parent == node.id and not one.mends))
+    ]
     return any(one.status == "good" or _fixed(state, one) for one in children)
 
 
@@ -195,18 +225,38 @@ def baseline_differences(state: RunState, best: str | None) -> tuple[Difference,
     if plan is None or best is None or best not in state.nodes:
         return ()
     roles = {arm.name: arm.role for arm in plan.arms}
-    if found := [one for one in differences(state, validation_claims(state, best))
-                 if one.name == plan.primary.name and roles.get(one.arm) == "method"]:
+    if found := [
+        one
+        for one in differences(state, validation_claims(state, best))
+        if one.name == plan.primary.name and roles.get(one.arm) == "method"
+    ]:
         return tuple(found)
-    shown = [one for one in state.nodes[best].measurements
-             if one.name == plan.primary.name and one.split == "validation"]
+    shown = [
+        one for one in state.nodes[best].measurements if one.name == plan.primary.name and one.split == "validation"
+    ]
     higher = plan.primary.higher_is_better
     return tuple(  # with one seed the noise is unknown, so nothing is called better
         Difference(
-            key=f"{key_of('diff', a.dataset, a.name, a.condition)}~{key_of(b.condition)}", name=a.name,
-            dataset=a.dataset, condition=a.condition, other=b.condition, split="validation",
-            values=(a.value - b.value,), seeds=(a.seed,), nodes=(best,), grade=a.grade, mean=a.value - b.value, sd=None,
-            low=None, high=None, called="unknown",
-            better=a.condition if (a.value > b.value) == higher else b.condition)
-        for a in shown for b in shown if a.dataset == b.dataset and a.level == b.level
-        and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline"))
+            key=f"{key_of('diff', a.dataset, a.name, a.condition)}~{key_of(b.condition)}",
+            name=a.name,
+            dataset=a.dataset,
+            condition=a.condition,
+            other=b.condition,
+            split="validation",
+            values=(a.value - b.value,),
+            seeds=(a.seed,),
+            nodes=(best,),
+            grade=a.grade,
+            mean=a.value - b.value,
+            sd=None,
+            low=None,
+            high=None,
+            called="unknown",
+            better=a.condition if (a.value > b.value) == higher else b.condition,
+        )
+        for a in shown
+        for b in shown
+        if a.dataset == b.dataset
+        and a.level == b.level
+        and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline")
+    )

@@ -79,8 +79,9 @@ def read_own(path: Path) -> tuple[Entry, ...]:
     """Every entry of a library that a person named, of which there is one at least. Raises `LibraryError`."""
     entries = read_library(path)
     if not entries:
-        raise LibraryError(f"the library {str(path)!r} holds no BibTeX entry, as @article{{key, title = {{...}}}}: "
-                           "give a .bib file")
+        raise LibraryError(
+            f"the library {str(path)!r} holds no BibTeX entry, as @article{{key, title = {{...}}}}: give a .bib file"
+        )
     return entries
 
 
@@ -102,8 +103,9 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
             names = ", ".join(sorted(block.duplicate_keys))
             raise LibraryError(f"{name}, line {line}: an entry has the field {names} twice: remove one")
         if isinstance(block, ParsingFailedBlock):
-            raise LibraryError(f"{name}, line {line}: an entry that cannot be read, as a rule for a brace or a comma "
-                               "that is missing")
+            raise LibraryError(
+                f"{name}, line {line}: an entry that cannot be read, as a rule for a brace or a comma that is missing"
+            )
     entries: list[Entry] = []
     texts: dict[str, str] = {}
     for block in library.blocks:
@@ -114,8 +116,9 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
             continue
         line = int(block.start_line or 0) + 1
         if not _KEY.fullmatch(str(block.key)):
-            raise LibraryError(f"{name}, line {line}: the key {block.key!r} of an entry is not one word of letters, "
-                               "digits and :.+-/")
+            raise LibraryError(
+                f"{name}, line {line}: the key {block.key!r} of an entry is not one word of letters, digits and :.+-/"
+            )
         fields = {str(field.key).lower(): _resolved(str(field.value), texts) for field in block.fields}
         kind = str(block.entry_type).lower()
         entries.append(Entry(kind=kind, key=str(block.key), fields=_classic(fields), line=line))
@@ -125,8 +128,9 @@ def parse(text: str, name: str = "library") -> tuple[Entry, ...]:
 def _resolved(value: str, texts: Mapping[str, str]) -> str:
     """A value as it is written in the file, without what encloses it, names of texts replaced: `short # " of 2020"`."""
     pieces = _pieces(value)
-    return " ".join("".join(piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece)
-                            for piece in pieces).split())
+    return " ".join(
+        "".join(piece[1:-1] if piece[:1] in ("{", '"') else texts.get(piece.lower(), piece) for piece in pieces).split()
+    )
 
 
 def _pieces(value: str) -> list[str]:
@@ -152,8 +156,18 @@ def _classic(fields: Mapping[str, str]) -> dict[str, str]:
     return dict(fields) | {name: value for name, value in found.items() if value and not fields.get(name)}
 
 
-INHERITED = ("booktitle", "editor", "year", "month", "publisher", "organization", "series", "volume", "number",
-             "address")
+INHERITED = (
+    "booktitle",
+    "editor",
+    "year",
+    "month",
+    "publisher",
+    "organization",
+    "series",
+    "volume",
+    "number",
+    "address",
+)
 """Fields that an entry has from the one that its `crossref` names; none that identifies that one."""
 
 
@@ -167,8 +181,11 @@ def _inherited(entries: Sequence[Entry]) -> tuple[Entry, ...]:
         if parent := parents.get(one.key):
             given = {name: parent.fields[name] for name in INHERITED if name in parent.fields}
             title = {"booktitle": parent.fields["title"]} if "title" in parent.fields else {}
-            one = one.model_copy(update={"fields": title | given | {
-                name: value for name, value in one.fields.items() if name != "crossref"}})
+            one = one.model_copy(
+                update={
+                    "fields": title | given | {name: value for name, value in one.fields.items() if name != "crossref"}
+                }
+            )
         if one.key not in used:
             found.append(one)
     return tuple(found)
@@ -192,10 +209,15 @@ def entry_of(work: Work, *, taken: Sequence[str] = ()) -> Entry:
     title = f"{work.title}: {work.subtitle}" if work.subtitle else work.title
     people = " and ".join(_safe(author).replace(" and ", " ") for author in work.authors)
     fields = {
-        "title": _CAPITALS.sub(r"{\1}", _safe(title)), "author": f"{people} and others" if work.cut else people,
-        "journal": _safe(work.venue), "year": str(work.years[0]) if work.years else "",
-        "doi": work.dois[0] if work.dois else "", "eprint": work.arxiv, "archiveprefix": "arXiv" if work.arxiv else "",
-        "abstract": _safe(work.abstract)}
+        "title": _CAPITALS.sub(r"{\1}", _safe(title)),
+        "author": f"{people} and others" if work.cut else people,
+        "journal": _safe(work.venue),
+        "year": str(work.years[0]) if work.years else "",
+        "doi": work.dois[0] if work.dois else "",
+        "eprint": work.arxiv,
+        "archiveprefix": "arXiv" if work.arxiv else "",
+        "abstract": _safe(work.abstract),
+    }
     kind = "article" if work.venue else "misc"
     return Entry(kind=kind, key=_key(work, taken), fields={name: value for name, value in fields.items() if value})
 

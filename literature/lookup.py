@@ -1,7 +1,7 @@
 """What others ask of the catalogues, bounded in time: whether a library is true, and works on a subject.
 
-    async with open_literature(settings, credentials) as literature:
-        ... await literature.check(entries) ...
+async with open_literature(settings, credentials) as literature:
+    ... await literature.check(entries) ...
 """
 
 from __future__ import annotations
@@ -127,15 +127,21 @@ class Literature:
 
 
 CATALOGUES: dict[SourceName, type[Catalogue]] = {
-    "openalex": OpenAlex, "crossref": Crossref, "semantic_scholar": SemanticScholar, "arxiv": Arxiv}
+    "openalex": OpenAlex,
+    "crossref": Crossref,
+    "semantic_scholar": SemanticScholar,
+    "arxiv": Arxiv,
+}
 
 
 @asynccontextmanager
 async def open_literature(settings: LiteratureSettings, credentials: Credentials) -> AsyncGenerator[Literature]:
     """The catalogues that the settings name."""
     async with Web(settings, credentials) as web:
-        yield Literature(tuple(CATALOGUES[name](web) for name in dict.fromkeys(settings.sources)),
-                         pdf=Arxiv(web).pdf if "arxiv" in settings.sources else None)
+        yield Literature(
+            tuple(CATALOGUES[name](web) for name in dict.fromkeys(settings.sources)),
+            pdf=Arxiv(web).pdf if "arxiv" in settings.sources else None,
+        )
 
 
 def with_record(entry: Entry, outcome: Outcome) -> Entry:

@@ -9,9 +9,33 @@ from functools import cache
 from html import unescape
 from typing import Any
 
-_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i", "þ": "th", "ð": "d",
-                        "β": "beta", "α": "alpha", "γ": "gamma", "λ": "lambda", "π": "pi", "σ": "sigma", "ε": "epsilon",
-                        "ϵ": "epsilon", "μ": "mu", "µ": "mu", "τ": "tau", "ω": "omega", "δ": "delta", "θ": "theta"})
+_LETTERS = str.maketrans(
+    {
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ß": "ss",
+        "æ": "ae",
+        "œ": "oe",
+        "ı": "i",
+        "þ": "th",
+        "ð": "d",
+        "β": "beta",
+        "α": "alpha",
+        "γ": "gamma",
+        "λ": "lambda",
+        "π": "pi",
+        "σ": "sigma",
+        "ε": "epsilon",
+        "ϵ": "epsilon",
+        "μ": "mu",
+        "µ": "mu",
+        "τ": "tau",
+        "ω": "omega",
+        "δ": "delta",
+        "θ": "theta",
+    }
+)
 
 
 @cache
@@ -49,7 +73,8 @@ def abstract_of(markup: str) -> str:
 _BREAK = re.compile(r"\s*[:?!\u2013\u2014]\s+|\s+-\s+")
 _MARK = re.compile(
     r"^\W*(?:retracted|retraction|withdrawn|removed)(?:\s+(?:article|paper|chapter))?\s*[:\u2013\u2014-]\s*",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 _TAG = re.compile(r"</?[A-Za-z][\w:]{0,20}(?:\s[^<>]{0,100})?/?>")
 SHORTEST = 3
 """Words of a main title that may stand for the whole: 'Deep Learning' may not."""
@@ -78,11 +103,12 @@ def without_retraction_mark(title: str) -> tuple[str, bool]:
     """A catalogue's title without tags and without a publisher's 'RETRACTED:', and whether that stood there."""
     title = " ".join(unescape(_TAG.sub("", title)).split())
     found = _MARK.match(title)
-    return (title[found.end():], True) if found else (title, False)
+    return (title[found.end() :], True) if found else (title, False)
 
 
-_PARTICLES = frozenset("van von der den de del della di da do dos das du la le los el al bin ibn ter ten af av zu zur "
-                       "und".split())
+_PARTICLES = frozenset(
+    "van von der den de del della di da do dos das du la le los el al bin ibn ter ten af av zu zur und".split()
+)
 _SUFFIXES = frozenset(["jr", "sr", "ii", "iii", "iv"])
 
 
@@ -93,7 +119,7 @@ def authors_in(field: str) -> tuple[list[str], bool]:
     for match in re.finditer(r"[{}]|\sand\s", field):  # an `and` in braces is part of a name
         depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth == 0 and match[0] not in "{}":
-            parts.append(field[begin:match.start()])
+            parts.append(field[begin : match.start()])
             begin = match.end()
     names = [name for part in (*parts, field[begin:]) if (name := part.strip())]
     cut = bool(names) and normalized(names[-1]) in ("others", "et al")
@@ -107,10 +133,15 @@ def name_words(text: str, *, particles: bool = False) -> list[str]:
     """
     spread = re.sub(r"(?<=[A-Z])\.(?=[A-Z])|(?<=\b[A-Z])(?=[A-Z]\b)", " ", text)  # "K.Q." and "KQ" are two initials
     family, *given = spread.split(",")
-    words = [re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word) for part in (*given, family)
-             for word in normalized(part).split() if word not in _SUFFIXES]
-    return [word for place, word in enumerate(words)
-            if particles or word not in _PARTICLES or place in (0, len(words) - 1)]
+    words = [
+        re.sub(r"(?<=[aou])e(?=[^aeiou])", "", word)
+        for part in (*given, family)
+        for word in normalized(part).split()
+        if word not in _SUFFIXES
+    ]
+    return [
+        word for place, word in enumerate(words) if particles or word not in _PARTICLES or place in (0, len(words) - 1)
+    ]
 
 
 def same_person(one: str, other: str) -> bool:
@@ -126,6 +157,7 @@ def same_person(one: str, other: str) -> bool:
 
 def _same_given(a: Sequence[str], b: Sequence[str]) -> bool:
     """Whether given names agree: one list may lack middle names, initials stand for names, short forms for long."""
+
     def stands_for(one: str, other: str) -> bool:
         return one.startswith(other) or other.startswith(one)
 

@@ -66,8 +66,20 @@ async def read_papers(folder: Path, literature: Literature, *, taken: Sequence[s
 async def first_page(path: Path) -> str:
     """The text of the first page; empty where there is none, or it takes too long."""
     process = await asyncio.create_subprocess_exec(
-        "pdftotext", "-q", "-enc", "UTF-8", "-f", "1", "-l", "1", str(path.absolute()), "-",
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL)
+        "pdftotext",
+        "-q",
+        "-enc",
+        "UTF-8",
+        "-f",
+        "1",
+        "-l",
+        "1",
+        str(path.absolute()),
+        "-",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -95,7 +107,7 @@ async def _work_of(page: str, literature: Literature) -> Work | None:
 def titles_on(page: str) -> tuple[str, ...]:
     """What may be the title: a line near the top, alone or with the one or two after it."""
     lines = [line.strip() for line in page.splitlines() if len(line.split()) > 1][:HEAD]
-    found = [" ".join(lines[at:at + size]) for at in range(min(2, len(lines))) for size in (1, 2, 3)]
+    found = [" ".join(lines[at : at + size]) for at in range(min(2, len(lines))) for size in (1, 2, 3)]
     return tuple(dict.fromkeys(one for one in found if len(one.split()) > 2))
 
 
@@ -103,5 +115,8 @@ def is_on_page(work: Work, page: str) -> bool:
     """Whether the title and every author's family name (of the first ten) stand on a page."""
     words, text = set(normalized(page).split()), title_key(page)
     families = [name_words(author)[-1:] for author in work.authors[:10]]
-    return bool(families) and title_key(work.title) in text and all(
-        family and (family[0] in words or family[0] in text) for family in families)
+    return (
+        bool(families)
+        and title_key(work.title) in text
+        and all(family and (family[0] in words or family[0] in text) for family in families)
+    )

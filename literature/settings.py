@@ -18,17 +18,24 @@ class LiteratureSettings(Frozen):
     """Where published works are looked up. Keys are no settings: they are never recorded (`Credentials`)."""
 
     sources: tuple[SourceName, ...] = Field(
-        default=SOURCES, description="catalogues of published works that are asked; []: none, nothing is verified anew")
+        default=SOURCES, description="catalogues of published works that are asked; []: none, nothing is verified anew"
+    )
     addresses: dict[SourceName, str] = Field(
-        default_factory=dict[SourceName, str], description="base URL of a catalogue, where it is not the public one")
+        default_factory=dict[SourceName, str], description="base URL of a catalogue, where it is not the public one"
+    )
     timeout: float = Field(
-        default=15.0, gt=0, le=120, allow_inf_nan=False, description="seconds for one request to a catalogue")
+        default=15.0, gt=0, le=120, allow_inf_nan=False, description="seconds for one request to a catalogue"
+    )
     cache: Path = Field(
-        default=Path("~/.cache/scientist/literature"), description="folder that catalogues' answers are kept in, from "
-                                                                   "the working directory if it is relative")
+        default=Path("~/.cache/scientist/literature"),
+        description="folder that catalogues' answers are kept in, from the working directory if it is relative",
+    )
     cache_days: float = Field(
-        default=30.0, ge=0, allow_inf_nan=False, description="days that an answer is kept; an empty one a tenth; 0: "
-                                                             "no answer is kept")
+        default=30.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="days that an answer is kept; an empty one a tenth; 0: no answer is kept",
+    )
 
 
 @dataclass(frozen=True)

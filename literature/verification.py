@@ -48,8 +48,10 @@ class Verification(Frozen):
     sha256: str = Field(pattern=r"^[0-9a-f]{32}$", description="first half of the hash over what was compared")
 
     def __str__(self) -> str:
-        return (f"source: {self.source}; id: {self.id}; date: {self.date}; agreed: {', '.join(self.agreed)}; "
-                f"sha256: {self.sha256}")
+        return (
+            f"source: {self.source}; id: {self.id}; date: {self.date}; agreed: {', '.join(self.agreed)}; "
+            f"sha256: {self.sha256}"
+        )
 
 
 class Outcome(Frozen):
@@ -83,8 +85,10 @@ def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: d
     for name, value in identifiers.items():
         named = [work for work in every if value in work.identifiers]
         if named and not any(same_title(entry.fields["title"], work.title, work.subtitle) for work in named):
-            return Outcome(outcome="refused", reason=f"{name}:{value} is another work, {named[0].title[:160]!r} "
-                                                     f"({named[0].source})")
+            return Outcome(
+                outcome="refused",
+                reason=f"{name}:{value} is another work, {named[0].title[:160]!r} ({named[0].source})",
+            )
     works = [work for work in every if not disagreements(entry, work)]
     known = frozenset(identifiers.values()).union(*(work.identifiers for work in works))
     if any(work.retracted for work in every if work in works or work.identifiers & known):
@@ -92,9 +96,17 @@ def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: d
     missing = [name for name, value in identifiers.items() if not any(value in work.identifiers for work in works)]
     if works and not missing and any(one.lists_retractions and one.name in answers.works for one in sources):
         abstract = next((work.abstract for work in works if work.abstract), "")
-        return Outcome(outcome="verified", abstract=abstract, verification=Verification(
-            source=works[0].source, id=works[0].identifier, date=today, sha256=compared_sha256(entry),
-            agreed=("title", "authors", "year", *identifiers)))
+        return Outcome(
+            outcome="verified",
+            abstract=abstract,
+            verification=Verification(
+                source=works[0].source,
+                id=works[0].identifier,
+                date=today,
+                sha256=compared_sha256(entry),
+                agreed=("title", "authors", "year", *identifiers),
+            ),
+        )
     if works and missing:
         reason = f"no catalogue that was asked lists its {' or '.join(missing)} for this work"
     else:
@@ -109,8 +121,9 @@ def _unknown(entry: Entry, answers: Answers, works: Sequence[Work]) -> str:
     """Why no work agrees with the entry: what the closest one of its title differs in."""
     if not answers.works:
         return "no catalogue answered"
-    alike = [disagreements(entry, work) for work in works
-             if same_title(entry.fields["title"], work.title, work.subtitle)]
+    alike = [
+        disagreements(entry, work) for work in works if same_title(entry.fields["title"], work.title, work.subtitle)
+    ]
     return "; ".join(min(alike, key=len)) if alike else "no catalogue that answered knows a work of this title"
 
 
@@ -133,15 +146,24 @@ def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
 def compared_sha256(entry: Entry) -> str:
     """First half of the hash over what is compared of an entry."""
     names, cut = authors_in(entry.fields.get("author", ""))
-    content = [title_key(entry.fields.get("title", "")), [normalized(one) for one in names], cut, entry.plain("year"),
-               entry.doi, entry.arxiv]
+    content = [
+        title_key(entry.fields.get("title", "")),
+        [normalized(one) for one in names],
+        cut,
+        entry.plain("year"),
+        entry.doi,
+        entry.arxiv,
+    ]
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]
 
 
 def verification_of(entry: Entry) -> Verification | None:
     """The record of an entry, where it is in form, names what has to agree, and the entry was not edited since."""
-    parts = {match[1]: match[2] for part in entry.fields.get("verified", "").split(";")
-             if (match := _PART.match(part.strip()))}
+    parts = {
+        match[1]: match[2]
+        for part in entry.fields.get("verified", "").split(";")
+        if (match := _PART.match(part.strip()))
+    }
     agreed = tuple(one.strip() for one in parts.pop("agreed", "").split(","))
     try:
         record = Verification.model_validate({**parts, "agreed": agreed})

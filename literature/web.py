@@ -43,8 +43,10 @@ from labwright.record.nouns.frozen import Frozen
 from labwright.record.proxies import connection_advice
 
 ADDRESSES: dict[SourceName, str] = {
-    "openalex": "https://api.openalex.org", "crossref": "https://api.crossref.org",
-    "semantic_scholar": "https://api.semanticscholar.org/graph/v1", "arxiv": "https://export.arxiv.org/api",
+    "openalex": "https://api.openalex.org",
+    "crossref": "https://api.crossref.org",
+    "semantic_scholar": "https://api.semanticscholar.org/graph/v1",
+    "arxiv": "https://export.arxiv.org/api",
 }
 INTERVALS: dict[SourceName, float] = {"openalex": 0.15, "crossref": 0.25, "semantic_scholar": 1.1, "arxiv": 3.0}
 """Seconds between requests at least: what each catalogue asks of those without a contract."""
@@ -105,18 +107,23 @@ class Web:
     """Answers of catalogues, from the cache or from the network. Use it as an asynchronous context."""
 
     def __init__(
-        self, settings: LiteratureSettings, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic,
+        self, settings: LiteratureSettings, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._settings, self._credentials, self._clock = settings, credentials, clock
         self._rng = random.Random(0)  # spreads the tries of several runs; nothing recorded depends on it
         self._servers: dict[SourceName, _Server] = {}
         self._cache = Cache(Path(settings.cache).expanduser(), settings.cache_days)
         try:
-            self._client = httpx.AsyncClient(timeout=settings.timeout, follow_redirects=False, verify=_certificates(),
-                                             headers={"user-agent": AGENT, "accept-encoding": "gzip"})
+            self._client = httpx.AsyncClient(
+                timeout=settings.timeout,
+                follow_redirects=False,
+                verify=_certificates(),
+                headers={"user-agent": AGENT, "accept-encoding": "gzip"},
+            )
         except (httpx.InvalidURL, ImportError, ValueError, OSError) as error:
-            raise WrongUse(f"catalogues cannot be reached as the environment says: {error}{connection_advice(error)}"
-                           ) from None
+            raise WrongUse(
+                f"catalogues cannot be reached as the environment says: {error}{connection_advice(error)}"
+            ) from None
 
     async def __aenter__(self) -> Self:
         return self
@@ -163,8 +170,12 @@ class Web:
         source = question.source
         parameters = {**question.parameters, **self._credentials.parameters(source)}
         try:
-            async with asyncio.timeout(self._settings.timeout), self._client.stream(
-                    "GET", address, params=parameters, headers=self._credentials.headers(source)) as answer:
+            async with (
+                asyncio.timeout(self._settings.timeout),
+                self._client.stream(
+                    "GET", address, params=parameters, headers=self._credentials.headers(source)
+                ) as answer,
+            ):
                 if answer.status_code == 404 and question.lookup:
                     return None
                 if answer.status_code in BUSY:
@@ -201,7 +212,7 @@ class Web:
             raise SourceError(f"{error}, after {RETRIES} retries")
         if error.wait is not None:
             return error.wait
-        return min(LONGEST_WAIT, 2.0 ** tries * (0.5 + self._rng.random()))
+        return min(LONGEST_WAIT, 2.0**tries * (0.5 + self._rng.random()))
 
 
 def _unpacker(source: SourceName, encoding: str) -> Callable[[bytes, int], bytes]:
@@ -264,8 +275,11 @@ class Cache:
             with tempfile.NamedTemporaryFile("wb", dir=self.folder, suffix=".part", delete=False) as file:
                 file.write(kept.model_dump_json().encode())
             os.replace(file.name, self._path(question))
-            files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.glob("*.json")
-                           if _OURS.fullmatch(path.name))
+            files = sorted(
+                (path.stat().st_mtime, path.stat().st_size, path)
+                for path in self.folder.glob("*.json")
+                if _OURS.fullmatch(path.name)
+            )
             total = sum(size for _, size, _ in files)
             for _, size, path in files[:-1]:
                 if total > CACHE_BYTES:

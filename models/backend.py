@@ -71,8 +71,9 @@ def checked(request: ModelRequest, reply: Reply) -> Reply:
     try:
         request.role.refuse(request.inputs, reply.output)
     except ValueError as error:
-        raise ModelOutputInvalid(f"{reply.model}: no answer of role '{request.role}': "
-                                 f"{'; '.join(str(error).splitlines())[:600]}") from None
+        raise ModelOutputInvalid(
+            f"{reply.model}: no answer of role '{request.role}': {'; '.join(str(error).splitlines())[:600]}"
+        ) from None
     return reply
 
 

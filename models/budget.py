@@ -35,16 +35,22 @@ class BudgetSettings(Frozen):
     """What a run may take at most; None: no cap. The run's wall clock is `time_limit`."""
 
     usd: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="USD for model calls; flag --budget-usd")
+        default=None, gt=0, allow_inf_nan=False, description="USD for model calls; flag --budget-usd"
+    )
     tokens: int | None = Field(default=None, gt=0, description="tokens, prompts and answers; flag --budget-tokens")
     gpu_hours: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="hours of experiments, times the GPUs of each; flag "
-                                                             "--gpu-hours")
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="hours of experiments, times the GPUs of each; flag --gpu-hours",
+    )
 
     subject_usd: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="USD for what experiments ask subjects, beside usd")
+        default=None, gt=0, allow_inf_nan=False, description="USD for what experiments ask subjects, beside usd"
+    )
     subject_tokens: int | None = Field(
-        default=None, gt=0, description="tokens of what experiments ask subjects, beside tokens")
+        default=None, gt=0, description="tokens of what experiments ask subjects, beside tokens"
+    )
 
     def excess(self, wanted: Spending, more: Spending) -> str | None:
         """Which cap `wanted` is over, of those that `more` counts against, in words: `$5.00`; None where it fits."""
@@ -123,8 +129,10 @@ class Budget:
         cap = self._caps.excess(bound + share, share)
         if cap is None:
             return None
-        return (f"the budget of {cap}: {self._caps.in_words(bound)} are spent or set aside, the paper included, and "
-                f"what comes next may take {self._caps.in_words(share)}")
+        return (
+            f"the budget of {cap}: {self._caps.in_words(bound)} are spent or set aside, the paper included, and "
+            f"what comes next may take {self._caps.in_words(share)}"
+        )
 
     def _reserve(self, k: int, name: str, spending: Spending, *, limits: bool = True) -> None:
         more = Reserved(k=k, name=name, spending=spending)
@@ -137,8 +145,10 @@ class Budget:
         if cap is None:
             self._recorder.append(more)
             return
-        reason = (f"the budget of {cap}: {self._caps.in_words(self._bound())} are spent or set aside, and {name} may "
-                  f"take {self._caps.in_words(spending)}")
+        reason = (
+            f"the budget of {cap}: {self._caps.in_words(self._bound())} are spent or set aside, and {name} may "
+            f"take {self._caps.in_words(spending)}"
+        )
         state = self._recorder.state
         if limits and state.limited is None and state.released is None:
             self._recorder.append(Limited(reason=reason))
@@ -178,8 +188,10 @@ def most_of_call(settings: ModelSettings, role: AnyRole, prompt: int, *, max_tok
     models = settings.candidates(role)
     if not models:
         return Spending()
-    return Spending(usd=max(sum(prices.most_usd(one, size, answer) or 0.0 for size in asked) for one in models),
-                    tokens=sum(asked) + len(asked) * answer)
+    return Spending(
+        usd=max(sum(prices.most_usd(one, size, answer) or 0.0 for size in asked) for one in models),
+        tokens=sum(asked) + len(asked) * answer,
+    )
 
 
 def unpriced(settings: ModelSettings) -> tuple[str, ...]:

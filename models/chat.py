@@ -27,7 +27,8 @@ def make_lenient(model: OpenAIChatModel) -> None:
         if isinstance(response, str) and _PAGE.match(response):
             raise UnexpectedModelBehavior(
                 "an HTML page came in place of an answer: a proxy or a login stands in between, or the address is not "
-                "that of the model (models.base_url)")
+                "that of the model (models.base_url)"
+            )
         return strict(_put_right(response) if isinstance(response, ChatCompletion) else response, **more)
 
     model._process_response = process  # pyright: ignore[reportPrivateUsage]
@@ -39,8 +40,12 @@ def _put_right(response: ChatCompletion) -> ChatCompletion:
     if not body.get("choices") and body.get("error"):
         error = json.dumps(body["error"], ensure_ascii=False)
         raise UnexpectedModelBehavior(f"it answered with an error: {error[:300]}")
-    body |= {"id": str(body.get("id") or ""), "object": "chat.completion", "model": str(body.get("model") or ""),
-             "created": _whole(body.get("created"))}
+    body |= {
+        "id": str(body.get("id") or ""),
+        "object": "chat.completion",
+        "model": str(body.get("model") or ""),
+        "created": _whole(body.get("created")),
+    }
     try:
         CompletionUsage.model_validate(body.get("usage"))
     except ValidationError:

@@ -28,8 +28,15 @@ class Models:
     """The models of a run, each question answered at most once."""
 
     def __init__(
-        self, backend: Backend, recorder: Recorder, settings: ModelSettings, clock: Callable[[], float], *,
-        retry: Retry | None = None, budget: Budget | None = None, keep: Keep | None = None,
+        self,
+        backend: Backend,
+        recorder: Recorder,
+        settings: ModelSettings,
+        clock: Callable[[], float],
+        *,
+        retry: Retry | None = None,
+        budget: Budget | None = None,
+        keep: Keep | None = None,
     ) -> None:
         """`clock` gives seconds that never go back, e.g. `time.monotonic`. `keep` is given each question before it is
         asked, unless `models.keep_prompts` is off."""
@@ -59,7 +66,8 @@ class Models:
         if window is not None and tokens > window:
             raise ContextTooLong(
                 f"{self.name_of(role)}: role '{role}' takes about {tokens} tokens in this study, {beside} characters "
-                f"of code among them, and the model's context is {window}; {FIX}")
+                f"of code among them, and the model's context is {window}; {FIX}"
+            )
 
     def at(self, decision: int, attempt: int) -> ModelClient:
         """A client for one attempt at one decision. Make it once an attempt: it counts from zero."""
@@ -68,9 +76,14 @@ class Models:
     def request(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> ModelRequest:
         """The question to the role's model."""
         return ModelRequest(
-            role=role, inputs=inputs, prompt=render(role, inputs, images=len(images)),
-            output_type=role.output_for(inputs), images=tuple(images), temperature=self._settings.temperature(role),
-            max_tokens=self._settings.tokens(role))
+            role=role,
+            inputs=inputs,
+            prompt=render(role, inputs, images=len(images)),
+            output_type=role.output_for(inputs),
+            images=tuple(images),
+            temperature=self._settings.temperature(role),
+            max_tokens=self._settings.tokens(role),
+        )
 
     async def answer(self, key: CallKey, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
         """The answer under `key`. Use `at(...).ask(...)`, which makes the key. Raises `ModelError`."""
@@ -108,7 +121,12 @@ class ModelClient:
         return await self._models.answer(self._next(role), role, inputs, images)
 
     async def usable(
-        self, role: Role[In, Out], inputs: In, images: Sequence[Image] = (), *, then: str,
+        self,
+        role: Role[In, Out],
+        inputs: In,
+        images: Sequence[Image] = (),
+        *,
+        then: str,
         fatal: type[ModelError] = ImagesRefused,
     ) -> Out | None:
         """The answer; None where the model gave none that can be used, which is recorded with what is done instead.

@@ -31,8 +31,10 @@ LEAST = 1024
 """Tokens that an answer must have room for, unless fewer were asked for."""
 PATIENCE = 5.0
 """Seconds for a question about a length; loading a model into Ollama may take as long as a request."""
-FIX = ("choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
-        "--max-model-len); if the length is wrong, set models.context_tokens")
+FIX = (
+    "choose one that reads more, or let the server give it more (Ollama: OLLAMA_CONTEXT_LENGTH=65536, vLLM: "
+    "--max-model-len); if the length is wrong, set models.context_tokens"
+)
 OLLAMA_DEFAULT = 4096
 """What Ollama reads on small GPUs when nothing was set; older ones do not tell."""
 
@@ -58,7 +60,8 @@ def fitted(request: ModelRequest, window: int | None, *, model: str) -> ModelReq
     if room < min(LEAST, request.max_tokens, request.cut_at or LEAST):
         raise ContextTooLong(
             f"{model}: the prompt of role '{request.role}' takes about {taken} tokens and the model reads {window}; "
-            f"{FIX}")
+            f"{FIX}"
+        )
     return replace(request, max_tokens=room)
 
 
@@ -112,14 +115,16 @@ async def _ollama_tokens(client: AsyncOpenAI, address: Address, patience: float)
     return int(match[1]) if match else OLLAMA_DEFAULT
 
 
-async def _asked(client: AsyncOpenAI, path: str, body: dict[str, Any] | None = None, *, patience: float = PATIENCE
-                 ) -> _Listing:
+async def _asked(
+    client: AsyncOpenAI, path: str, body: dict[str, Any] | None = None, *, patience: float = PATIENCE
+) -> _Listing:
     """What a server says at an address, which is asked with GET where there is no body."""
     client = client.with_options(timeout=patience, max_retries=0)
     try:
         async with asyncio.timeout(patience):  # the client's own is for each part of an answer
-            answer = await (client.get(path, cast_to=object) if body is None
-                            else client.post(path, body=body, cast_to=object))
+            answer = await (
+                client.get(path, cast_to=object) if body is None else client.post(path, body=body, cast_to=object)
+            )
     except TimeoutError:
         raise ConnectionError(f"no whole answer within {patience:g} s") from None
     return _Listing.model_validate(answer)

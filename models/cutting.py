@@ -112,8 +112,9 @@ def fence(text: str, limit: int | None = None, language: str = "") -> str:
 def files(found: Mapping[str, str]) -> str:
     """Every file of a program as a fenced block under its path: code whole, the middle of others cut."""
     code = {path: path.endswith(".py") for path in found}
-    blocks = [f"{path}:\n{fence(text, None if code[path] else OTHER, 'python' * code[path])}"
-              for path, text in found.items()]
+    blocks = [
+        f"{path}:\n{fence(text, None if code[path] else OTHER, 'python' * code[path])}" for path, text in found.items()
+    ]
     return "\n\n".join(blocks)
 
 
@@ -145,15 +146,20 @@ def effect(one: Effect, plan: DataPlan) -> str:
 
 def effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
     """The effects that a plan asks for in the validation values of one run, a line each; those that it measured."""
-    values = {(one.dataset, one.condition, one.name): one.value for one in measurements
-              if one.split == "validation" and one.step is None}
+    values = {
+        (one.dataset, one.condition, one.name): one.value
+        for one in measurements
+        if one.split == "validation" and one.step is None
+    }
     lines: list[str] = []
     for one in plan.hypotheses:
         for each in one.effects:
             with suppress(Gap, EstimandError):
                 value, _ = value_of(plan, one, each, Run(0, "", values))
-                lines.append(f"- `{one.id}`: {described(each.estimand, plan)}: {number(value)} (smallest effect of "
-                             f"interest {each.smallest:g})")
+                lines.append(
+                    f"- `{one.id}`: {described(each.estimand, plan)}: {number(value)} (smallest effect of "
+                    f"interest {each.smallest:g})"
+                )
     return "\n".join(lines)
 
 
@@ -161,12 +167,18 @@ def came_to(part: PartDecided, plan: DataPlan) -> str:
     """An effect over replicates, in words."""
     if part.mean is None or part.low is None:
         return f"{described(part.effect.estimand, plan)}: {part.why or 'not known'}"
-    return (f"{described(part.effect.estimand, plan)}: {number(part.mean)} [{number(part.low)}, {number(part.high)}], "
-            f"n = {len(part.values)}, smallest effect {part.effect.smallest:g}: {part.verdict}")
+    return (
+        f"{described(part.effect.estimand, plan)}: {number(part.mean)} [{number(part.low)}, {number(part.high)}], "
+        f"n = {len(part.values)}, smallest effect {part.effect.smallest:g}: {part.verdict}"
+    )
 
 
-def table(measurements: Iterable[Measurement], limit: int = 120, plan: DataPlan | None = None,
-          before: Iterable[Measurement] = ()) -> str:
+def table(
+    measurements: Iterable[Measurement],
+    limit: int = 120,
+    plan: DataPlan | None = None,
+    before: Iterable[Measurement] = (),
+) -> str:
     """One line a (dataset, condition, split): every value by name, in the order of recording.
 
     With a plan, scores that it does not name are left out: a submission is scored by all metrics that fit. Values of
@@ -193,8 +205,13 @@ def _row(row: str, values: Sequence[Measurement], before: Sequence[Measurement] 
     shown: list[str] = []
     for m in values:
         old = known.get(m.name)
-        change = "" if old is None else " (unchanged)" if old == m.value else (
-            f" (before {number(old)}, {m.value - old:+.4g})")
+        change = (
+            ""
+            if old is None
+            else " (unchanged)"
+            if old == m.value
+            else (f" (before {number(old)}, {m.value - old:+.4g})")
+        )
         shown.append(f"{m.name} {number(m.value)}{' (said by the code)' * (m.grade == 'logged')}{change}")
     return f"- {row}: {', '.join(shown)}{' (unchanged)' * (now == then)}"
 
@@ -212,8 +229,9 @@ def claims(lines: Sequence[ClaimLine]) -> str:
     for stem, of in forms.items():
         who, _, what = of[0].meaning.partition(": ")
         forms_of = {one.key.rpartition(".")[2]: as_read(one.printed) for one in of}
-        endings = ", ".join(f"`.{form}` {text}" for form, text in forms_of.items()
-                            if form != "mean" or "pm" not in forms_of)
+        endings = ", ".join(
+            f"`.{form}` {text}" for form, text in forms_of.items() if form != "mean" or "pm" not in forms_of
+        )
         shown.append(f"- `{stem}`: {oneline(what or who, 140)}; {endings}")
     return "\n".join(shown)
 
@@ -231,7 +249,9 @@ def further(lines: Sequence[ClaimLine]) -> str:
         datasets[key.dataset] = levels[level] = None
     return "\n".join(
         f"- `{'/D/'.join(name[:2])}/{name[2]}`: D of {', '.join(datasets)}"
-        + (f"; L of {', '.join(levels)}" if any(levels) else "") for name, (datasets, levels) in found.items())
+        + (f"; L of {', '.join(levels)}" if any(levels) else "")
+        for name, (datasets, levels) in found.items()
+    )
 
 
 # --- arrays ---------------------------------------------------------------------------------------------------------
@@ -247,8 +267,11 @@ def arrays(found: Sequence[ArrayBrief], limit: int = 80) -> str:
         folder, _, name = one.path.rpartition("/")
         names.setdefault(name, {})[folder] = one
     folders = list(dict.fromkeys(folder for held in names.values() for folder in held))
-    heads = [] if len(folders) < 2 else [
-        f"In each of {', '.join(f'`{folder}/`' for folder in folders)}, where no other folders are named:"]
+    heads = (
+        []
+        if len(folders) < 2
+        else [f"In each of {', '.join(f'`{folder}/`' for folder in folders)}, where no other folders are named:"]
+    )
     prefix = f"{folders[0]}/" if len(folders) == 1 and folders[0] else ""
     lines, before = list[str](), ""
     for own in _of_cells(names):
@@ -309,11 +332,15 @@ def drawn(axes: AxesFacts, limit: int = 40) -> str:
             lines.append(
                 f"{_named(one)}: {one.points} values from {number(one.low)} to {number(one.high)}, mean "
                 f"{number(one.mean)}, first {number(one.first)}, last {number(one.last)}"
-                + (", with intervals" if one.interval else ""))
+                + (", with intervals" if one.interval else "")
+            )
     for of in points.values():
         lows = [one.low for one in of if one.low is not None]
-        what = (f"{len(of)} single points from {number(min(lows))} to {number(max(lows))}" if len(of) > 1
-                else f"one point at {number(lows[0])}")
+        what = (
+            f"{len(of)} single points from {number(min(lows))} to {number(max(lows))}"
+            if len(of) > 1
+            else f"one point at {number(lows[0])}"
+        )
         lines.append(f"{_named(of[0])}: {what}")
     return capped(lines, limit, "series") if lines else ""
 

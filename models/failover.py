@@ -54,8 +54,10 @@ class Failover:
         if not (models := self._models.get(request.role.name)):
             raise ModelConfigError(f"no model plays the role '{request.role}'; set models.roles.{request.role}")
         now = self._clock()  # the role's own first, those at rest last, the blind never to look at pictures
-        order = sorted([models[0], *(one for one in models[1:] if one.sees or not request.images)],
-                       key=lambda one: self._rest.get(id(one), 0.0) > now)
+        order = sorted(
+            [models[0], *(one for one in models[1:] if one.sees or not request.images)],
+            key=lambda one: self._rest.get(id(one), 0.0) > now,
+        )
         failed: list[ModelUnavailable] = []
         for backend in order:
             try:
@@ -77,8 +79,9 @@ class Failover:
 def open_backend(settings: ModelSettings) -> Backend:
     """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
     opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
-    models = {name: [opened[one.name, one.base_url] for one in settings.candidates(role)]
-              for name, role in ROLES.items()}
+    models = {
+        name: [opened[one.name, one.base_url] for one in settings.candidates(role)] for name, role in ROLES.items()
+    }
     if len(opened) == 1 and all(models.values()):
         return next(iter(opened.values()))
     return Failover(settings.called, models)

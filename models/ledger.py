@@ -40,8 +40,9 @@ class AnswerLedger:
     clock: Callable[[], float]
     keep: Keep | None = None
 
-    async def answer(self, key: CallKey, request: ModelRequest, asked: str, ask: Callable[[], Awaitable[Reply]]
-                     ) -> Answered:
+    async def answer(
+        self, key: CallKey, request: ModelRequest, asked: str, ask: Callable[[], Awaitable[Reply]]
+    ) -> Answered:
         """The committed answer to a question; `asked` is the model and its temperature. Raises what `ask` does."""
         if (known := self._known(key, request)) is not None:
             return known
@@ -50,9 +51,17 @@ class AnswerLedger:
         began = self.clock()
         reply = await ask()
         event = Answered(
-            key=key, request_sha256=request_sha256(request, asked), question_sha256=question_sha256(request),
-            model=reply.model, answer=reply.output.model_dump(mode="json", by_alias=True), usage=reply.usage,
-            seconds=max(0.0, self.clock() - began), retries=reply.retries, asked=asked, left_out=reply.left_out)
+            key=key,
+            request_sha256=request_sha256(request, asked),
+            question_sha256=question_sha256(request),
+            model=reply.model,
+            answer=reply.output.model_dump(mode="json", by_alias=True),
+            usage=reply.usage,
+            seconds=max(0.0, self.clock() - began),
+            retries=reply.retries,
+            asked=asked,
+            left_out=reply.left_out,
+        )
         self.recorder.append(event)
         return self.recorder.state.answers.get(key, event)  # as a resume will read it
 
@@ -103,6 +112,11 @@ def request_text(request: ModelRequest, asked: str) -> str:
     Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
     """
     content = {
-        "asked": asked, "role": request.role.name, "system": request.prompt.system, "user": request.prompt.user,
-        "images": [image.sha256 for image in request.images], "schema": schema_of(request.output_type)}
+        "asked": asked,
+        "role": request.role.name,
+        "system": request.prompt.system,
+        "user": request.prompt.user,
+        "images": [image.sha256 for image in request.images],
+        "schema": schema_of(request.output_type),
+    }
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -60,8 +60,13 @@ def _kept(lines: Sequence[Line]) -> list[bool]:
     """Which lines are shown."""
     names = [set(_NAME.findall(line)) - set(keyword.kwlist) for _, line in lines]
     often = Counter(name for own in names for name in own)
-    moved = {name for own, (mark, _) in zip(names, lines, strict=True) if mark != " " for name in own
-             if often[name] <= COMMON}
+    moved = {
+        name
+        for own, (mark, _) in zip(names, lines, strict=True)
+        if mark != " "
+        for name in own
+        if often[name] <= COMMON
+    }
     changed = [k for k, (mark, _) in enumerate(lines) if mark != " "]
     near = {k + step for k in changed for step in range(-AROUND, AROUND + 1)}
     kept = [k in near or bool(own & moved) for k, own in enumerate(names)]
@@ -74,8 +79,11 @@ def _kept(lines: Sequence[Line]) -> list[bool]:
 def _head(lines: Sequence[Line], k: int) -> int | None:
     """The line that begins the function or class that a line stands in."""
     indent = _indent(lines[k][1])
-    return next((at for at in range(k - 1, -1, -1) if _HEAD.match(lines[at][1]) and _indent(lines[at][1]) < indent),
-                None) if indent else None
+    return (
+        next((at for at in range(k - 1, -1, -1) if _HEAD.match(lines[at][1]) and _indent(lines[at][1]) < indent), None)
+        if indent
+        else None
+    )
 
 
 def _indent(line: str) -> int:

@@ -10,20 +10,54 @@ from urllib.parse import urlsplit
 from labwright.models.errors import ModelConfigError
 
 COMMON = (
-    "openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "vllm", "openrouter", "deepseek",
-    "groq", "mistral", "together", "fireworks", "azure", "bedrock",
+    "openai",
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "google",
+    "ollama",
+    "vllm",
+    "openrouter",
+    "deepseek",
+    "groq",
+    "mistral",
+    "together",
+    "fireworks",
+    "azure",
+    "bedrock",
 )
 WITH_BASE_URL = ("openai", "openai-chat", "openai-responses", "anthropic", "google", "ollama", "vllm")
 OLLAMA_HERE = "http://localhost:11434/v1"
 VLLM_HERE = "http://localhost:8000/v1"
 _ALIASES = {"gemini": "google", "google-gla": "google", "google-vertex": "google-cloud"}
 _FAMILIES = {
-    "claude": "claude", "anthropic": "claude", "gpt": "gpt", "chatgpt": "gpt", "o1": "gpt", "o3": "gpt", "o4": "gpt",
-    "davinci": "gpt", "gemini": "gemini", "gemma": "gemini", "llama": "llama", "codellama": "llama",
-    "mistral": "mistral", "mixtral": "mistral", "ministral": "mistral", "codestral": "mistral", "devstral": "mistral",
-    "qwen": "qwen", "qwq": "qwen",
-    "deepseek": "deepseek", "phi": "phi", "command": "cohere", "grok": "grok", "glm": "glm", "kimi": "kimi",
-    "offline": "offline"}
+    "claude": "claude",
+    "anthropic": "claude",
+    "gpt": "gpt",
+    "chatgpt": "gpt",
+    "o1": "gpt",
+    "o3": "gpt",
+    "o4": "gpt",
+    "davinci": "gpt",
+    "gemini": "gemini",
+    "gemma": "gemini",
+    "llama": "llama",
+    "codellama": "llama",
+    "mistral": "mistral",
+    "mixtral": "mistral",
+    "ministral": "mistral",
+    "codestral": "mistral",
+    "devstral": "mistral",
+    "qwen": "qwen",
+    "qwq": "qwen",
+    "deepseek": "deepseek",
+    "phi": "phi",
+    "command": "cohere",
+    "grok": "grok",
+    "glm": "glm",
+    "kimi": "kimi",
+    "offline": "offline",
+}
 _FORM = re.compile(r"(?P<prefix>[a-z][a-z0-9/-]*):(?P<model>\S+)")
 
 
@@ -56,12 +90,14 @@ def locate(name: str, base_url: str | None, environ: Mapping[str, str]) -> Addre
     if match is None:
         raise ModelConfigError(
             f"{name!r} is not a model name; write 'offline' or PROVIDER:MODEL with a provider such as "
-            f"{', '.join(COMMON)} (for your own server: openai-chat:MODEL and models.base_url)")
+            f"{', '.join(COMMON)} (for your own server: openai-chat:MODEL and models.base_url)"
+        )
     prefix, model = _ALIASES.get(match["prefix"], match["prefix"]), match["model"]
     given = base_url or _from_environment(prefix, environ)
     if given is not None and not _is_address(given):
-        raise ModelConfigError(f"models.base_url is no address of a server: {_without_user(given)!r}; write e.g. "
-                               "http://localhost:8000/v1")
+        raise ModelConfigError(
+            f"models.base_url is no address of a server: {_without_user(given)!r}; write e.g. http://localhost:8000/v1"
+        )
     if given is not None and prefix not in WITH_BASE_URL:
         raise ModelConfigError(
             f"models.base_url cannot be used with {prefix + ':'!r}; remove it, or write 'openai-chat:{model}' "

@@ -53,16 +53,24 @@ def most_usd(
 ) -> float | None:
     """The most that so many tokens cost: nothing comes out of a cache, and all of it may be written to one."""
     plain = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-    known = [price for used in (plain, plain.model_copy(update={"cache_write_tokens": input_tokens}))
-             if (price := usd(settings, used, environ)) is not None]
+    known = [
+        price
+        for used in (plain, plain.model_copy(update={"cache_write_tokens": input_tokens}))
+        if (price := usd(settings, used, environ)) is not None
+    ]
     return max(known, default=None)
 
 
 def in_words(settings: ModelSettings) -> str:
     """What a model costs; 'unknown' where that is not known."""
     each = [most_usd(settings, *tokens) for tokens in ((10**6, 0), (0, 10**6))]
-    return "unknown" if None in each else "free" if not any(each) else (
-        f"${each[0]:.2f} and ${each[1]:.2f} a million tokens read and written")
+    return (
+        "unknown"
+        if None in each
+        else "free"
+        if not any(each)
+        else (f"${each[0]:.2f} and ${each[1]:.2f} a million tokens read and written")
+    )
 
 
 def prompt_tokens(request: ModelRequest) -> int:
@@ -84,19 +92,35 @@ def billed_usage(response: ModelResponse, read: int, written: int, settings: Mod
     """What a response took, as the server says; `read` and `written`, the most tokens that were set aside for it, where
     it says nothing, or counts that cannot be."""
     told = response.usage
-    counts: tuple[object, ...] = (told.input_tokens, told.output_tokens, told.cache_read_tokens,
-                                  told.cache_write_tokens)
-    size = sum(len(str(getattr(part, "content", "") or getattr(part, "args", "")).encode(errors="replace"))
-               for part in response.parts)
-    if told.unmeasured_requests or any(type(one) is not int or one < 0 for one in counts) or not (
+    counts: tuple[object, ...] = (
+        told.input_tokens,
+        told.output_tokens,
+        told.cache_read_tokens,
+        told.cache_write_tokens,
+    )
+    size = sum(
+        len(str(getattr(part, "content", "") or getattr(part, "args", "")).encode(errors="replace"))
+        for part in response.parts
+    )
+    if (
+        told.unmeasured_requests
+        or any(type(one) is not int or one < 0 for one in counts)
+        or not (
             max(1, told.cache_read_tokens + told.cache_write_tokens) <= told.input_tokens <= BYTES_A_TOKEN * read
-            and bool(size) <= told.output_tokens <= max(BYTES_A_TOKEN * written, size)):  # no token is below a byte
+            and bool(size) <= told.output_tokens <= max(BYTES_A_TOKEN * written, size)
+        )
+    ):  # no token is below a byte
         return Usage(input_tokens=read, output_tokens=written, cached_usd=0.0, usd=most_usd(settings, read, written))
-    used = Usage(input_tokens=told.input_tokens, output_tokens=told.output_tokens,
-                 cached_tokens=told.cache_read_tokens, cache_write_tokens=told.cache_write_tokens)
+    used = Usage(
+        input_tokens=told.input_tokens,
+        output_tokens=told.output_tokens,
+        cached_tokens=told.cache_read_tokens,
+        cache_write_tokens=told.cache_write_tokens,
+    )
     cached = Usage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
-    return used.model_copy(update={
-        "usd": usd(settings, used), "cached_usd": usd(settings, cached) if used.cached_tokens else 0.0})
+    return used.model_copy(
+        update={"usd": usd(settings, used), "cached_usd": usd(settings, cached) if used.cached_tokens else 0.0}
+    )
 
 
 def _price_set(settings: ModelSettings) -> Price | None:
@@ -134,8 +158,12 @@ def _listed(settings: ModelSettings, used: Usage, environ: Mapping[str, str]) ->
         address = locate(settings.name, settings.base_url, environ)
         if not address.own_prices:
             return None
-        priced = Priced(input_tokens=used.input_tokens, output_tokens=used.output_tokens,
-                        cache_read_tokens=used.cached_tokens, cache_write_tokens=used.cache_write_tokens)
+        priced = Priced(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            cache_read_tokens=used.cached_tokens,
+            cache_write_tokens=used.cache_write_tokens,
+        )
         return calc_price(priced, address.model, provider_id=_LISTED.get(address.prefix, address.prefix))
     except (LookupError, ValueError, AssertionError, ModelConfigError):
         return None

@@ -83,11 +83,13 @@ def open_model(address: Address) -> Model:
         infer_provider_class(prefix)
     except ImportError:
         raise ModelConfigError(
-            f"the client for {prefix + ':'!r} is not installed; pip install 'pydantic-ai-slim[{prefix}]'") from None
+            f"the client for {prefix + ':'!r} is not installed; pip install 'pydantic-ai-slim[{prefix}]'"
+        ) from None
     except ValueError:
         raise ModelConfigError(
             f"unknown provider {prefix!r}; known are {', '.join(COMMON)} and others of pydantic-ai "
-            "(for your own server: openai-chat:MODEL and models.base_url)") from None
+            "(for your own server: openai-chat:MODEL and models.base_url)"
+        ) from None
     try:
         if address.base_url is not None and prefix in WITH_BASE_URL:
             model = infer_model(f"{prefix}:{address.model}", provider)
@@ -97,11 +99,14 @@ def open_model(address: Address) -> Model:
         return infer_model(f"{prefix}:{address.model}")
     except _lacking_keys() as error:
         reason = re.sub(r" or pass it via `[^`]*`", "", shown(error).partition(". ")[0]).rstrip(".")
-        raise ModelConfigError(f"{prefix}:{address.model} cannot be used: {reason}; or use the model 'offline'"
-                               ) from None
+        raise ModelConfigError(
+            f"{prefix}:{address.model} cannot be used: {reason}; or use the model 'offline'"
+        ) from None
     except Exception as error:  # noqa: BLE001  clients share no root, and stumble over the environment in many ways
-        raise ModelConfigError(f"{prefix}:{address.model} cannot be reached as the environment says: {shown(error)}"
-                               f"{connection_advice(error)}") from None
+        raise ModelConfigError(
+            f"{prefix}:{address.model} cannot be reached as the environment says: {shown(error)}"
+            f"{connection_advice(error)}"
+        ) from None
 
 
 def _make_lenient(model: Model) -> None:
@@ -145,19 +150,25 @@ class ProviderModel(OneModel):
         """The model's answer to a request. Raises `ModelError`."""
         if request.images and self._blind:
             raise ImagesRefused(f"{self.name} accepts no images")
-        patient = RetryingModel(self._model, self._settings, self._sleep, worked=self._worked,
-                                address=self._address.shown)
+        patient = RetryingModel(
+            self._model, self._settings, self._sleep, worked=self._worked, address=self._address.shown
+        )
         try:
             async with self._model:  # counted: the last answer under way closes the connections
                 request = fitted(request, await self.context_tokens(), model=self.name)
                 output = await self._through(request, patient)
         finally:
             self._worked = self._worked or bool(patient.responses)
-        answered_by = next((one.model_name for one in reversed(patient.responses) if one.model_name),
-                           self._address.model)
-        return Reply(output=output, usage=usage_of(patient.responses, request, self._settings),
-                     model=f"{self._address.prefix}:{encodable(answered_by)[:LONGEST_NAME]}", left_out=self._not_sent,
-                     retries=patient.retries + len(patient.responses) - 1)
+        answered_by = next(
+            (one.model_name for one in reversed(patient.responses) if one.model_name), self._address.model
+        )
+        return Reply(
+            output=output,
+            usage=usage_of(patient.responses, request, self._settings),
+            model=f"{self._address.prefix}:{encodable(answered_by)[:LONGEST_NAME]}",
+            left_out=self._not_sent,
+            retries=patient.retries + len(patient.responses) - 1,
+        )
 
     async def reads(self, role: AnyRole) -> int | None:
         return await self.context_tokens()
@@ -201,8 +212,9 @@ class ProviderModel(OneModel):
     def _not_sent(self) -> tuple[Feature, ...]:
         """The settings that are left out; the limit of tokens has two names where OpenAI's client asks."""
         names = 2 if self._address.prefix in _CHAT else 1
-        return tuple(one for one in dict.fromkeys(self._left_out)
-                     if one != "max_tokens" or self._left_out.count(one) >= names)
+        return tuple(
+            one for one in dict.fromkeys(self._left_out) if one != "max_tokens" or self._left_out.count(one) >= names
+        )
 
     def _do_without(self, error: Unsupported, mode: Mode) -> None:
         """Leave out a setting, or go on to the next mode. Raises `ModelRefused`: there is none."""
@@ -213,38 +225,54 @@ class ProviderModel(OneModel):
             LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
             return
         if len(self._modes) == 1:
-            raise ModelRefused(f"{self.name}: the provider refused every form of structured answer that models.output="
-                               f"{self._settings.output} allows; choose another model: {error}")
+            raise ModelRefused(
+                f"{self.name}: the provider refused every form of structured answer that models.output="
+                f"{self._settings.output} allows; choose another model: {error}"
+            )
         del self._modes[0]
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
     def _cut(self, tokens: int, request: ModelRequest, patient: RetryingModel) -> AnswerCut:
-        return AnswerCut(f"{self.name}: the answer was truncated at {tokens} tokens", tokens=tokens,
-                         usage=usage_of(patient.responses, request, self._settings),
-                         retries=patient.retries + len(patient.responses))
+        return AnswerCut(
+            f"{self.name}: the answer was truncated at {tokens} tokens",
+            tokens=tokens,
+            usage=usage_of(patient.responses, request, self._settings),
+            retries=patient.retries + len(patient.responses),
+        )
 
     async def _exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
         retries = self._settings.output_retries - len(patient.responses)
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
-        agent = Agent(patient, output_type=output, instructions=request.prompt.system,
-                      retries={"output": retries, "tools": retries}, capabilities=(_spans(),), name=str(request.role))
+        agent = Agent(
+            patient,
+            output_type=output,
+            instructions=request.prompt.system,
+            retries={"output": retries, "tools": retries},
+            capabilities=(_spans(),),
+            name=str(request.role),
+        )
         agent.output_validator(_checks(request))
         pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
-            result = await agent.run([request.prompt.user, *pictures] if pictures else request.prompt.user,
-                                     model_settings=self._request_settings(request))
+            result = await agent.run(
+                [request.prompt.user, *pictures] if pictures else request.prompt.user,
+                model_settings=self._request_settings(request),
+            )
         except (ModelError, Unsupported, FewerTokens, Truncated):
             raise
         except ai.UserError as error:
             raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
         except ai.ContentFilterError as error:
-            raise ModelRefused(f"{self.name}: the provider's content filter stopped the answer: {shown(error)}"
-                               ) from None
+            raise ModelRefused(
+                f"{self.name}: the provider's content filter stopped the answer: {shown(error)}"
+            ) from None
         except ai.AgentRunError as error:
             reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            raise ModelOutputInvalid(f"{self.name}: no answer that fits the schema after {len(patient.responses)} "
-                                     f"answers; choose a model that is good at tool calls: {shown(reason)}") from None
+            raise ModelOutputInvalid(
+                f"{self.name}: no answer that fits the schema after {len(patient.responses)} "
+                f"answers; choose a model that is good at tool calls: {shown(reason)}"
+            ) from None
         return result.output
 
     def _request_settings(self, request: ModelRequest) -> RequestSettings:
@@ -276,15 +304,21 @@ def _checks(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
 
 def _spans() -> Instrumentation:
     """Spans of an exchange and its requests, without their content, where the process has set up OpenTelemetry."""
-    return Instrumentation(settings=InstrumentationSettings(
-        include_content=False, include_binary_content=False, include_model_request_parameters=False))
+    return Instrumentation(
+        settings=InstrumentationSettings(
+            include_content=False, include_binary_content=False, include_model_request_parameters=False
+        )
+    )
 
 
 def _modes(model: Model, settings: ModelSettings) -> list[Mode]:
     """The ways of structured answers to try, in order: the model's own first, as far as its profile knows."""
     if settings.output != "auto":
         return [settings.output]
-    known = {"tool": model.profile.get("supports_tools", True), "prompted": True,
-             "native": model.profile.get("supports_json_schema_output", False)}
+    known = {
+        "tool": model.profile.get("supports_tools", True),
+        "prompted": True,
+        "native": model.profile.get("supports_json_schema_output", False),
+    }
     first = model.profile.get("default_structured_output_mode", "tool")
     return sorted((mode for mode in _MODES if known[mode]), key=lambda mode: (mode != first, _MODES.index(mode)))

@@ -31,9 +31,25 @@ PROMPTS = Path(__file__).parent / "roles"
 
 
 FILTERS = (
-    cutting.middle, cutting.files, cutting.flat, cutting.oneline, cutting.sentences, cutting.written, cutting.fence,
-    cutting.number, cutting.table, cutting.conditions, cutting.claims, cutting.further, cutting.effect, cutting.effects,
-    cutting.came_to, cutting.arrays, cutting.drawn, marked)
+    cutting.middle,
+    cutting.files,
+    cutting.flat,
+    cutting.oneline,
+    cutting.sentences,
+    cutting.written,
+    cutting.fence,
+    cutting.number,
+    cutting.table,
+    cutting.conditions,
+    cutting.claims,
+    cutting.further,
+    cutting.effect,
+    cutting.effects,
+    cutting.came_to,
+    cutting.arrays,
+    cutting.drawn,
+    marked,
+)
 
 
 def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
@@ -47,8 +63,12 @@ def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoa
 
 def _folded(text: str) -> str:
     """The text without runs of blank lines, but for what is fenced: edits quote it, and must find it as it stands."""
-    return re.sub(r"^(`{3,})[^\n`]*\n.*?^\1$|\n{3,}", lambda run: run[0] if run[1] else "\n\n", text,
-                  flags=re.DOTALL | re.MULTILINE)
+    return re.sub(
+        r"^(`{3,})[^\n`]*\n.*?^\1$|\n{3,}",
+        lambda run: run[0] if run[1] else "\n\n",
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
 
 
 @functools.cache

@@ -51,8 +51,9 @@ class ReplayModel(OneModel):
         self.recorded: Counter[str] = Counter()
         for one in exchange:
             if (one.role, one.ordinal) in self._answers:
-                raise ModelConfigError(f"{name}: two answers of role {one.role!r} have ordinal {one.ordinal}; "
-                                       "record the run again")
+                raise ModelConfigError(
+                    f"{name}: two answers of role {one.role!r} have ordinal {one.ordinal}; record the run again"
+                )
             self._answers[one.role, one.ordinal] = one.answer
             self.recorded[one.role] += 1
 
@@ -69,9 +70,11 @@ class ReplayModel(OneModel):
         self.asked[request.role.name] += 1
         answer = self._answers.get((request.role.name, ordinal))
         if answer is None:
-            raise ModelConfigError(f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
-                                   f"recorded, only {self.recorded[request.role.name]} of this role; record the run "
-                                   "again")
+            raise ModelConfigError(
+                f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
+                f"recorded, only {self.recorded[request.role.name]} of this role; record the run "
+                "again"
+            )
         try:
             output = request.output_type.model_validate(answer)
         except ValidationError as error:
@@ -79,7 +82,8 @@ class ReplayModel(OneModel):
             where = ".".join(map(str, first["loc"])) or "the answer"
             raise ModelOutputInvalid(
                 f"{self._name}: the answer of role '{request.role}' with ordinal {ordinal} is no "
-                f"{request.output_type.__name__} any more ({where}: {first['msg']}); record the run again") from None
+                f"{request.output_type.__name__} any more ({where}: {first['msg']}); record the run again"
+            ) from None
         return Reply(output=output, usage=Usage(usd=0.0), model=self._name)
 
 
@@ -89,16 +93,19 @@ def open_replay(name: str) -> ReplayModel:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # an answer may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelConfigError(f"{name!r}: {path} cannot be read ({error}); "
-                               "write replay:FILE with the exchange of a run") from None
+        raise ModelConfigError(
+            f"{name!r}: {path} cannot be read ({error}); write replay:FILE with the exchange of a run"
+        ) from None
     exchange: list[Recorded] = []
     for number, line in enumerate(lines, start=1):
         try:
             exchange += [Recorded.model_validate_json(line)] if line.strip() else []
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
-            raise ModelConfigError(f"{name!r}: line {number} is no recorded answer ({message}); each line is "
-                                   '{"role": ..., "ordinal": ..., "answer": {...}}') from None
+            raise ModelConfigError(
+                f"{name!r}: line {number} is no recorded answer ({message}); each line is "
+                '{"role": ..., "ordinal": ..., "answer": {...}}'
+            ) from None
     if not exchange:
         raise ModelConfigError(f"{name!r} holds no recorded answer; make it with scientist export RUN --exchange FILE")
     return ReplayModel(exchange, name)

@@ -96,18 +96,23 @@ class Retry:
                     raise
                 lonely += self._answers > answers
                 if lonely >= LONELY and isinstance(error, AccessLost | QuotaSpent):
-                    raise ProviderDown(f"{error}; other models answer meanwhile, so it is not waited for any longer"
-                                       ) from None
+                    raise ProviderDown(
+                        f"{error}; other models answer meanwhile, so it is not waited for any longer"
+                    ) from None
                 if lonely >= LONELY:
                     raise ModelRefused(
                         f"this request got no answer {lonely} times while others did, so the provider is not down; "
-                        f"raise models.timeout, or choose another model: {error}") from None
+                        f"raise models.timeout, or choose another model: {error}"
+                    ) from None
             else:
                 if not cuts:
                     return reply
                 self._needed[asked.role.name] = asked.max_tokens
-                return replace(reply, usage=sum((cut.usage for cut in cuts), start=reply.usage),
-                               retries=reply.retries + sum(cut.retries for cut in cuts))
+                return replace(
+                    reply,
+                    usage=sum((cut.usage for cut in cuts), start=reply.usage),
+                    retries=reply.retries + sum(cut.retries for cut in cuts),
+                )
 
     # --- the circuit ------------------------------------------------------------------------------------------------
 
@@ -119,8 +124,10 @@ class Retry:
             async with asyncio.timeout(self.settings.answer_limit):
                 yield
         except TimeoutError:
-            late = ModelUnavailable(f"no answer for {key} within {self.settings.answer_limit:g} s, retries included; "
-                                    "raise models.timeout or choose a faster model")
+            late = ModelUnavailable(
+                f"no answer for {key} within {self.settings.answer_limit:g} s, retries included; "
+                "raise models.timeout or choose a faster model"
+            )
             late.billed = True
             self._failed(late, probe)
             raise late from None
@@ -172,11 +179,15 @@ class Retry:
         quota = error.seconds if isinstance(error, QuotaSpent) else None
         if quota is not None:
             if quota > max(longest, self.seconds_left()):
-                raise ProviderDown(f"{error}; it ends in {quota:.0f} s, after the run's time limit (and "
-                                   "models.outage_timeout): resume then") from None
+                raise ProviderDown(
+                    f"{error}; it ends in {quota:.0f} s, after the run's time limit (and "
+                    "models.outage_timeout): resume then"
+                ) from None
         elif longest <= 0:
-            raise ProviderDown(f"{error}; it has lasted {lasted:.0f} s, the longest wait "
-                               "(models.outage_timeout): resume when the provider is back") from None
+            raise ProviderDown(
+                f"{error}; it has lasted {lasted:.0f} s, the longest wait "
+                "(models.outage_timeout): resume when the provider is back"
+            ) from None
         wait = min(self._wait, longest) if quota is None else quota
         self._next = now + wait
         self.tell(Paused(reason=str(error), until=self.wall() + wait))
@@ -189,5 +200,7 @@ class Retry:
 
 
 def _given_up(cut: AnswerCut, request: ModelRequest, why: str) -> ModelOutputInvalid:
-    return ModelOutputInvalid(f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens where "
-                              "the model writes more, or choose another")
+    return ModelOutputInvalid(
+        f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens where "
+        "the model writes more, or choose another"
+    )

@@ -1,7 +1,7 @@
 """A model whose answers are a function: for the tests of other rooms, and for tools.
 
-    backend = ScriptedModel(lambda request: Program(...))
-    backend = ScriptedModel.by_role(code=lambda inputs: Program(...), vision=lambda inputs: FigureReviews(...))
+backend = ScriptedModel(lambda request: Program(...))
+backend = ScriptedModel.by_role(code=lambda inputs: Program(...), vision=lambda inputs: FigureReviews(...))
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class ScriptedModel(OneModel):
             usage = Usage(input_tokens=asked // 4, output_tokens=len(answer.model_dump_json()) // 4)
             reply = Reply(output=answer, usage=usage, model=self.name)
         if not isinstance(reply.output, request.output_type):
-            raise ModelOutputInvalid(f"the script answered role '{request.role}' with {type(reply.output).__name__}, "
-                                     f"not {request.output_type.__name__}")
+            raise ModelOutputInvalid(
+                f"the script answered role '{request.role}' with {type(reply.output).__name__}, "
+                f"not {request.output_type.__name__}"
+            )
         return reply

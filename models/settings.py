@@ -20,8 +20,10 @@ Output = Literal["auto", "tool", "native", "prompted"]
 
 def _without_credentials(url: str | None) -> str | None:
     if url is not None and "@" in urlsplit(url).netloc:
-        raise ValueError("a base_url is saved with the run, so it holds no user or password: give the key in the "
-                         "provider's variable of the environment")
+        raise ValueError(
+            "a base_url is saved with the run, so it holds no user or password: give the key in the "
+            "provider's variable of the environment"
+        )
     return url
 
 
@@ -41,21 +43,27 @@ class Price(Frozen):
 
     input: float = Field(ge=0, allow_inf_nan=False)
     output: float = Field(ge=0, allow_inf_nan=False)
-    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False,
-                                 description="input out of the provider's cache; None: as other input")
+    cached: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="input out of the provider's cache; None: as other input"
+    )
 
 
 class RoleModel(Frozen):
     """What one role has of its own; None is what all have."""
 
     name: str | Literal[False] | None = Field(
-        default=None, description="a model for this role alone, as models.name; false, for vision: nobody looks at "
-                                  "figures, a program checks them")
+        default=None,
+        description="a model for this role alone, as models.name; false, for vision: nobody looks at "
+        "figures, a program checks them",
+    )
     base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
     temperature: float | None = Field(default=None, ge=0, le=2, description="None: the role's own (docs/models.md)")
     max_tokens: int | None = Field(
-        default=None, ge=1, description="most tokens of an answer, a reasoning model's thoughts included; "
-                                        "None: the role's own (docs/models.md)")
+        default=None,
+        ge=1,
+        description="most tokens of an answer, a reasoning model's thoughts included; "
+        "None: the role's own (docs/models.md)",
+    )
 
     @field_validator("name", mode="before")
     @classmethod
@@ -77,42 +85,56 @@ def _role(name: str) -> str:
 RoleName = Annotated[str, AfterValidator(_role)]
 OfRole = Annotated[RoleModel, BeforeValidator(_named)]
 SHORT_KEYS = {
-    short: f"models.roles.{role}.{field}" for role in ROLES for field, shorts in (
+    short: f"models.roles.{role}.{field}"
+    for role in ROLES
+    for field, shorts in (
         ("name", (f"models.{role}", f"models.{role}.name", f"models.roles.{role}")),
         ("base_url", (f"models.{role}.base_url",)),
         ("temperature", (f"models.{role}.temperature",)),
-        ("max_tokens", (f"models.{role}.max_tokens",))) for short in shorts}
+        ("max_tokens", (f"models.{role}.max_tokens",)),
+    )
+    for short in shorts
+}
 """Shorter keys, and what they stand for."""
 
 
 class ModelSettings(Frozen):
     """Which models answer, and within which bounds. `of` tells what holds for one role."""
 
-    name: str = Field(default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or "
-                                                    "'replay:FILE'")
+    name: str = Field(
+        default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or 'replay:FILE'"
+    )
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
     roles: dict[RoleName, OfRole] = Field(
-        default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}")
+        default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}"
+    )
     fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
-        default=(), description="models that stand in, in this order, while the role's own is unavailable")
+        default=(), description="models that stand in, in this order, while the role's own is unavailable"
+    )
     output: Output = Field(
-        default="auto", description="how answers keep to their schema: by a tool, the provider's own JSON schema, or "
-                                    "the prompt; auto: the first of these that the model takes")
+        default="auto",
+        description="how answers keep to their schema: by a tool, the provider's own JSON schema, or "
+        "the prompt; auto: the first of these that the model takes",
+    )
     context_tokens: int | None = Field(
-        default=None, ge=1024, description="context window in tokens; None: as the server says, or as listed")
+        default=None, ge=1024, description="context window in tokens; None: as the server says, or as listed"
+    )
     prices: dict[str, Price] = Field(
         default_factory=dict[str, Price],
         description="{NAME: {input: 3.0, output: 15.0, cached: 0.3}} in USD per million tokens, where the public list "
-                    "is not right or does not know a model")
+        "is not right or does not know a model",
+    )
     timeout: float = Field(default=600.0, gt=0, description="seconds for one request to the provider")
-    retries: int = Field(
-        default=2, ge=0, le=10, description="retries after a transport error (429, 5xx, connection)")
+    retries: int = Field(default=2, ge=0, le=10, description="retries after a transport error (429, 5xx, connection)")
     output_retries: int = Field(
-        default=2, ge=0, le=5, description="retries after an answer that does not fit its schema")
+        default=2, ge=0, le=5, description="retries after an answer that does not fit its schema"
+    )
     outage_timeout: float = Field(
-        default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends")
+        default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends"
+    )
     keep_prompts: bool = Field(
-        default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/telemetry.md)")
+        default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/telemetry.md)"
+    )
 
     @field_validator("roles")
     @classmethod
@@ -151,8 +173,10 @@ class ModelSettings(Frozen):
         own = self.of(role)
         if own.name is False:
             return ()
-        return (self._one(own.name or self.name, own.base_url),
-                *(self._one(other.name, other.base_url) for other in self.fallbacks))
+        return (
+            self._one(own.name or self.name, own.base_url),
+            *(self._one(other.name, other.base_url) for other in self.fallbacks),
+        )
 
     def alone(self, called: str) -> ModelSettings:
         """These settings for one model that plays every role, called NAME or NAME@ADDRESS; without a stand-in."""
@@ -162,8 +186,7 @@ class ModelSettings(Frozen):
     def _one(self, name: str, base_url: str | None) -> ModelSettings:
         """These settings for one model. The common address goes with models of the same provider."""
         shared = self.base_url if name.partition(":")[0] == self.name.partition(":")[0] else None
-        return self.model_copy(update={
-            "name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
+        return self.model_copy(update={"name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
 
     @property
     def distinct(self) -> tuple[ModelSettings, ...]:
@@ -199,20 +222,25 @@ class SubjectSettings(Frozen):
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
     description: str = Field(default="", description="what the planner is told of it")
     context_tokens: int | None = Field(default=None, ge=256, description="what it reads at once")
-    price: Price | None = Field(default=None, description="{input: 3.0, output: 15.0} in USD per million tokens, where "
-                                                          "the public list is not right or does not know it")
+    price: Price | None = Field(
+        default=None,
+        description="{input: 3.0, output: 15.0} in USD per million tokens, where "
+        "the public list is not right or does not know it",
+    )
     concurrency: int = Field(default=8, ge=1, le=256, description="calls at a time, of all cells together")
     requests_a_minute: float | None = Field(default=None, gt=0, description="of all cells together; None: no limit")
     max_tokens: int = Field(default=1024, ge=1, description="most tokens of an answer; code may ask for fewer")
     timeout: float = Field(default=120.0, gt=0, description="seconds for one request")
     outage_timeout: float = Field(
-        default=1800.0, ge=0, description="seconds that a subject may be down; then the run ends, to be resumed")
+        default=1800.0, ge=0, description="seconds that a subject may be down; then the run ends, to be resumed"
+    )
 
     @property
     def settings(self) -> ModelSettings:
         """The same as prices and addresses are looked up."""
-        return ModelSettings(name=self.model, base_url=self.base_url,
-                             prices={} if self.price is None else {self.model: self.price})
+        return ModelSettings(
+            name=self.model, base_url=self.base_url, prices={} if self.price is None else {self.model: self.price}
+        )
 
     @property
     def definition(self) -> str:

@@ -50,11 +50,14 @@ def check_subjects(subjects: Mapping[str, SubjectSettings], caps: BudgetSettings
     if unknown and (caps.subject_usd or caps.usd) is not None:
         raise ModelConfigError(
             f"a budget in USD is set, and the price of subject {', '.join(unknown)} is not known: set it in USD per "
-            f"million tokens, as --set 'subjects.{unknown[0]}.price={{input: 3.0, output: 15.0}}'")
+            f"million tokens, as --set 'subjects.{unknown[0]}.price={{input: 3.0, output: 15.0}}'"
+        )
     paid = [name for name, one in subjects.items() if prices.in_words(one.settings) != "free"]
     if paid and caps.usd is not None and caps.subject_usd is None:
-        raise ModelConfigError(f"budget.usd says nothing of subjects ({', '.join(paid)}): say what they may take with "
-                               "budget.subject_usd, which comes on top")
+        raise ModelConfigError(
+            f"budget.usd says nothing of subjects ({', '.join(paid)}): say what they may take with "
+            "budget.subject_usd, which comes on top"
+        )
 
 
 DEEPEST = 40
@@ -67,8 +70,14 @@ class SubjectModels:
     """The subjects of a run (`sandbox.subjects.Subjects`), over its one record of exchanges."""
 
     def __init__(
-        self, subjects: Mapping[str, SubjectSettings], caps: BudgetSettings, exchanges: Exchanges, *,
-        replay: bool = False, sleep: Sleep = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+        self,
+        subjects: Mapping[str, SubjectSettings],
+        caps: BudgetSettings,
+        exchanges: Exchanges,
+        *,
+        replay: bool = False,
+        sleep: Sleep = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """With `replay` nothing is asked that was not answered before."""
         self._subjects, self._caps, self._exchanges = subjects, caps, exchanges
@@ -96,8 +105,9 @@ class SubjectModels:
         exchange = f"{question.digest}-{ordinal}"
         while (found := self.find(cell, exchange)) is None:
             if self._replay:
-                raise SubjectRefused(f"the record has no answer of {question.subject!r} to this question, and none "
-                                     "is asked for anew")
+                raise SubjectRefused(
+                    f"the record has no answer of {question.subject!r} to this question, and none is asked for anew"
+                )
             key = cell, exchange
             if (task := self._flying.get(key)) is None:  # else another execution of the cell asks just now
                 task = asyncio.create_task(self._ask(cell, exchange, question), name=f"question to {question.subject}")
@@ -133,8 +143,13 @@ class SubjectModels:
                     answer = _exchange(exchange, question, response)
                     used = prices.billed_usage(response, *subject.most_tokens(question), subject.settings.settings)
                     await self._exchanges.settle(
-                        number, most, answer, tokens=(used.input_tokens, used.output_tokens), usd=used.usd or 0.0,
-                        seconds=self._clock() - began)
+                        number,
+                        most,
+                        answer,
+                        tokens=(used.input_tokens, used.output_tokens),
+                        usd=used.usd or 0.0,
+                        seconds=self._clock() - began,
+                    )
                     return answer
                 except _Failed as error:
                     if not error.doubtful:
@@ -177,7 +192,7 @@ class _Failed(Exception):
     """A request without an answer."""
 
     def __init__(
-        self, message: str, *, passing: bool, doubtful: bool, wait: float | None = None, ours: bool = False,
+        self, message: str, *, passing: bool, doubtful: bool, wait: float | None = None, ours: bool = False
     ) -> None:
         """`passing`: it may be answered later; `doubtful`: it may have to be paid; `ours`: so fails every question."""
         super().__init__(message)
@@ -206,8 +221,10 @@ class _Subject:
     def check(self, question: Question) -> None:
         """Refuse what cannot be asked. Raises `SubjectRefused`."""
         if (question.max_tokens or 1) > self.settings.max_tokens:
-            raise SubjectRefused(f"max_tokens={question.max_tokens} is more than an answer of {self.name!r} may have "
-                                 f"({self.settings.max_tokens}, subjects.{self.name}.max_tokens)")
+            raise SubjectRefused(
+                f"max_tokens={question.max_tokens} is more than an answer of {self.name!r} may have "
+                f"({self.settings.max_tokens}, subjects.{self.name}.max_tokens)"
+            )
         if question.logprobs is not None and not self.settings.model.startswith(("openai", "vllm", "ollama")):
             raise SubjectRefused(f"{self.name!r} ({self.settings.model}) gives no logprobs")
         try:  # what our own client stumbles over is no fault of the subject, for which the run would end
@@ -215,8 +232,9 @@ class _Subject:
                 raise ValueError(f"it is nested more than {DEEPEST} deep")
             json.dumps(question.json_schema, allow_nan=False)
         except UNREADABLE as error:
-            raise SubjectRefused(f"this JSON schema cannot be sent to {self.name!r}: {type(error).__name__}: "
-                                 f"{shown(error)}") from None
+            raise SubjectRefused(
+                f"this JSON schema cannot be sent to {self.name!r}: {type(error).__name__}: {shown(error)}"
+            ) from None
 
     def most_tokens(self, question: Question) -> tuple[int, int]:
         """The most that one request may read, and write."""
@@ -251,14 +269,19 @@ class _Subject:
         except (ai.ModelAPIError, ai.UnexpectedModelBehavior) as error:
             quota = isinstance(error, ai.ModelQuotaExceededError)
             raise _Failed(
-                shown(error), passing=transient(error) or quota, doubtful=isinstance(error, ai.UnexpectedModelBehavior),
+                shown(error),
+                passing=transient(error) or quota,
+                doubtful=isinstance(error, ai.UnexpectedModelBehavior),
                 wait=error.retry_after if isinstance(error, ai.ModelAPIError) else None,
                 ours=isinstance(error, ai.ModelAuthenticationError | ai.ModelNotFoundError) or bool(redirected(error)),
             ) from None
 
     def _request_settings(self, question: Question) -> Any:
-        given: dict[str, Any] = {"timeout": self.settings.timeout, "max_retries": 0,
-                                 "max_tokens": question.max_tokens or self.settings.max_tokens}
+        given: dict[str, Any] = {
+            "timeout": self.settings.timeout,
+            "max_retries": 0,
+            "max_tokens": question.max_tokens or self.settings.max_tokens,
+        }
         if question.temperature is not None:
             given["temperature"] = question.temperature
         if question.logprobs is not None:
@@ -274,20 +297,25 @@ class _Subject:
         Raises: `SubjectRefused`, `SubjectDown`, where no try is worth it.
         """
         if error.ours:
-            raise SubjectDown(f"subject {self.name!r} cannot be asked; check subjects.{self.name} and its key, then "
-                              f"resume: {error}")
+            raise SubjectDown(
+                f"subject {self.name!r} cannot be asked; check subjects.{self.name} and its key, then resume: {error}"
+            )
         if not error.passing or (doubtful >= 2 and self._down is None):  # others got answers
             raise SubjectRefused(f"{self.name!r} did not answer: {error}")
         now = self.clock()
         self._down = now if self._down is None else self._down
         if now - self._down >= self.settings.outage_timeout or doubtful >= DOUBTFUL:
-            raise SubjectDown(f"subject {self.name!r} has answered nothing for {now - self._down:.0f} s "
-                              f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}")
+            raise SubjectDown(
+                f"subject {self.name!r} has answered nothing for {now - self._down:.0f} s "
+                f"(subjects.{self.name}.outage_timeout); resume when it is back: {error}"
+            )
         if self._next <= now:  # of calls that failed together the first one says when to try again
-            wait = min(RETRY_WAIT_CAP, RETRY_WAIT * 2.0 ** self._failures) if error.wait is None else error.wait
+            wait = min(RETRY_WAIT_CAP, RETRY_WAIT * 2.0**self._failures) if error.wait is None else error.wait
             if wait > self.settings.outage_timeout:
-                raise SubjectDown(f"subject {self.name!r} is to be left alone for {wait:.0f} s, longer than is waited "
-                                  f"(subjects.{self.name}.outage_timeout): resume then: {error}")
+                raise SubjectDown(
+                    f"subject {self.name!r} is to be left alone for {wait:.0f} s, longer than is waited "
+                    f"(subjects.{self.name}.outage_timeout): resume then: {error}"
+                )
             self._failures += 1
             self._next = now + wait
 
@@ -303,9 +331,15 @@ def _flat(value: Any, depth: int) -> bool:
 
 
 def _form(question: Question) -> ModelRequestParameters:
-    return ModelRequestParameters() if question.json_schema is None else ModelRequestParameters(
-        output_mode="native", allow_text_output=False,
-        output_object=OutputObjectDefinition(json_schema=question.json_schema, name="answer"))
+    return (
+        ModelRequestParameters()
+        if question.json_schema is None
+        else ModelRequestParameters(
+            output_mode="native",
+            allow_text_output=False,
+            output_object=OutputObjectDefinition(json_schema=question.json_schema, name="answer"),
+        )
+    )
 
 
 def _messages(question: Question) -> list[ModelMessage]:
@@ -327,9 +361,17 @@ def _exchange(exchange: str, question: Question, response: ModelResponse) -> Exc
     details = [response.provider_details, *(part.provider_details for part in texts)]
     tokens: list[dict[str, Any]] = [token for one in details for token in (one or {}).get("logprobs") or ()]
     return Exchange(
-        id=exchange, subject=question.subject, text=encodable("".join(part.content for part in texts)),
-        model=encodable(response.model_name or "")[:LONGEST_NAME], finish=response.finish_reason or "",
-        logprobs=tuple({"token": encodable(one["token"]), "logprob": one["logprob"],
-                        "top": {encodable(top["token"]): top["logprob"] for top in one.get("top_logprobs") or ()}}
-                       for one in tokens))
-
+        id=exchange,
+        subject=question.subject,
+        text=encodable("".join(part.content for part in texts)),
+        model=encodable(response.model_name or "")[:LONGEST_NAME],
+        finish=response.finish_reason or "",
+        logprobs=tuple(
+            {
+                "token": encodable(one["token"]),
+                "logprob": one["logprob"],
+                "top": {encodable(top["token"]): top["logprob"] for top in one.get("top_logprobs") or ()},
+            }
+            for one in tokens
+        ),
+    )

@@ -45,12 +45,15 @@ Feature = Literal["temperature", "max_tokens", "cache", "images", "tool", "nativ
 """What of a request a server may not take; `json`, to be told that a prompt asks for JSON."""
 SETTINGS: tuple[Feature, ...] = ("temperature", "max_tokens", "cache")
 """Those without which the request is asked all the same."""
-_CANNOT = re.compile(r"support|requires?\b|enable|not (?:allowed|available|implemented|permitted|a multimodal)|invalid|"
-                     r"un(?:known|recogni[sz]ed|expected|available)|at most 0|mmproj|only text|text[- ]only",
-                     re.IGNORECASE)
+_CANNOT = re.compile(
+    r"support|requires?\b|enable|not (?:allowed|available|implemented|permitted|a multimodal)|invalid|"
+    r"un(?:known|recogni[sz]ed|expected|available)|at most 0|mmproj|only text|text[- ]only",
+    re.IGNORECASE,
+)
 _CANNOT_SET = re.compile(rf"{_CANNOT.pattern}|deprecated|\bonly\b", re.IGNORECASE)
-_VALUE = re.compile(r"\brange\b|between|(?:less|greater) than|at (?:most|least)|too (?:large|small|high|low)|exceed",
-                    re.IGNORECASE)
+_VALUE = re.compile(
+    r"\brange\b|between|(?:less|greater) than|at (?:most|least)|too (?:large|small|high|low)|exceed", re.IGNORECASE
+)
 """A setting is taken, but not with this value."""
 _ABOUT: dict[Feature, re.Pattern[str]] = {
     "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
@@ -58,18 +61,26 @@ _ABOUT: dict[Feature, re.Pattern[str]] = {
     "cache": re.compile(r"cache_control|prompt_?cache", re.IGNORECASE),
     "images": re.compile(r"image|vision|multi-?modal|mmproj", re.IGNORECASE),
     "tool": re.compile(r"\btools?\b|tool[_ ](?:use|choice|call)|\bfunctions?\b|function[_ ]call", re.IGNORECASE),
-    "native": re.compile(r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|"
-                         r"output_(?:config|format)", re.IGNORECASE),
+    "native": re.compile(
+        r"response_?format|json[_ ]?schema|structured output|guided|grammar|\bschema\b|"
+        r"output_(?:config|format)",
+        re.IGNORECASE,
+    ),
 }
 _ABOUT["json"] = _ABOUT["native"]
 _OTHERWISE = frozenset({401, 402, 403, 408, 409, 413, 429, 502, 503, 529})
 """Statuses that have a meaning of their own."""
-_OF_THIS_ONE = re.compile(r"too (?:large|big|many)|exceed|maximum size|dimension|could not (?:process|decode)|corrupt|"
-                          r"failed to (?:call|decode|load)|failed_generation|tool_use_failed|invalid (?:image|base64)",
-                          re.IGNORECASE)
+_OF_THIS_ONE = re.compile(
+    r"too (?:large|big|many)|exceed|maximum size|dimension|could not (?:process|decode)|corrupt|"
+    r"failed to (?:call|decode|load)|failed_generation|tool_use_failed|invalid (?:image|base64)",
+    re.IGNORECASE,
+)
 """What is wrong with one picture or one answer, not with pictures or tools as such."""
-_BOUND = re.compile(r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|less than or equal to|up to|maximum of)"
-                    r"[ `']*(\d+)", re.IGNORECASE)
+_BOUND = re.compile(
+    r"max_(?:completion_|output_)?tokens\b.*?(?:at most|>|<=|less than or equal to|up to|maximum of)"
+    r"[ `']*(\d+)",
+    re.IGNORECASE,
+)
 _TOO_LONG = re.compile(r"context (?:size|length|window)|prompt is too long|input is too long", re.IGNORECASE)
 
 
@@ -97,7 +108,7 @@ class RetryingModel(WrapperModel):
     """A model that sends a request again when it failed on its way. One is made for each answer."""
 
     def __init__(
-        self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, worked: bool = False, address: str = "",
+        self, wrapped: Model, settings: ModelSettings, sleep: Sleep, *, worked: bool = False, address: str = ""
     ) -> None:
         """`worked`: whether the model has answered in this process; `address`: of a server that is no provider's."""
         super().__init__(wrapped)
@@ -155,8 +166,9 @@ class RetryingModel(WrapperModel):
         # One answer is left to ask for otherwise, of a model that was given a tool and wrote prose every time.
         if "tool" in self.sent and self.may_switch and len(self.responses) == self._limits.output_retries:
             parts = [part for one in self.responses for part in one.parts]
-            if (any(isinstance(part, TextPart) and part.content for part in parts)
-                    and not any(isinstance(part, ToolCallPart) for part in parts)):
+            if any(isinstance(part, TextPart) and part.content for part in parts) and not any(
+                isinstance(part, ToolCallPart) for part in parts
+            ):
                 raise Unsupported("tool", "it answers in prose and calls no tool")
         return response
 
@@ -167,8 +179,9 @@ class RetryingModel(WrapperModel):
         if asked is not None and asked > RETRY_WAIT_CAP and transient(error):
             raise QuotaSpent(f"{name}: a quota is used up: {shown(error)}", asked)
         if doubtful > 1 or attempt > self._limits.retries or not transient(error):
-            failed = transport_error(error, name, tries=attempt, worked=self._worked or bool(self.responses),
-                                     address=self._address)
+            failed = transport_error(
+                error, name, tries=attempt, worked=self._worked or bool(self.responses), address=self._address
+            )
             failed.billed = doubtful > 0 or bool(self.responses)
             raise failed
         wait = min(RETRY_WAIT_CAP, RETRY_WAIT * 2.0 ** (attempt - 1) if asked is None else asked)
@@ -207,7 +220,8 @@ def transient(error: ai.AgentRunError) -> bool:
         return False
     if isinstance(error, ai.ModelHTTPError):
         return not _TOO_LONG.search(shown(error)) and (
-            error.status_code in _TRANSIENT_STATUS or error.status_code >= 500)
+            error.status_code in _TRANSIENT_STATUS or error.status_code >= 500
+        )
     # A body that is no answer at all (a proxy's page, say) is the server's fault of the moment as well.
     return isinstance(error, ai.ModelAPIError) or type(error) is ai.UnexpectedModelBehavior
 
@@ -229,36 +243,40 @@ def make_encodable(response: ModelResponse) -> None:
             part.args = encodable(part.args)  # pyright: ignore[reportAttributeAccessIssue]  of the same type
 
 
-def transport_error(
-    error: ai.AgentRunError, model: str, *, tries: int, worked: bool, address: str = "",
-) -> ModelError:
+def transport_error(error: ai.AgentRunError, model: str, *, tries: int, worked: bool, address: str = "") -> ModelError:
     """The error of a request that is not tried again. `worked`: whether the model has answered in this process."""
     message = shown(error)
     if place := redirected(error):
-        return ModelConfigError(f"{model}: its server sends requests on to {place}; if that is right, set "
-                                f"models.base_url to it: {message}")
+        return ModelConfigError(
+            f"{model}: its server sends requests on to {place}; if that is right, set models.base_url to it: {message}"
+        )
     match error:
         case ai.ModelAuthenticationError() if worked:  # a 403 may also be about this one request
             kind = ModelUnavailable if isinstance(error, ai.ModelHTTPError) and error.status_code == 403 else AccessLost
             return kind(f"{model}: the key is no longer accepted, which was before; renew it or its rights: {message}")
         case ai.ModelNotFoundError() if worked:
-            return AccessLost(f"{model}: the model or its address is gone, which has answered before; choose another "
-                              f"(--model, --base-url) when you resume: {message}")
+            return AccessLost(
+                f"{model}: the model or its address is gone, which has answered before; choose another "
+                f"(--model, --base-url) when you resume: {message}"
+            )
         case ai.ModelAuthenticationError():
             return ModelConfigError(f"{model}: the key is not accepted; check the API key and its rights: {message}")
         case ai.ModelNotFoundError():
-            return ModelConfigError(f"{model}: no such model or address; check models.name and models.base_url: "
-                                    f"{message}")
+            return ModelConfigError(
+                f"{model}: no such model or address; check models.name and models.base_url: {message}"
+            )
         case ai.ModelQuotaExceededError():
             return QuotaSpent(f"{model}: the quota or the account's credit is used up: {message}", error.retry_after)
         case _ if isinstance(error, ai.ModelContextWindowExceededError) or _TOO_LONG.search(message):
             return ContextTooLong(
                 f"{model}: the prompt is longer than the model reads; choose one with more context, or set "
-                f"models.context_tokens so that requests are cut to it: {message}")
+                f"models.context_tokens so that requests are cut to it: {message}"
+            )
         case ai.ModelRequestRejectedError():
             return ModelRefused(
                 f"{model}: the provider refused the request; if it is about images set models.vision=false, "
-                f"about length models.roles.ROLE.max_tokens: {message}")
+                f"about length models.roles.ROLE.max_tokens: {message}"
+            )
         case _:
             count = "1 try" if tries == 1 else f"{tries} tries"
             where = f" at {address}" if address else ""

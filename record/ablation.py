@@ -17,15 +17,19 @@ Change = Literal["remove", "replace", "add"]
 EMPTY = frozenset(
     "a an and as at by for from in instead into is it its no not of off on or out the to with without ablate ablated "
     "ablation add added adding drop dropped dropping leave leaving left removal remove removed removing replace "
-    "replaced replacing swap swapped take taken turn turned use used using".split())
+    "replaced replacing swap swapped take taken turn turned use used using".split()
+)
 """Words that say what is done, and nothing of what it is done to."""
 
 
 class Ablation(Frozen):
     """One change of the method that shows what a part of it carries; all else stays as it is."""
 
-    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=60,
-                      description="its arm: `without-<part>`, or a short identifier that names what takes its place")
+    name: str = Field(
+        pattern=r"^[A-Za-z][A-Za-z0-9_-]*$",
+        max_length=60,
+        description="its arm: `without-<part>`, or a short identifier that names what takes its place",
+    )
     part: str = Field(min_length=1, description="the part of the method that is changed, in a few words")
     action: Change
     replacement: str = Field(default="", description="what takes its place, or what is added; empty for remove")
@@ -35,15 +39,20 @@ class Ablation(Frozen):
     @model_validator(mode="after")
     def _complete(self) -> Ablation:
         if self.action != "remove" and not self.replacement.strip():
-            raise ValueError(f"ablation {self.name!r}: action {self.action!r} needs a replacement: say what "
-                             f"{'takes its place' if self.action == 'replace' else 'is added'}")
+            raise ValueError(
+                f"ablation {self.name!r}: action {self.action!r} needs a replacement: say what "
+                f"{'takes its place' if self.action == 'replace' else 'is added'}"
+            )
         return self
 
     @property
     def item(self) -> str:
         """The ablation in one line: what a node of the last stage takes up, and by which it is found again."""
-        change = {"remove": f"take out {self.part}", "replace": f"replace {self.part} by {self.replacement}",
-                  "add": f"add {self.replacement} to {self.part}"}[self.action]
+        change = {
+            "remove": f"take out {self.part}",
+            "replace": f"replace {self.part} by {self.replacement}",
+            "add": f"add {self.replacement} to {self.part}",
+        }[self.action]
         return " ".join(f"{self.name}: {change}. {self.why}".split())
 
 
@@ -58,8 +67,11 @@ def alike(one: Ablation, other: Ablation) -> bool:
     """Whether two ablations make the same change, whatever words they use for the doing."""
     if _same(one.name, other.name):
         return True
-    return (one.action == other.action and _same(one.part, other.part)
-            and (one.action == "remove" or _same(one.replacement, other.replacement)))
+    return (
+        one.action == other.action
+        and _same(one.part, other.part)
+        and (one.action == "remove" or _same(one.replacement, other.replacement))
+    )
 
 
 def _same(one: str, other: str) -> bool:

@@ -38,8 +38,10 @@ def ablation_results(state: RunState) -> tuple[AblationResult, ...]:
     planned = state.planned.ablations if state.planned is not None else ()
     missing = state.missed.missing if state.missed is not None else ()
     ended = state.stages["ablation"].limited or state.limited or state.stages["ablation"].ended or ""
-    return (*(_result(state, one, "author", ended) for one in planned),
-            *(_result(state, one.ablation, "reviewer", one.refused or state.limited or "") for one in missing))
+    return (
+        *(_result(state, one, "author", ended) for one in planned),
+        *(_result(state, one.ablation, "reviewer", one.refused or state.limited or "") for one in missing),
+    )
 
 
 def ablation_of(state: RunState, item: str) -> Ablation | None:
@@ -68,10 +70,10 @@ def _result(state: RunState, ablation: Ablation, by: By, ended: str) -> Ablation
         known = main_arms(state.data_plan) if state.data_plan else ()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in known))
         return AblationResult(
-            ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again))
+            ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again)
+        )
     last = next((node for node in reversed(line) if node.finished), None)
     if last is not None:
         why = "; ".join((*last.reasons, *last.suspect)) or last.status
         return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)
     return AblationResult(ablation=ablation, by=by, outcome="not run", why=ended or "not taken up yet")
-

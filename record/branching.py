@@ -58,15 +58,23 @@ def cut_at(events: Sequence[tuple[Event, float]], point: str) -> Cut:
     number = _before(events, state, point) if point in STAGES else _after(events, state, point)
     cut = fold(events[:number])
     if cut.stage is None:
-        raise PointError(f"{point} was made after the search, when the draft of the paper was there: branch from a "
-                         f"stage ({', '.join(STAGES)}) or a node of the search")
+        raise PointError(
+            f"{point} was made after the search, when the draft of the paper was there: branch from a "
+            f"stage ({', '.join(STAGES)}) or a node of the search"
+        )
     return Cut(number, cut, tuple(event for event, _ in events[number:] if isinstance(event, Branched)))
 
 
 def _before(events: Sequence[tuple[Event, float]], state: RunState, stage: str) -> int:
     if stage == STAGES[0]:
-        return next((at for at, (event, _) in enumerate(events)
-                     if isinstance(event, Decided) and not isinstance(event.action, Work)), len(events))
+        return next(
+            (
+                at
+                for at, (event, _) in enumerate(events)
+                if isinstance(event, Decided) and not isinstance(event.action, Work)
+            ),
+            len(events),
+        )
     before = STAGES[[*STAGES].index(stage) - 1]
     if not state.stages[before].settled:
         raise PointError(f"the {stage} stage has not begun: {state.stage} is being searched")
@@ -78,8 +86,9 @@ def _before(events: Sequence[tuple[Event, float]], state: RunState, stage: str) 
 def _after(events: Sequence[tuple[Event, float]], state: RunState, point: str) -> int:
     node = state.nodes.get(point)
     if node is None:
-        raise PointError(f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: it has "
-                         f"{nodes_of(state)}")
+        raise PointError(
+            f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: it has {nodes_of(state)}"
+        )
     if not node.finished:
         raise PointError(f"{node.id} is not finished ({node.status}): wait for its verdict, or branch from its parent")
     return 1 + next(at for at, (event, _) in enumerate(events) if isinstance(event, Judged) and event.node == node.id)
@@ -112,8 +121,16 @@ def write_log(folder: Path, rows: Sequence[Row], *, network: bool) -> None:
 
 LINKED = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
 """Folders of a sealed attempt whose files are linked."""
-WHOLE = ("idea.json", "data_plan.json", "packages.lock", "library.bib", "context", "literature/library.bib",
-         "templates", "data")
+WHOLE = (
+    "idea.json",
+    "data_plan.json",
+    "packages.lock",
+    "library.bib",
+    "context",
+    "literature/library.bib",
+    "templates",
+    "data",
+)
 """What every run has a copy of, where the parent has it."""
 
 
@@ -137,13 +154,16 @@ def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
         _copy(parent.prompts / name, to.prompts / name)
     for path, expected in files_of(state, to):
         if not path.is_file() or sha256(path) != expected:
-            raise RecordError(f"{parent.root / path.relative_to(to.root)} is missing, or not what the record says: a "
-                              "branch would depend on it; 'scientist audit' lists all such files")
+            raise RecordError(
+                f"{parent.root / path.relative_to(to.root)} is missing, or not what the record says: a "
+                "branch would depend on it; 'scientist audit' lists all such files"
+            )
     for node in state.nodes.values():
         source = to.source(node.id)
         if node.source_sha256 and (not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256):
-            raise RecordError(f"{parent.source(node.id)} is not the code that the record says was run: a branch would "
-                              "rest on it")
+            raise RecordError(
+                f"{parent.source(node.id)} is not the code that the record says was run: a branch would rest on it"
+            )
 
 
 def _copy(source: Path, target: Path, *, link: bool = False) -> None:

@@ -147,9 +147,10 @@ class CampaignEnded(Frozen):
     why: str = ""
 
 
-CampaignEvent = (CampaignBegan | TakenUp | Queued | Refused | Launched | RunEnded | IdeasFound | Chosen | CampaignEnded)
+CampaignEvent = CampaignBegan | TakenUp | Queued | Refused | Launched | RunEnded | IdeasFound | Chosen | CampaignEnded
 _LINE: TypeAdapter[tuple[float, CampaignEvent]] = TypeAdapter(
-    tuple[float, Annotated[CampaignEvent, Field(discriminator="type")]])
+    tuple[float, Annotated[CampaignEvent, Field(discriminator="type")]]
+)
 
 # --- what follows from them -----------------------------------------------------------------------------------------
 
@@ -229,8 +230,13 @@ class CampaignState:
                 self._change(event.name, share=event.share)
             case RunEnded():
                 failed = event.code in (None, 1, 130) and not event.asked and event.prospect is None
-                self._change(event.name, share=None, end=event, spent=self._more(event.name, event.spent),
-                             tries=self.entries[event.name].tries + failed)
+                self._change(
+                    event.name,
+                    share=None,
+                    end=event,
+                    spent=self._more(event.name, event.spent),
+                    tries=self.entries[event.name].tries + failed,
+                )
             case IdeasFound():
                 self._change(event.name, share=None, over=True, spent=self._more(event.name, event.spent))
                 for name, title in event.ideas:
@@ -266,8 +272,10 @@ class CampaignState:
 
     def committed(self, what: str) -> float:
         """How much of something is spent, or set aside for what is under way."""
-        return sum(max(one.spent.get(what, 0.0), one.share.caps.get(what, 0.0) if one.share is not None else 0.0)
-                   for one in self.entries.values())
+        return sum(
+            max(one.spent.get(what, 0.0), one.share.caps.get(what, 0.0) if one.share is not None else 0.0)
+            for one in self.entries.values()
+        )
 
     def seconds_left(self, now: float) -> float | None:
         """Wall clock that is left at a time; None where there is no limit."""
@@ -283,8 +291,10 @@ class CampaignState:
         """
         assert self.terms is not None
         one, parts = self.entries[name], sum(max(1, entry.ideas) for entry in self.waiting)
-        caps = {what: one.spent.get(what, 0.0) + max(0.0, cap - self.committed(what)) * max(1, one.ideas) / parts
-                for what, cap in self.terms.caps.items()}
+        caps = {
+            what: one.spent.get(what, 0.0) + max(0.0, cap - self.committed(what)) * max(1, one.ideas) / parts
+            for what, cap in self.terms.caps.items()
+        }
         left = self.seconds_left(now)
         turns = -(-parts // self.terms.parallel)
         return Share(caps=caps, seconds=None if left is None else left / turns)
@@ -369,6 +379,7 @@ def chosen(prospects: Iterable[Prospect], keep: int) -> Chosen:
 
     What they measured so far has no part in it: only its spread and its time.
     """
+
     def rank(one: Prospect) -> tuple[float, float, str]:
         return -one.per_hour, max(one.wanted.values(), default=float("inf")), one.name
 

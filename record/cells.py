@@ -56,7 +56,8 @@ class CellCounts(Frozen):
     left_out: int
     waiting: int
     seconds_left: float | None = Field(
-        default=None, description="that those waiting are likely to compute; None: none waits, or none was measured")
+        default=None, description="that those waiting are likely to compute; None: none waits, or none was measured"
+    )
 
     @property
     def done(self) -> int:
@@ -76,7 +77,8 @@ class CellTotals(CellCounts):
     seconds_saved: float = Field(description="what those taken over took where they were measured")
     repeated: int = Field(description="executions of a cell that had been measured under the same key before")
     differing: tuple[tuple[str, str], ...] = Field(
-        default=(), description="executions of one key that measured different values")
+        default=(), description="executions of one key that measured different values"
+    )
 
 
 def cells_of(state: RunState, node: str) -> tuple[CellStatus, ...]:
@@ -107,8 +109,13 @@ def _statuses(state: RunState, node: Node, owed: CellsOwed) -> tuple[CellStatus,
         if run is None or run.id in earlier:  # what the last attempt says is not asked without need
             line = lines().get(cell)
         if run is not None and (line is None or line.outcome != "left out"):
-            return CellStatus(cell, key, "failed" if run.failure else "measured", run,
-                              why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "")
+            return CellStatus(
+                cell,
+                key,
+                "failed" if run.failure else "measured",
+                run,
+                why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "",
+            )
         if taken := owed.taken.get(key):
             by, run = state.cells.get(taken, ("", None))
             return CellStatus(cell, key, "taken over", run, node=by)
@@ -139,10 +146,15 @@ def totals_of(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> C
     left = [one.left for one in each if one.left is not None]
     repeated, differing = _repeated(state)
     return CellTotals(
-        **{name: counted[name] for name in _counted(())}, diverged=sum(one.diverged for one in each),
-        executions=len(state.cells), seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
-        seconds_saved=round(sum(one.saved for one in each), 3), seconds_left=sum(left) if left else None,
-        repeated=repeated, differing=differing)
+        **{name: counted[name] for name in _counted(())},
+        diverged=sum(one.diverged for one in each),
+        executions=len(state.cells),
+        seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
+        seconds_saved=round(sum(one.saved for one in each), 3),
+        seconds_left=sum(left) if left else None,
+        repeated=repeated,
+        differing=differing,
+    )
 
 
 class _Numbers(NamedTuple):
@@ -159,14 +171,23 @@ _NUMBERS = Memo[_Numbers]()
 
 def _in_numbers(cells: tuple[CellStatus, ...]) -> _Numbers:
     return _Numbers(
-        Counter(_counted(cells)), diverged=sum(one.diverged for one in cells), left=seconds_left(cells),
-        saved=sum(one.seconds for one in cells if one.outcome == "taken over"))
+        Counter(_counted(cells)),
+        diverged=sum(one.diverged for one in cells),
+        left=seconds_left(cells),
+        saved=sum(one.seconds for one in cells if one.outcome == "taken over"),
+    )
 
 
 def _counted(cells: tuple[CellStatus, ...]) -> dict[str, int]:
     found = Counter(one.outcome for one in cells)
-    return {"owed": len(cells), "measured": found["measured"], "taken_over": found["taken over"],
-            "failed": found["failed"], "left_out": found["left out"], "waiting": found["waiting"]}
+    return {
+        "owed": len(cells),
+        "measured": found["measured"],
+        "taken_over": found["taken over"],
+        "failed": found["failed"],
+        "left_out": found["left out"],
+        "waiting": found["waiting"],
+    }
 
 
 def seconds_left(cells: Iterable[CellStatus]) -> float | None:

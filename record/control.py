@@ -40,7 +40,8 @@ NAME = 64
 """Characters of who asked."""
 ADVICE = {
     "note": "; to go on from a point of it with the note: scientist branch RUN --from NODE|STAGE --note TEXT",
-    "mark": "; to go on without the node: scientist branch RUN --from NODE|STAGE"}
+    "mark": "; to go on without the node: scientist branch RUN --from NODE|STAGE",
+}
 """What a person can do about a run that is over."""
 KEPT = ("note", "mark", "amend")
 """What is kept for the next resume where no process works on the run."""
@@ -112,8 +113,11 @@ def refused(state: RunState, command: Commanded, *, working: bool) -> str | None
             return "the run has already been asked to stop"
         return "the run is already paused" if verb == "pause" and state.paused else None
     if not command.text.strip():
-        return "the note is empty: give the text that the next prompts will show" if verb == "note" else (
-            f"say why: a reason is recorded with every {verb}")
+        return (
+            "the note is empty: give the text that the next prompts will show"
+            if verb == "note"
+            else (f"say why: a reason is recorded with every {verb}")
+        )
     if len(command.text) > LONGEST:
         return f"{len(command.text)} characters are too many: a reason or a note has at most {LONGEST}"
     if verb == "amend":
@@ -144,8 +148,10 @@ def _about_the_plan(state: RunState, command: Commanded) -> str | None:
     if plan is None or new is None:
         return "the run has no plan yet" if new is not None else "no plan was given"
     if state.lock is not None:
-        return (f"the plan is locked since the agenda settled ({state.lock.n} fresh seeds of {state.lock.winner}): "
-                "begin another run with --plan")
+        return (
+            f"the plan is locked since the agenda settled ({state.lock.n} fresh seeds of {state.lock.winner}): "
+            "begin another run with --plan"
+        )
     if new == plan:
         return "the plan is as it was"
     changed = [name for name in type(plan).model_fields if getattr(plan, name) != getattr(new, name)]
@@ -175,8 +181,10 @@ def _about_a_node(state: RunState, command: Commanded) -> str | None:
 
 def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None:
     if state.stage is None:
-        return ("the stages are over and what the paper reports is fixed, so that a mark comes too late; stop the run, "
-                "or branch from another node")
+        return (
+            "the stages are over and what the paper reports is fixed, so that a mark comes too late; stop the run, "
+            "or branch from another node"
+        )
     if node.status == "cancelled":
         return f"{node.id} was ended before it had a verdict: it is neither chosen nor built on anyway"
     if command.mark == "suspect":
@@ -186,10 +194,15 @@ def _about_a_mark(state: RunState, node: Node, command: Commanded) -> str | None
     if node.kind in ("replicate", "aggregate", "rung"):
         return f"{node.id} is a {node.kind}: nothing builds on it anyway"
     if state.stages[node.stage].best == node.id:
-        return (f"{node.stage} settled on {node.id}, and the stages after it build on it: branch from another node, or "
-                "mark it as suspect")
-    return f"the search of {node.stage} is over: nothing builds on {node.id} anyway" if (
-        state.stages[node.stage].settled) else None
+        return (
+            f"{node.stage} settled on {node.id}, and the stages after it build on it: branch from another node, or "
+            "mark it as suspect"
+        )
+    return (
+        f"the search of {node.stage} is over: nothing builds on {node.id} anyway"
+        if (state.stages[node.stage].settled)
+        else None
+    )
 
 
 def _about_a_note(state: RunState, command: Commanded) -> str | None:

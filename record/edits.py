@@ -27,8 +27,10 @@ class File(Frozen):
 class Change(Frozen):
     """A piece of a file, and what takes its place."""
 
-    find: str = Field(description="whole lines as they stand in the file, to the last blank; they must occur in it "
-                                  "exactly once, so quote as many as that takes")
+    find: str = Field(
+        description="whole lines as they stand in the file, to the last blank; they must occur in it "
+        "exactly once, so quote as many as that takes"
+    )
     replace: str = Field(description="what stands there instead; empty: nothing")
 
 
@@ -39,7 +41,7 @@ class Edit(Change):
 
 
 def applied(
-    before: Mapping[str, str], *, files: Sequence[File] = (), edits: Sequence[Edit] = (), removed: Iterable[str] = (),
+    before: Mapping[str, str], *, files: Sequence[File] = (), edits: Sequence[Edit] = (), removed: Iterable[str] = ()
 ) -> dict[str, str]:
     """The files that an answer makes of those before it. Raises `SourceError`, which names every miss."""
     made = {path: text for path, text in before.items() if path not in set(removed)}
@@ -98,8 +100,10 @@ def _why(text: str, find: str, places: Sequence[int]) -> str:
     if places:
         lines = [text.count("\n", 0, at) + 1 for at in places]
         shown = ", ".join(map(str, lines[:SHOWN])) + (", ..." if len(lines) > SHOWN else "")
-        return (f"find occurs {len(places)} times, at lines {shown}: quote more of the lines around the one that is "
-                f"meant ({find.strip().splitlines()[0][:80]!r})")
+        return (
+            f"find occurs {len(places)} times, at lines {shown}: quote more of the lines around the one that is "
+            f"meant ({find.strip().splitlines()[0][:80]!r})"
+        )
     return f"find does not occur ({find.strip().splitlines()[0][:80]!r}); nearest is\n{_nearest(text, find)}"
 
 
@@ -117,8 +121,9 @@ def _nearest(text: str, find: str) -> str:
 
     starts = sorted(range(min(len(lines) - size + 1, SEARCHED)), key=lambda at: -likeness(at, quick=True))[:5]
     best = max(starts, key=lambda at: likeness(at, quick=False))
-    return "\n".join(f"{number:5d}| {line[:200]}" for number, line in enumerate(
-        lines[best : best + min(size, SHOWN)], best + 1))
+    return "\n".join(
+        f"{number:5d}| {line[:200]}" for number, line in enumerate(lines[best : best + min(size, SHOWN)], best + 1)
+    )
 
 
 def _names(files: Iterable[str]) -> str:

@@ -26,8 +26,9 @@ class ArmTuning(Frozen):
     """What one arm was given, what was chosen for it, and what it can be expected to reach."""
 
     effort: Effort
-    in_trials: float | None = Field(description="trials and versions of code, as a multiple of the arm with fewest; "
-                                                "None where that one has none")
+    in_trials: float | None = Field(
+        description="trials and versions of code, as a multiple of the arm with fewest; None where that one has none"
+    )
     in_seconds: float | None
     space: tuple[Hyperparameter, ...] = Field(description="as wide as it was in the end")
     chosen: Chosen | None = Field(description="in the node that the paper reports; None before there is one")
@@ -74,18 +75,33 @@ def account_of(state: RunState) -> Account | None:
     main = plan.datasets[0].name
     dataset = main if main in (plan.tuning.datasets or (main,)) else plan.tuning.datasets[0]
     arms: list[ArmTuning] = []
-    for one, trials, seconds in zip(given, _ratios([one.looks for one in given]),
-                                    _ratios([one.seconds for one in given]), strict=True):
+    for one, trials, seconds in zip(
+        given, _ratios([one.looks for one in given]), _ratios([one.seconds for one in given]), strict=True
+    ):
         sign = 1.0 if metric.higher_is_better else -1.0
         values = [sign * value for value in _study(found, one.arm, dataset)]
-        arms.append(ArmTuning(
-            effort=one, in_trials=trials, in_seconds=seconds, space=widened(plan, one.arm, state.extended),
-            chosen=settings.get(one.arm), best=sign * max(values) if values else None,
-            curve=tuple(sign * value for value in expected_best(tuple(values)))))
+        arms.append(
+            ArmTuning(
+                effort=one,
+                in_trials=trials,
+                in_seconds=seconds,
+                space=widened(plan, one.arm, state.extended),
+                chosen=settings.get(one.arm),
+                best=sign * max(values) if values else None,
+                curve=tuple(sign * value for value in expected_best(tuple(values))),
+            )
+        )
     return Account(
-        metric=metric, dataset=dataset, tuning=plan.tuning, arms=tuple(arms), extended=tuple(state.extended.values()),
-        untuned={one.name: one.untuned for one in plan.arms if one.role != "ablation"
-                 and one.name not in plan.tuned_arms}, trials=found)
+        metric=metric,
+        dataset=dataset,
+        tuning=plan.tuning,
+        arms=tuple(arms),
+        extended=tuple(state.extended.values()),
+        untuned={
+            one.name: one.untuned for one in plan.arms if one.role != "ablation" and one.name not in plan.tuned_arms
+        },
+        trials=found,
+    )
 
 
 def _study(found: Iterable[TrialResult], arm: str, dataset: str) -> list[float]:
@@ -124,8 +140,12 @@ def parity_of(state: RunState) -> tuple[Parity, ...]:
     if best is None or plan is None:
         return ()
     cells = all_cells(state)
-    lines = [one for node in trusted_replicates(state, best) for one in cells.get(node.id, ())
-             if one.cell.dataset == plan.datasets[0].name]
+    lines = [
+        one
+        for node in trusted_replicates(state, best)
+        for one in cells.get(node.id, ())
+        if one.cell.dataset == plan.datasets[0].name
+    ]
     found = {arm: [one for one in lines if one.cell.arm == arm] for arm in plan.compared}
     return tuple(parity for arm, own in found.items() if (parity := _parity(arm, own)) is not None)
 
@@ -136,8 +156,13 @@ def _parity(arm: str, lines: Iterable[CellStatus]) -> Parity | None:
         return None
     counts = [run.training or Training() for run in runs]
     return Parity(
-        arm=arm, cells=len(runs), seconds=fmean(run.seconds for run in runs), steps=_mean(one.steps for one in counts),
-        rows=_mean(one.rows for one in counts), parameters=_mean(one.parameters for one in counts))
+        arm=arm,
+        cells=len(runs),
+        seconds=fmean(run.seconds for run in runs),
+        steps=_mean(one.steps for one in counts),
+        rows=_mean(one.rows for one in counts),
+        parameters=_mean(one.parameters for one in counts),
+    )
 
 
 def _mean(values: Iterable[int | None]) -> float | None:
@@ -150,8 +175,12 @@ def _mean(values: Iterable[int | None]) -> float | None:
 def disparities(state: RunState, rows: Sequence[Parity]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """(method, baseline, what they are unequal in beyond `EQUAL`), where there is anything."""
     roles = {one.name: one.role for one in state.data_plan.arms} if state.data_plan else {}
-    found = ((a.arm, b.arm, tuple(name for name in QUANTITIES if _unequal(getattr(a, name), getattr(b, name))))
-             for a in rows for b in rows if (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline"))
+    found = (
+        (a.arm, b.arm, tuple(name for name in QUANTITIES if _unequal(getattr(a, name), getattr(b, name))))
+        for a in rows
+        for b in rows
+        if (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline")
+    )
     return tuple(one for one in found if one[2])
 
 

@@ -41,13 +41,18 @@ CHOOSES = ("dev", "validation")
 """The splits by whose values `tuned` may choose: test values choose nothing."""
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _DO: dict[str, Callable[[Number, Number], Number]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: _minus(a, b), "*": lambda a, b: a * b, "/": lambda a, b: a / b}
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: _minus(a, b),
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
 class EstimandError(ValueError):
-    """An expression that cannot be read, or not of this plan. Who acts: whoever wrote it; the text says what is wrong.
+    """An expression that cannot be read, or not of this plan. Who acts: whoever wrote it; the text says what
+    is wrong.
     """
 
 
@@ -141,14 +146,15 @@ def parsed(text: str) -> Expression:
     try:
         tree = ast.parse(_NAME.sub(_quoted, " ".join(text.split())), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise EstimandError(f"{text!r} cannot be read as an expression: see the examples; a minus between names has "
-                            "spaces around it") from None
+        raise EstimandError(
+            f"{text!r} cannot be read as an expression: see the examples; a minus between names has spaces around it"
+        ) from None
     return _node(tree)
 
 
 def _quoted(found: re.Match[str]) -> str:
     """A name as a string, also one of digits where a name is to stand; functions and keywords as they are."""
-    word, before, after = found[0], found.string[:found.start()].rstrip(), found.string[found.end():].lstrip()[:1]
+    word, before, after = found[0], found.string[: found.start()].rstrip(), found.string[found.end() :].lstrip()[:1]
     if after in ("(", "="):
         return "from_" if word == "from" else word
     named = before.endswith("=") or before.count("[") > before.count("]")
@@ -174,14 +180,21 @@ def _node(tree: ast.expr) -> Expression:
 
 def _call(name: str, tree: ast.Call) -> Expression:
     given = {(one.arg or "**").rstrip("_"): one.value for one in tree.keywords}
-    wants = {"drop": (1, {"from"}), "change": (2, set[str]()), "on": (2, set[str]()), "tuned": (1, {"over", "by"}),
-             **dict.fromkeys(FOLDS, (1, {"over"}))}
+    wants = {
+        "drop": (1, {"from"}),
+        "change": (2, set[str]()),
+        "on": (2, set[str]()),
+        "tuned": (1, {"over", "by"}),
+        **dict.fromkeys(FOLDS, (1, {"over"})),
+    }
     if name not in wants:
         raise EstimandError(f"there is no function {name!r}; there are {', '.join(wants)}")
     count, keywords = wants[name]
     if len(tree.args) != count or given.keys() != keywords:
-        raise EstimandError(f"{name} takes {count} expression{'s' * (count > 1)}"
-                            + (f" and {' and '.join(f'{one}=' for one in sorted(keywords))}" if keywords else ""))
+        raise EstimandError(
+            f"{name} takes {count} expression{'s' * (count > 1)}"
+            + (f" and {' and '.join(f'{one}=' for one in sorted(keywords))}" if keywords else "")
+        )
     first = _node(tree.args[0])
     if name == "drop":
         return Drop(first, _word(given["from"]))
@@ -312,8 +325,9 @@ def _folded(one: Fold, axis: Axis, names: Sequence[str], values: Sequence[Number
         if len(numbers) != len(names) or len(set(numbers)) < 2:
             raise EstimandError("slope goes over at least two levels with different numeric values")
         middle = sum(numbers) / len(numbers)
-        return (sum((x - middle) * value for x, value in zip(numbers, values, strict=True))
-                / sum((x - middle) ** 2 for x in numbers))
+        return sum((x - middle) * value for x, value in zip(numbers, values, strict=True)) / sum(
+            (x - middle) ** 2 for x in numbers
+        )
     plain = isinstance(one.of, Ref)
     largest = one.how == "max" or (one.how == "worst" and plain and not at.metric.higher_is_better)
     return reduce(_larger if largest else _smaller, values)
@@ -325,8 +339,11 @@ def _points(names: Sequence[str], at: Context) -> list[float | None]:
     parts = {level.name: level.parts for level in at.plan.levels if level.parts}
     if not at.plan.factors:
         return [values[name] for name in names]
-    differing = [each for each in zip(*(parts.get(name) or tuple(name.split("+")) for name in names), strict=True)
-                 if len(set(each)) > 1]
+    differing = [
+        each
+        for each in zip(*(parts.get(name) or tuple(name.split("+")) for name in names), strict=True)
+        if len(set(each)) > 1
+    ]
     if len(differing) != 1:
         raise EstimandError("slope goes over the levels of one factor, the others fixed: name them in over=[...]")
     return [values[name] for name in differing[0]]
@@ -357,8 +374,10 @@ def _place(arm: str, level: str, at: Context, by: str = "") -> Place:
         raise EstimandError(f"{arm!r} is read at no level: write {arm}@{at.plan.levels[0].name}, or go over levels")
     if level not in at.plan.level_names:
         _known(level.partition("+")[0], "levels", at)
-        raise EstimandError(f"{arm!r} is read at {level!r}, which leaves other factors open: write {arm}@"
-                            f"{at.plan.levels[0].name}, or go over their levels")
+        raise EstimandError(
+            f"{arm!r} is read at {level!r}, which leaves other factors open: write {arm}@"
+            f"{at.plan.levels[0].name}, or go over their levels"
+        )
     if not at.plan.owes(at.dataset, arm, level):
         raise EstimandError(f"{Place(at.dataset, arm, level)} is left out of the plan: nobody measures it")
     return Place(at.dataset, arm, level, by)
@@ -416,22 +435,31 @@ def metric_of(effect: Effect, plan: DataPlan) -> MetricSpec:
     """The metric that an effect is read in. Raises `EstimandError`."""
     found = next((one for one in plan.metrics if one.name == effect.metric), None)
     if effect.metric and found is None:
-        raise EstimandError(f"there is no metric {effect.metric!r} in the plan; there are "
-                            f"{', '.join(one.name for one in plan.metrics)}")
+        raise EstimandError(
+            f"there is no metric {effect.metric!r} in the plan; there are {', '.join(one.name for one in plan.metrics)}"
+        )
     return found or plan.primary
 
 
 def conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple[str, str, str]]:
     """(dataset, metric, condition) of every cell that effects read. Raises `EstimandError`."""
-    return {(place.dataset, metric.name, place.condition) for effect in effects
-            for metric in (metric_of(effect, plan),) for place in places_of(effect.estimand, plan, metric)}
+    return {
+        (place.dataset, metric.name, place.condition)
+        for effect in effects
+        for metric in (metric_of(effect, plan),)
+        for place in places_of(effect.estimand, plan, metric)
+    }
 
 
 def cells_of(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[Place]:
     """The cells that a hypothesis is decided by. Raises `EstimandError`."""
     datasets = [one.name for one in plan.datasets] if hypothesis.unit == "datasets" else [plan.datasets[0].name]
-    return frozenset(place._replace(by="") for effect in hypothesis.effects for dataset in datasets
-                     for place in places_of(effect.estimand, plan, metric_of(effect, plan), dataset=dataset))
+    return frozenset(
+        place._replace(by="")
+        for effect in hypothesis.effects
+        for dataset in datasets
+        for place in places_of(effect.estimand, plan, metric_of(effect, plan), dataset=dataset)
+    )
 
 
 def registered(plan: DataPlan) -> frozenset[Place]:
@@ -466,10 +494,13 @@ def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
                 yield f"{where}, {effect.estimand!r}: {fault}"
         if one.unit == "datasets" and len(plan.datasets) < 3:
             yield f"{where} has datasets as its unit, and the plan has {len(plan.datasets)}: three at least, or seeds"
-        if one.diverged == "worst value" and (unbound := sorted({
-                metric.name for metric in _metrics_of(one, plan) if metric.worst is None})):
-            yield (f"{where} counts training that diverged as the worst value, and {', '.join(unbound)} has none: say "
-                   "it in `worst`, or leave such seeds out")
+        if one.diverged == "worst value" and (
+            unbound := sorted({metric.name for metric in _metrics_of(one, plan) if metric.worst is None})
+        ):
+            yield (
+                f"{where} counts training that diverged as the worst value, and {', '.join(unbound)} has none: say "
+                "it in `worst`, or leave such seeds out"
+            )
         if one.diverged == "worst value" and one.unit == "datasets":
             yield f"{where}: with datasets as its unit seeds that diverged are left out: `diverged` is 'left out'"
         if (one.unit == "seeds and clusters") != bool(one.cluster):
@@ -478,8 +509,10 @@ def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
             yield f"{where} has no rival explanation: say what else could make the effect, and what tells them apart"
         if one.rival is not None:
             if one.rival.ours == one.rival.theirs:
-                yield (f"{where}: both explanations predict {one.rival.ours} of {one.rival.estimand!r}, so no cell "
-                       "separates them")
+                yield (
+                    f"{where}: both explanations predict {one.rival.ours} of {one.rival.estimand!r}, so no cell "
+                    "separates them"
+                )
             probe = Effect(estimand=one.rival.estimand, smallest=1.0)
             if (fault := _fault(probe, plan, sized=False)) is not None:
                 yield f"{where}, rival, {one.rival.estimand!r}: {fault}"
@@ -497,8 +530,11 @@ def _fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bo
         return f"it has more than {MOST_CHARACTERS} characters"
     try:
         metric = metric_of(effect, plan)
-        places = [place for use in (plan.datasets if everywhere else plan.datasets[:1])
-                  for place in places_of(effect.estimand, plan, metric, dataset=use.name)]
+        places = [
+            place
+            for use in (plan.datasets if everywhere else plan.datasets[:1])
+            for place in places_of(effect.estimand, plan, metric, dataset=use.name)
+        ]
     except EstimandError as error:
         return str(error)
     except RecursionError:
@@ -513,8 +549,10 @@ def _fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bo
     if min(found) > effect.smallest:
         return "no cell can refute it: it is larger than the smallest effect whatever is measured"
     if max(found) < effect.smallest and metric.low is not None and metric.high is not None:
-        return (f"nothing that could be measured reaches its smallest effect of {effect.smallest:g}: {metric.name} "
-                f"lies within {metric.low:g} and {metric.high:g}; is that another unit?")
+        return (
+            f"nothing that could be measured reaches its smallest effect of {effect.smallest:g}: {metric.name} "
+            f"lies within {metric.low:g} and {metric.high:g}; is that another unit?"
+        )
     return None
 
 
@@ -560,8 +598,10 @@ def _said(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
         case Sum():
             change = isinstance(one.right, Sum) and one.right.sign == "|"
             if change and isinstance(one.left, Sum):
-                text = (f"the relative change from {_said(one.left.right, plan, inner=True)} to "
-                        f"{_said(one.left.left, plan, inner=True)}")
+                text = (
+                    f"the relative change from {_said(one.left.right, plan, inner=True)} to "
+                    f"{_said(one.left.left, plan, inner=True)}"
+                )
             elif one.sign == "*" and one.left == Constant(-1.0):
                 text = f"minus {_said(one.right, plan, inner=True)}"
             else:
@@ -573,8 +613,13 @@ def _said(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
         case On():
             return f"{_said(one.of, plan)} on {_title(plan.datasets, one.dataset)}"
         case Fold():
-            how = {"mean": "the mean", "max": "the largest", "min": "the smallest", "worst": "the worst",
-                   "slope": "the slope"}[one.how]
+            how = {
+                "mean": "the mean",
+                "max": "the largest",
+                "min": "the smallest",
+                "worst": "the worst",
+                "slope": "the slope",
+            }[one.how]
             levels = {each.name for each in plan.all_levels}
             names = [_title(plan.all_levels if name in levels else plan.datasets, name) for name in one.names]
             over = ", ".join(names) or f"all {one.axis}"

@@ -66,8 +66,9 @@ class Exchanges:
         self._waiting: list[tuple[str, tuple[object, ...], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         try:
-            self._writer, self._reader = (sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, timeout=60) for _ in range(2))
+            self._writer, self._reader = (
+                sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60) for _ in range(2)
+            )
             for statement in (f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}", "PRAGMA synchronous=FULL"):
                 self._writer.execute(statement)
             self._writer.executescript(_SCHEMA)
@@ -99,12 +100,13 @@ class Exchanges:
         return number
 
     async def settle(
-        self, number: int, most: Spending, exchange: Exchange, *, tokens: tuple[int, int], usd: float, seconds: float,
+        self, number: int, most: Spending, exchange: Exchange, *, tokens: tuple[int, int], usd: float, seconds: float
     ) -> None:
         """Commit the answer to a call for which `most` was set aside."""
         taken = Spending(usd=usd, tokens=sum(tokens))
-        await self._commit(_ANSWER, number, exchange.model_dump_json(), exchange.model, *tokens, usd, seconds,
-                           self._clock(), "")
+        await self._commit(
+            _ANSWER, number, exchange.model_dump_json(), exchange.model, *tokens, usd, seconds, self._clock(), ""
+        )
         self._give_back(most, taken)
 
     async def give_back(self, number: int, most: Spending, why: str) -> None:
@@ -120,8 +122,9 @@ class Exchanges:
         self._reader.close()
 
     def _give_back(self, most: Spending, taken: Spending) -> None:
-        self.spent = Spending(usd=self.spent.usd - most.usd + taken.usd,
-                              tokens=self.spent.tokens - most.tokens + taken.tokens)
+        self.spent = Spending(
+            usd=self.spent.usd - most.usd + taken.usd, tokens=self.spent.tokens - most.tokens + taken.tokens
+        )
 
     def _read(self, statement: str, *values: object) -> Any:
         try:
@@ -179,13 +182,24 @@ def uses_of(folder: Path) -> tuple[SubjectUse, ...]:
                 "SUM(answered.id IS NULL), GROUP_CONCAT(DISTINCT NULLIF(model, '')), "
                 "MIN(CASE WHEN answer IS NOT NULL THEN answered.at END), "
                 "MAX(CASE WHEN answer IS NOT NULL THEN answered.at END) "
-                "FROM asked LEFT JOIN answered USING (id) GROUP BY subject ORDER BY subject").fetchall()
+                "FROM asked LEFT JOIN answered USING (id) GROUP BY subject ORDER BY subject"
+            ).fetchall()
     except sqlite3.Error as error:
         raise RecordError(f"cannot read {folder / FILE}: {error}") from error
-    return tuple(SubjectUse(
-        name=name, calls=calls, input_tokens=read or 0, output_tokens=written or 0, usd=usd or 0.0, lost=lost or 0,
-        models=tuple(sorted((models or "").split(","))) if models else (), first=_iso(first), last=_iso(last))
-        for name, calls, read, written, usd, lost, models, first, last in rows)
+    return tuple(
+        SubjectUse(
+            name=name,
+            calls=calls,
+            input_tokens=read or 0,
+            output_tokens=written or 0,
+            usd=usd or 0.0,
+            lost=lost or 0,
+            models=tuple(sorted((models or "").split(","))) if models else (),
+            first=_iso(first),
+            last=_iso(last),
+        )
+        for name, calls, read, written, usd, lost, models, first, last in rows
+    )
 
 
 def spent_in(folder: Path) -> Spending:

@@ -52,8 +52,10 @@ def _ambiguous(text: str, found: re.Match[str]) -> str:
     """Of 79.2 % ± 1 %, the second may be points or a share of the first."""
     value, points = float(found[1]), float(found[3] or 100 * USUAL)
     share = f"{100 * points / abs(value):.2g}" if value else "5"
-    return (f"{text!r} can be read in two ways: write {found[1]}±{points:g} for points, which is "
-            f"{found[1]}±{share}% as a share, in the unit that the metric has")
+    return (
+        f"{text!r} can be read in two ways: write {found[1]}±{points:g} for points, which is "
+        f"{found[1]}±{share}% as a share, in the unit that the metric has"
+    )
 
 
 def check_baseline(values: Sequence[float | None], expected: Expected | None) -> BaselineCheck:
@@ -65,8 +67,9 @@ def check_baseline(values: Sequence[float | None], expected: Expected | None) ->
     if not found:
         return BaselineCheck(mean=None, spread=None, seeds=0, verdict="failed")
     mean = fmean(found)
-    return BaselineCheck(mean=mean, spread=stdev(found) if len(found) > 1 else None, seeds=len(found),
-                         verdict=_verdict(mean, expected))
+    return BaselineCheck(
+        mean=mean, spread=stdev(found) if len(found) > 1 else None, seeds=len(found), verdict=_verdict(mean, expected)
+    )
 
 
 def _verdict(mean: float, expected: Expected | None) -> BaselineVerdict:

@@ -179,7 +179,8 @@ def open_regular(path: str | Path, folder: int | None = None) -> int:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.ENODEV) and not stat.S_ISREG(
-                os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):  # a socket, or a device that is none
+            os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
+        ):  # a socket, or a device that is none
             raise OSError(errno.EINVAL, "it is not a plain file") from error
         raise
     if not stat.S_ISREG(os.fstat(file).st_mode):

@@ -16,8 +16,11 @@ class Statement(Frozen):
 
     text: str = Field(min_length=1, max_length=600, description="one sentence in your own words")
     page: int = Field(ge=1, description="the page (or part) that says it")
-    quote: str = Field(default="", max_length=400, description="up to thirty words of that page, copied word for word; "
-                                                               "empty where none says it in short")
+    quote: str = Field(
+        default="",
+        max_length=400,
+        description="up to thirty words of that page, copied word for word; empty where none says it in short",
+    )
 
 
 class Digest(Frozen):
@@ -72,8 +75,10 @@ class DataNeed(Frozen):
     """A dataset that an idea needs."""
 
     name: str = Field(min_length=1, max_length=120)
-    source: DataSource = Field(description="catalogue or own: a name that the machine's list has; hub: OWNER/SET; "
-                                           "synthetic: made by the experiment's code; other: anything else")
+    source: DataSource = Field(
+        description="catalogue or own: a name that the machine's list has; hub: OWNER/SET; "
+        "synthetic: made by the experiment's code; other: anything else"
+    )
 
 
 class Estimate(Frozen):
@@ -139,13 +144,25 @@ class FinalIdea(Frozen):
 
     def as_json(self) -> dict[str, Any]:
         """AI-Scientist-v2's keys, unchanged, then ours, which other readers ignore."""
-        fields = {key: value for key, value in self.idea.model_dump(mode="json", by_alias=True).items()
-                  if value or key not in ("Datasets", "Metric", "Code", "Anchors")}
-        closest = [{"Title": one.work.title, "Authors": list(one.work.authors), "Year": one.work.year,
-                    "Identifier": one.work.identifier, "Difference": one.difference, "Quote": one.quote}
-                   for one in self.closest]
+        fields = {
+            key: value
+            for key, value in self.idea.model_dump(mode="json", by_alias=True).items()
+            if value or key not in ("Datasets", "Metric", "Code", "Anchors")
+        }
+        closest = [
+            {
+                "Title": one.work.title,
+                "Authors": list(one.work.authors),
+                "Year": one.work.year,
+                "Identifier": one.work.identifier,
+                "Difference": one.difference,
+                "Quote": one.quote,
+            }
+            for one in self.closest
+        ]
         return fields | {
             "Novelty": {"Status": self.novelty, "Said": self.said, "Queries": list(self.queries)},
             "Closest Papers": closest,
             "Feasibility": {"Fits": self.fit.fits, "Why": list(self.fit.why), **self.estimate.model_dump(mode="json")},
-            "Remarks": list(self.remarks)}
+            "Remarks": list(self.remarks),
+        }

@@ -70,8 +70,11 @@ def may_go(state: RunState, reads: Reads) -> Iterator[str]:
             yield f"{place}/checkpoints"
     if state.setting("search.order") == "ticket" and state.phase in (*STAGES, "missing"):
         return
-    found = [place for _, place, left in _sealed(state) if (left.artifacts or left.failure is not None)
-             and f"{place}/artifacts" not in state.collected]
+    found = [
+        place
+        for _, place, left in _sealed(state)
+        if (left.artifacts or left.failure is not None) and f"{place}/artifacts" not in state.collected
+    ]
     wanted = _wanted(state, reads) if found else set[str]()
     yield from (f"{place}/artifacts" for place in found if place not in wanted)
 
@@ -110,14 +113,25 @@ def _wanted_nodes(state: RunState, reads: Reads) -> set[str]:
     cited = state.setting("keep") == "cited" and state.standing is not None and state.standing.released.released
     tops = {winner(state)} if cited else {stage.best for stage in state.stages.values()}
     tops |= {node.id for node in ablations(state)}
-    wanted = {node.id for node in state.nodes.values() if node.id in tops or not state.stages[node.stage].settled
-              or (node.kind == "replicate" and node.parent in tops)}
+    wanted = {
+        node.id
+        for node in state.nodes.values()
+        if node.id in tops or not state.stages[node.stage].settled or (node.kind == "replicate" and node.parent in tops)
+    }
     for node in (one for one in state.nodes.values() if not one.finished):
         seen = state.decisions[node.decision].seen
         wanted |= {node.id, node.parent or node.id} | {
-            one.id for one in state.nodes.values() if not node.source_sha256 and one.decision in seen}
-    while more := {name for one in (wanted if cited else state.nodes) for name in reads(state.nodes[one])
-                   if name in state.nodes} - wanted:
+            one.id for one in state.nodes.values() if not node.source_sha256 and one.decision in seen
+        }
+    while (
+        more := {
+            name
+            for one in (wanted if cited else state.nodes)
+            for name in reads(state.nodes[one])
+            if name in state.nodes
+        }
+        - wanted
+    ):
         wanted |= more
     return wanted
 

@@ -30,25 +30,72 @@ _SKLEARN = "the default of scikit-learn 1.9"
 
 def space_of(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -> tuple[Hyperparameter, ...]:
     """What is tuned off the shelf on these datasets; `pretrained` models are OWNER/NAME@REVISION."""
+
     def of_trees(name: str, low: float, high: float, default: float) -> Hyperparameter:
-        return Hyperparameter(name=name, kind="log" if name == "learning_rate" else "integer", low=low, high=high,
-                              default=default if name == "learning_rate" else int(default), source=_SKLEARN,
-                              arms=(TUNED,), given="model", among=MODELS[:1])
+        return Hyperparameter(
+            name=name,
+            kind="log" if name == "learning_rate" else "integer",
+            low=low,
+            high=high,
+            default=default if name == "learning_rate" else int(default),
+            source=_SKLEARN,
+            arms=(TUNED,),
+            given="model",
+            among=MODELS[:1],
+        )
 
     options = ("plain", *(("components",) if any(len(one.shape) > 1 for one in facts) else ()), *pretrained)
-    features = Hyperparameter(name="features", kind="choice", options=options, default="plain", arms=(TUNED,),
-                              source="pixels, columns or counts as they are")
+    features = Hyperparameter(
+        name="features",
+        kind="choice",
+        options=options,
+        default="plain",
+        arms=(TUNED,),
+        source="pixels, columns or counts as they are",
+    )
     return (
-        Hyperparameter(name="model", kind="choice", options=MODELS, default=MODELS[0], arms=(TUNED,),
-                       source="common practice on tables"),
-        of_trees("learning_rate", 0.02, 0.5, 0.1), of_trees("rounds", 30, 150, 100), of_trees("leaves", 4, 31, 31),
+        Hyperparameter(
+            name="model",
+            kind="choice",
+            options=MODELS,
+            default=MODELS[0],
+            arms=(TUNED,),
+            source="common practice on tables",
+        ),
+        of_trees("learning_rate", 0.02, 0.5, 0.1),
+        of_trees("rounds", 30, 150, 100),
+        of_trees("leaves", 4, 31, 31),
         of_trees("leaf_size", 5, 50, 20),
-        Hyperparameter(name="penalty", kind="log", low=1e-4, high=1e4, default=1.0, source=_SKLEARN, arms=(TUNED,),
-                       given="model", among=MODELS[1:]),
+        Hyperparameter(
+            name="penalty",
+            kind="log",
+            low=1e-4,
+            high=1e4,
+            default=1.0,
+            source=_SKLEARN,
+            arms=(TUNED,),
+            given="model",
+            among=MODELS[1:],
+        ),
         *((features,) if len(options) > 1 else ()),
-        *((Hyperparameter(name="components", kind="integer", low=8, high=128, default=32, arms=(TUNED,),
-                          source="common practice", given="features", among=("components",)),)
-          if "components" in options else ()))
+        *(
+            (
+                Hyperparameter(
+                    name="components",
+                    kind="integer",
+                    low=8,
+                    high=128,
+                    default=32,
+                    arms=(TUNED,),
+                    source="common practice",
+                    given="features",
+                    among=("components",),
+                ),
+            )
+            if "components" in options
+            else ()
+        ),
+    )
 
 
 def ladder_space(state: RunState) -> tuple[Hyperparameter, ...]:
@@ -97,9 +144,11 @@ def cells_of_rung(state: RunState, node: Node) -> tuple[Cell, ...]:
     tried = tuple(one.number for one in action.trials if one.arm == TUNED)
     best = {} if node.parent is None else chosen_settings(state, node.parent)
     return tuple(
-        Cell(dataset=name, arm=arm, trial=number, seed=node.seed) for name in datasets_of(state)
+        Cell(dataset=name, arm=arm, trial=number, seed=node.seed)
+        for name in datasets_of(state)
         for arm, numbers in ((TRIVIAL, (0,)), (TUNED, tried if node.parent is None else (best[name].number,)))
-        for number in numbers)
+        for number in numbers
+    )
 
 
 def chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
@@ -113,8 +162,10 @@ def chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
         if one.cell.arm == TUNED and one.run is not None and one.run.failure is None:
             own = next((value.value for value in one.run.measurements if value.name == name), None)
             values[one.cell.dataset] |= {} if own is None else {one.cell.trial: sign * own}
-    best = {dataset: min((-value, number) for number, value in (known or {1: 0.0}).items())
-            for dataset, known in values.items()}
+    best = {
+        dataset: min((-value, number) for number, value in (known or {1: 0.0}).items())
+        for dataset, known in values.items()
+    }
     return {dataset: state.trials[TUNED, number] for dataset, (_, number) in best.items()}
 
 
@@ -126,8 +177,7 @@ def reference_claims(state: RunState) -> list[Claim]:
     good = [one for one in rungs(state) if one.status == "good"]
     on_test = all(one.split == "test" for one in paper_claims(state))
     split: Split = "test" if on_test else "validation"
-    return claims_over(split, [(one, state.tests.get(one.id, ()) if on_test else one.measurements)
-                               for one in good])
+    return claims_over(split, [(one, state.tests.get(one.id, ()) if on_test else one.measurements) for one in good])
 
 
 class Beaten(Frozen):
@@ -148,10 +198,16 @@ def beaten_by(state: RunState) -> tuple[Beaten, ...]:
     sign = 1 if plan.primary.higher_is_better else -1
 
     def best(claims: Iterable[Claim], dataset: str) -> Claim | None:
-        return max((one for one in claims if (one.dataset, one.name) == (dataset, plan.primary.name)),
-                   key=lambda one: sign * one.mean, default=None)
+        return max(
+            (one for one in claims if (one.dataset, one.name) == (dataset, plan.primary.name)),
+            key=lambda one: sign * one.mean,
+            default=None,
+        )
 
     own, found = [one for one in paper_claims(state) if one.arm in plan.compared], reference_claims(state)
     pairs = [(use.name, best(found, use.name), best(own, use.name)) for use in plan.datasets]
-    return tuple(Beaten(dataset=name, rung=rung, best=arm) for name, rung, arm in pairs
-                 if rung is not None and arm is not None and sign * rung.mean > sign * arm.mean)
+    return tuple(
+        Beaten(dataset=name, rung=rung, best=arm)
+        for name, rung, arm in pairs
+        if rung is not None and arm is not None and sign * rung.mean > sign * arm.mean
+    )

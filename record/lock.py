@@ -56,8 +56,9 @@ def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float 
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise RecordError(f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then "
-                          "resume") from None
+        raise RecordError(
+            f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then resume"
+        ) from None
     try:
         if not _taken(file) or (network and _alive_elsewhere(path, silent, lambda: _server_now(run))):
             raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")

@@ -60,8 +60,12 @@ class EventLog(Recorder):
     """The writer of one run's log. Open it once a process, under the run's lock (`record.lock`)."""
 
     def __init__(
-        self, path: Path, *, clock: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic,
-        listener: Listener | None = None
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        listener: Listener | None = None,
     ) -> None:
         """Open or make the log, by its name a database or an `events.jsonl`. Raises `RecordError`.
 
@@ -110,7 +114,10 @@ class MemoryLog(Recorder):
     """A recorder without a file, for tests, benchmarks and one-off tools."""
 
     def __init__(
-        self, events: list[Event] | None = None, *, listener: Listener | None = None,
+        self,
+        events: list[Event] | None = None,
+        *,
+        listener: Listener | None = None,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
         super().__init__(RunState(), listener)
@@ -141,8 +148,10 @@ def _as_written(event: Event) -> tuple[str, Event]:
         return body, EVENT.validate_json(body)
     except (ValidationError, PydanticSerializationError, ValueError) as error:
         why = " ".join(str(error).splitlines())[:300]
-        raise RecordError(f"the event {event.type!r} was not recorded, because it could not be read back ({why}); this "
-                          "is a bug of this program: report it") from error
+        raise RecordError(
+            f"the event {event.type!r} was not recorded, because it could not be read back ({why}); this "
+            "is a bug of this program: report it"
+        ) from error
 
 
 def open_log(folder: Path, *, network: bool | None = None, listener: Listener | None = None) -> EventLog:

@@ -40,8 +40,10 @@ class Rate(Frozen):
     library: str = Field(default="numpy", description="what the times were measured with: numpy, or torch on a GPU")
     product_seconds: float | None = Field(default=None, description="of one 1024 x 1024 float32 matrix product")
     epoch_seconds: float | None = Field(default=None, description=f"of one epoch of a small network: {NETWORK}")
-    moved: bool = Field(default=False, description="whether the run was begun on other terms, and this was measured "
-                                                   "when it was taken up here")
+    moved: bool = Field(
+        default=False,
+        description="whether the run was begun on other terms, and this was measured when it was taken up here",
+    )
 
     @property
     def untimed(self) -> Rate:
@@ -51,10 +53,19 @@ class Rate(Frozen):
 
 def unlike(one: Machine, other: Machine, *, packages: Iterable[str]) -> tuple[str, ...]:
     """In what two machines differ that may change the last digits of a number, in words; of packages, these count."""
-    found = [f"{what} {a or 'none'} there, {b or 'none'} here" for what, a, b in (
-        ("processor", one.processor, other.processor), ("GPUs", ", ".join(one.gpus), ", ".join(other.gpus)),
-        ("Python", one.python, other.python)) if a != b]
+    found = [
+        f"{what} {a or 'none'} there, {b or 'none'} here"
+        for what, a, b in (
+            ("processor", one.processor, other.processor),
+            ("GPUs", ", ".join(one.gpus), ", ".join(other.gpus)),
+            ("Python", one.python, other.python),
+        )
+        if a != b
+    ]
     there, here = ({name.lower(): version for name, version in of.packages.items()} for of in (one, other))
-    found += [f"{name} {there.get(name, 'absent')} there, {here.get(name, 'absent')} here" for name in packages
-              if there.get(name) != here.get(name)]
+    found += [
+        f"{name} {there.get(name, 'absent')} there, {here.get(name, 'absent')} here"
+        for name in packages
+        if there.get(name) != here.get(name)
+    ]
     return tuple(found)

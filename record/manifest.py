@@ -16,8 +16,7 @@ def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     if state.installed is not None:
         yield folder.packages, state.installed.sha256
     yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
-    yield from ((folder.root / one.stored, one.sha256)
-                for one in (state.prior_work.papers if state.prior_work else ()))
+    yield from ((folder.root / one.stored, one.sha256) for one in (state.prior_work.papers if state.prior_work else ()))
     for node in state.nodes.values():
         for attempt in node.attempts:
             sealed = folder.attempt(node.id, attempt.number)

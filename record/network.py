@@ -18,9 +18,34 @@ from pathlib import Path
 
 import psutil
 
-NETWORK = frozenset({
-    "nfs", "nfs3", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "glusterfs",
-    "afs", "orangefs", "pvfs2", "wekafs", "davfs", "ncpfs", "drvfs", "9p", "virtiofs", "fuse", "fuseblk", "vboxsf"})
+NETWORK = frozenset(
+    {
+        "nfs",
+        "nfs3",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "beegfs_nodev",
+        "ceph",
+        "glusterfs",
+        "afs",
+        "orangefs",
+        "pvfs2",
+        "wekafs",
+        "davfs",
+        "ncpfs",
+        "drvfs",
+        "9p",
+        "virtiofs",
+        "fuse",
+        "fuseblk",
+        "vboxsf",
+    }
+)
 """Filesystems that several hosts share, or a host and its guests, beside every `fuse.*`: SQLite's locks and shared
 memory may not work on them."""
 

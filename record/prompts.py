@@ -64,8 +64,9 @@ def keep(run: Path, text: str) -> None:
     try:
         write_file(path, gzip.compress(data, mtime=0))
     except OSError as error:
-        raise RecordError(f"cannot write to {path.parent}: {error.strerror}; free disk space (or fix its permissions), "
-                          "then resume") from error
+        raise RecordError(
+            f"cannot write to {path.parent}: {error.strerror}; free disk space (or fix its permissions), then resume"
+        ) from error
 
 
 def prompt_of(run: Path, event: Answered | Drifted) -> PromptLookup | None:

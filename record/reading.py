@@ -67,7 +67,7 @@ def of_standing_paper(events: Sequence[tuple[Event, float]]) -> Sequence[tuple[E
     """The events of a run up to the paper that stands: without a later writing that was not released."""
     released = [at for at, (event, _) in enumerate(events) if isinstance(event, Released) and event.released]
     again = [at for at, (event, _) in enumerate(events) if isinstance(event, Rewriting)]
-    return events[:next((at for at in again if released and at > released[-1]), len(events))]
+    return events[: next((at for at in again if released and at > released[-1]), len(events))]
 
 
 def read_rows(path: Path, after: int = 0) -> list[Row]:
@@ -85,8 +85,10 @@ def read_rows(path: Path, after: int = 0) -> list[Row]:
             return rows_of(db, after)
     except sqlite3.Error as error:
         if "no such table" in str(error):
-            raise RecordError(f"{path} is not the record of a run: " + (
-                "the file is empty" if not path.stat().st_size else "it is another database")) from error
+            raise RecordError(
+                f"{path} is not the record of a run: "
+                + ("the file is empty" if not path.stat().st_size else "it is another database")
+            ) from error
         raise RecordError(f"cannot read the record {path}: {error}") from error
 
 
@@ -111,12 +113,14 @@ def events_in(rows: Iterable[Row], path: Path, *, after: int = 0) -> Iterator[tu
                 raise OtherVersionError(
                     f"{path.parent} was recorded by another version of scientist (format {begun.get('format', 0)}, "
                     f"this one reads {FORMAT}): look at it with the version that made it, or make it again with "
-                    f"{anew if begun['type'] == 'started' else 'another --out'}")
+                    f"{anew if begun['type'] == 'started' else 'another --out'}"
+                )
             yield EVENT.validate_json(body), at
         except ValueError as error:
             mismatches = error.error_count() if isinstance(error, ValidationError) else 1
-            raise RecordError(f"cannot read the record {path}: event {number} is damaged "
-                              f"({mismatches} mismatches)") from None
+            raise RecordError(
+                f"cannot read the record {path}: event {number} is damaged ({mismatches} mismatches)"
+            ) from None
 
 
 # --- while it is written --------------------------------------------------------------------------------------------

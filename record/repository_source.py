@@ -47,8 +47,10 @@ class Code(Frozen):
 
     def words(self, arm: ArmCode, cell: Cell, setting: Mapping[str, Scalar]) -> tuple[str, ...]:
         """The words of a cell's arm, level and setting, in that order."""
-        own = (self.dimensions.get(name, f"{name}={{value}}").replace("{value}", str(value))
-               for name, value in setting.items())
+        own = (
+            self.dimensions.get(name, f"{name}={{value}}").replace("{value}", str(value))
+            for name, value in setting.items()
+        )
         return (*arm.words, *self.levels.get(cell.level, ()), *(word for text in own for word in text.split()))
 
 
@@ -87,11 +89,12 @@ def command_line(command: Command, seed: int, words: Sequence[str] = (), *, devi
     argv = list(command.argv)
     if OVERRIDES in argv:
         at = argv.index(OVERRIDES)
-        argv[at:at + 1] = words
+        argv[at : at + 1] = words
     else:
         overrides = [word for word in words if word.startswith("~") or (not word.startswith("-") and "=" in word)]
-        at = max((at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")),
-                 default=len(argv))
+        at = max(
+            (at + 1 for at, word in enumerate(argv) if "=" in word and not word.startswith("-")), default=len(argv)
+        )
         argv[at:at] = overrides
         argv += [word for word in words if word not in overrides]
     return command.model_copy(update={"argv": tuple(argv)}).words(seed, out=OUT, device=device)

@@ -21,9 +21,26 @@ FILE_BYTES, TREE_BYTES, MOST = 1_000_000, 5_000_000, 200
 DEEPEST, LONGEST = 6, 200
 """Folders within folders, and characters of a path."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-OURS = frozenset({
-    "arrays", "artifacts", "checkpoints", "figures", "inputs", "lab", "lab.py", "measurements.jsonl", "node.ipynb",
-    "probe.py", "scores.json", "sealed", "sitecustomize.py", "stdout.txt", "submissions", "submissions.jsonl"})
+OURS = frozenset(
+    {
+        "arrays",
+        "artifacts",
+        "checkpoints",
+        "figures",
+        "inputs",
+        "lab",
+        "lab.py",
+        "measurements.jsonl",
+        "node.ipynb",
+        "probe.py",
+        "scores.json",
+        "sealed",
+        "sitecustomize.py",
+        "stdout.txt",
+        "submissions",
+        "submissions.jsonl",
+    }
+)
 """Names at the top that are the harness's: what lies there was recorded, or is importable already."""
 
 
@@ -52,8 +69,9 @@ def check_program(files: Mapping[str, str]) -> None:
 
 def code_of(files: Mapping[str, str]) -> dict[str, str]:
     """The Python files that run as the experiment, its entry first; of a repository's study what changes its files."""
-    names = sorted((path for path in files if path.endswith((".py", ".diff")) and path != PLOTS),
-                   key=lambda one: one != ENTRY)
+    names = sorted(
+        (path for path in files if path.endswith((".py", ".diff")) and path != PLOTS), key=lambda one: one != ENTRY
+    )
     return {path: files[path] for path in names}
 
 
@@ -61,9 +79,18 @@ def difference(
     a: Mapping[str, str], b: Mapping[str, str], names: tuple[str, str] = ("", ""), *, around: int = 2
 ) -> str:
     """A unified diff of two trees, each file under its path; `names` stand before the paths."""
-    lines = [line for path in dict.fromkeys((*a, *b)) for line in unified_diff(
-        a.get(path, "").splitlines(), b.get(path, "").splitlines(), f"{names[0]} {path}".strip(),
-        f"{names[1]} {path}".strip(), lineterm="", n=around)]
+    lines = [
+        line
+        for path in dict.fromkeys((*a, *b))
+        for line in unified_diff(
+            a.get(path, "").splitlines(),
+            b.get(path, "").splitlines(),
+            f"{names[0]} {path}".strip(),
+            f"{names[1]} {path}".strip(),
+            lineterm="",
+            n=around,
+        )
+    ]
     return "\n".join(lines)
 
 
@@ -103,7 +130,7 @@ def _unfit(path: str, text: str, files: Mapping[str, str]) -> str | None:
 
 
 def visible_files(
-    source: Mapping[str, str], arm: str, *, arms: Iterable[str], reads: Mapping[str, str],
+    source: Mapping[str, str], arm: str, *, arms: Iterable[str], reads: Mapping[str, str]
 ) -> dict[str, str]:
     """The files that a cell of an arm sees, of a program for these `arms`; `reads` as `record.syntax.reads_of` has it.
 

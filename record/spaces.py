@@ -17,14 +17,21 @@ MANY = 1000
 
 def widened(plan: DataPlan, arm: str, extended: Mapping[str, Extend]) -> tuple[Hyperparameter, ...]:
     """The dimensions of an arm, those that were widened as wide as they are by now."""
-    return tuple(one if one.name not in extended else one.model_copy(update={
-        "low": extended[one.name].low, "high": extended[one.name].high}) for one in plan.space_of(arm))
+    return tuple(
+        one
+        if one.name not in extended
+        else one.model_copy(update={"low": extended[one.name].low, "high": extended[one.name].high})
+        for one in plan.space_of(arm)
+    )
 
 
 def edges(setting: Setting, space: Iterable[Hyperparameter]) -> tuple[str, ...]:
     """The dimensions of a space at whose edge a setting lies."""
-    return tuple(one.name for one in space if one.kind != "choice" and one.name in setting and (
-        not EDGE <= position(one, setting[one.name]) <= 1 - EDGE))
+    return tuple(
+        one.name
+        for one in space
+        if one.kind != "choice" and one.name in setting and (not EDGE <= position(one, setting[one.name]) <= 1 - EDGE)
+    )
 
 
 def position(one: Hyperparameter, value: object) -> float:
@@ -43,7 +50,13 @@ def settings_in(space: Iterable[Hyperparameter]) -> list[Setting] | None:
         values = one.options if one.kind == "choice" else range(int(one.low or 0), int(one.high or 0) + 1)
         if len(values) * len(settings) > MANY:
             return None
-        settings = [made for known in settings for made in (
-            [known] if one.given and known.get(one.given) not in one.among else
-            [known | {one.name: value} for value in values])]
+        settings = [
+            made
+            for known in settings
+            for made in (
+                [known]
+                if one.given and known.get(one.given) not in one.among
+                else [known | {one.name: value} for value in values]
+            )
+        ]
     return settings

@@ -29,6 +29,7 @@ def parse(source: str) -> ast.Module:
 
 def one_at_a_time() -> None:
     """From now on every tree of this process is made alone: `ast.parse` waits its turn, and so `ast.literal_eval`."""
+
     def alone(*args: Any, **options: Any) -> Any:
         with _LOCK:
             return _PARSE(*args, **options)
@@ -91,11 +92,20 @@ def reads_of(source: str) -> dict[str, str] | None:
         tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    modules = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
-               for alias in node.names if alias.name == "lab"}
-    functions = {alias.asname or alias.name for node in ast.walk(tree)
-                 if isinstance(node, ast.ImportFrom) and node.module == "lab"
-                 for alias in node.names if alias.name == "measure"}
+    modules = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == "lab"
+    }
+    functions = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "lab"
+        for alias in node.names
+        if alias.name == "measure"
+    }
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

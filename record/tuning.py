@@ -38,8 +38,10 @@ class TrialResult(Frozen):
     node: str = Field(description="that measured it first")
     kind: NodeKind = Field(description="of that node: what is no `trial` is a version of the code")
     outcome: Literal["measured", "failed", "running"]
-    values: dict[str, float] = Field(description="dataset -> mean over levels of the metric that trials are compared "
-                                                 "by, the worst value where training diverged")
+    values: dict[str, float] = Field(
+        description="dataset -> mean over levels of the metric that trials are compared "
+        "by, the worst value where training diverged"
+    )
     seconds: float = Field(description="of computing")
     seeds: int = Field(default=1, description="that it was measured with; `values` are means over them")
 
@@ -67,23 +69,29 @@ class Chosen(Frozen):
     setting: Setting
     code: str
     study: int = Field(description="settings that were measured in full on this code")
-    stale: bool = Field(description="whether they are fewer than the plan asks for, and the code before it, on which "
-                                    "there were enough, gave other values")
-    gaining: bool = Field(description="whether it came so late in its study that more trials may well find a better "
-                                      "one")
+    stale: bool = Field(
+        description="whether they are fewer than the plan asks for, and the code before it, on which "
+        "there were enough, gave other values"
+    )
+    gaining: bool = Field(
+        description="whether it came so late in its study that more trials may well find a better one"
+    )
     edges: tuple[str, ...] = Field(description="dimensions at whose edge it lies")
 
 
 def cells_of_trial(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
     """What is measured of one setting of an arm."""
     datasets = plan.tuning.datasets or (plan.datasets[0].name,)
-    return tuple(Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
-                 for dataset in datasets for level in plan.tuning.levels or plan.level_names
-                 if plan.owes(dataset, arm, level))
+    return tuple(
+        Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
+        for dataset in datasets
+        for level in plan.tuning.levels or plan.level_names
+        if plan.owes(dataset, arm, level)
+    )
 
 
 def results(
-    state: RunState, seen: Container[int] | None = None, *, before: int | None = None,
+    state: RunState, seen: Container[int] | None = None, *, before: int | None = None
 ) -> tuple[TrialResult, ...]:
     """Every setting that was measured on some version of an arm's code, in the order of decisions.
 
@@ -96,7 +104,7 @@ def results(
         if node.kind not in LOOKS or node.stage == "ablation" or (before is not None and node.decision >= before):
             continue
         visible = node.finished if seen is None else node.decision in seen
-        for one in (_results_of(state, node) if visible and node.id in state.owed else _running(state, node)):
+        for one in _results_of(state, node) if visible and node.id in state.owed else _running(state, node):
             by_seed = found.setdefault((one.arm, one.code, one.number, one.share), {})
             if node.seed not in by_seed or (by_seed[node.seed].outcome != "measured" and one.outcome == "measured"):
                 by_seed[node.seed] = one
@@ -106,9 +114,17 @@ def results(
 def _together(results: Sequence[TrialResult]) -> TrialResult:
     """One setting over its seeds: the means of those that were measured."""
     measured = [one for one in results if one.outcome == "measured"] or results[:1]
-    return measured[0] if len(measured) == 1 else measured[0].model_copy(update={
-        "seeds": len(measured), "seconds": sum(one.seconds for one in measured),
-        "values": {name: fmean(one.values[name] for one in measured) for name in measured[0].values}})
+    return (
+        measured[0]
+        if len(measured) == 1
+        else measured[0].model_copy(
+            update={
+                "seeds": len(measured),
+                "seconds": sum(one.seconds for one in measured),
+                "values": {name: fmean(one.values[name] for one in measured) for name in measured[0].values},
+            }
+        )
+    )
 
 
 def _running(state: RunState, node: Node) -> Iterable[TrialResult]:
@@ -117,8 +133,17 @@ def _running(state: RunState, node: Node) -> Iterable[TrialResult]:
     codes = state.owed[node.parent or ""].code if node.parent in state.owed else {}
     for one in action.trials if isinstance(action, Expand) and action.kind == "trial" else ():
         yield TrialResult(
-            arm=one.arm, number=one.number, setting=one.setting, code=codes.get(one.arm, ""), share=one.share,
-            node=node.id, kind="trial", outcome="running", values={}, seconds=0.0)
+            arm=one.arm,
+            number=one.number,
+            setting=one.setting,
+            code=codes.get(one.arm, ""),
+            share=one.share,
+            node=node.id,
+            kind="trial",
+            outcome="running",
+            values={},
+            seconds=0.0,
+        )
 
 
 def _results_of(state: RunState, node: Node) -> tuple[TrialResult, ...]:
@@ -130,9 +155,7 @@ def _results_of(state: RunState, node: Node) -> tuple[TrialResult, ...]:
 _RESULTS = Memo[tuple[TrialResult, ...]]()
 
 
-def _results_in(
-    state: RunState, node: Node, plan: DataPlan, found: Iterable[CellStatus],
-) -> Iterable[TrialResult]:
+def _results_in(state: RunState, node: Node, plan: DataPlan, found: Iterable[CellStatus]) -> Iterable[TrialResult]:
     owed, known = state.owed[node.id], {one.cell: one for one in found}
     tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared)
     for arm, number, share in tried:
@@ -141,11 +164,22 @@ def _results_in(
         values = _values(plan, [one for one in lines if one is not None])
         complete = all(one is not None and one.cell in values for one in lines)
         yield TrialResult(
-            arm=arm, number=number, setting=state.setting_of(arm, number), code=owed.code.get(arm, ""), share=share,
-            node=node.id, kind=node.kind, seconds=sum(one.seconds for one in lines if one is not None),
-            outcome="measured" if complete else "failed", values={
+            arm=arm,
+            number=number,
+            setting=state.setting_of(arm, number),
+            code=owed.code.get(arm, ""),
+            share=share,
+            node=node.id,
+            kind=node.kind,
+            seconds=sum(one.seconds for one in lines if one is not None),
+            outcome="measured" if complete else "failed",
+            values={
                 dataset: fmean(values[cell] for cell in cells if cell.dataset == dataset)
-                for dataset in dict.fromkeys(cell.dataset for cell in cells)} if complete else {})
+                for dataset in dict.fromkeys(cell.dataset for cell in cells)
+            }
+            if complete
+            else {},
+        )
 
 
 def _values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
@@ -220,8 +254,9 @@ def efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tupl
     own: dict[str, list[TrialResult]] = {arm: [] for arm in state.data_plan.tuned_arms}
     for one in results(state) if found is None else found:
         own.setdefault(one.arm, []).append(one)
-    return tuple(_effort(state, arm, own[arm], state.seconds_looked.get(arm, 0.0))
-                 for arm in state.data_plan.tuned_arms)
+    return tuple(
+        _effort(state, arm, own[arm], state.seconds_looked.get(arm, 0.0)) for arm in state.data_plan.tuned_arms
+    )
 
 
 def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> Effort:
@@ -231,8 +266,13 @@ def _effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: fl
     assert state.data_plan is not None
     every = settings_in(widened(state.data_plan, arm, state.extended))
     tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
-    return Effort(arm=arm, trials=len(trials), versions=len(looks) - len(trials), seconds=seconds,
-                  exhausted=every is not None and len(tried) >= len(every))
+    return Effort(
+        arm=arm,
+        trials=len(trials),
+        versions=len(looks) - len(trials),
+        seconds=seconds,
+        exhausted=every is not None and len(tried) >= len(every),
+    )
 
 
 def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, Chosen]:
@@ -247,8 +287,15 @@ def chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = Non
         own = studies.get((arm, code), ())
         setting, study = state.setting_of(arm, number), tuned_on(studies, arm, number, code, plan)
         made[arm] = Chosen(
-            arm=arm, number=number, setting=setting, code=code, study=len(whole_of(own)),
-            stale=not study, gaining=gaining(study, plan), edges=edges(setting, widened(plan, arm, state.extended)))
+            arm=arm,
+            number=number,
+            setting=setting,
+            code=code,
+            study=len(whole_of(own)),
+            stale=not study,
+            gaining=gaining(study, plan),
+            edges=edges(setting, widened(plan, arm, state.extended)),
+        )
     return made
 
 
@@ -282,9 +329,7 @@ def spent_on(study: Iterable[TrialResult], plan: DataPlan) -> float:
     return float(len({one.number for one in looked}))
 
 
-def tuned_on(
-    studies: Studies, arm: str, number: int, code: str, plan: DataPlan,
-) -> tuple[TrialResult, ...]:
+def tuned_on(studies: Studies, arm: str, number: int, code: str, plan: DataPlan) -> tuple[TrialResult, ...]:
     """The study with enough trials that a setting stands on: that of this version of the code, or of another on which
     it gave the same values to the last digit, for then the change did not reach what the arm computes. Empty: none."""
     own = studies.get((arm, code), ())
@@ -292,8 +337,14 @@ def tuned_on(
         return own
     values = next((one.values for one in whole_of(own) if one.number == number), None)
     others = (study for (name, other), study in studies.items() if name == arm and other != code)
-    return next((study for study in others if enough(study, plan) and any(
-        (one.number, one.values) == (number, values) for one in whole_of(study))), ())
+    return next(
+        (
+            study
+            for study in others
+            if enough(study, plan) and any((one.number, one.values) == (number, values) for one in whole_of(study))
+        ),
+        (),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -303,8 +354,9 @@ def expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
     Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
     """
     ordered, n = sorted(values), len(values)
-    return tuple(sum(value * ((i / n) ** k - ((i - 1) / n) ** k) for i, value in enumerate(ordered, 1))
-                 for k in range(1, n + 1))
+    return tuple(
+        sum(value * ((i / n) ** k - ((i - 1) / n) ** k) for i, value in enumerate(ordered, 1)) for k in range(1, n + 1)
+    )
 
 
 def equal(given: Mapping[str, float]) -> bool:

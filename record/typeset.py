@@ -54,7 +54,7 @@ class ClaimKey(NamedTuple):
     def parse(cls, key: str) -> ClaimKey | None:
         """None where the key has another shape, as that of a setting."""
         form = _FORM.search(key)
-        parts = key[:form.start() if form else None].split("/")
+        parts = key[: form.start() if form else None].split("/")
         if len(parts) != 4:
             return None
         condition, _, other = parts[3].partition("~")
@@ -68,15 +68,20 @@ class ClaimKey(NamedTuple):
     @property
     def claim(self) -> str:
         """The key without its form."""
-        return "/".join((self.split, self.dataset, self.metric,
-                         f"{self.condition}~{self.other}" if self.other else self.condition))
+        return "/".join(
+            (self.split, self.dataset, self.metric, f"{self.condition}~{self.other}" if self.other else self.condition)
+        )
 
 
 def key_of(*parts: str) -> str:
     """The key of these names. One that a key cannot hold, as code may give it to a metric, is told by its hash."""
-    return "/".join(one if _PART.fullmatch(one) else "".join(
-        char if _PART.fullmatch(char) else "-" for char in one)[:40] + f"-{sha256(one.encode()).hexdigest()[:8]}"
-        for one in parts)
+    return "/".join(
+        one
+        if _PART.fullmatch(one)
+        else "".join(char if _PART.fullmatch(char) else "-" for char in one)[:40]
+        + f"-{sha256(one.encode()).hexdigest()[:8]}"
+        for one in parts
+    )
 
 
 def without_form(key: str) -> str:

@@ -23,9 +23,21 @@ SHOWN = 30
 """Innermost frames that a traceback shows."""
 MOST = 3
 """Nodes that may meet the same fault of ours; then the run ends, and counts anew when it is taken up again."""
-_MACHINE = frozenset({
-    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.EMFILE,
-    errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT})
+_MACHINE = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENXIO,
+        errno.ENODEV,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ETIMEDOUT,
+    }
+)
 
 
 def of_machine(error: BaseException) -> bool:
@@ -35,18 +47,25 @@ def of_machine(error: BaseException) -> bool:
 
 def frames_of(error: BaseException) -> list[tuple[str, str, int]]:
     """(file, function, line) of every frame of ours that an exception passed, the innermost last."""
-    return [(str(path.relative_to(ROOT)), frame.name, frame.lineno or 0)
-            for frame in traceback.extract_tb(error.__traceback__)
-            if (path := Path(frame.filename)).is_relative_to(ROOT)]
+    return [
+        (str(path.relative_to(ROOT)), frame.name, frame.lineno or 0)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (path := Path(frame.filename)).is_relative_to(ROOT)
+    ]
 
 
 def internal_failure(error: Exception) -> Failure:
     """The failure of the node whose files we could not work on."""
     kind = type(error).__name__
-    text, trace = (one.encode(errors="backslashreplace").decode() for one in (
-        str(error), "".join(traceback.format_exception(error, limit=-SHOWN))))
+    text, trace = (
+        one.encode(errors="backslashreplace").decode()
+        for one in (str(error), "".join(traceback.format_exception(error, limit=-SHOWN)))
+    )
     place = [f"{file}:{function}:{line}" for file, function, line in frames_of(error)[-FRAMES:]]
     return Failure(
-        kind="other", traceback=trace.replace(f"{ROOT}/", "")[-8000:], ours=" < ".join([kind, *reversed(place)]),
+        kind="other",
+        traceback=trace.replace(f"{ROOT}/", "")[-8000:],
+        ours=" < ".join([kind, *reversed(place)]),
         message=f"the program could not work on what the code left ({kind}: {' '.join(text.split())[:300]}): leave "
-                "plain files, as lab writes")
+        "plain files, as lab writes",
+    )

@@ -7,6 +7,7 @@ DIGITS = 15
 
 
 def parse_whole_number(text: str) -> int | None:
-    """The number that a text consists of, in the digits 0 to 9; None where it is no such number (`²` is a digit, too).
+    """The number that a text consists of, in the digits 0 to 9; None where it is no such number (`²` is a
+    digit, too).
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None

@@ -24,8 +24,9 @@ class _UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             line, name = key.start_mark.line + 1, (key.tag, str(key.value))
             if name in seen:
-                raise yaml.YAMLError(f"the key {key.value!r} stands in line {seen[name]} and again in line {line}: "
-                                     "remove one")
+                raise yaml.YAMLError(
+                    f"the key {key.value!r} stands in line {seen[name]} and again in line {line}: remove one"
+                )
             if isinstance(key, ScalarNode):
                 seen[name] = line
         return super().construct_mapping(node, deep)

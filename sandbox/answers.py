@@ -17,8 +17,9 @@ from labwright.sandbox.errors import SubmissionRefused
 
 CUT = "\u2026"
 """Ends an answer that was cut off at its longest: a number before it may go on."""
-_NUMBER = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?(?![\d"
-                     + CUT + r"]|[.,]\d)")
+_NUMBER = re.compile(
+    r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d*\.?\d+)(?:[eE][-+]?\d+)?(?![\d" + CUT + r"]|[.,]\d)"
+)
 _LETTER = re.compile(r"(?<![\w'])[A-Z](?![\w'])")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|(?=\n)|$)")
 _MARKS = "*_`\"'()[]{}<>$# \t"
@@ -70,7 +71,7 @@ def _from_json(text: str, field: str, inner: Reader) -> float | None:
         return dict(pairs)
 
     with suppress(ValueError, RecursionError):
-        found: Any = json.loads(text[text.index("{"):text.rindex("}") + 1], object_pairs_hook=once)
+        found: Any = json.loads(text[text.index("{") : text.rindex("}") + 1], object_pairs_hook=once)
         if isinstance(found, dict) and isinstance(found.get(field), str | int | float):  # pyright: ignore[reportUnknownMemberType]
             return inner(str(found[field]))  # pyright: ignore[reportUnknownArgumentType]
     return None
@@ -79,9 +80,15 @@ def _from_json(text: str, field: str, inner: Reader) -> float | None:
 def _mentions(text: str, pattern: re.Pattern[str], value: Callable[[str], float | None]) -> list[list[_Mention]]:
     """What each sentence has, questions left out."""
     sentences = (found[0].strip() for found in _SENTENCE.finditer(text.replace(_BOXED, "")))
-    return [[_Mention(known, found[0], one[:found.start()].strip(_MARKS), one[found.end():])
-             for found in pattern.finditer(one) if (known := value(found[0])) is not None]
-            for one in sentences if not one.endswith("?")]
+    return [
+        [
+            _Mention(known, found[0], one[: found.start()].strip(_MARKS), one[found.end() :])
+            for found in pattern.finditer(one)
+            if (known := value(found[0])) is not None
+        ]
+        for one in sentences
+        if not one.endswith("?")
+    ]
 
 
 def _only(values: Iterable[float]) -> float | None:
@@ -94,8 +101,12 @@ def _said(sentences: Sequence[Sequence[_Mention]], is_said: Callable[[_Mention],
     every = [(one, any(map(is_said, sentence))) for sentence in sentences for one in sentence]
     if not any(said for _, said in every):
         return None
-    return _only(one.value for one, said in every if not _is_word(one) and (
-        said or _RIVAL.fullmatch(one.lead) or (one.text.isupper() and _OPTION.match(one.tail))))
+    return _only(
+        one.value
+        for one, said in every
+        if not _is_word(one)
+        and (said or _RIVAL.fullmatch(one.lead) or (one.text.isupper() and _OPTION.match(one.tail)))
+    )
 
 
 def _is_word(one: _Mention) -> bool:
@@ -110,6 +121,7 @@ def _is_all(one: _Mention) -> bool:
 
 def _number(text: str) -> float | None:
     """The number that it says is the answer, else the only one that it has."""
+
     def value(found: str) -> float | None:
         number = float(found.replace(",", ""))
         return number if abs(number) < 1e100 else None
@@ -163,5 +175,10 @@ def _label(text: str, classes: int, names: Sequence[str]) -> float | None:
         return _numbered(_number(plain), classes, names)
     longest = "|".join(re.escape(name) for name in sorted(folded, key=len, reverse=True))
     sentences = _mentions(text.casefold(), re.compile(rf"(?<![\w-])(?:{longest})(?![\w-])"), known.get)
-    return _said(sentences, lambda one: not re.match(rf"\s*[^\s.!,;()*_`\"'{CUT}]", one.tail) and (
-        not one.lead or _LEAD.fullmatch(one.lead) is not None))
+    return _said(
+        sentences,
+        lambda one: (
+            not re.match(rf"\s*[^\s.!,;()*_`\"'{CUT}]", one.tail)
+            and (not one.lead or _LEAD.fullmatch(one.lead) is not None)
+        ),
+    )

@@ -38,8 +38,7 @@ def assemble(job: Job, schedule: Schedule, collector: Collector) -> Outcome:
     files have the same names.
     """
     several = len({cell.place for cell in job.cells}) < len(job.cells)
-    measured = [] if several else [
-        (cell, schedule.folders[cell]) for cell in job.cells if cell in schedule.folders]
+    measured = [] if several else [(cell, schedule.folders[cell]) for cell in job.cells if cell in schedule.folders]
     try:
         for name in (*_FOLDERS, *_LINES, "node.ipynb", "stdout.txt"):
             remove(job.folder, name)
@@ -60,11 +59,16 @@ def _compare(job: Job, collector: Collector) -> None:
     if names:
         before = read_whole(job.folder, MEASUREMENTS, _BYTES)
         lines = {line.decode() for line in before.splitlines()}
-        more = [one.model_dump_json() for one in score_submissions(
-            job.folder, collector.labels, split="validation", seed=job.seed, grade=collector.grade)
-            if one.name in names]
-        write_whole(job.folder, MEASUREMENTS, before + "".join(
-            f"{line}\n" for line in more if line not in lines).encode())
+        more = [
+            one.model_dump_json()
+            for one in score_submissions(
+                job.folder, collector.labels, split="validation", seed=job.seed, grade=collector.grade
+            )
+            if one.name in names
+        ]
+        write_whole(
+            job.folder, MEASUREMENTS, before + "".join(f"{line}\n" for line in more if line not in lines).encode()
+        )
 
 
 def _outcome(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
@@ -73,13 +77,20 @@ def _outcome(job: Job, schedule: Schedule, artifact_bytes: int) -> Outcome:
     values = [Measurement.model_validate_json(line) for line in measured.splitlines()]
     ran = schedule.outcomes.values()
     return Outcome(
-        seconds=schedule.spent, failure=schedule.failure(), measurements=final_values(values), said=said_values(values),
-        arrays=hash_arrays(folder), artifacts=hash_artifacts(folder, artifact_bytes * len(job.cells)),
-        sealed=sealed_sha256(folder), curves_sha256=hashlib.sha256(measured).hexdigest() if measured else None,
+        seconds=schedule.spent,
+        failure=schedule.failure(),
+        measurements=final_values(values),
+        said=said_values(values),
+        arrays=hash_arrays(folder),
+        artifacts=hash_artifacts(folder, artifact_bytes * len(job.cells)),
+        sealed=sealed_sha256(folder),
+        curves_sha256=hashlib.sha256(measured).hexdigest() if measured else None,
         peak_host_bytes=max((one.peak_host_bytes or 0 for one in ran), default=0) or None,
         peak_gpu_bytes=max((one.peak_gpu_bytes or 0 for one in ran), default=0) or None,
-        resumed=any(one.resumed for one in ran), cells=schedule.lines(),
-        asked=dict(sum((Counter(one.asked) for one in ran), start=Counter[str]())))
+        resumed=any(one.resumed for one in ran),
+        cells=schedule.lines(),
+        asked=dict(sum((Counter(one.asked) for one in ran), start=Counter[str]())),
+    )
 
 
 def _join(source: Path, target: Path, folder: str) -> None:

@@ -32,7 +32,12 @@ from labwright.sandbox.workspace import CELLS, KERNELS, copy_arm, mounted
 
 
 async def measure_cells(
-    job: Job, runner: Runner, hold: Hold, opens: Callable[[Path], Place], repository: Repository | None = None, *,
+    job: Job,
+    runner: Runner,
+    hold: Hold,
+    opens: Callable[[Path], Place],
+    repository: Repository | None = None,
+    *,
     give_way: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """What came of a job of cells, in places that `opens` opens for a folder, or as commands of a repository.
@@ -115,16 +120,32 @@ class CellWorker:
         source = visible_files(job.source, cell.arm, arms=job.arms or tuple(one.arm for one in job.cells), reads=reads)
         sees = await asyncio.to_thread(mounted, cell.dataset, self.runner.views)
         await self.place.ready(cell.arm, source, sees, schedule.needs(cell).gpus)
-        script = await self.runner.prepared(replace(
-            job, name=f"{job.name} {cell.name}", folder=self._aside / cell.name, source=source,
-            seed=cell.seed, timeout=limit, datasets=(cell.dataset,), earlier=self._earlier(cell, schedule),
-            alone=self.alone, cells=(), key=job.keys.get(cell, ""), needs={cell.arm: schedule.needs(cell)}))
+        script = await self.runner.prepared(
+            replace(
+                job,
+                name=f"{job.name} {cell.name}",
+                folder=self._aside / cell.name,
+                source=source,
+                seed=cell.seed,
+                timeout=limit,
+                datasets=(cell.dataset,),
+                earlier=self._earlier(cell, schedule),
+                alone=self.alone,
+                cells=(),
+                key=job.keys.get(cell, ""),
+                needs={cell.arm: schedule.needs(cell)},
+            )
+        )
         other = schedule.read_by(cell)
         if other is not None:
-            await asyncio.to_thread(copy_arm, schedule.folders[other], script.folder, other.arm,
-                                    limit=self.runner.config.settings.artifact_bytes)
-        return replace(script, cell=cell, live=self.live,
-                       arms={} if other is None else {other.arm: other.place})
+            await asyncio.to_thread(
+                copy_arm,
+                schedule.folders[other],
+                script.folder,
+                other.arm,
+                limit=self.runner.config.settings.artifact_bytes,
+            )
+        return replace(script, cell=cell, live=self.live, arms={} if other is None else {other.arm: other.place})
 
     def _earlier(self, cell: Cell, schedule: Schedule) -> Path | None:
         """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt.
@@ -156,4 +177,3 @@ def _lighten(folder: Path) -> None:
 def _of_cell(cell: Cell, outcome: Outcome, execution: Execution) -> CellOutcome:
     result = {one.name: getattr(outcome, one.name) for one in fields(Result)}
     return CellOutcome(**result, cell=cell, training=None if outcome.resumed else execution.training)
-

@@ -104,8 +104,11 @@ class Schedule:
             self._times.setdefault(_group(cell), {})[cell] = seconds
         known = {*self._times}
         last = {_group(cell): cell for cell in self.job.cells}
-        self._pilots = [cell for cell in self.job.pilots or last.values()
-                        if (cell in self.waiting or cell in self.outcomes) and _group(cell) not in known]
+        self._pilots = [
+            cell
+            for cell in self.job.pilots or last.values()
+            if (cell in self.waiting or cell in self.outcomes) and _group(cell) not in known
+        ]
         self._look_at_pilots()
 
     # --- what is next -----------------------------------------------------------------------------------------------
@@ -130,8 +133,11 @@ class Schedule:
     def _limits_now(self, *, alone: bool = False) -> Callable[[Cell], float]:
         """Tells for how many seconds a cell may run if it begins now; 0: what runs has to end first."""
         now = self.clock()
-        room = self.job.timeout - self.spent - sum(
-            max(now - began, self._limits[one]) for one, began in self.running.items())
+        room = (
+            self.job.timeout
+            - self.spent
+            - sum(max(now - began, self._limits[one]) for one, began in self.running.items())
+        )
         unknown = {_group(one) for one in (*self.waiting, *self.running) if not self._is_known(one)}
         most_at_once = 1 if alone else min(self.slots, len(self.waiting) + len(self.running))
 
@@ -176,9 +182,14 @@ class Schedule:
     def left(self) -> float:
         """Seconds of computing that are neither spent nor taken up by what runs."""
         now = self.clock()
-        return self.job.timeout - self.spent - sum(
-            max(now - began, self.expected(cell) if self.known(_group(cell)) else 0.0)
-            for cell, began in self.running.items())
+        return (
+            self.job.timeout
+            - self.spent
+            - sum(
+                max(now - began, self.expected(cell) if self.known(_group(cell)) else 0.0)
+                for cell, began in self.running.items()
+            )
+        )
 
     def expected(self, cell: Cell) -> float:
         """Seconds that a cell will take, as far as can be told: by others of its arm and dataset, else the longest."""
@@ -187,15 +198,22 @@ class Schedule:
         if known := self.known(_group(cell)):
             return known
         now = self.clock()
-        return max((*(max(times.values()) for times in self._times.values()),
-                    *(now - began for began in self.running.values())), default=0.0)
+        return max(
+            (
+                *(max(times.values()) for times in self._times.values()),
+                *(now - began for began in self.running.values()),
+            ),
+            default=0.0,
+        )
 
     def known(self, group: Group) -> float:
         """Seconds of the longest cell that is known of a group; of its pilot only while there is no other. 0: none."""
         if group not in self._known:
             times = self._times.get(group, {})
-            self._known[group] = max((seconds for cell, seconds in times.items() if cell not in self._pilots),
-                                     default=max(times.values(), default=0.0))
+            self._known[group] = max(
+                (seconds for cell, seconds in times.items() if cell not in self._pilots),
+                default=max(times.values(), default=0.0),
+            )
         return self._known[group]
 
     def _available(self, left: float) -> list[Cell]:
@@ -205,7 +223,7 @@ class Schedule:
         begins, first = set(runnable), set(self._pilots)
         pilots = [cell for cell in self._pilots if cell in begins]
         fitting = self._fitting(left)
-        later = [] if self.job.leave_out else self.waiting[len(fitting):]
+        later = [] if self.job.leave_out else self.waiting[len(fitting) :]
         if len(self._fitting(left / AMPLE)) == len(self.waiting):
             fitting.sort(key=self.expected, reverse=True)
         return pilots + [cell for cell in fitting + later if cell in begins and cell not in first]
@@ -267,8 +285,11 @@ class Schedule:
 
     def _look_at_pilots(self) -> None:
         tried = [self.outcomes.get(pilot) for pilot in self._pilots]
-        if tried and all(one is not None and one.failure is not None and one.failure.kind not in BAD_LUCK
-                         for one in tried) and not self.folders:
+        if (
+            tried
+            and all(one is not None and one.failure is not None and one.failure.kind not in BAD_LUCK for one in tried)
+            and not self.folders
+        ):
             self._over = RAISED
 
     def finish(self) -> None:
@@ -278,10 +299,13 @@ class Schedule:
                 continue
             other = self.read_by(cell)
             self.left_out[cell] = self._over or (
-                f"it reads {other}, which was not measured" if other is not None and other not in self.folders else
-                f"about {self.expected(cell):.0f} s are expected, and of the {self.job.timeout:g} s of the job "
-                f"{max(0.0, self.left()):.0f} s are left" if self.left() > 0 else
-                f"the {self.job.timeout:g} s of the job are spent")
+                f"it reads {other}, which was not measured"
+                if other is not None and other not in self.folders
+                else f"about {self.expected(cell):.0f} s are expected, and of the {self.job.timeout:g} s of the job "
+                f"{max(0.0, self.left()):.0f} s are left"
+                if self.left() > 0
+                else f"the {self.job.timeout:g} s of the job are spent"
+            )
         self.waiting, self.apart = [], []
 
     def lines(self) -> tuple[CellLine, ...]:
@@ -294,8 +318,13 @@ class Schedule:
             seconds = ran.seconds if ran is not None else self.job.expected.get(cell, 0.0)
             return CellLine(cell=cell, outcome="measured", seconds=seconds)
         if ran is not None and ran.failure is not None:
-            return CellLine(cell=cell, outcome="failed", seconds=ran.seconds, diverged=ran.failure.kind == "diverged",
-                            why=f"{ran.failure.kind}: {ran.failure.message}")
+            return CellLine(
+                cell=cell,
+                outcome="failed",
+                seconds=ran.seconds,
+                diverged=ran.failure.kind == "diverged",
+                why=f"{ran.failure.kind}: {ran.failure.message}",
+            )
         why = self.left_out.get(cell, "it was not begun")
         if self._deaths == DEATHS and why == self._over:
             return CellLine(cell=cell, outcome="failed", why=f"died: {why}")
@@ -304,13 +333,18 @@ class Schedule:
     def failure(self) -> Failure | None:
         """The failure of the whole job: of its pilots where these ended it, as others then began or not by chance."""
         lines = [line.model_copy(update={"id": line.cell.name}) for line in self.lines()]
-        return failure_of_cells(lines, {
-            cell.name: one.failure for cell, one in self.outcomes.items()
-            if one.failure is not None and (self._over != RAISED or cell in self._pilots)})
+        return failure_of_cells(
+            lines,
+            {
+                cell.name: one.failure
+                for cell, one in self.outcomes.items()
+                if one.failure is not None and (self._over != RAISED or cell in self._pilots)
+            },
+        )
 
 
 def failure_of_cells(
-    lines: Sequence[CellLine], failures: Mapping[str, Failure], *, replicate: bool = False,
+    lines: Sequence[CellLine], failures: Mapping[str, Failure], *, replicate: bool = False
 ) -> Failure | None:
     """The failure of a whole, by what became of its cells and (by id) their failures.
 
@@ -319,17 +353,23 @@ def failure_of_cells(
     """
     failed = [line for line in lines if line.outcome == "failed"]
     faults = [line for line in failed if line.id in failures and failures[line.id].kind not in BAD_LUCK]
-    missing = {line.cell.arm for line in lines} - {line.cell.arm for line in lines if line.outcome in (
-        "measured", "taken over") or (replicate and line.diverged)}
+    missing = {line.cell.arm for line in lines} - {
+        line.cell.arm for line in lines if line.outcome in ("measured", "taken over") or (replicate and line.diverged)
+    }
     if not faults and not missing:
         return None
     for line in faults or [line for line in failed if line.cell.arm in missing and line.id in failures]:
         failure = failures[line.id]
-        return failure.model_copy(update={"message": (
-            f"{len(failed)} of {len(lines)} cells failed; the first, {line.cell}: {failure.message}")})
+        return failure.model_copy(
+            update={
+                "message": (f"{len(failed)} of {len(lines)} cells failed; the first, {line.cell}: {failure.message}")
+            }
+        )
     first = next(line for line in lines if line.cell.arm in missing)
-    return Failure(kind="died" if first.outcome == "failed" else "timeout",
-                   message=f"no cell of {', '.join(sorted(missing))} was measured: {first.why}")
+    return Failure(
+        kind="died" if first.outcome == "failed" else "timeout",
+        message=f"no cell of {', '.join(sorted(missing))} was measured: {first.why}",
+    )
 
 
 def _group(cell: Cell) -> Group:

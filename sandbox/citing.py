@@ -78,11 +78,11 @@ def attribute(folder: Path, labels: Path, views: Path, session: Session) -> list
     return told
 
 
-def _made(
-    folder: Path, one: Submission, labels: Path, views: Path, session: Session
-) -> tuple[Submission, list[str]]:
-    with (read_as(f"{one.where} is not what lab.submit writes", SubmissionRefused, ValidationError),
-          open_regular(folder, f"submissions/{one.file}", _CITED_BYTES) as file):
+def _made(folder: Path, one: Submission, labels: Path, views: Path, session: Session) -> tuple[Submission, list[str]]:
+    with (
+        read_as(f"{one.where} is not what lab.submit writes", SubmissionRefused, ValidationError),
+        open_regular(folder, f"submissions/{one.file}", _CITED_BYTES) as file,
+    ):
         cited = _Cited.model_validate_json(file.read())
     truth, classes = truth_of(labels, one)
     if len(cited.ids) != len(truth):
@@ -99,16 +99,23 @@ def _made(
         arrays: dict[str, Any] = {"predictions": values}
         update: dict[str, Any] = {"kind": "predictions", "unread": unread}
     else:
-        grades, dev = rows[:len(truth)], rows[len(truth):]
+        grades, dev = rows[: len(truth)], rows[len(truth) :]
         unread = sum(_mean(draws) is None for draws in rows)
-        arrays = {"judged": np.array([value for draws in grades if (value := _mean(draws)) is not None], dtype=float),
-                  "agreement": np.array([_agreement(one, cited, dev, views, classes)])}
+        arrays = {
+            "judged": np.array([value for draws in grades if (value := _mean(draws)) is not None], dtype=float),
+            "agreement": np.array([_agreement(one, cited, dev, views, classes)]),
+        }
         if not len(arrays["judged"]):
             raise SubmissionRefused(f"{one.where}: no answer could be read as {one.read!r}")
         update, grade = {"unread": unread}, grade or "judged"
     if unread:
-        so = ("they count as wrong" if classes and one.kind == "answers" else
-              "they count as the mean of the others" if one.kind == "answers" else "they are left out")
+        so = (
+            "they count as wrong"
+            if classes and one.kind == "answers"
+            else "they count as the mean of the others"
+            if one.kind == "answers"
+            else "they are left out"
+        )
         told.append(f"{one.where}: {unread} of {len(rows)} rows have no answer that can be read as {one.read!r}; {so}")
     packed = BytesIO()
     np.savez(packed, allow_pickle=False, **arrays)
@@ -128,11 +135,14 @@ def _answers(one: Submission, ids: Sequence[Sequence[str]], session: Session) ->
         for exchange in draws:
             answer = session.cited(exchange)
             if answer is None:
-                raise SubmissionRefused(f"{one.where}: row {number} cites {exchange[:60]!r}, which is no answer that a "
-                                        "subject gave to this cell")
+                raise SubmissionRefused(
+                    f"{one.where}: row {number} cites {exchange[:60]!r}, which is no answer that a "
+                    "subject gave to this cell"
+                )
             if exchange in seen:
-                raise SubmissionRefused(f"{one.where}: row {number} cites {exchange!r}, which was cited before: an "
-                                        "answer serves one row")
+                raise SubmissionRefused(
+                    f"{one.where}: row {number} cites {exchange!r}, which was cited before: an answer serves one row"
+                )
             seen.add(exchange)
             found[-1].append(answer)
     return found
@@ -151,7 +161,7 @@ def _mean(draws: Sequence[float | None]) -> float | None:
 
 
 def _predicted(
-    rows: Sequence[Sequence[float | None]], truth: NDArray[Any], classes: int, one: Submission,
+    rows: Sequence[Sequence[float | None]], truth: NDArray[Any], classes: int, one: Submission
 ) -> tuple[NDArray[Any], int]:
     """One value a row, and how many rows have none: the class of most draws (of as many, that drawn first), or their
     mean. A row without one gets a wrong class, or the mean of all others."""
@@ -161,8 +171,9 @@ def _predicted(
             raise SubmissionRefused(f"{one.where}: no answer could be read as {one.read!r}")
         return np.array([rest if value is None else value for value in means]), sum(value is None for value in means)
     votes = [Counter(value for value in draws if value is not None).most_common(1) for draws in rows]
-    return np.array([int(vote[0][0]) if vote else (int(label) + 1) % classes
-                     for vote, label in zip(votes, truth, strict=True)]), sum(not vote for vote in votes)
+    return np.array(
+        [int(vote[0][0]) if vote else (int(label) + 1) % classes for vote, label in zip(votes, truth, strict=True)]
+    ), sum(not vote for vote in votes)
 
 
 def _agreement(
@@ -175,8 +186,10 @@ def _agreement(
     with np.load(views / f"{one.dataset}.npz", allow_pickle=False) as view:
         labels: NDArray[Any] = view["dev_y"]
     if len(cited.agreement) < JUDGED or not all(0 <= row < len(labels) for row in cited.agreement):
-        raise SubmissionRefused(f"{one.where}: what a model grades counts beside its agreement with at least {JUDGED} "
-                                f"labels of dev alone; it cites {len(cited.agreement)}")
+        raise SubmissionRefused(
+            f"{one.where}: what a model grades counts beside its agreement with at least {JUDGED} "
+            f"labels of dev alone; it cites {len(cited.agreement)}"
+        )
     true = labels[list(cited.agreement)].astype(float)
     given = [_mean(draws) for draws in dev]
     if classes:

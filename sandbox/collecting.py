@@ -87,8 +87,9 @@ class Collector:
             if script.cell is not None:
                 _check_names(outcome, script.cell)
                 _check_submissions(folder, script.cell)
-            measured = measure(folder, self.labels, seed=job.seed, grade=self.grade, cut=hopeless,
-                               evaluated=execution.evaluated)
+            measured = measure(
+                folder, self.labels, seed=job.seed, grade=self.grade, cut=hopeless, evaluated=execution.evaluated
+            )
             if script.cell is not None:
                 _check_values(measured.final, script.cell)
         except SubmissionRefused as error:
@@ -96,18 +97,29 @@ class Collector:
             if script.cell is not None and _NOT_FINITE.search(failure.message):
                 failure = failure.model_copy(update={"kind": "diverged"})
             return replace(outcome, failure=outcome.failure or failure)
-        return replace(outcome, failure=outcome.failure or missing_measurement(measured), measurements=measured.final,
-                       said=measured.said, sealed=measured.sealed, curves_sha256=measured.curves_sha256)
+        return replace(
+            outcome,
+            failure=outcome.failure or missing_measurement(measured),
+            measurements=measured.final,
+            said=measured.said,
+            sealed=measured.sealed,
+            curves_sha256=measured.curves_sha256,
+        )
 
 
 def ran(script: Script, execution: Execution) -> Outcome:
     """What is known of code without a look at what it left."""
     asked = execution.asked
-    return Outcome(seconds=execution.seconds, failure=execution.failure, resumed=script.resumed,
-                   asked=dict(asked.asked) if asked is not None else {},
-                   exchanges_sha256=list_exchanges(script.folder, asked) if asked is not None and asked.asked else None,
-                   peak_host_bytes=execution.peak_host_bytes, peak_gpu_bytes=execution.peak_gpu_bytes,
-                   stdout_tail=execution.transcript.tail(TAIL_CHARS))
+    return Outcome(
+        seconds=execution.seconds,
+        failure=execution.failure,
+        resumed=script.resumed,
+        asked=dict(asked.asked) if asked is not None else {},
+        exchanges_sha256=list_exchanges(script.folder, asked) if asked is not None and asked.asked else None,
+        peak_host_bytes=execution.peak_host_bytes,
+        peak_gpu_bytes=execution.peak_gpu_bytes,
+        stdout_tail=execution.transcript.tail(TAIL_CHARS),
+    )
 
 
 def _check_submissions(folder: Path, cell: Cell) -> None:
@@ -117,8 +129,9 @@ def _check_submissions(folder: Path, cell: Cell) -> None:
         if (one.dataset, one.condition) != (cell.dataset, cell.condition):
             raise SubmissionRefused(f"{one.where} is not of this cell, {cell}")
         if one.file.partition(".")[0] != stem_of(one):
-            raise SubmissionRefused(f"{one.where} claims {one.file}, which may be another cell's: hand predictions in "
-                                    "with lab.submit alone")
+            raise SubmissionRefused(
+                f"{one.where} claims {one.file}, which may be another cell's: hand predictions in with lab.submit alone"
+            )
     for name in set(names_in(folder, "submissions", "")) - {one.file for one in listed}:
         remove(folder, f"submissions/{name}")
 
@@ -126,11 +139,13 @@ def _check_submissions(folder: Path, cell: Cell) -> None:
 def _check_names(outcome: Outcome, cell: Cell) -> None:
     """Raises `BadFile` where a file could be another cell's: those of all lie in one folder."""
     left = {f"arrays/{name}" for name in outcome.arrays} | {
-        f"{ARTIFACTS}/{name.partition('/')[0]}" for name in outcome.artifacts}
+        f"{ARTIFACTS}/{name.partition('/')[0]}" for name in outcome.artifacts
+    }
     for name in sorted(left):
         if not Path(name).stem.endswith(f"__{cell.place}"):
-            raise BadFile(f"{name} does not say of which cell it is: leave arrays with lab.save, and files with "
-                          "lab.save_artifact")
+            raise BadFile(
+                f"{name} does not say of which cell it is: leave arrays with lab.save, and files with lab.save_artifact"
+            )
 
 
 def _check_values(final: tuple[Measurement, ...], cell: Cell) -> None:

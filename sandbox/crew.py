@@ -37,7 +37,7 @@ class Hold(Protocol):
     """Does some work while it holds a slot; with `alone`, all of them."""
 
     def __call__(
-        self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False,
+        self, work: Callable[[], Coroutine[Any, Any, None]], *, alone: bool = False
     ) -> Coroutine[Any, Any, None]: ...
 
 
@@ -64,8 +64,13 @@ class Crew:
     async def measure(self) -> Schedule:
         """Measure all that can be. Raises `TooLate`, `ExecutorError`."""
         said = (reads_of(self.job.source.get(name, "")) for name in (self.job.entry, ENTRY))  # an entry may run it
-        schedule = Schedule(self.job, next(filter(None, said), dict[str, str]()), time.monotonic,
-                            memory_gb=self.memory_gb, slots=1 if self.job.alone else self.slots)
+        schedule = Schedule(
+            self.job,
+            next(filter(None, said), dict[str, str]()),
+            time.monotonic,
+            memory_gb=self.memory_gb,
+            slots=1 if self.job.alone else self.slots,
+        )
         if schedule.waiting:
             await self._until_done(schedule, alone=self.job.alone)
         while schedule.anything(alone=True):
@@ -83,14 +88,18 @@ class Crew:
         tasks = {self._join(schedule, alone=alone, apart=apart)}
         try:
             while tasks:
-                done, tasks = await asyncio.wait(
-                    tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
+                done, tasks = await asyncio.wait(tasks, timeout=cost / 4, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
                 if not self._at_work and not schedule.anything(alone=apart):
                     break  # who still waits for a slot would find nothing to do
-                while tasks and not alone and len(tasks) < self.slots and schedule.more(len(tasks), cost) \
-                        and schedule.running:
+                while (
+                    tasks
+                    and not alone
+                    and len(tasks) < self.slots
+                    and schedule.more(len(tasks), cost)
+                    and schedule.running
+                ):
                     tasks.add(self._join(schedule, alone=False, apart=False))
         finally:
             for task in tasks:

@@ -47,10 +47,12 @@ class Bundled:
         from sklearn import datasets  # pyright: ignore[reportMissingTypeStubs]
 
         loaded = getattr(datasets, f"load_{self.name}")()
-        return Examples(np.asarray(loaded.data, dtype=np.float64),
-                        np.asarray(loaded.target, dtype=np.int64 if self.classes else np.float32),
-                        names=tuple(str(column) for column in loaded.feature_names),
-                        class_names=tuple(str(label) for label in loaded.target_names) if self.classes else ())
+        return Examples(
+            np.asarray(loaded.data, dtype=np.float64),
+            np.asarray(loaded.target, dtype=np.int64 if self.classes else np.float32),
+            names=tuple(str(column) for column in loaded.feature_names),
+            class_names=tuple(str(label) for label in loaded.target_names) if self.classes else (),
+        )
 
 
 BUNDLED = (
@@ -65,6 +67,7 @@ BUNDLED = (
 DATA_BYTES = 2 * 2**30
 """Default of the most that is held in memory of one dataset while it is read, and of a file that is read whole."""
 _IN_LABELS = ("validation_y", "test_y", "validation_meta", "test_meta")
+
 
 @dataclass(frozen=True)
 class OfRepository:
@@ -83,10 +86,21 @@ class OfRepository:
 
     def facts(self, seed: int) -> DatasetFacts:
         """What a run records of it: which files they were, and what its labels tell. Raises `RepositoryError`."""
-        facts = DatasetFacts(name=self.name, title=self.title, source=f"git:{self.commit[:12]}", features=0, classes=0,
-                            sizes={}, fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(), seed=seed,
-                            task="none", origin=self.tree, command=self.command,
-                            split_rule="as the repository's own code makes them", form="what its code reads")
+        facts = DatasetFacts(
+            name=self.name,
+            title=self.title,
+            source=f"git:{self.commit[:12]}",
+            features=0,
+            classes=0,
+            sizes={},
+            fingerprint=hashlib.sha256(self.tree.encode()).hexdigest(),
+            seed=seed,
+            task="none",
+            origin=self.tree,
+            command=self.command,
+            split_rule="as the repository's own code makes them",
+            form="what its code reads",
+        )
         return facts if self.truth is None else read_truth(self.truth).facts(facts)
 
 
@@ -106,20 +120,21 @@ def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str,
 
 def files_of(sources: Sources) -> tuple[Path, ...]:
     """The files and folders that own data come from, labels and all."""
-    return tuple(source.spec.path for source in sources.values()
-                 if isinstance(source, OwnData) and source.spec.path is not None)
+    return tuple(
+        source.spec.path for source in sources.values() if isinstance(source, OwnData) and source.spec.path is not None
+    )
 
 
 def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Bundled | DatasetFacts, ...]:
     """What a plan may choose from: own data first, which are read. Bundled ones are not. Raises `DatasetError`."""
     known = (sources or registry()).values()
-    return (*(source.facts(seed) for source in known if not isinstance(source, Bundled)),
-            *(source for source in known if isinstance(source, Bundled)))
+    return (
+        *(source.facts(seed) for source in known if not isinstance(source, Bundled)),
+        *(source for source in known if isinstance(source, Bundled)),
+    )
 
 
-def materialise(
-    name: str, *, views: Path, labels: Path, seed: int, sources: Sources | None = None,
-) -> DatasetFacts:
+def materialise(name: str, *, views: Path, labels: Path, seed: int, sources: Sources | None = None) -> DatasetFacts:
     """The facts of the dataset, after its view and labels have been written. Idempotent.
 
     What is there from the same seed is kept if it is undamaged. Raises `DatasetError` for an unknown name, for own data
@@ -142,10 +157,16 @@ def materialise(
         return existing
     examples = source.load()
     about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
-    places = [folder / f"{name}.npz" for folder in (views, labels)][:1 if examples.folder else 2]
+    places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
     with _named(source), written(*places) as archives:
-        facts = prepare(examples, seed, name=name, title=source.title, source=source.source,
-                        keep=lambda key, stream: archives[key in _IN_LABELS].add(key, stream))
+        facts = prepare(
+            examples,
+            seed,
+            name=name,
+            title=source.title,
+            source=source.source,
+            keep=lambda key, stream: archives[key in _IN_LABELS].add(key, stream),
+        )
         if isinstance(source, OwnData):
             facts = facts.model_copy(update={"origin": source.facts(seed).origin})
             source.check_unchanged()  # large ones were read in pieces
@@ -167,8 +188,12 @@ def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
         if facts.task == "none":
             return facts
         digest = Fingerprint()
-        for key, place in sorted((key, folder / f"{name}.npz") for folder in (views, labels)
-                                 for key in keys_of(folder / f"{name}.npz") if key not in ("meta", "about")):
+        for key, place in sorted(
+            (key, folder / f"{name}.npz")
+            for folder in (views, labels)
+            for key in keys_of(folder / f"{name}.npz")
+            if key not in ("meta", "about")
+        ):
             with opened(place, key) as stream:
                 consume(key, digest.through(key, stream))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):

@@ -1,18 +1,18 @@
 """What can go wrong in the sandbox itself. Code that fails is no error of ours: it is an outcome.
 
-    SandboxError
-        ExecutorError      no kernel starts, no disk: the person who runs us
-            ClusterDown      the cluster went away: whoever keeps it; the run can be resumed
-            PlaceLost        a machine of it, or one of its processes, went away: the cell begins again elsewhere
-        ClusterError       a cluster that cannot be used as asked: the person who runs us
-        IsolationError     code cannot be isolated here, and must be: the person who runs us
-        GpuError           no such GPU, or none at all: the person who runs us
-        PretrainedError    a model cannot be fetched: whoever named it
-        PackageError       a package cannot be had: whoever named it
-        RepositoryError    a user's repository cannot be taken in, or run: whoever named it
-        DatasetError       no such dataset, or it cannot be cut: whoever named it
-        SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
-            BadFile          (sandbox.untrusted) a file that cannot be read; likewise
+SandboxError
+    ExecutorError      no kernel starts, no disk: the person who runs us
+        ClusterDown      the cluster went away: whoever keeps it; the run can be resumed
+        PlaceLost        a machine of it, or one of its processes, went away: the cell begins again elsewhere
+    ClusterError       a cluster that cannot be used as asked: the person who runs us
+    IsolationError     code cannot be isolated here, and must be: the person who runs us
+    GpuError           no such GPU, or none at all: the person who runs us
+    PretrainedError    a model cannot be fetched: whoever named it
+    PackageError       a package cannot be had: whoever named it
+    RepositoryError    a user's repository cannot be taken in, or run: whoever named it
+    DatasetError       no such dataset, or it cannot be cut: whoever named it
+    SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
+        BadFile          (sandbox.untrusted) a file that cannot be read; likewise
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Execution:
 
 
 async def execute(
-    kernel: Kernel, script: Script, *, limits: Limits, timeout: float, monitor: Monitor | None = None,
+    kernel: Kernel, script: Script, *, limits: Limits, timeout: float, monitor: Monitor | None = None
 ) -> Execution:
     """Run the script to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
     return await _Running(kernel, script).run(timeout, limits, monitor)
@@ -130,7 +130,8 @@ class _Running:
         death = asyncio.create_task(self._death())
         listener = asyncio.create_task(self._listen(request))
         stopped = asyncio.ensure_future(
-            monitor.follow(self._transcript) if monitor else asyncio.get_running_loop().create_future())
+            monitor.follow(self._transcript) if monitor else asyncio.get_running_loop().create_future()
+        )
         try:
             late = not await _first(reply, death, stopped, within=timeout)
             reason: str | None = stopped.result() if stopped.done() else None
@@ -140,10 +141,14 @@ class _Running:
             seconds = time.monotonic() - began
             await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
             answer = _of_zygote(reply.result()) if reply.done() else {}
-            failure = (Failure(kind="hopeless", message=reason) if reason is not None else watchdog.failure
-                       or self._failure(answer, death, timeout=timeout if late else None))
-            over = (self._script.cell is None or watchdog.failure is not None or self._flooded
-                    or answer.get("over", True))
+            failure = (
+                Failure(kind="hopeless", message=reason)
+                if reason is not None
+                else watchdog.failure or self._failure(answer, death, timeout=timeout if late else None)
+            )
+            over = (
+                self._script.cell is None or watchdog.failure is not None or self._flooded or answer.get("over", True)
+            )
         finally:
             watchdog.stop()
             for task in (reply, death, listener, stopped):
@@ -151,26 +156,48 @@ class _Running:
             await asyncio.gather(reply, death, listener, stopped, return_exceptions=True)
             if self._script.live is None:
                 self._live.close()
-        return Execution(seconds, failure, self._transcript, over=over, training=answer.get("training"),
-                         peak_alone=answer.get("peak", 0))
+        return Execution(
+            seconds,
+            failure,
+            self._transcript,
+            over=over,
+            training=answer.get("training"),
+            peak_alone=answer.get("peak", 0),
+        )
 
     def _write_job(self, limit: float) -> None:
         script, settings, gpus = self._script, self._kernel.config.settings, self._kernel.options.gpus
         job, cell = script.job, script.cell
         share = cell.share if cell is not None else 1.0
         steps, examples = (1.0, share) if job.rungs_by == "data" else (share, 1.0)
-        self._kernel.write_job({
-            "cell": None if cell is None else cell.model_dump() | {
-                "setting": job.settings.get(cell, {}), "share": steps},
-            "data_share": examples,
-            "arms": script.arms, "tree": script.tree,
-            "grace": settings.grace, "seed": job.seed, "deadline": time.monotonic() + limit, "limit": limit,
-            "mode": job.mode,
-            "device": "cuda" if gpus else "cpu", "processes": max(1, len(gpus)),
-            "folder": str(self._seen), "entry": job.entry, "cache": str(self._kernel.config.cache),
-            "datasets": script.views, "artifacts": script.artifacts, "pretrained": script.pretrained,
-            "scorers": list(script.scorers), "subjects": list(job.subjects), "llm": str(self._kernel.questions),
-            "checkpoint_bytes": settings.checkpoint_bytes, "artifact_bytes": settings.artifact_bytes})
+        self._kernel.write_job(
+            {
+                "cell": None
+                if cell is None
+                else cell.model_dump() | {"setting": job.settings.get(cell, {}), "share": steps},
+                "data_share": examples,
+                "arms": script.arms,
+                "tree": script.tree,
+                "grace": settings.grace,
+                "seed": job.seed,
+                "deadline": time.monotonic() + limit,
+                "limit": limit,
+                "mode": job.mode,
+                "device": "cuda" if gpus else "cpu",
+                "processes": max(1, len(gpus)),
+                "folder": str(self._seen),
+                "entry": job.entry,
+                "cache": str(self._kernel.config.cache),
+                "datasets": script.views,
+                "artifacts": script.artifacts,
+                "pretrained": script.pretrained,
+                "scorers": list(script.scorers),
+                "subjects": list(job.subjects),
+                "llm": str(self._kernel.questions),
+                "checkpoint_bytes": settings.checkpoint_bytes,
+                "artifact_bytes": settings.artifact_bytes,
+            }
+        )
 
     async def _listen(self, request: str) -> None:
         """Take in output until the request is done."""
@@ -189,9 +216,7 @@ class _Running:
             await asyncio.sleep(_POLL)
         return code
 
-    def _failure(
-        self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None,
-    ) -> Failure | None:
+    def _failure(self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None) -> Failure | None:
         trace, folder = answer.get("traceback", ()), self._seen
         if self._flooded:
             return from_flood(FLOOD_CHARS)
@@ -212,20 +237,27 @@ class _Running:
 def _of_zygote(answer: dict[str, Any]) -> dict[str, Any]:
     """What a kernel's zygote says of its cell; what the kernel itself says where that is nothing of the kind."""
     with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
-        told: dict[str, Any] = json.loads(ast.literal_eval(
-            answer["user_expressions"]["ran"]["data"]["text/plain"]))
+        told: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
         counted: dict[str, Any] = told.get("training") or {}
-        answer = {"status": told["status"], "killed": bool(told["killed"]), "over": bool(told["over"]), "peak": int(
-            told.get("peak", 0)), "traceback": [str(line) for line in told.get("traceback", ())], "training": (
-                Training.model_validate(counted) if any(counted.values()) else None)}
+        answer = {
+            "status": told["status"],
+            "killed": bool(told["killed"]),
+            "over": bool(told["over"]),
+            "peak": int(told.get("peak", 0)),
+            "traceback": [str(line) for line in told.get("traceback", ())],
+            "training": (Training.model_validate(counted) if any(counted.values()) else None),
+        }
         match told["status"]:
             case "ok":
                 return answer
             case "died":
                 return answer | {"code": int(told["code"])}
             case "error":
-                return answer | {"ename": str(told["ename"]), "evalue": str(told["evalue"]),
-                                 "diverged": bool(told["diverged"])}
+                return answer | {
+                    "ename": str(told["ename"]),
+                    "evalue": str(told["evalue"]),
+                    "diverged": bool(told["diverged"]),
+                }
             case _:
                 pass
     return {"ename": "RuntimeError", "evalue": "its kernel did not say what came of it", **answer, "status": "error"}

@@ -51,9 +51,18 @@ class LocalExecutor:
     """
 
     def __init__(
-        self, slots: int, views: Path, *, labels: Path, settings: SandboxSettings, cache: Path,
-        gpus: GpuLeases | None = None, pretrained: Mapping[str, Path] | None = None,
-        secret: Iterable[Path] = (), scorers: Path | None = None, subjects: Subjects | None = None,
+        self,
+        slots: int,
+        views: Path,
+        *,
+        labels: Path,
+        settings: SandboxSettings,
+        cache: Path,
+        gpus: GpuLeases | None = None,
+        pretrained: Mapping[str, Path] | None = None,
+        secret: Iterable[Path] = (),
+        scorers: Path | None = None,
+        subjects: Subjects | None = None,
         shared: Path | None = None,
     ) -> None:
         one_at_a_time()  # what code left is read in several threads
@@ -63,9 +72,13 @@ class LocalExecutor:
         """What was installed for the run; to be set before its first job."""
         self.isolation = isolation_of(settings)
         """How code runs here."""
-        config = KernelConfig(settings, self.isolation, cache.absolute(),
-                              secret=tuple(path.absolute() for path in (labels, *secret)),
-                              packages=lambda: self.packages.folder if self.packages else None)
+        config = KernelConfig(
+            settings,
+            self.isolation,
+            cache.absolute(),
+            secret=tuple(path.absolute() for path in (labels, *secret)),
+            packages=lambda: self.packages.folder if self.packages else None,
+        )
         remove_tree(scoring_folder(config), ignore_errors=True)
         self.config = config
         """On what terms code runs."""
@@ -75,9 +88,17 @@ class LocalExecutor:
         self._pool = Pool(config, views=views, readable=map(Path, models.values()))
         self._gate = Slots(slots, shared)
         self._runner = Runner(
-            slots, config, views, scorers=scorers, pretrained=models, gpus=self._gpus, pool=self._pool,
+            slots,
+            config,
+            views,
+            scorers=scorers,
+            pretrained=models,
+            gpus=self._gpus,
+            pool=self._pool,
             collector=Collector(labels, config.cache, settings.artifact_bytes, self.grade),
-            meter=Meter(self._gpus.nvml, alone=self._gpus.alone), subjects=subjects)
+            meter=Meter(self._gpus.nvml, alone=self._gpus.alone),
+            subjects=subjects,
+        )
         self.subjects = subjects
         """Language models that experiments may ask; closed with the executor."""
         self.repository: Repository | None = None
@@ -88,8 +109,9 @@ class LocalExecutor:
     @property
     def device(self) -> str:
         """What `lab.device` stands for here, as prompts say it."""
-        return describe_devices(self._gpus.devices, each=self._settings.gpus_per_node,
-                                shared_by=self._settings.slots_per_gpu)
+        return describe_devices(
+            self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu
+        )
 
     def equip(self, pretrained: Mapping[str, Path]) -> None:
         """More models for `lab.pretrained`; kernels that waited do not see them, and none is taken that does not."""
@@ -115,8 +137,9 @@ class LocalExecutor:
     async def run(self, job: Job) -> Outcome:
         if job.cells:
             repository = self.repository if CODE in job.source else None
-            return await measure_cells(job, self._runner, self._held, self._opened, repository,
-                                       give_way=self._gate.give_way)
+            return await measure_cells(
+                job, self._runner, self._held, self._opened, repository, give_way=self._gate.give_way
+            )
         if (job.most_needed().memory_gb or 0.0) > self._runner.slot_gb:
             job = replace(job, alone=True)
         return await self._held(lambda: self._runner.run(job), alone=job.alone)
@@ -131,7 +154,8 @@ class LocalExecutor:
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(
-            lambda: tasks_of(read_sealed(attempt, sealed), "test", read_frozen(self._scorers)) if sealed else [])
+            lambda: tasks_of(read_sealed(attempt, sealed), "test", read_frozen(self._scorers)) if sealed else []
+        )
         return await self._held(lambda: self._runner.scores(tasks, attempt / "sealed", seed)) if tasks else ()
 
     async def close(self) -> None:

@@ -16,13 +16,21 @@ _TRACEBACK_CHARS = 8000
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
 _BY_NAME: dict[str, ErrorClass] = {
-    "SyntaxError": "syntax", "IndentationError": "syntax", "TabError": "syntax",
-    "ImportError": "import", "ModuleNotFoundError": "import",
-    "MemoryError": "memory", "OutOfMemoryError": "memory", "_ArrayMemoryError": "memory",
+    "SyntaxError": "syntax",
+    "IndentationError": "syntax",
+    "TabError": "syntax",
+    "ImportError": "import",
+    "ModuleNotFoundError": "import",
+    "MemoryError": "memory",
+    "OutOfMemoryError": "memory",
+    "_ArrayMemoryError": "memory",
 }
-_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
-                     r"cannot allocate memory|CU[A-Z]+_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED|"
-                     r"(insufficient|out of) shared memory", re.IGNORECASE)
+_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
+    r"cannot allocate memory|CU[A-Z]+_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED|"
+    r"(insufficient|out of) shared memory",
+    re.IGNORECASE,
+)
 _SHAPE = re.compile(
     r"shapes? .*(cannot be multiplied|not aligned|mismatch)|mat1 and mat2|could not broadcast|"
     r"operands could not be broadcast|size mismatch|shape mismatch|mismatch in its core dimension|"
@@ -30,7 +38,9 @@ _SHAPE = re.compile(
     r"cannot reshape array|shape '.*' is invalid for input of size|inhomogeneous shape|"
     r"array dimensions? .* must match|all (the )?input array|expected (input|\d+d)\b.*(dimension|channels|got)|"
     r"features?, but .* is expecting|boolean index did not match|same (first dimension|size)|"
-    r"sizes? of tensors? must match|batch_size|must have shape|dimension out of range", re.IGNORECASE | re.DOTALL)
+    r"sizes? of tensors? must match|batch_size|must have shape|dimension out of range",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def classify(name: str, message: str) -> ErrorClass:
@@ -39,8 +49,14 @@ def classify(name: str, message: str) -> ErrorClass:
         return _BY_NAME[name]
     if _MEMORY.search(message):
         return "memory"
-    if name in ("ValueError", "RuntimeError", "IndexError", "AssertionError", "LabError", "TypeError") \
-            and _SHAPE.search(message):
+    if name in (
+        "ValueError",
+        "RuntimeError",
+        "IndexError",
+        "AssertionError",
+        "LabError",
+        "TypeError",
+    ) and _SHAPE.search(message):
         return "shape"
     return "other"
 
@@ -78,15 +94,20 @@ def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
 def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
     """The failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
-    return Failure(kind="timeout", message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
-                   "Do less work, and keep what is finished with lab.checkpoint",
-                   traceback=_short("\n".join(traceback), folder))
+    return Failure(
+        kind="timeout",
+        message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
+        "Do less work, and keep what is finished with lab.checkpoint",
+        traceback=_short("\n".join(traceback), folder),
+    )
 
 
 def from_flood(limit: int) -> Failure:
     """The failure for code that printed more than `limit` characters."""
-    return Failure(kind="other", message=f"it printed more than {limit:,} characters and was killed: print "
-                   "less, a line an epoch at most")
+    return Failure(
+        kind="other",
+        message=f"it printed more than {limit:,} characters and was killed: print less, a line an epoch at most",
+    )
 
 
 def plain_output(text: str) -> str:
@@ -100,4 +121,3 @@ def cut_middle(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n... [{len(text) - 2 * half} characters left out] ...\n{text[-half:]}"
-

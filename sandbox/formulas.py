@@ -90,8 +90,10 @@ def formula(text: str) -> Formula:
     try:
         tree = ast.parse(_WORD.sub(_quoted, " ".join(text.split())), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FormulaError(f"{text!r} cannot be read: write as in worst(f1_score(average=macro), by=hospital), a name "
-                           "with blanks in quotes") from None
+        raise FormulaError(
+            f"{text!r} cannot be read: write as in worst(f1_score(average=macro), by=hospital), a name "
+            "with blanks in quotes"
+        ) from None
     name, given, named = _call(tree)
     if name in NO_LABELS:
         if named.keys() != NO_LABELS[name] or len(given) != (name == "agreement"):
@@ -102,8 +104,9 @@ def formula(text: str) -> Formula:
     if len(given) != 1 or named.keys() != BY_GROUP[name]:
         raise FormulaError(f"{name} takes a metric and {' and '.join(f'{key}=' for key in sorted(BY_GROUP[name]))}")
     inner = _plain(*_call(given[0]))
-    return Formula(name, inner.metric, inner.arguments, _word(named["by"]),
-                   _word(named["group"]) if "group" in named else "")
+    return Formula(
+        name, inner.metric, inner.arguments, _word(named["by"]), _word(named["group"]) if "group" in named else ""
+    )
 
 
 def _quoted(found: re.Match[str]) -> str:
@@ -166,8 +169,12 @@ def _sklearn(wanted: Formula) -> _Function:
     library: Any = metrics
     name, sign, more = wanted.metric, 1, dict[str, Any]()
     scorers: list[str] = library.get_scorer_names()
-    functions = [one for one in library.__all__ if inspect.isfunction(getattr(library, one)) and _takes(
-        getattr(library, one)) in ("y_pred", "labels_pred", "y2", "y_score", "y_proba", "y_prob")]
+    functions = [
+        one
+        for one in library.__all__
+        if inspect.isfunction(getattr(library, one))
+        and _takes(getattr(library, one)) in ("y_pred", "labels_pred", "y2", "y_score", "y_proba", "y_prob")
+    ]
     if name in scorers:
         scorer = library.get_scorer(name)
         call, sign, more = scorer._score_func, scorer._sign, dict(scorer._kwargs)
@@ -175,13 +182,25 @@ def _sklearn(wanted: Formula) -> _Function:
         call = getattr(library, name)
     else:
         near = get_close_matches(name, [*METRICS, *scorers, *functions], n=3)
-        raise FormulaError(f"there is no metric {name!r}; " + (f"did you mean {' or '.join(near)}?" if near else
-                           f"there are {', '.join(METRICS)}, and those of scikit-learn"))
+        raise FormulaError(
+            f"there is no metric {name!r}; "
+            + (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else f"there are {', '.join(METRICS)}, and those of scikit-learn"
+            )
+        )
     known = [one for one in list(inspect.signature(call).parameters)[2:] if one != "sample_weight"]
     if unknown := [key for key, _ in wanted.arguments if key not in known]:
         raise FormulaError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    return _Function(call, sign, more | dict(wanted.arguments), _takes(call) in ("y_score", "y_proba", "y_prob"),
-                     call.__module__.endswith("._regression"), "labels" in known)
+    return _Function(
+        call,
+        sign,
+        more | dict(wanted.arguments),
+        _takes(call) in ("y_score", "y_proba", "y_prob"),
+        call.__module__.endswith("._regression"),
+        "labels" in known,
+    )
 
 
 def _takes(call: Callable[..., Any]) -> str:
@@ -220,8 +239,12 @@ def _of_rows(seen: Seen, rows: Array) -> Seen:
 
 def _together(one: Formula, parts: Mapping[str, Measure], rows: Mapping[str, Array]) -> Measure:
     def measure(counts: Array) -> Array:
-        values = np.stack([np.where(counts[:, rows[group]].any(axis=1), part(counts[:, rows[group]]), np.nan)
-                           for group, part in parts.items()])
+        values = np.stack(
+            [
+                np.where(counts[:, rows[group]].any(axis=1), part(counts[:, rows[group]]), np.nan)
+                for group, part in parts.items()
+            ]
+        )
         known = ~np.isnan(values)
         lowest, highest = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
         if one.how == "gap":
@@ -319,7 +342,7 @@ def written(metric: MetricSpec) -> str:
 
 
 def formula_faults(
-    metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]], class_names: Sequence[str] = (),
+    metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]], class_names: Sequence[str] = ()
 ) -> Iterator[str]:
     """Why a metric's formula has no value on a dataset of so many classes (0: numbers), or not the declared direction
     and range: it is tried on random and perfect predictions. `columns` hold their values, none where there are many."""
@@ -328,8 +351,10 @@ def formula_faults(
     try:
         one = formula(text)
         if one.column and one.column not in columns:
-            raise FormulaError(f"there is no column {one.column!r} to go by; there "
-                               + (f"are {', '.join(columns)}" if columns else "is none (meta=COLUMN of the data)"))
+            raise FormulaError(
+                f"there is no column {one.column!r} to go by; there "
+                + (f"are {', '.join(columns)}" if columns else "is none (meta=COLUMN of the data)")
+            )
         if one.how == "within" and one.other not in (columns[one.column] or (one.other,)):
             raise FormulaError(f"{one.column!r} has no group {one.other!r}; it has {', '.join(columns[one.column])}")
         if one.how in NO_LABELS:
@@ -349,11 +374,14 @@ def formula_faults(
     elif {*drawn} == {perfect}:
         yield f"{where} it is {perfect:.3g} whatever is predicted"
     elif one.how != "gap" and (perfect < max(drawn) if better else perfect > min(drawn)):
-        yield (f"{where} it is said to be better when {'higher' if better else 'lower'}, and perfect predictions give "
-               f"{perfect:.3g} where random ones give {drawn[0]:.3g}")
+        yield (
+            f"{where} it is said to be better when {'higher' if better else 'lower'}, and perfect predictions give "
+            f"{perfect:.3g} where random ones give {drawn[0]:.3g}"
+        )
     for value in (perfect, *drawn) if one.how != "gap" else ():
         if (metric.low is not None and value < metric.low - 1e-9) or (
-                metric.high is not None and value > metric.high + 1e-9):
+            metric.high is not None and value > metric.high + 1e-9
+        ):
             low, high = ("none" if end is None else f"{end:g}" for end in (metric.low, metric.high))
             yield f"{where} its range is given as {low} to {high}, and predictions that were tried give {value:.3g}"
             return
@@ -424,7 +452,8 @@ def can(metric: MetricSpec, classes: int, columns: Mapping[str, Sequence[str]]) 
         return False
     ours = one.ours and one.metric in computed(classes)
     return (not one.column or one.column in columns) and (
-        bool(classes) if one.how in NO_LABELS else ours or (not one.ours and _sklearn(one).of_numbers != bool(classes)))
+        bool(classes) if one.how in NO_LABELS else ours or (not one.ours and _sklearn(one).of_numbers != bool(classes))
+    )
 
 
 def cost(text: str, classes: int, examples: int) -> int:

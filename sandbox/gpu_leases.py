@@ -78,7 +78,12 @@ class GpuLeases:
     """Leases over some devices of this machine. Without devices, every lease is empty and at hand."""
 
     def __init__(
-        self, nvml: Nvml | None, devices: Sequence[Device], settings: SandboxSettings, *, folder: Path | None = None,
+        self,
+        nvml: Nvml | None,
+        devices: Sequence[Device],
+        settings: SandboxSettings,
+        *,
+        folder: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.nvml = nvml
@@ -187,19 +192,29 @@ class GpuLeases:
         return self.nvml
 
     def _describe_shortage(self, count: int) -> str:
-        states = ", ".join(f"{device.uuid}: {self._driver.free(device.uuid) / 1e9:.1f} GB free, "
-                           f"{len(self._driver.processes(device.uuid))} processes" for device in self.devices)
-        left = ", ".join(f"{uuid} by process {' and '.join(map(str, pids))}" for lease in self._ending
-                         for uuid, pids in self._still_on(lease).items())
-        outliving = left and (f"an experiment is over, but still holds {left}: stop it with kill -9; if that does "
-                              "not help, reset the GPU or leave it out with --gpus; so there is ")
-        return (f"{outliving}no {count} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
-                f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): stop what uses them, "
-                "choose others with --gpus, or lower sandbox.gpu_free_gb")
+        states = ", ".join(
+            f"{device.uuid}: {self._driver.free(device.uuid) / 1e9:.1f} GB free, "
+            f"{len(self._driver.processes(device.uuid))} processes"
+            for device in self.devices
+        )
+        left = ", ".join(
+            f"{uuid} by process {' and '.join(map(str, pids))}"
+            for lease in self._ending
+            for uuid, pids in self._still_on(lease).items()
+        )
+        outliving = left and (
+            f"an experiment is over, but still holds {left}: stop it with kill -9; if that does "
+            "not help, reset the GPU or leave it out with --gpus; so there is "
+        )
+        return (
+            f"{outliving}no {count} GPU(s) with {self._settings.gpu_free_gb:g} GB free and "
+            f"no other run of yours on them within {self._settings.gpu_wait:g} s ({states}): stop what uses them, "
+            "choose others with --gpus, or lower sandbox.gpu_free_gb"
+        )
 
 
 def open_leases(
-    settings: SandboxSettings, variable: str | None, *, nvml: Nvml | None = None, folder: Path | None = None,
+    settings: SandboxSettings, variable: str | None, *, nvml: Nvml | None = None, folder: Path | None = None
 ) -> GpuLeases:
     """Leases over the GPUs that the settings and CUDA_VISIBLE_DEVICES (None: not set) leave; empty ones on the CPU.
 
@@ -212,13 +227,17 @@ def open_leases(
         known = driver.devices()
         visible = visible_devices(known, variable)
         if not visible:
-            raise GpuError(f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known
-                           else "the driver knows no GPU")
+            raise GpuError(
+                f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver knows no GPU"
+            )
     except GpuError as error:
-        raise GpuError(f"sandbox.device is cuda, but {error}; fix that, or run on the CPU: --set sandbox.device=cpu"
-                       ) from error
+        raise GpuError(
+            f"sandbox.device is cuda, but {error}; fix that, or run on the CPU: --set sandbox.device=cpu"
+        ) from error
     devices = select_devices(visible, settings.gpus)
     if len(devices) < settings.gpus_per_node:
-        raise GpuError(f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) can be used: "
-                       "lower it, or name more with --gpus")
+        raise GpuError(
+            f"sandbox.gpus_per_node is {settings.gpus_per_node}, but {len(devices)} GPU(s) can be used: "
+            "lower it, or name more with --gpus"
+        )
     return GpuLeases(driver, devices, settings, folder=folder)

@@ -100,8 +100,10 @@ def select_devices(seen: Sequence[Device], wanted: Sequence[str]) -> tuple[Devic
         device = next(iter(seen[place:]), None) if place is not None else _named(seen, word)
         if device is None:
             known = ", ".join(f"{place} {device.name} {device.uuid}" for place, device in enumerate(seen)) or "none"
-            raise GpuError(f"sandbox.gpus names {word!r}, which is none of the {len(seen)} visible GPUs: "
-                           f"{known}; give indices from 0, or UUIDs")
+            raise GpuError(
+                f"sandbox.gpus names {word!r}, which is none of the {len(seen)} visible GPUs: "
+                f"{known}; give indices from 0, or UUIDs"
+            )
         if device in chosen:
             raise GpuError(f"sandbox.gpus names {device.uuid} twice: name each GPU once")
         chosen.append(device)
@@ -115,7 +117,8 @@ def _named(devices: Sequence[Device], word: str) -> Device | None:
     if not word.startswith(("GPU-", "MIG-")):
         return None
     matches = [device for device in devices if device.uuid == word] or [
-        device for device in devices if device.uuid.startswith(word)]
+        device for device in devices if device.uuid.startswith(word)
+    ]
     return matches[0] if len(matches) == 1 else None
 
 
@@ -157,9 +160,13 @@ class DriverNvml:
                 capability = int(major), int(minor)
             for handle in self._slices(gpu) or [gpu]:
                 yield Device(
-                    uuid=nvml.nvmlDeviceGetUUID(handle), name=nvml.nvmlDeviceGetName(handle),
-                    index=index, minor=int(nvml.nvmlDeviceGetMinorNumber(gpu)),
-                    memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total), capability=capability)
+                    uuid=nvml.nvmlDeviceGetUUID(handle),
+                    name=nvml.nvmlDeviceGetName(handle),
+                    index=index,
+                    minor=int(nvml.nvmlDeviceGetMinorNumber(gpu)),
+                    memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+                    capability=capability,
+                )
 
     def _slices(self, gpu: Any) -> list[Any]:
         """The MIG slices of a GPU; none where it is not cut, or cannot be."""

@@ -36,13 +36,23 @@ def ground_of(settings: SandboxSettings, devices: Sequence[Device], packages: Ov
         "installed": packages.installed.sha256 if packages is not None and packages.folder else "",
         "readable": contents_of(settings.readable),
         "variables": {name: os.environ[name] for name in VARIABLES if os.environ.get(name)},
-        "isolation": "" if settings.isolation != "none" and probed().between_cells else "none"}
-    return json.dumps({
-        "python": runs.version, "platform": runs.platform, "packages": sorted(runs.packages.items()),
-        "processor": processor(), "gpus": sorted({(device.name, device.memory) for device in devices}),
-        "driver": _driver() if devices else "", "gpus_per_node": settings.gpus_per_node if devices else 0,
-        "threads": settings.threads, "deterministic": settings.deterministic,
-        **{name: value for name, value in some.items() if value}}, sort_keys=True)
+        "isolation": "" if settings.isolation != "none" and probed().between_cells else "none",
+    }
+    return json.dumps(
+        {
+            "python": runs.version,
+            "platform": runs.platform,
+            "packages": sorted(runs.packages.items()),
+            "processor": processor(),
+            "gpus": sorted({(device.name, device.memory) for device in devices}),
+            "driver": _driver() if devices else "",
+            "gpus_per_node": settings.gpus_per_node if devices else 0,
+            "threads": settings.threads,
+            "deterministic": settings.deterministic,
+            **{name: value for name, value in some.items() if value},
+        },
+        sort_keys=True,
+    )
 
 
 def contents_of(folders: Iterable[str]) -> dict[str, str]:
@@ -57,8 +67,9 @@ def contents_of(folders: Iterable[str]) -> dict[str, str]:
                 path = os.path.join(place, name)
                 link = os.readlink(path) if os.path.islink(path) else ""
                 with suppress(OSError):  # code cannot read it either
-                    digest.update(f"{os.path.relpath(path, folder)}\0{link}\0{_content(path)}\n".encode(
-                        errors="surrogateescape"))
+                    digest.update(
+                        f"{os.path.relpath(path, folder)}\0{link}\0{_content(path)}\n".encode(errors="surrogateescape")
+                    )
         found[folder] = digest.hexdigest()
     return found
 
@@ -81,8 +92,9 @@ def processor() -> str:
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(errors="replace")
         found = [pattern.search(text) for pattern in (_MODEL, _FLAGS)]
-        return "; ".join(" ".join(sorted(one[1].split()) if n else one[1].split())
-                         for n, one in enumerate(found) if one)
+        return "; ".join(
+            " ".join(sorted(one[1].split()) if n else one[1].split()) for n, one in enumerate(found) if one
+        )
     return ""
 
 

@@ -45,8 +45,11 @@ class HubOffers:
     def faults(self, plan: DataPlan) -> tuple[str, ...]:
         """What a plan asks for that is not offered, in words."""
         there = {*map(str, self._models), *self.settings.pretrained}
-        return tuple(f"there is no pretrained model {name!r}; there are: {', '.join(sorted(there)) or 'none'}"
-                     for name in plan.pretrained if name not in there)
+        return tuple(
+            f"there is no pretrained model {name!r}; there are: {', '.join(sorted(there)) or 'none'}"
+            for name in plan.pretrained
+            if name not in there
+        )
 
     def taken(self, plan: DataPlan) -> tuple[OnHub, ...]:
         """What of it the plan takes."""
@@ -91,9 +94,15 @@ def _told(about: OnHub, ask: Callable[..., Any]) -> OnHub | None:
     except Exception:  # noqa: BLE001  whatever the network and the library raise
         return None
     licence = getattr(info.card_data, "license", None) or next(
-        (tag.partition(":")[2] for tag in info.tags or () if tag.startswith("license:")), "")
-    return about.model_copy(update={"revision": info.sha or about.revision, "licence": str(licence),
-                                    "bytes": sum(file.size or 0 for file in info.siblings or ())})
+        (tag.partition(":")[2] for tag in info.tags or () if tag.startswith("license:")), ""
+    )
+    return about.model_copy(
+        update={
+            "revision": info.sha or about.revision,
+            "licence": str(licence),
+            "bytes": sum(file.size or 0 for file in info.siblings or ()),
+        }
+    )
 
 
 def _cached(about: OnHub, model: Pretrained) -> OnHub | None:
@@ -116,4 +125,5 @@ def _read(about: OnHub, source: OwnData) -> OnHub | None:
 def _refused(about: OnHub) -> OnHub:
     raise PretrainedError(
         f"sandbox.allowed: of the {about.kind} {about.id}@{about.revision} neither the hub nor the local cache knows: "
-        "check its name, run scientist prefetch where there is a network, or take it off the list")
+        "check its name, run scientist prefetch where there is a network, or take it off the list"
+    )

@@ -195,11 +195,16 @@ class Job:
     """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.
     Where False, only a `timeout` that is spent does the former."""
 
-
     def most_needed(self) -> Needs:
         """The most that any arm needs."""
-        return Needs(**{name: max((value for one in self.needs.values() if (value := getattr(one, name)) is not None),
-                                  default=None) for name in Needs.model_fields})
+        return Needs(
+            **{
+                name: max(
+                    (value for one in self.needs.values() if (value := getattr(one, name)) is not None), default=None
+                )
+                for name in Needs.model_fields
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -245,4 +250,3 @@ class Executor(Protocol):
     async def close(self) -> None:
         """Kill what still runs; idempotent."""
         ...
-

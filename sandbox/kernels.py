@@ -68,24 +68,55 @@ class Kernel:
         from jupyter_client.manager import AsyncKernelManager
 
         settings = self.config.settings
-        self.write_job({"seed": 0, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(self.seen),
-                        "entry": "", "datasets": {}})
+        self.write_job(
+            {
+                "seed": 0,
+                "deadline": 0.0,
+                "device": "cpu",
+                "mode": "experiment",
+                "folder": str(self.seen),
+                "entry": "",
+                "datasets": {},
+            }
+        )
         self._group = task_group(self._scratch.root.name, settings.tasks)
-        before = [] if self._group is None else [  # entered before the command does anything else
-            "/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
-        wrapper = await to_thread(lambda: wrap([], kernel_sandbox(
-            self.config, self.options, folder=self.folder, seen=self.seen, scratch=self._scratch,
-        ))) if self.config.isolation.on else []
+        before = (
+            []
+            if self._group is None
+            else [  # entered before the command does anything else
+                "/bin/sh",
+                "-c",
+                'echo $$ >"$1" && shift && exec "$@"',
+                "sh",
+                str(self._group / "cgroup.procs"),
+            ]
+        )
+        wrapper = (
+            await to_thread(
+                lambda: wrap(
+                    [],
+                    kernel_sandbox(
+                        self.config, self.options, folder=self.folder, seen=self.seen, scratch=self._scratch
+                    ),
+                )
+            )
+            if self.config.isolation.on
+            else []
+        )
         self._manager = AsyncKernelManager(
-            kernel_name="lab", kernel_spec_manager=_kernel_specs(settings.python, wrapper, before),
-            transport="ipc", ip=str(self._scratch.sockets / "k"), connection_file=str(self._scratch.connection),
+            kernel_name="lab",
+            kernel_spec_manager=_kernel_specs(settings.python, wrapper, before),
+            transport="ipc",
+            ip=str(self._scratch.sockets / "k"),
+            connection_file=str(self._scratch.connection),
         )
         self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
         environment = kernel_environment(self.config, self.options, folder=self.seen, scratch=self._scratch)
         try:
             with open(self._scratch.crash_log, "ab") as log:
                 await self._manager.start_kernel(
-                    cwd=str(self.folder), env=environment, stdout=subprocess.DEVNULL, stderr=log)
+                    cwd=str(self.folder), env=environment, stdout=subprocess.DEVNULL, stderr=log
+                )
         except OSError as error:
             raise ExecutorError(f"cannot start a kernel with {settings.python!r}: {error}") from error
         self._client = self._manager.client()
@@ -151,8 +182,12 @@ class Kernel:
     def guard(self, limits: Limits) -> Watchdog:
         """From now on, until it is told to stop, kill it when it passes a limit."""
         self._watchdog = Watchdog(
-            self.pid, limits, folders=(self.folder, self._scratch.root), shared=self.config.cache,
-            kill_all=self.process.kill_all)
+            self.pid,
+            limits,
+            folders=(self.folder, self._scratch.root),
+            shared=self.config.cache,
+            kill_all=self.process.kill_all,
+        )
         self._watchdog.start()
         return self._watchdog
 
@@ -187,8 +222,11 @@ class Kernel:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
             kind, content = message["msg_type"], message["content"]
             yield kind, content
-            if kind == "status" and content["execution_state"] == "idle" \
-                    and message["parent_header"].get("msg_id") == request:
+            if (
+                kind == "status"
+                and content["execution_state"] == "idle"
+                and message["parent_header"].get("msg_id") == request
+            ):
                 return
 
     async def _ready(self) -> None:
@@ -197,8 +235,9 @@ class Kernel:
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:
             if (code := self.process.exit_code()) is not None:
-                raise ExecutorError(f"the kernel of {settings.python!r} ended at its start: "
-                                    f"{self.crash_log().strip()[-500:] or code}")
+                raise ExecutorError(
+                    f"the kernel of {settings.python!r} ended at its start: {self.crash_log().strip()[-500:] or code}"
+                )
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
                 await wait_for(self.reply(request), 1.0)
@@ -206,13 +245,13 @@ class Kernel:
                     async for _ in self.messages(request):
                         pass
                 return
-        raise ExecutorError(f"no kernel of {settings.python!r} was ready within "
-                            f"{settings.start_timeout:g} s (sandbox.start_timeout)")
+        raise ExecutorError(
+            f"no kernel of {settings.python!r} was ready within {settings.start_timeout:g} s (sandbox.start_timeout)"
+        )
 
 
 def _kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-
 
     provisioner = {"provisioner_name": "lab", "config": {"wrapper": wrapper, "before": before}}
     argv = [python, str(KERNEL_SIDE / "bootstrap.py"), "-f", "{connection_file}"]
@@ -221,7 +260,8 @@ def _kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
         """Knows only the kernel that this program starts; what is installed on the machine plays no part."""
 
         def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-            return KernelSpec(argv=argv, display_name=kernel_name, language="python",
-                              metadata={"kernel_provisioner": provisioner})
+            return KernelSpec(
+                argv=argv, display_name=kernel_name, language="python", metadata={"kernel_provisioner": provisioner}
+            )
 
     return OneSpec()

@@ -47,8 +47,11 @@ def take_back(held: OpenFolder, folder: Path, reach: Path | None = None, inside:
     """
     held.unlock()
     if reach is not None:
-        with (suppress(FileNotFoundError, BadFile), opened(reach, inside, unlock=True) as place,
-              as_bad_file(folder.name)):
+        with (
+            suppress(FileNotFoundError, BadFile),
+            opened(reach, inside, unlock=True) as place,
+            as_bad_file(folder.name),
+        ):
             if held.is_at(folder.name, place):
                 os.rename(folder.name, folder, src_dir_fd=place)
         with suppress(FileNotFoundError, BadFile), opened(reach, unlock=True) as place, as_bad_file(reach.name):
@@ -61,7 +64,7 @@ def take_back(held: OpenFolder, folder: Path, reach: Path | None = None, inside:
 
 
 def check_returned(
-    held: OpenFolder, folder: Path, execution: Execution, reach: Path | None = None, inside: str = "",
+    held: OpenFolder, folder: Path, execution: Execution, reach: Path | None = None, inside: str = ""
 ) -> Execution:
     """The execution, with the failure of code that did something to the folder that it was given; at `folder` is one
     for us to read then, empty in that case. Raises `ExecutorError`."""
@@ -69,5 +72,15 @@ def check_returned(
         there = take_back(held, folder, reach, inside)
     except OSError as error:
         raise ExecutorError(f"cannot have {folder} back: {error}") from error
-    return execution if there else replace(execution, failure=execution.failure or Failure(kind="other", message=(
-        "it renamed, replaced or removed the folder that it worked in: leave that where it is")))
+    return (
+        execution
+        if there
+        else replace(
+            execution,
+            failure=execution.failure
+            or Failure(
+                kind="other",
+                message=("it renamed, replaced or removed the folder that it worked in: leave that where it is"),
+            ),
+        )
+    )

@@ -31,14 +31,26 @@ CHUNK = 2**22
 """Cells of `counts` that are worked on at a time: 32 MiB as numbers."""
 
 METRICS: Mapping[str, MetricSpec] = {
-    name: MetricSpec(name=name, title=title, unit="nats" if name == "log_loss" else "", higher_is_better=higher,
-                     worst=low if higher else high, low=low, high=high)
+    name: MetricSpec(
+        name=name,
+        title=title,
+        unit="nats" if name == "log_loss" else "",
+        higher_is_better=higher,
+        worst=low if higher else high,
+        low=low,
+        high=high,
+    )
     for name, title, higher, low, high in (
-        ("accuracy", "accuracy", True, 0.0, 1.0), ("macro_f1", "macro F1", True, 0.0, 1.0),
-        ("auroc", "AUROC", True, 0.0, 1.0), ("log_loss", "log loss", False, 0.0, -log(CLIP)),
-        ("ece", "expected calibration error", False, 0.0, 1.0), ("brier", "Brier score", False, 0.0, 2.0),
-        ("mse", "mean squared error", False, 0.0, None), ("mae", "mean absolute error", False, 0.0, None),
-        ("r2", "R squared", True, None, 1.0))
+        ("accuracy", "accuracy", True, 0.0, 1.0),
+        ("macro_f1", "macro F1", True, 0.0, 1.0),
+        ("auroc", "AUROC", True, 0.0, 1.0),
+        ("log_loss", "log loss", False, 0.0, -log(CLIP)),
+        ("ece", "expected calibration error", False, 0.0, 1.0),
+        ("brier", "Brier score", False, 0.0, 2.0),
+        ("mse", "mean squared error", False, 0.0, None),
+        ("mae", "mean absolute error", False, 0.0, None),
+        ("r2", "R squared", True, None, 1.0),
+    )
 }
 _OF_NUMBERS = frozenset({"mse", "mae", "r2"})
 
@@ -56,13 +68,19 @@ def score(kind: str, values: Array, truth: Array, more: Mapping[str, Measure] | 
     """
     once, extra = np.ones((1, len(truth))), more or {}
     with np.errstate(all="ignore"):
-        scores = {name: float(measure(once)[0])
-                  for name, measure in {**measures_of(kind, values, truth), **extra}.items()}
+        scores = {
+            name: float(measure(once)[0]) for name, measure in {**measures_of(kind, values, truth), **extra}.items()
+        }
     return {name: value for name, value in scores.items() if name not in ("auroc", *extra) or not np.isnan(value)}
 
 
 def resampled_scores(
-    kind: str, values: Array, truth: Array, *, counts: Array, names: Collection[str],
+    kind: str,
+    values: Array,
+    truth: Array,
+    *,
+    counts: Array,
+    names: Collection[str],
     more: Mapping[str, Measure] | None = None,
 ) -> dict[str, Array]:
     """The metrics in `names` that `score` gives for these predictions, on every resample: name -> (draws,).
@@ -71,10 +89,11 @@ def resampled_scores(
     """
     wanted = {name: measure for name, measure in (more or {}).items() if name in names}
     known = score(kind, values, truth, wanted).keys() & names
-    measures = {name: measure for name, measure in {**measures_of(kind, values, truth), **wanted}.items()
-                if name in known}
+    measures = {
+        name: measure for name, measure in {**measures_of(kind, values, truth), **wanted}.items() if name in known
+    }
     rows = max(1, CHUNK // max(1, counts.shape[1]))
-    chunks = [counts[start:start + rows].astype(float) for start in range(0, len(counts), rows)] if measures else []
+    chunks = [counts[start : start + rows].astype(float) for start in range(0, len(counts), rows)] if measures else []
     with np.errstate(all="ignore"):
         return {name: np.concatenate([measure(chunk) for chunk in chunks]) for name, measure in measures.items()}
 
@@ -103,7 +122,7 @@ def measures_of(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
     """Our metrics of predictions of a kind, on whatever examples count."""
     if kind == "predictions" and truth.dtype.kind == "f":
         errors = values - truth
-        return {"mse": _mean(errors ** 2), "mae": _mean(abs(errors)), "r2": _r2(errors, truth)}
+        return {"mse": _mean(errors**2), "mae": _mean(abs(errors)), "r2": _r2(errors, truth)}
     probabilities = softmax(values) if kind == "logits" else values.astype(float)
     predicted = values if kind == "predictions" else probabilities.argmax(axis=1)
     of_classes = {"accuracy": _mean((predicted == truth).astype(float)), "macro_f1": _macro_f1(predicted, truth)}
@@ -111,8 +130,11 @@ def measures_of(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
         return of_classes
     own = probabilities[np.arange(len(truth)), truth]
     return of_classes | {
-        "auroc": _auroc(probabilities, truth), "log_loss": _mean(-np.log(np.clip(own, CLIP, 1.0))),
-        "ece": _ece(probabilities, truth), "brier": _mean(np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0)}
+        "auroc": _auroc(probabilities, truth),
+        "log_loss": _mean(-np.log(np.clip(own, CLIP, 1.0))),
+        "ece": _ece(probabilities, truth),
+        "brier": _mean(np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0),
+    }
 
 
 def _mean(outcomes: Array) -> Measure:
@@ -136,8 +158,9 @@ def _macro_f1(predicted: Array, truth: Array) -> Measure:
 
     def measure(counts: Array) -> Array:
         standing = of_class(chosen, counts) + of_class(true, counts)
-        shares = np.divide(2.0 * of_class(true, counts * right), standing, out=np.zeros_like(standing),
-                           where=standing > 0)
+        shares = np.divide(
+            2.0 * of_class(true, counts * right), standing, out=np.zeros_like(standing), where=standing > 0
+        )
         return shares.sum(axis=1) / (standing > 0).sum(axis=1)
 
     return measure
@@ -151,13 +174,15 @@ def _ece(probabilities: Array, truth: Array) -> Measure:
     confidence = probabilities.max(axis=1)
     gaps = (probabilities.argmax(axis=1) == truth) - confidence
     bins = np.clip(np.ceil(confidence * ECE_BINS).astype(int) - 1, 0, ECE_BINS - 1)
-    return lambda counts: np.array([
-        np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts]) / counts.sum(axis=1)
+    return lambda counts: (
+        np.array([np.abs(np.bincount(bins, weights=gaps * row, minlength=ECE_BINS)).sum() for row in counts])
+        / counts.sum(axis=1)
+    )
 
 
 def _r2(errors: Array, truth: Array) -> Measure:
     """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
-    squared, centred = errors ** 2, truth.astype(float) - truth.mean(dtype=float)
+    squared, centred = errors**2, truth.astype(float) - truth.mean(dtype=float)
 
     def measure(counts: Array) -> Array:
         squares = counts @ centred**2

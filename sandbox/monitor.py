@@ -118,7 +118,7 @@ class _Point(BaseModel):
     condition: _Word
     name: _Word
     split: _Word
-    step: int = Field(ge=-2**53, le=2**53)
+    step: int = Field(ge=-(2**53), le=2**53)
     value: int | float
 
 
@@ -151,6 +151,7 @@ class Meter:
     @asynccontextmanager
     async def follow(self, root: int, lease: Lease, usage: Usage) -> AsyncGenerator[None]:
         """While inside, the peaks of a process and its descendants go to `usage`; looked at a last time at the end."""
+
         async def look_on() -> None:
             while True:
                 await asyncio.to_thread(self._look, root, lease, usage)

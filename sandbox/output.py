@@ -66,8 +66,12 @@ class Transcript:
     @classmethod
     def of(cls, state: Mapping[str, Any], limit: int) -> Transcript:
         """The transcript of a `state`."""
-        made = cls(limit, state["dropped"], [(one[0], one[1]) for one in state["head"]],
-                   deque((one[0], one[1]) for one in state["tail"]))
+        made = cls(
+            limit,
+            state["dropped"],
+            [(one[0], one[1]) for one in state["head"]],
+            deque((one[0], one[1]) for one in state["tail"]),
+        )
         made._head_chars = sum(len(text) for _, text in made._head)
         made._tail_chars = sum(len(text) for _, text in made._tail)
         return made
@@ -112,7 +116,7 @@ class LiveOutput:
         """Show some output at once."""
         if self._path is not None and self._room > 0:
             with suppress(OSError), open(self._path, "a", encoding="utf-8", errors="replace", newline="") as file:
-                file.write(text[:self._room])
+                file.write(text[: self._room])
             self._room -= len(text)
 
     def close(self) -> None:
@@ -129,12 +133,17 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 def notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
     """A valid notebook (nbformat 4) of one code cell with its text outputs, and the failure if there was one."""
     make = _nbformat().v4
-    outputs = [make.new_output("stream", name=stream, text=plain_text(text))
-               for stream, text in transcript.pieces()]
+    outputs = [make.new_output("stream", name=stream, text=plain_text(text)) for stream, text in transcript.pieces()]
     if failure is not None:
         name, _, value = failure.message.partition(": ")
-        outputs.append(make.new_output("error", ename=plain_text(name), evalue=plain_text(value),
-                                       traceback=plain_text(failure.traceback).splitlines()))
+        outputs.append(
+            make.new_output(
+                "error",
+                ename=plain_text(name),
+                evalue=plain_text(value),
+                traceback=plain_text(failure.traceback).splitlines(),
+            )
+        )
     return _book([make.new_code_cell(plain_text(source), outputs=outputs, execution_count=1, id="script")])
 
 
@@ -144,8 +153,14 @@ def notebook_of_cells(source: str, shown: Sequence[tuple[str, str]]) -> str:
     book = [make.new_code_cell(plain_text(source), id="script")]
     for number, (words, output) in enumerate(shown, start=1):
         outputs = [make.new_output("stream", name="stdout", text=plain_text(output))] if output else []
-        book.append(make.new_code_cell("# " + plain_text(words).replace("\n", "\n# "), outputs=outputs,
-                                       execution_count=number, id=f"cell-{number}"))
+        book.append(
+            make.new_code_cell(
+                "# " + plain_text(words).replace("\n", "\n# "),
+                outputs=outputs,
+                execution_count=number,
+                id=f"cell-{number}",
+            )
+        )
     return _book(book)
 
 
@@ -157,8 +172,10 @@ def _nbformat() -> Any:
 
 def _book(cells: Sequence[Any]) -> str:
     library = _nbformat()
-    book = library.v4.new_notebook(cells=list(cells), metadata={
-        "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
+    book = library.v4.new_notebook(
+        cells=list(cells),
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
     library.validate(book)
     return str(library.writes(book, version=4))
 

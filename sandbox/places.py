@@ -37,9 +37,7 @@ class Place(Protocol):
         as many as any experiment). To be called before the cell's folder is made."""
         ...
 
-    async def execute(
-        self, script: Script, *, begins: Callable[[], None], monitor: Monitor | None = None,
-    ) -> Execution:
+    async def execute(self, script: Script, *, begins: Callable[[], None], monitor: Monitor | None = None) -> Execution:
         """Execute a cell in its folder, told when its code begins. Raises `ExecutorError`."""
         ...
 
@@ -77,9 +75,7 @@ class KernelPlace:
             self._started = self._kernel is not None
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    async def execute(
-        self, script: Script, *, begins: Callable[[], None], monitor: Monitor | None = None,
-    ) -> Execution:
+    async def execute(self, script: Script, *, begins: Callable[[], None], monitor: Monitor | None = None) -> Execution:
         kills, first = oom_kills(), not self._ended
         try:
             if script.cell is not None and not self._sees:
@@ -88,8 +84,12 @@ class KernelPlace:
             begins()
             self.runner.pool.refill()
             execution = await self.runner.within(
-                kernel, self._lease, replace(script, folder=self.folder / CELLS / script.folder.name), monitor=monitor,
-                usage=self._usage)
+                kernel,
+                self._lease,
+                replace(script, folder=self.folder / CELLS / script.folder.name),
+                monitor=monitor,
+                usage=self._usage,
+            )
             execution = await asyncio.to_thread(check_returned, held, script.folder, execution, self.folder, CELLS)
         except BaseException:
             await self.close()
@@ -148,8 +148,11 @@ class KernelPlace:
 
     async def _new(self, script: Script, modules: tuple[str, ...]) -> Kernel:
         """A kernel that has started. Raises `ExecutorError`."""
-        kernel = Kernel(self.folder, config=self.runner.config,
-                        options=StartOptions(script.paths, self._lease.devices, modules=modules))
+        kernel = Kernel(
+            self.folder,
+            config=self.runner.config,
+            options=StartOptions(script.paths, self._lease.devices, modules=modules),
+        )
         try:
             await kernel.start()
         except BaseException:
@@ -163,5 +166,11 @@ def _of_system(execution: Execution, kills: int) -> Execution:
     failure = execution.failure
     if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or oom_kills() <= kills:
         return execution
-    return replace(execution, failure=Failure(kind="memory", traceback=failure.traceback, message=(
-        "the system killed it, since memory ran out: use smaller batches or models, or fewer workers")))
+    return replace(
+        execution,
+        failure=Failure(
+            kind="memory",
+            traceback=failure.traceback,
+            message=("the system killed it, since memory ran out: use smaller batches or models, or fewer workers"),
+        ),
+    )

@@ -27,9 +27,14 @@ from labwright.sandbox.kernels import Kernel
 from labwright.sandbox.workspace import dataset_folders
 
 MODULES = {
-    "numpy": ("numpy",), "scipy": ("scipy.optimize", "scipy.stats"), "pandas": ("pandas",),
+    "numpy": ("numpy",),
+    "scipy": ("scipy.optimize", "scipy.stats"),
+    "pandas": ("pandas",),
     "sklearn": ("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection"),
-    "torch": ("torch", "torch._dynamo"), "torchvision": ("torchvision",), "matplotlib": ("matplotlib.pyplot",)}
+    "torch": ("torch", "torch._dynamo"),
+    "torchvision": ("torchvision",),
+    "matplotlib": ("matplotlib.pyplot",),
+}
 """What is imported ahead for a package, if jobs of the run import from it, and it is installed. torch imports its
 `_dynamo` with the first optimizer, which takes as long as torch itself: every cell would, being forked before that."""
 SHARE = 4
@@ -42,7 +47,7 @@ class Pool:
     """One kernel ahead, or as many as the settings say. Everything happens in one event loop."""
 
     def __init__(
-        self, config: KernelConfig, *, views: Path, readable: Iterable[Path] = (), folder: Path | None = None,
+        self, config: KernelConfig, *, views: Path, readable: Iterable[Path] = (), folder: Path | None = None
     ) -> None:
         self.why_off = ""
         """Why no kernels wait any more, where they cannot."""
@@ -64,7 +69,7 @@ class Pool:
         self._closed = False
 
     def take(
-        self, folder: Path, *, source: Mapping[str, str], datasets: Iterable[str], exactly: bool = False,
+        self, folder: Path, *, source: Mapping[str, str], datasets: Iterable[str], exactly: bool = False
     ) -> Kernel | None:
         """A kernel whose folder is this one from now on, fit for that source and these datasets; or None.
 
@@ -81,8 +86,7 @@ class Pool:
         for kernel, seen in list(self._waiting.items()):
             if own_names & (kernel.loaded | {MATPLOTLIBRC}):
                 return None
-            if kernel.process.exit_code() is not None or not (
-                    seen == wanted if exactly else seen.issuperset(wanted)):
+            if kernel.process.exit_code() is not None or not (seen == wanted if exactly else seen.issuperset(wanted)):
                 self._discard(kernel)
                 continue
             if exactly and (lacking := imported - kernel.loaded):
@@ -153,12 +157,18 @@ class Pool:
         """Start one more. Raises `ExecutorError`, `OSError`."""
         known = frozenset(path.stem for path in self._views.glob("*.npz"))
         datasets = known if self._wanted is None else self._wanted
-        readable = (*(self._views / f"{name}.npz" for name in sorted(datasets)),
-                    *await asyncio.to_thread(dataset_folders, datasets, self._views), *self._readable)
+        readable = (
+            *(self._views / f"{name}.npz" for name in sorted(datasets)),
+            *await asyncio.to_thread(dataset_folders, datasets, self._views),
+            *self._readable,
+        )
         modules = await self.modules()
         self._folders.mkdir(parents=True, exist_ok=True)
-        kernel = Kernel(Path(tempfile.mkdtemp(dir=self._folders)), config=self._config,
-                        options=StartOptions(readable, modules=modules))
+        kernel = Kernel(
+            Path(tempfile.mkdtemp(dir=self._folders)),
+            config=self._config,
+            options=StartOptions(readable, modules=modules),
+        )
         try:
             await kernel.start()
         except BaseException:
@@ -175,8 +185,12 @@ class Pool:
 
 def _imported(source: Mapping[str, str]) -> set[str]:
     """The packages of `MODULES` that a source imports from."""
-    return {name for name in MODULES for text in source.values()
-            if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)}
+    return {
+        name
+        for name in MODULES
+        for text in source.values()
+        if re.search(rf"^\s*(import|from)\b.*\b{name}\b", text, re.MULTILINE)
+    }
 
 
 def names_of(source: Mapping[str, str]) -> frozenset[str]:

@@ -44,8 +44,10 @@ def pretrained_of(words: Iterable[str]) -> tuple[Pretrained, ...]:
     for word in words:
         match = _SPEC.fullmatch(word)
         if match is None:
-            raise PretrainedError(f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, "
-                                  "as the hub shows it under 'Files and versions', or a tag")
+            raise PretrainedError(
+                f"sandbox.pretrained: {word!r} is not OWNER/NAME@REVISION; the revision is a commit, "
+                "as the hub shows it under 'Files and versions', or a tag"
+            )
         models.append(Pretrained(match["id"], match["revision"]))
     return tuple(models)
 
@@ -61,12 +63,15 @@ def fetch(model: Pretrained, *, hub: Path | None = None) -> Path:
     library: Any = huggingface_hub  # its signatures are only partly typed
     disable_progress_bars()
     try:
-        return Path(library.snapshot_download(
-            model.id, revision=model.revision, cache_dir=hub, ignore_patterns=[*_UNUSED]))
+        return Path(
+            library.snapshot_download(model.id, revision=model.revision, cache_dir=hub, ignore_patterns=[*_UNUSED])
+        )
     except Exception as error:  # noqa: BLE001  whatever the network and the library raise
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
-        raise PretrainedError(f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist"
-                              f" prefetch where there is a network, or check its name ({reason})") from None
+        raise PretrainedError(
+            f"pretrained model {model} cannot be fetched and is not in the local cache: run scientist"
+            f" prefetch where there is a network, or check its name ({reason})"
+        ) from None
 
 
 def provide(model: Pretrained, store: Path, *, hub: Path | None = None) -> Path:
@@ -86,8 +91,9 @@ def _copy(model: Pretrained, snapshot: Path, place: Path) -> None:
     files = sorted(path for path in snapshot.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     if not files or size > MOST_BYTES:
-        raise PretrainedError(f"pretrained model {model} holds {size} bytes in {len(files)} files; the limit is "
-                              f"{MOST_BYTES}")
+        raise PretrainedError(
+            f"pretrained model {model} holds {size} bytes in {len(files)} files; the limit is {MOST_BYTES}"
+        )
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
     digest = hashlib.sha256()

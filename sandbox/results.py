@@ -68,8 +68,9 @@ def _hash_array(folder: Path, name: str) -> str:
             raise BadFile(f"arrays/{name} holds Python objects: save numeric arrays with lab.save")
         held = os.fstat(file.fileno()).st_size - file.tell()
         if min(shape, default=1) < 0 or announced != held:
-            raise BadFile(f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it "
-                          "with lab.save")
+            raise BadFile(
+                f"arrays/{name} holds {held} bytes, not what its header says, {shape} of {dtype}: save it with lab.save"
+            )
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -96,7 +97,12 @@ def hash_artifacts(folder: Path, limit: int) -> dict[str, str]:
 
 
 def measure(
-    folder: Path, labels: Path, *, seed: int, grade: Grade = "computed", cut: bool = False,
+    folder: Path,
+    labels: Path,
+    *,
+    seed: int,
+    grade: Grade = "computed",
+    cut: bool = False,
     evaluated: Sequence[Measurement] = (),
 ) -> Measured:
     """Score, seal, and write `measurements.jsonl` anew. Raises `BadFile`, `SubmissionRefused`.
@@ -120,8 +126,11 @@ def missing_measurement(measured: Measured) -> Failure | None:
     """The failure of an experiment that ran but measured nothing that could select it."""
     if measured.final:
         return None
-    return Failure(kind="no measurement", message="the script ran to its end but measured nothing on validation: "
-                   "hand in predictions with lab.submit(dataset, 'validation', condition, ...)")
+    return Failure(
+        kind="no measurement",
+        message="the script ran to its end but measured nothing on validation: "
+        "hand in predictions with lab.submit(dataset, 'validation', condition, ...)",
+    )
 
 
 def failure_of(error: Exception) -> Failure:
@@ -138,21 +147,31 @@ def failure_of(error: Exception) -> Failure:
 
 def said_values(values: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """The last of each final value that the code gave of train and dev, at most `SAID` of them."""
-    learning = {(*_quantity(value), value.split): value for value in values
-                if value.grade == "logged" and value.step is None and value.split != "validation"}
+    learning = {
+        (*_quantity(value), value.split): value
+        for value in values
+        if value.grade == "logged" and value.step is None and value.split != "validation"
+    }
     return tuple(learning.values())[-SAID:]
 
 
 def final_values(values: Sequence[Measurement]) -> tuple[Measurement, ...]:
     """One value of each quantity on validation, of all that `measurements.jsonl` holds."""
-    return _final((value for value in values if value.grade != "logged"),
-                  (value for value in values if value.grade == "logged"))
+    return _final(
+        (value for value in values if value.grade != "logged"), (value for value in values if value.grade == "logged")
+    )
 
 
 def _final(scored: Iterable[Measurement], logged: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """One value of each quantity on validation: ours where we scored it, else the last that the code gave."""
-    ours, theirs = ({_quantity(value): value for value in values if value.step is None and value.split == "validation"
-                     and value.condition and value.dataset} for values in (scored, logged))
+    ours, theirs = (
+        {
+            _quantity(value): value
+            for value in values
+            if value.step is None and value.split == "validation" and value.condition and value.dataset
+        }
+        for values in (scored, logged)
+    )
     return tuple((ours | {key: value for key, value in theirs.items() if key not in ours}).values())
 
 
@@ -224,14 +243,23 @@ def _figure(folder: Path, name: str) -> Figure:
 def _check_png(file: BufferedReader, name: str) -> None:
     from PIL import Image
 
-    with (read_as(f"figures/{name} is not a PNG image that can be read", BadFile, Image.DecompressionBombWarning,
-                  Image.DecompressionBombError), warnings.catch_warnings()):
+    with (
+        read_as(
+            f"figures/{name} is not a PNG image that can be read",
+            BadFile,
+            Image.DecompressionBombWarning,
+            Image.DecompressionBombError,
+        ),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(file, formats=["PNG"]) as image:
             image.verify()
     if image.width * image.height > MOST_PIXELS:
-        raise BadFile(f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS}"
-                      ": save it with dpi=200")
+        raise BadFile(
+            f"figures/{name} has {image.width} x {image.height} pixels, more than the limit of {MOST_PIXELS}"
+            ": save it with dpi=200"
+        )
 
 
 def _finite(facts: Any) -> Any:

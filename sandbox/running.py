@@ -91,12 +91,13 @@ class Runner:
         script = await asyncio.to_thread(prepare_workspace, job, self.views, self.config.settings)
         scorers = await asyncio.to_thread(read_frozen, self.scorers)
         self.config.cache.mkdir(parents=True, exist_ok=True)
-        return replace(script, pretrained=dict(self.pretrained), scorers=tuple(
-            name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"))
+        return replace(
+            script,
+            pretrained=dict(self.pretrained),
+            scorers=tuple(name for name in script.views if name in scorers and scorers[name][0].takes == "artifact"),
+        )
 
-    async def finished(
-        self, script: Script, source: str, execution: Execution, monitor: Monitor | None,
-    ) -> Outcome:
+    async def finished(self, script: Script, source: str, execution: Execution, monitor: Monitor | None) -> Outcome:
         """What came of code once none of it is alive any more; its folder holds plain files then. Raises
         `ExecutorError`."""
         try:
@@ -107,9 +108,7 @@ class Runner:
             await asyncio.to_thread(disarm, script.folder, plain=True)
         return outcome
 
-    async def _read(
-        self, script: Script, source: str, execution: Execution, monitor: Monitor | None,
-    ) -> Outcome:
+    async def _read(self, script: Script, source: str, execution: Execution, monitor: Monitor | None) -> Outcome:
         if monitor is not None and not _hopeless(execution.failure):
             reason = await monitor.last(execution.seconds)
             if reason is not None:
@@ -121,9 +120,7 @@ class Runner:
             execution = await self._evaluated(script, execution, scorers)
         return await asyncio.to_thread(self.collector.outcome, script, source, execution)
 
-    async def execute(
-        self, script: Script, ready: Kernel | None = None, monitor: Monitor | None = None,
-    ) -> Execution:
+    async def execute(self, script: Script, ready: Kernel | None = None, monitor: Monitor | None = None) -> Execution:
         """Run a script in a kernel of its own, or in one that is ready; the kernel is gone then."""
         lease = Lease() if script.job.mode == "plot" else await self.leased(script.job.most_needed().gpus)
         kernel = ready or self.kernel(script, lease)
@@ -138,7 +135,8 @@ class Runner:
             self.gpus.release(lease, usage.processes)
 
     async def leased(self, count: int | None = None) -> Lease:
-        """GPUs for one kernel, by default as many as any experiment has. Raises `ExecutorError` where none can be had.
+        """GPUs for one kernel, by default as many as any experiment has. Raises `ExecutorError` where none
+        can be had.
         """
         try:
             return await self.gpus.acquire(count)
@@ -150,7 +148,7 @@ class Runner:
         return Kernel(script.folder, config=self.config, options=StartOptions(script.paths, lease.devices))
 
     async def within(
-        self, kernel: Kernel, lease: Lease, script: Script, *, monitor: Monitor | None, usage: Usage,
+        self, kernel: Kernel, lease: Lease, script: Script, *, monitor: Monitor | None, usage: Usage
     ) -> Execution:
         """Run a script in a kernel that was started, which lives on where the script is a cell."""
         job = script.job
@@ -162,8 +160,7 @@ class Runner:
                 await around.enter_async_context(serving(asked, kernel.questions))
             began = time.monotonic()
             try:
-                execution = await execute(
-                    kernel, script, limits=limits, timeout=script.job.timeout, monitor=monitor)
+                execution = await execute(kernel, script, limits=limits, timeout=script.job.timeout, monitor=monitor)
             except Exception as error:  # noqa: BLE001  a kernel says what its code makes it say
                 execution = Execution(time.monotonic() - began, failure_of(error), Transcript(1000))
         if asked is not None and asked.fatal is not None:
@@ -179,14 +176,20 @@ class Runner:
         return replace(limits, memory=max(int(memory_gb * 1e9), limits.memory if alone else 0))
 
     async def command(
-        self, job: CommandJob, needs: Needs = _USUAL, *, alone: bool = False, begins: Callable[[], None] = lambda: None,
+        self, job: CommandJob, needs: Needs = _USUAL, *, alone: bool = False, begins: Callable[[], None] = lambda: None
     ) -> CommandOutcome:
         """Run a command of a repository to its end, told when it begins. Raises `ExecutorError`."""
         lease, usage = await self.leased(needs.gpus), Usage()
         begins()
         try:
-            return await run_command(job, config=self.config, meter=self.meter, lease=lease, usage=usage,
-                                     limits=self.limits(needs.memory_gb, alone=alone))
+            return await run_command(
+                job,
+                config=self.config,
+                meter=self.meter,
+                lease=lease,
+                usage=usage,
+                limits=self.limits(needs.memory_gb, alone=alone),
+            )
         finally:
             self.gpus.release(lease, usage.processes)
 
@@ -204,12 +207,13 @@ class Runner:
     # --- frozen scorers, in kernels of their own ----------------------------------------------------------------------
 
     async def _evaluated(
-        self, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]],
+        self, script: Script, execution: Execution, scorers: Mapping[str, tuple[Scorer, str]]
     ) -> Execution:
         """The execution with what frozen scorers give on validation; with a failure where they give nothing."""
         try:
             tasks = await asyncio.to_thread(
-                lambda: tasks_of(read_submitted(script.folder, self.collector.grade), "validation", scorers))
+                lambda: tasks_of(read_submitted(script.folder, self.collector.grade), "validation", scorers)
+            )
             values = await self.scores(tasks, script.folder / "submissions", script.job.seed)
             return replace(execution, evaluated=values)
         except SubmissionRefused as error:
@@ -223,12 +227,19 @@ class Runner:
         settings, around = self.config.settings, scoring_folder(self.config)
         around.mkdir(parents=True, exist_ok=True)
         target = Path(tempfile.mkdtemp(dir=around))
-        job = Job(name=f"scorer of {task.scorer.dataset}", folder=target, source={}, entry=ENTRY, mode="score",
-                  seed=seed, timeout=settings.scorer_timeout)
+        job = Job(
+            name=f"scorer of {task.scorer.dataset}",
+            folder=target,
+            source={},
+            entry=ENTRY,
+            mode="score",
+            seed=seed,
+            timeout=settings.scorer_timeout,
+        )
         try:
             script = await asyncio.to_thread(
-                lay_out, task, job, place, views=self.views, labels=self.collector.labels,
-                limit=settings.artifact_bytes)
+                lay_out, task, job, place, views=self.views, labels=self.collector.labels, limit=settings.artifact_bytes
+            )
             execution = await self.execute(script)
             if execution.failure is not None:
                 raise SubmissionRefused(f"the scorer of {task.scorer.dataset!r} failed: {execution.failure.message}")

@@ -59,9 +59,15 @@ def _truth(task: dict[str, Any]) -> SimpleNamespace:
         meta: dict[str, Any] = json.loads(str(view["meta"]))
         about: dict[str, str] = json.loads(str(view["about"])) if "about" in view.files else {}
     return SimpleNamespace(
-        x=arrays.get(f"{task['split']}_x"), y=np.load("truth.npy") if Path("truth.npy").exists() else None,
-        train_x=arrays.get("train_x"), train_y=arrays.get("train_y"), dev_x=arrays.get("dev_x"),
-        dev_y=arrays.get("dev_y"), classes=meta["classes"], path=Path(about["path"]) if about.get("path") else None)
+        x=arrays.get(f"{task['split']}_x"),
+        y=np.load("truth.npy") if Path("truth.npy").exists() else None,
+        train_x=arrays.get("train_x"),
+        train_y=arrays.get("train_y"),
+        dev_x=arrays.get("dev_x"),
+        dev_y=arrays.get("dev_y"),
+        classes=meta["classes"],
+        path=Path(about["path"]) if about.get("path") else None,
+    )
 
 
 main()

@@ -41,20 +41,22 @@ class Task:
     submissions: tuple[Submission, ...]
 
 
-def tasks_of(
-    submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[Scorer, str]],
-) -> list[Task]:
+def tasks_of(submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[Scorer, str]]) -> list[Task]:
     """What is to be scored; of predictions the final ones. Raises `SubmissionRefused` for artifacts nobody takes."""
     tasks: list[Task] = []
     final = [submission for submission in submissions if submission.split == split and submission.step is None]
     takers = {name for name, (scorer, _) in scorers.items() if scorer.takes == "artifact"}
     for submission in final:
         if submission.kind == "artifact" and submission.dataset not in takers:
-            raise SubmissionRefused(f"{submission.where}: no scorer of this run takes artifacts of "
-                                    f"{submission.dataset!r}")
+            raise SubmissionRefused(
+                f"{submission.where}: no scorer of this run takes artifacts of {submission.dataset!r}"
+            )
     for dataset, (scorer, text) in scorers.items():
-        taken = tuple(submission for submission in final if submission.dataset == dataset
-                      and (submission.kind == "artifact") == (scorer.takes == "artifact"))
+        taken = tuple(
+            submission
+            for submission in final
+            if submission.dataset == dataset and (submission.kind == "artifact") == (scorer.takes == "artifact")
+        )
         if taken:
             tasks.append(Task(scorer, text, split, taken))
     return tasks
@@ -75,9 +77,16 @@ def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, lim
         left -= (target / to).stat().st_size if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
         np.save(target / "truth.npy", truth_of(labels, task.submissions[0])[0])
-    (target / "task.json").write_text(json.dumps({
-        "function": task.scorer.function, "split": task.split, "view": str(view),
-        "submissions": [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions]}))
+    (target / "task.json").write_text(
+        json.dumps(
+            {
+                "function": task.scorer.function,
+                "split": task.split,
+                "view": str(view),
+                "submissions": [submission.model_dump(exclude={"grade", "step"}) for submission in task.submissions],
+            }
+        )
+    )
     return Script(job, target, views={dataset: str(view)}, readable=dataset_folders((dataset,), views))
 
 

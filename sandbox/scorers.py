@@ -70,8 +70,10 @@ def copy_frozen(scorers: Iterable[Scorer], source: Path, target: Path) -> None:
         file = source / f"{scorer.dataset}.py"
         content = file.read_bytes() if file.is_file() else b""
         if hashlib.sha256(content).hexdigest() != scorer.sha256:
-            raise DatasetError(f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put the "
-                               f"file back at {file}")
+            raise DatasetError(
+                f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put the "
+                f"file back at {file}"
+            )
         _write(target, scorer, content.decode())
 
 
@@ -81,16 +83,18 @@ def read_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
         scorer, text = Scorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()
         if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
-            raise SubmissionRefused(f"the scorer of {path.stem!r} is not what was frozen: put back "
-                                    f"{path.with_suffix('.py')}")
+            raise SubmissionRefused(
+                f"the scorer of {path.stem!r} is not what was frozen: put back {path.with_suffix('.py')}"
+            )
         frozen[path.stem] = scorer, text
     return frozen
 
 
 def describe_scorer(scorer: Scorer) -> str:
     """What whoever plans or writes an experiment must know of a scorer."""
-    metrics = ", ".join(f"`{metric.name}` ({'higher' if metric.higher_is_better else 'lower'} is better)"
-                        for metric in scorer.metrics)
+    metrics = ", ".join(
+        f"`{metric.name}` ({'higher' if metric.higher_is_better else 'lower'} is better)" for metric in scorer.metrics
+    )
     how = "`lab.submit_artifact` takes what is evaluated" if scorer.takes == "artifact" else "of every `lab.submit`"
     return f"{metrics}, computed outside by a frozen scorer; {how}. {scorer.asks}".strip()
 
@@ -113,10 +117,16 @@ def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Score
             raise ValueError(f"the metric {name!r} is one of ours, or no name of letters, digits and _: rename it")
     paragraph = (ast.get_docstring(defined[0]) or "").partition("\n\n")[0]
     return Scorer(
-        dataset=dataset, function=function, takes=_literal(tree, "TAKES", "predictions"), sha256=sha256,
-        metrics=tuple(MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=better == "higher")
-                      for name, better in named.items()),
-        asks=" ".join(paragraph.split()))
+        dataset=dataset,
+        function=function,
+        takes=_literal(tree, "TAKES", "predictions"),
+        sha256=sha256,
+        metrics=tuple(
+            MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=better == "higher")
+            for name, better in named.items()
+        ),
+        asks=" ".join(paragraph.split()),
+    )
 
 
 def _literal(tree: ast.Module, name: str, default: Any) -> Any:

@@ -60,8 +60,11 @@ class Submission(BaseModel):
     condition: str = Field(min_length=1, max_length=200)
     step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
     kind: Literal["predictions", "probabilities", "logits", "artifact", "answers", "judged"]
-    name: str = Field(default="artifact", pattern=rf"^{NAME.pattern}$", description=(
-        "of an artifact, as it was given; of what a model grades, the metric's"))
+    name: str = Field(
+        default="artifact",
+        pattern=rf"^{NAME.pattern}$",
+        description=("of an artifact, as it was given; of what a model grades, the metric's"),
+    )
     read: str = Field(default="", max_length=100, description="how answers are read (`sandbox.citing`)")
     unread: int = Field(default=0, ge=0, description="rows of which no answer could be read")
     packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
@@ -81,8 +84,16 @@ class Submission(BaseModel):
 
     def measurement(self, metric: str, value: float, *, seed: int) -> Measurement:
         """A value that we computed from it."""
-        return Measurement(name=metric, value=value, condition=self.condition, dataset=self.dataset, split=self.split,
-                           seed=seed, step=self.step, grade=self.grade or "computed")
+        return Measurement(
+            name=metric,
+            value=value,
+            condition=self.condition,
+            dataset=self.dataset,
+            split=self.split,
+            seed=seed,
+            step=self.step,
+            grade=self.grade or "computed",
+        )
 
 
 def read_index(folder: Path, index: str) -> list[Submission]:
@@ -97,11 +108,14 @@ def read_index(folder: Path, index: str) -> list[Submission]:
     for submission in submissions:
         cell = submission.dataset, submission.split, submission.condition, submission.step
         if cell in seen:
-            raise SubmissionRefused(f"{submission.where} came twice: a condition is submitted once per dataset and "
-                                    "split")
+            raise SubmissionRefused(
+                f"{submission.where} came twice: a condition is submitted once per dataset and split"
+            )
         if submission.file in seen:
-            raise SubmissionRefused(f"{submission.where} claims {submission.file}, which belongs to another: hand "
-                                    "predictions in with lab.submit alone")
+            raise SubmissionRefused(
+                f"{submission.where} claims {submission.file}, which belongs to another: hand "
+                "predictions in with lab.submit alone"
+            )
         seen |= {cell, submission.file}
     return submissions
 
@@ -143,29 +157,40 @@ def values_of(folder: Path, place: str, submission: Submission, labels: Path) ->
         raise SubmissionRefused(f"{submission.where}: a regression takes predictions, not {submission.kind}")
     expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
     limit = min(FILE_BYTES, math.prod(expected) * _VALUE_BYTES + _HEADER_BYTES)
-    with (read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
-          open_regular(folder, f"{place}/{submission.file}", limit) as file,
-          np.load(file, allow_pickle=False) as archive):
+    with (
+        read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
+        open_regular(folder, f"{place}/{submission.file}", limit) as file,
+        np.load(file, allow_pickle=False) as archive,
+    ):
         size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may unpack to any size
         if size > limit:
             raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {limit}")
         values: Array = archive[submission.kind]
     if values.shape != expected or values.dtype.kind not in "iuf":
-        raise SubmissionRefused(f"{submission.where}: must have shape {expected}, "
-                                f"got {values.shape} of dtype {values.dtype}")
+        raise SubmissionRefused(
+            f"{submission.where}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
+        )
     with np.errstate(over="ignore"):  # what only a wider type holds is none that can be scored
         numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise SubmissionRefused(f"{submission.where}: holds values that are not finite")
-    if submission.kind == "predictions" and classes and not (
-            (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)).all():
-        raise SubmissionRefused(f"{submission.where}: predictions must be class numbers 0..{classes - 1}, got values "
-                                f"from {numbers.min():g} to {numbers.max():g}")
+    if (
+        submission.kind == "predictions"
+        and classes
+        and not ((numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)).all()
+    ):
+        raise SubmissionRefused(
+            f"{submission.where}: predictions must be class numbers 0..{classes - 1}, got values "
+            f"from {numbers.min():g} to {numbers.max():g}"
+        )
     if submission.kind == "predictions" and np.abs(numbers).max(initial=0.0) > _LARGEST_NUMBER:
-        raise SubmissionRefused(f"{submission.where}: its predictions are not finite, or larger than "
-                                f"{_LARGEST_NUMBER:g}: they hold values that are far too large")
+        raise SubmissionRefused(
+            f"{submission.where}: its predictions are not finite, or larger than "
+            f"{_LARGEST_NUMBER:g}: they hold values that are far too large"
+        )
     if submission.kind == "probabilities" and (
-            values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE):
+        values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE
+    ):
         raise SubmissionRefused(f"{submission.where}: rows are not probabilities that sum to 1")
     return values, truth
 
@@ -173,13 +198,20 @@ def values_of(folder: Path, place: str, submission: Submission, labels: Path) ->
 def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
     """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
     of_kind: dict[str, Grade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
-    return [submission.model_copy(update={"grade": submission.grade if submission.grade in ("judged", "unattributed")
-                                          else of_kind.get(submission.kind, grade)})
-            for submission in read_index(folder, INDEX)]
+    return [
+        submission.model_copy(
+            update={
+                "grade": submission.grade
+                if submission.grade in ("judged", "unattributed")
+                else of_kind.get(submission.kind, grade)
+            }
+        )
+        for submission in read_index(folder, INDEX)
+    ]
 
 
 def score_submissions(
-    folder: Path, labels: Path, *, split: Split, seed: int, grade: Grade = "computed",
+    folder: Path, labels: Path, *, split: Split, seed: int, grade: Grade = "computed"
 ) -> tuple[Measurement, ...]:
     """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
@@ -201,9 +233,11 @@ class Predictions(NamedTuple):
 
 def final_predictions(folder: Path, labels: Path) -> tuple[Predictions, ...]:
     """The predictions for validation without a step. Raises `SubmissionRefused`."""
-    return tuple(Predictions(one.dataset, one.condition, one.kind, values_of(folder, "submissions", one, labels)[0])
-                 for one in read_index(folder, INDEX) if one.split == "validation" and one.step is None
-                 and one.kind in ("predictions", "probabilities", "logits"))
+    return tuple(
+        Predictions(one.dataset, one.condition, one.kind, values_of(folder, "submissions", one, labels)[0])
+        for one in read_index(folder, INDEX)
+        if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits")
+    )
 
 
 def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, str]:
@@ -239,7 +273,7 @@ def sealed_sha256(folder: Path) -> dict[str, str]:
 
 
 def score_sealed(
-    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None,
+    folder: Path, labels: Path, *, seed: int, expected: Mapping[str, str] | None = None
 ) -> tuple[Measurement, ...]:
     """The sealed test predictions of an attempt, scored. Raises `SubmissionRefused`.
 
@@ -249,7 +283,7 @@ def score_sealed(
 
 
 def sealed_predictions(
-    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None,
+    folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """What `score_sealed` scores, one at a time: submission, values and truth, example by example, and the formulas.
 
@@ -266,12 +300,15 @@ _Key = tuple[str, str, int | None, str]
 
 
 def _by_key(submissions: Iterable[Submission]) -> dict[_Key, Submission]:
-    return {(one.dataset, one.split, one.step, one.condition): one for one in submissions
-            if one.kind not in ("artifact", "judged")}
+    return {
+        (one.dataset, one.split, one.step, one.condition): one
+        for one in submissions
+        if one.kind not in ("artifact", "judged")
+    }
 
 
 def _measured(
-    folder: Path, place: str, submission: Submission, beside: Mapping[_Key, Submission], *, labels: Path,
+    folder: Path, place: str, submission: Submission, beside: Mapping[_Key, Submission], *, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Values, truth, and the formulas of the run by name. Raises `SubmissionRefused`."""
     values, truth = values_of(folder, place, submission, labels)
@@ -300,7 +337,7 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
 
 
 def _measurements(
-    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int,
+    folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Raises `SubmissionRefused`; a value that is too large stays unsaid, and of the test is cut to the largest: that
     it is would tell of the labels."""
@@ -317,17 +354,21 @@ def _measurements(
             if submission.split == "test":
                 value = min(max(value, -LARGEST), LARGEST)
             if not abs(value) <= LARGEST:
-                raise SubmissionRefused(f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
-                                        f"the {submission.kind} hold values that are far too large")
+                raise SubmissionRefused(
+                    f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
+                    f"the {submission.kind} hold values that are far too large"
+                )
             measurements.append(submission.measurement(name, value, seed=seed))
     return tuple(measurements)
 
 
 def _judged(folder: Path, place: str, submission: Submission, seed: int) -> Iterator[Measurement]:
     """What a model graded, on the whole, and its agreement with labels of dev. Raises `SubmissionRefused`."""
-    with (read_as(f"{submission.where} cites no answers", SubmissionRefused),
-          open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
-          np.load(file, allow_pickle=False) as archive):
+    with (
+        read_as(f"{submission.where} cites no answers", SubmissionRefused),
+        open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
+        np.load(file, allow_pickle=False) as archive,
+    ):
         judged: Array = archive["judged"]
         value, agreement = float(judged.mean()), float(archive["agreement"][0])
     if not abs(value) <= LARGEST:

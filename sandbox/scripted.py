@@ -51,9 +51,15 @@ class ScriptedExecutor:
     """
 
     def __init__(
-        self, script: Callable[[Job], tuple[float, Outcome]] = no_scripts, *, slots: int = 1,
-        watch_seconds: float = 5.0, cell: CellScript = no_cells, start_seconds: float | None = None,
-        memory_gb: float = math.inf, shared: Path | None = None,
+        self,
+        script: Callable[[Job], tuple[float, Outcome]] = no_scripts,
+        *,
+        slots: int = 1,
+        watch_seconds: float = 5.0,
+        cell: CellScript = no_cells,
+        start_seconds: float | None = None,
+        memory_gb: float = math.inf,
+        shared: Path | None = None,
     ) -> None:
         self.slots, self._memory_gb = slots, memory_gb
         self.device = "cpu"
@@ -74,8 +80,15 @@ class ScriptedExecutor:
 
     async def run(self, job: Job) -> Outcome:
         if job.cells:
-            crew = Crew(job, self.slots, self._held, lambda _: _CellWorker(self, job),
-                        memory_gb=self._memory_gb, start_seconds=self._start_seconds, give_way=self._gate.give_way)
+            crew = Crew(
+                job,
+                self.slots,
+                self._held,
+                lambda _: _CellWorker(self, job),
+                memory_gb=self._memory_gb,
+                start_seconds=self._start_seconds,
+                give_way=self._gate.give_way,
+            )
             return _put_together(await crew.measure())
         async with self._gate.hold(alone=job.alone):
             if job.late():
@@ -173,15 +186,19 @@ class _CellWorker:
 
 def _put_together(schedule: Schedule) -> Outcome:
     """What the cells of a job come to together; of those that were ready nothing is known."""
-    measured = [schedule.outcomes[cell] for cell in schedule.job.cells
-                if cell in schedule.outcomes and cell in schedule.folders]
+    measured = [
+        schedule.outcomes[cell] for cell in schedule.job.cells if cell in schedule.outcomes and cell in schedule.folders
+    ]
     return Outcome(
-        seconds=schedule.spent, failure=schedule.failure(), cells=schedule.lines(),
+        seconds=schedule.spent,
+        failure=schedule.failure(),
+        cells=schedule.lines(),
         measurements=tuple(value for one in measured for value in one.measurements),
         said=tuple(value for one in measured for value in one.said),
         arrays={name: sha256 for one in measured for name, sha256 in one.arrays.items()},
         artifacts={name: sha256 for one in measured for name, sha256 in one.artifacts.items()},
-        sealed={name: sha256 for one in measured for name, sha256 in one.sealed.items()})
+        sealed={name: sha256 for one in measured for name, sha256 in one.sealed.items()},
+    )
 
 
 class ScriptedNvml:
@@ -209,5 +226,7 @@ class ScriptedNvml:
 
 def gpus(count: int, *, memory: int = 80 * 10**9) -> tuple[Device, ...]:
     """Some equal devices with numbered UUIDs. `memory` is in bytes, of one."""
-    return tuple(Device(f"GPU-{n:08x}-0000-0000-0000-000000000000", "scripted", index=n, minor=n, memory=memory)
-                 for n in range(count))
+    return tuple(
+        Device(f"GPU-{n:08x}-0000-0000-0000-000000000000", "scripted", index=n, minor=n, memory=memory)
+        for n in range(count)
+    )

@@ -31,9 +31,15 @@ _SMALL = 1_000_000
 
 
 async def run_file(
-    path: Path, *, timeout: float | None = None, seed: int = 0, folder: Path | None = None,
-    settings: SandboxSettings | None = None, sources: Sources | None = None,
-    cells: Mapping[Cell, Setting] | None = None, subjects: Callable[[Path], Subjects | None] = lambda _: None,
+    path: Path,
+    *,
+    timeout: float | None = None,
+    seed: int = 0,
+    folder: Path | None = None,
+    settings: SandboxSettings | None = None,
+    sources: Sources | None = None,
+    cells: Mapping[Cell, Setting] | None = None,
+    subjects: Callable[[Path], Subjects | None] = lambda _: None,
 ) -> Outcome:
     """What came of the file. Raises `ExecutorError`, `PackageError`.
 
@@ -51,9 +57,12 @@ async def run_file(
     except (OSError, UnicodeDecodeError) as error:
         raise ExecutorError(f"cannot read {path}: {error}") from error
     if (reads_of(source[path.name]) is not None) != bool(cells):
-        raise ExecutorError(f"{path} does not call lab.measure, so it has no cells: leave out --cells and --on"
-                            if cells else f"{path} measures cells (lab.measure): name some of them, as in --cells "
-                            "baseline@low,method@low --on digits")
+        raise ExecutorError(
+            f"{path} does not call lab.measure, so it has no cells: leave out --cells and --on"
+            if cells
+            else f"{path} measures cells (lab.measure): name some of them, as in --cells "
+            "baseline@low,method@low --on digits"
+        )
     for one in cells or ():
         if one.dataset not in known:
             raise ExecutorError(f"there is no dataset {one.dataset!r} (--on): give one of {', '.join(sorted(known))}")
@@ -66,19 +75,40 @@ async def run_file(
         for name, place in scorers_of(known, chosen.scorers).items():
             if name in names:
                 freeze(name, place, around / "scorers")
-        pretrained = {str(model): provide(model, around / "pretrained")
-                      for model in pretrained_of(chosen.pretrained) if model.id in strings}
+        pretrained = {
+            str(model): provide(model, around / "pretrained")
+            for model in pretrained_of(chosen.pretrained)
+            if model.id in strings
+        }
         packages = RunPackages(chosen).overlay()
         executor = open_executor(
-            1, around / "views", labels=around / "labels", settings=chosen, cache=around / "cache",
-            pretrained=pretrained, secret=files_of(known), scorers=around / "scorers", subjects=subjects(around))
+            1,
+            around / "views",
+            labels=around / "labels",
+            settings=chosen,
+            cache=around / "cache",
+            pretrained=pretrained,
+            secret=files_of(known),
+            scorers=around / "scorers",
+            subjects=subjects(around),
+        )
         executor.packages = packages
-        return await executor.run(Job(
-            name=path.name, folder=folder or around / "job", source=source, entry=path.name, seed=seed,
-            timeout=timeout or chosen.timeout, datasets=names, cells=tuple(cells or ()), settings=cells or {},
-            subjects=executor.subjects.names if executor.subjects is not None else (), key=path.name,
-            keys={one: str(one) for one in cells or ()},
-        ))
+        return await executor.run(
+            Job(
+                name=path.name,
+                folder=folder or around / "job",
+                source=source,
+                entry=path.name,
+                seed=seed,
+                timeout=timeout or chosen.timeout,
+                datasets=names,
+                cells=tuple(cells or ()),
+                settings=cells or {},
+                subjects=executor.subjects.names if executor.subjects is not None else (),
+                key=path.name,
+                keys={one: str(one) for one in cells or ()},
+            )
+        )
     finally:
         if executor is not None:
             await executor.close()
@@ -98,12 +128,16 @@ def _with_neighbours(path: Path) -> dict[str, str]:
         except (SyntaxError, ValueError):  # the kernel will say it better
             continue
         imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
-            node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+            node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level
+        }
         tops = {name.partition(".")[0] for name in imported} - {""}
         near = [path.with_name(f"{top}.py") for top in tops]
         near += [one for top in tops for one in path.with_name(top).rglob("*.py")]
-        waiting += [one for one in near
-                    if one.is_file() and one.relative_to(path.parent).as_posix() not in texts and one not in waiting]
+        waiting += [
+            one
+            for one in near
+            if one.is_file() and one.relative_to(path.parent).as_posix() not in texts and one not in waiting
+        ]
     return texts | _named_files(path, texts)
 
 

@@ -78,8 +78,9 @@ class Slots:
     def _files(self) -> list[Path]:
         assert self._shared is not None
         try:
-            numbers = {number: one for one in self._shared.iterdir()
-                       if (number := parse_whole_number(one.name)) is not None}
+            numbers = {
+                number: one for one in self._shared.iterdir() if (number := parse_whole_number(one.name)) is not None
+            }
         except OSError as error:
             raise ExecutorError(f"the slots in {self._shared} cannot be read: {error.strerror}") from None
         if not numbers:

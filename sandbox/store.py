@@ -93,8 +93,14 @@ class Store:
             with suppress(OSError, ValueError, KeyError):
                 told = json.loads(about.read_text())
                 content = self._content(about.parent.name)
-                yield Entry(about.parent.name, told["kind"], told["name"], told["bytes"], about.stat().st_mtime,
-                            any(file.lstat().st_nlink > 1 for _, file in _files(content)))
+                yield Entry(
+                    about.parent.name,
+                    told["kind"],
+                    told["name"],
+                    told["bytes"],
+                    about.stat().st_mtime,
+                    any(file.lstat().st_nlink > 1 for _, file in _files(content)),
+                )
 
     def check(self) -> list[Entry]:
         """Those that do not hold what their name says."""
@@ -127,8 +133,10 @@ class Store:
             finally:
                 remove_tree(part, ignore_errors=True)
         except OSError as error:
-            raise ExecutorError(f"cannot write to the store {self.root}: {error.strerror}; free some room "
-                                "(scientist store --prune), or name another folder (sandbox.store)") from error
+            raise ExecutorError(
+                f"cannot write to the store {self.root}: {error.strerror}; free some room "
+                "(scientist store --prune), or name another folder (sandbox.store)"
+            ) from error
 
     def finish(self, part: Path, key: str, kind: str, name: str) -> None:
         """Make an entry of a folder that holds its `content`. Raises `ExecutorError` where that is not what the key
@@ -143,8 +151,10 @@ class Store:
 
 def share_run(run: RunFolder, store: Store) -> None:
     """Have a run's views and pretrained models be links into the store; what is linked already is passed over."""
-    for path, kind in (*((one, "view") for one in run.views.glob("*.npz")),
-                       *((one, "pretrained") for one in run.pretrained.glob("*/files"))):
+    for path, kind in (
+        *((one, "view") for one in run.views.glob("*.npz")),
+        *((one, "pretrained") for one in run.pretrained.glob("*/files")),
+    ):
         held = next((file for _, file in _files(path)), None)
         if held is not None and held.stat().st_nlink == 1:
             store.share(path, kind, path.stem if kind == "view" else path.parent.name)

@@ -43,8 +43,22 @@ MAX_ENTRIES, MAX_DEPTH = 1_000_000, 100
 """Files and folders below a folder, and folders in each other, that are looked at."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,119}")
 
-_ODD = (ArithmeticError, AttributeError, EOFError, LookupError, LZMAError, MemoryError, OSError, RuntimeError,
-        SyntaxError, TokenError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)
+_ODD = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    LZMAError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """What libraries raise over bytes that are not what they say: numpy parses its headers as Python, archives nest."""
 
 
@@ -78,8 +92,7 @@ class OpenFolder:
     def is_at(self, name: str | Path, place: int | None = None) -> bool:
         """Whether it stands there, and no link to it."""
         with suppress(OSError):
-            return os.path.samestat(
-                os.stat(name, dir_fd=place, follow_symlinks=False), os.fstat(self.descriptor))
+            return os.path.samestat(os.stat(name, dir_fd=place, follow_symlinks=False), os.fstat(self.descriptor))
         return False
 
     def unlock(self) -> None:
@@ -143,8 +156,11 @@ def open_regular(folder: Where, relative: str, limit: int) -> BufferedReader:
 
 def load_array(folder: Where, relative: str) -> NDArray[Any]:
     """A numeric array. Raises `BadFile` for what is none."""
-    with (read_as(f"{relative} is not an array that numpy can read"), np.errstate(over="raise"),
-          open_regular(folder, relative, FILE_BYTES) as file):
+    with (
+        read_as(f"{relative} is not an array that numpy can read"),
+        np.errstate(over="raise"),
+        open_regular(folder, relative, FILE_BYTES) as file,
+    ):
         return np.load(file, allow_pickle=False)
 
 
@@ -204,8 +220,11 @@ def folders_in(folder: Where, relative: str) -> list[str]:
     `BadFile`."""
     try:
         with opened(folder, *_names(relative)) as place:
-            return sorted(name for name in os.listdir(place)
-                          if stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode))
+            return sorted(
+                name
+                for name in os.listdir(place)
+                if stat.S_ISDIR(os.stat(name, dir_fd=place, follow_symlinks=False).st_mode)
+            )
     except FileNotFoundError:
         return []
 
@@ -252,8 +271,11 @@ def write_whole(folder: Where, relative: str, content: str | bytes) -> None:
 
 def copy_file(folder: Where, relative: str, target: Where, to: str, limit: int) -> str:
     """Copy a plain file; its sha256. Raises `BadFile`, `OSError`."""
-    with (open_regular(folder, relative, limit) as file, parent_of(target, to) as (place, name),
-          new_file(place, name) as copy):
+    with (
+        open_regular(folder, relative, limit) as file,
+        parent_of(target, to) as (place, name),
+        new_file(place, name) as copy,
+    ):
         shutil.copyfileobj(file, copy)
         file.seek(0)
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -384,8 +406,10 @@ def new_file(place: int, name: str) -> Generator[BufferedWriter]:
     """While inside, a new file, which has its name in an open folder in the end; whatever had it is gone then."""
     part = f".{name[:100]}.{secrets.token_hex(8)}.part"
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666,
-                               dir_fd=place), "wb") as file:
+        with os.fdopen(
+            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=place),
+            "wb",
+        ) as file:
             if (mode := stat.S_IMODE(os.fstat(file.fileno()).st_mode)) & 0o600 != 0o600:  # so the folder would have it
                 os.fchmod(file.fileno(), mode | 0o600)
             yield file

@@ -73,11 +73,15 @@ def prepare_workspace(job: Job, views: Path, settings: SandboxSettings) -> Scrip
     for name in job.datasets:
         if not (views / f"{name}.npz").is_file():
             raise ExecutorError(f"job {job.name!r} needs dataset {name!r}, which is not in {views}: materialise it")
-    return Script(job, folder, resumed=resumed,
-                  views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
-                  readable=dataset_folders(job.datasets, views),
-                  artifacts={node: left.names for node, left in job.artifacts.items()},
-                  tree=sha256_of_files({name: text for name, text in job.source.items() if name != PLOTS}))
+    return Script(
+        job,
+        folder,
+        resumed=resumed,
+        views={name: str((views / f"{name}.npz").absolute()) for name in job.datasets},
+        readable=dataset_folders(job.datasets, views),
+        artifacts={node: left.names for node, left in job.artifacts.items()},
+        tree=sha256_of_files({name: text for name, text in job.source.items() if name != PLOTS}),
+    )
 
 
 def mounted(dataset: str, views: Path) -> tuple[str, ...]:
@@ -166,7 +170,8 @@ def rescue_checkpoints(draft: Path) -> Path | None:
     places = {"": CHECKPOINTS} | {
         f"{cells}/{name}/": f"{CELLS}/{name}/{CHECKPOINTS}"
         for cells in (CELLS, *(f"{KERNELS}/{kernel}/{CELLS}" for kernel in _folders(draft, KERNELS)))
-        for name in _folders(draft, cells)}
+        for name in _folders(draft, cells)
+    }
     found = {f"{place}{CHECKPOINTS}": to for place, to in places.items() if _holds(draft, f"{place}{CHECKPOINTS}")}
     if found:
         remove_tree(safe)
@@ -214,8 +219,11 @@ def _copy_artifacts(source: Mapping[str, str], known: Mapping[str, Artifacts], f
     for node in words & known.keys():
         for file, digest in known[node].files.items():
             name = file.partition("/")[0]
-            if not words.isdisjoint((name, name.removesuffix(".npy"))) and copy_file(
-                    known[node].folder, f"{ARTIFACTS}/{file}", folder, f"{given}/{node}/{file}", limit) != digest:
+            if (
+                not words.isdisjoint((name, name.removesuffix(".npy")))
+                and copy_file(known[node].folder, f"{ARTIFACTS}/{file}", folder, f"{given}/{node}/{file}", limit)
+                != digest
+            ):
                 raise BadFile(f"artifact {file!r} of {node} is not what was recorded")
 
 

@@ -95,8 +95,12 @@ def _at_the_edge(order: list[Arm], sigma: float, k: int) -> Pick:
     outside = max(order[k:], key=lambda one: abs(one.mean) + radius[one.name])
     open_ones = [one for one in (inside, outside) if not one.settled]
     return Pick(
-        min(open_ones, key=lambda one: one.runs).name if open_ones else None, inside.name, outside.name,
-        abs(inside.mean) - radius[inside.name] >= abs(outside.mean) + radius[outside.name], radius)
+        min(open_ones, key=lambda one: one.runs).name if open_ones else None,
+        inside.name,
+        outside.name,
+        abs(inside.mean) - radius[inside.name] >= abs(outside.mean) + radius[outside.name],
+        radius,
+    )
 
 
 class Sigma(NamedTuple):
@@ -123,8 +127,9 @@ class Shares(NamedTuple):
     explored: int
 
 
-def shares(components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1,
-           reserved: int = 0) -> Shares:
+def shares(
+    components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
+) -> Shares:
     """At most half of what the baselines leave goes to confirming.
 
     `baseline`: its runs beside those on the fresh seeds; `reserved`: runs kept for twins, joint sets and harmful parts.
@@ -136,7 +141,8 @@ def shares(components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM
 
 
 def advised_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS) -> int:
-    """Runs for one sweep, baselines, the search for twins, and k parts, a harmful one and a joint set on fresh seeds.
+    """Runs for one sweep, baselines, the search for twins, and k parts, a harmful one and a joint set on
+    fresh seeds.
     """
     return components + confirm_seeds * (k + 2) + 18
 
@@ -163,8 +169,15 @@ def near_zero(arms: Sequence[Arm], sigma: float, k: int = 0) -> list[str]:
     slight = SLIGHT * max((abs(one.mean) for one in arms), default=0.0)
     best = helping(arms, k)
     bad = [one.name for one in arms if one.name in harmful(arms, sigma) and one.mean < -2 * slight]
-    return sweep_order({one.name: one.prior for one in arms if one.effects and one.name not in bad and (
-        abs(one.mean) <= max(slight, _error(one, sigma) * (1 if one.name in best else NEAR)))})
+    return sweep_order(
+        {
+            one.name: one.prior
+            for one in arms
+            if one.effects
+            and one.name not in bad
+            and (abs(one.mean) <= max(slight, _error(one, sigma) * (1 if one.name in best else NEAR)))
+        }
+    )
 
 
 def _error(one: Arm, sigma: float) -> float:
@@ -190,7 +203,7 @@ def _halved(among: Subset, beside: Subset, names: Subset) -> Generator[Subset, b
     """What of `among` is needed, where `among` and `beside` together show it."""
     if len(among) == 1:
         return among
-    halves = among[:len(among) // 2], among[len(among) // 2:]
+    halves = among[: len(among) // 2], among[len(among) // 2 :]
     for half in halves:
         if len(half + beside) > 1 and (yield _ordered(half + beside, names)):
             return (yield from _halved(half, beside, names))
@@ -203,6 +216,7 @@ def _ordered(some: Iterable[str], names: Subset) -> Subset:
 
 
 # As printed ----------------------------------------------------------------------------------------------------------
+
 
 def reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
     """Eq. 3: the size of the effect less what it cost in GPU-hours."""
@@ -233,8 +247,9 @@ class Literal:
     runs: Counter[str] = field(default_factory=Counter[str])
 
 
-def literal_rounds(priors: Mapping[str, float], run: Callable[[str], float | None], *, rounds: int, size: int,
-                   beta: float = 2.0) -> Literal:
+def literal_rounds(
+    priors: Mapping[str, float], run: Callable[[str], float | None], *, rounds: int, size: int, beta: float = 2.0
+) -> Literal:
     """Algorithm 1: a round takes one arm (unexplored first, by prior; else by index) and runs `size` candidates of it.
 
     `run` gives the reward of one run, None where the budget is spent, which ends it.
@@ -244,8 +259,14 @@ def literal_rounds(priors: Mapping[str, float], run: Callable[[str], float | Non
         fresh = [name for name in sweep_order(priors) if not done.runs[name]]
         done.ucb_fired += not fresh
         weight, total = beta_of(number, rounds, beta), done.runs.total()
-        arm = fresh[0] if fresh else max(sweep_order(priors), key=lambda name: ucb_index(
-            gained[name] / done.runs[name], done.runs[name], total, weight))
+        arm = (
+            fresh[0]
+            if fresh
+            else max(
+                sweep_order(priors),
+                key=lambda name: ucb_index(gained[name] / done.runs[name], done.runs[name], total, weight),
+            )
+        )
         done.arms.append(arm)
         for _ in range(size):
             if (found := run(arm)) is None:

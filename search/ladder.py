@@ -26,7 +26,7 @@ def rung(view: View) -> Expand | None:
         return Expand(stage=view.stage, kind="rung", ordinal=ordinal, seed=view.seed, trials=drawn(view))
     if view.stage != "ablation" or view.locked is None or first.status != "good":
         return None
-    seeds = view.locked.seeds[:MINIMUM_REPLICATES][len(known) - 1:]
+    seeds = view.locked.seeds[:MINIMUM_REPLICATES][len(known) - 1 :]
     return Expand(stage=view.stage, kind="rung", parent=first.id, ordinal=ordinal, seed=seeds[0]) if seeds else None
 
 
@@ -35,12 +35,15 @@ def drawn(view: View) -> tuple[Trial, ...]:
 
     Where no arm of the plan is tuned, the defaults alone.
     """
-    plan = view.plan.model_copy(update={
-        "space": view.ladder, "tuning": view.plan.tuning.model_copy(update={"sampler": "random"})})
+    plan = view.plan.model_copy(
+        update={"space": view.ladder, "tuning": view.plan.tuning.model_copy(update={"sampler": "random"})}
+    )
     own = replace(view, plan=plan, extended={})
     tried: list[Setting] = [defaults(view.ladder, model) for model in MODELS]
     for number in range(len(tried) + 1, trials_of(view.plan.tuning) + 1 if view.plan.tuned_arms else 0):
         setting = ask(own, TUNED, (), number=number, tried=tried)
         tried += [setting] if setting is not None else []
-    return (Trial(arm=TRIVIAL, number=0, setting={}),
-            *(Trial(arm=TUNED, number=number, setting=one) for number, one in enumerate(tried, 1)))
+    return (
+        Trial(arm=TRIVIAL, number=0, setting={}),
+        *(Trial(arm=TUNED, number=number, setting=one) for number, one in enumerate(tried, 1)),
+    )

@@ -56,9 +56,14 @@ class Limits:
         if action.kind == "debug" and nothing_worked_yet(view):
             left = max(left, self.run_seconds - now if self.run_seconds is not None else inf)
         expected = expected_seconds(action, view)
-        return None if expected <= left else (
-            f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s are left, and another node is expected to run "
-            f"{expected:.0f} s")
+        return (
+            None
+            if expected <= left
+            else (
+                f"limit of {self.seconds:g} s: {max(0.0, left):.0f} s are left, and another node is expected to run "
+                f"{expected:.0f} s"
+            )
+        )
 
 
 def nothing_worked_yet(view: View) -> bool:
@@ -91,14 +96,22 @@ def too_late(action: Action, state: RunState, settings: SearchSettings, *, left:
     view = view_of(state, action.stage, Seen(through=state.last_decision), settings=settings)
     seconds = expected_seconds(action, view)
     if action.kind in ("replicate", "rung"):
-        return None if seconds <= left else (
-            f"{left:.0f} s are left, and a {action.kind} is expected to run {seconds:.0f} s")
+        return (
+            None
+            if seconds <= left
+            else (f"{left:.0f} s are left, and a {action.kind} is expected to run {seconds:.0f} s")
+        )
     running = 1 + sum(node.kind != "aggregate" for node in view.in_flight)
     rounds = ceil(running / settings.num_workers) + ceil(_owed(view, settings) / settings.num_workers)
     needed = 0.0 if view.best is None else rounds * seconds
-    return None if needed <= left else (
-        f"{left:.0f} s are left, and another node with the replicates that are owed by then is expected to take "
-        f"{needed:.0f} s")
+    return (
+        None
+        if needed <= left
+        else (
+            f"{left:.0f} s are left, and another node with the replicates that are owed by then is expected to take "
+            f"{needed:.0f} s"
+        )
+    )
 
 
 def _owed(view: View, settings: SearchSettings) -> int:

@@ -39,14 +39,20 @@ def over(view: View, settings: SearchSettings) -> str | None:
     followed_up = not view.searching and not view.debuggable(settings.max_debug_depth)
     if view.stage == "preliminary":
         drafted = len(view.kind("draft")) >= settings.num_drafts
-        return "a prototype works, and every draft was followed to its end" if (
-            drafted and view.open and followed_up) else None
+        return (
+            "a prototype works, and every draft was followed to its end"
+            if (drafted and view.open and followed_up)
+            else None
+        )
     best = view.best
     if best is None:
         return "nothing is left to build on: what was carried forward is suspect"
     if view.stage == "tuning" and ((base := tuning.base(view)) is None or not tuning.tunable(view, base)):
-        return "nothing can be tuned: " + ("no arm has hyperparameters" if not view.plan.tuned_arms else
-                                           "the program does all at once, and not cell by cell")
+        return "nothing can be tuned: " + (
+            "no arm has hyperparameters"
+            if not view.plan.tuned_arms
+            else "the program does all at once, and not cell by cell"
+        )
     if view.stage == "agenda" and followed_up and nothing_left(view):
         return "nothing is left to try of any experiment"
     if view.stage == "tuning" and followed_up and tuning.step(view, tuning.base(view)) is None and not view.in_trial:
@@ -55,13 +61,18 @@ def over(view: View, settings: SearchSettings) -> str | None:
 
 
 def nothing_left(view: View) -> bool:
-    """Whether authors said of all that the agenda lists that nothing is left to try, and no baseline is to be bettered.
+    """Whether authors said of all that the agenda lists that nothing is left to try, and no baseline is to
+    be bettered.
     """
     return view.stage == "agenda" and bool(view.answered) and not view.unanswered and not tuning.behind(view)
 
 
 GROWS: dict[StageName, NodeKind] = {
-    "preliminary": "draft", "tuning": "improve", "agenda": "improve", "ablation": "ablate"}
+    "preliminary": "draft",
+    "tuning": "improve",
+    "agenda": "improve",
+    "ablation": "ablate",
+}
 """The kind of node that brings code to a stage; to stage 2 a person alone does, its search is `search.tuning`."""
 
 
@@ -101,8 +112,9 @@ class Staged:
         if view.undecided is not None and not view.limited:
             a, b = view.undecided
             return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
-        if (view.stage == "ablation" and view.busy) or (view.stage == "agenda" and not all(
-                one.finished for one in pilot(view))):  # from the pilot follows what is locked
+        if (view.stage == "ablation" and view.busy) or (
+            view.stage == "agenda" and not all(one.finished for one in pilot(view))
+        ):  # from the pilot follows what is locked
             return Wait()
         return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
 
@@ -119,7 +131,8 @@ class Staged:
             return None
         children = view.together.unmended[0]
         return expansion(view, "debug", view.nodes[children[0].parent or ""]).model_copy(
-            update={"mends": tuple(node.id for node in children)})
+            update={"mends": tuple(node.id for node in children)}
+        )
 
     @abstractmethod
     def grow(self, view: View, rng: Random) -> Expand | Extend | None:
@@ -176,8 +189,15 @@ def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
         turn = view.turns(kind) % len(view.items)
         due = (*view.together.again, *view.items[turn:], *view.items[:turn])
         item = next((one for one in due if one not in view.answered), due[0])
-    return Expand(stage=view.stage, kind=kind, parent=parent.id if parent else None, ordinal=ordinal, item=item,
-                  arm=arm, seed=view.seed)
+    return Expand(
+        stage=view.stage,
+        kind=kind,
+        parent=parent.id if parent else None,
+        ordinal=ordinal,
+        item=item,
+        arm=arm,
+        seed=view.seed,
+    )
 
 
 @dataclass(frozen=True)
@@ -206,8 +226,11 @@ class MissingAblations:
     def pick(self, view: View, rng: Random) -> Action:
         due: list[Expand] = []
         tried = [line[-1] for line in view.missing.values() if line]
-        due += [expansion(view, "ablate", view.root).model_copy(update={"item": item})
-                for item, line in view.missing.items() if not line]
+        due += [
+            expansion(view, "ablate", view.root).model_copy(update={"item": item})
+            for item, line in view.missing.items()
+            if not line
+        ]
         deepest = min(LATE_DEBUGS, self.settings.max_debug_depth)
         due += [expansion(view, "debug", node) for node in view.debuggable(deepest) if node in tried]
         for node in tried:

@@ -43,9 +43,14 @@ def peers_of(logs: Iterable[Iterable[Point]]) -> Peers:
             values.setdefault(curve, {}).setdefault(step, []).append(value)
         for curve, step in last.items():
             lengths.setdefault(curve, []).append(step)
-    counting = {curve: {step: known for step, known in by_step.items()
-                        if step >= EARLIEST * median(lengths[curve]) and len(known) >= FEWEST}
-                for curve, by_step in values.items()}
+    counting = {
+        curve: {
+            step: known
+            for step, known in by_step.items()
+            if step >= EARLIEST * median(lengths[curve]) and len(known) >= FEWEST
+        }
+        for curve, by_step in values.items()
+    }
     return {curve: by_step for curve, by_step in counting.items() if by_step}
 
 
@@ -81,9 +86,11 @@ def verdict(points: Iterable[Point], peers: Peers) -> str | None:
             continue
         behind.add(curve)
         if 2 * len(behind) >= len(peers):
-            return (f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {len(known)} peers "
-                    f"had {min(known):.3g} to {max(known):.3g} (median {middle:.3g}, spread {spread:.2g}); behind in "
-                    f"{len(behind)} of {len(peers)} loss curves")
+            return (
+                f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {len(known)} peers "
+                f"had {min(known):.3g} to {max(known):.3g} (median {middle:.3g}, spread {spread:.2g}); behind in "
+                f"{len(behind)} of {len(peers)} loss curves"
+            )
     return None
 
 
@@ -91,8 +98,9 @@ def silence(quiet: float, limit: float) -> str | None:
     """Why code is hopeless that showed no sign of life for so many seconds; None up to the limit."""
     if quiet <= limit:
         return None
-    return (f"it printed, logged and submitted nothing for {quiet:.0f} s, and may for {limit:g} s "
-            "(search.silent_timeout)")
+    return (
+        f"it printed, logged and submitted nothing for {quiet:.0f} s, and may for {limit:g} s (search.silent_timeout)"
+    )
 
 
 def _called(curve: Curve) -> str:

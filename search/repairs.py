@@ -38,7 +38,8 @@ def signature(failure: Failure) -> Signature:
 def failed_alike(node: Node, others: Group) -> bool:
     """Whether a node failed as one of these did."""
     return node.failure is not None and signature(node.failure) in {
-        signature(one.failure) for one in others if one.failure is not None}
+        signature(one.failure) for one in others if one.failure is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,14 @@ class Together:
         """
         found: dict[tuple[str | None, Signature], list[Node]] = {}
         for node in self.searched:
-            if (node.parent in self.working and node.status == "buggy" and node.failure is not None
-                    and node.source_sha256 and node.failure.kind not in OWN
-                    and not (node.closed or node.marked or node.mends)):
+            if (
+                node.parent in self.working
+                and node.status == "buggy"
+                and node.failure is not None
+                and node.source_sha256
+                and node.failure.kind not in OWN
+                and not (node.closed or node.marked or node.mends)
+            ):
                 found.setdefault((node.parent, signature(node.failure)), []).append(node)
         complete = [tuple(group) for group in found.values() if len(group) >= FEWEST]
         return tuple(sorted(complete, key=lambda group: group[FEWEST - 1].decision))
@@ -99,14 +105,22 @@ class Together:
         Without those that debugging had made work before.
         """
         alone = {member for name, member in self.lines.items() if name in self.working}
-        return tuple(node for group in self.groups if self._in(set(self.stands_for), group) for node in group
-                     if node.id not in alone)
+        return tuple(
+            node
+            for group in self.groups
+            if self._in(set(self.stands_for), group)
+            for node in group
+            if node.id not in alone
+        )
 
     @cached_property
     def again(self) -> tuple[str, ...]:
         """The items of dropped nodes that no other node took up since."""
-        since = {self.taken[node.id]: node.decision for node in self.searched
-                 if node.id in self.taken and node.id not in self.lines}
+        since = {
+            self.taken[node.id]: node.decision
+            for node in self.searched
+            if node.id in self.taken and node.id not in self.lines
+        }
         items = {self.taken[node.id]: node.decision for node in self.dropped if node.id in self.taken}
         return tuple(item for item, k in items.items() if since.get(item, 0) < k)
 

@@ -91,9 +91,15 @@ def wanted(view: View) -> dict[str, int]:
             except (Gap, EstimandError):
                 continue
             if len(values) >= FEWEST:
-                n = max(n_planned(stdev(values), len(values), effect.smallest, level * (
-                    SKEWED if is_extreme(effect.estimand) else 1)),
-                        n_rare(loss, effect.smallest, level))
+                n = max(
+                    n_planned(
+                        stdev(values),
+                        len(values),
+                        effect.smallest,
+                        level * (SKEWED if is_extreme(effect.estimand) else 1),
+                    ),
+                    n_rare(loss, effect.smallest, level),
+                )
                 found[one.id] = max(n, found.get(one.id, 0))
     return found
 
@@ -116,8 +122,14 @@ def prospect_of(state: RunState, settings: SearchSettings) -> Prospect:
     runs = [one.attempts[-1].seconds for one in pilot(view) if one.status == "good" and one.attempts]
     found = wanted(view)
     why = "" if found else "its replicates measured nothing of its claim" if runs else "no replicate of a prototype ran"
-    return Prospect(name="", wanted=found, hypotheses=len(asked), why=why, seconds=fmean(runs) if runs else 0.0,
-                    seeds=max(settings.max_seeds, settings.seeds("agenda")))
+    return Prospect(
+        name="",
+        wanted=found,
+        hypotheses=len(asked),
+        why=why,
+        seconds=fmean(runs) if runs else 0.0,
+        seeds=max(settings.max_seeds, settings.seeds("agenda")),
+    )
 
 
 def lock_of(state: RunState, settings: SearchSettings, *, left: float = inf) -> Locked | None:
@@ -127,8 +139,13 @@ def lock_of(state: RunState, settings: SearchSettings, *, left: float = inf) -> 
     for.
     """
     view, best = as_left(state, "agenda", settings), winner(state)
-    if view is None or best is None or state.tests or not state.stages["agenda"].settled or (
-            state.lock is not None and state.lock.winner == best):
+    if (
+        view is None
+        or best is None
+        or state.tests
+        or not state.stages["agenda"].settled
+        or (state.lock is not None and state.lock.winner == best)
+    ):
         return None
     node, asked, n = state.nodes[best], wanted(view), fresh(view, settings)
     why = [f"{name} asks for {count}" for name, count in asked.items() if count > n]
@@ -138,8 +155,17 @@ def lock_of(state: RunState, settings: SearchSettings, *, left: float = inf) -> 
         n = max(0, floor(left / seconds)) * settings.num_workers
         why = [*why, f"there is time for {n}"]
     first = view.seed + FRESH
-    return Locked(plan=state.plan_hash, amendments=len(state.amendments), winner=best, source=node.source_sha256,
-                  trials=node.trials, n=n, wanted=asked, seeds=tuple(range(first, first + n)), why="; ".join(why))
+    return Locked(
+        plan=state.plan_hash,
+        amendments=len(state.amendments),
+        winner=best,
+        source=node.source_sha256,
+        trials=node.trials,
+        n=n,
+        wanted=asked,
+        seeds=tuple(range(first, first + n)),
+        why="; ".join(why),
+    )
 
 
 def targets(view: View, settings: SearchSettings) -> Iterator[tuple[StageName, Node, Sequence[int]]]:
@@ -162,8 +188,10 @@ def confirming(view: View) -> Sequence[int]:
     """The fresh seeds of the winner: those that were locked, and the next one in the place of each that failed."""
     if view.locked is None or not view.locked.seeds:
         return ()
-    failed = sum(view.locked.has(one.seed) and one.finished and one.status != "good" and not _cut_short(one)
-                 for one in view.replicates(view.locked.winner))
+    failed = sum(
+        view.locked.has(one.seed) and one.finished and one.status != "good" and not _cut_short(one)
+        for one in view.replicates(view.locked.winner)
+    )
     end = view.locked.seeds[-1] + 1
     return (*view.locked.seeds, *range(end, end + min(failed, ceil(REPLACED * len(view.locked.seeds)))))
 
@@ -184,7 +212,7 @@ def of_ablation(view: View, settings: SearchSettings) -> Sequence[int]:
     first = settings.seeds("ablation")
     if view.locked is None or not first:
         return ()
-    return view.locked.seeds[:max(first, min(len(view.locked.seeds), MINIMUM_REPLICATES))]
+    return view.locked.seeds[: max(first, min(len(view.locked.seeds), MINIMUM_REPLICATES))]
 
 
 def contested(view: View) -> Expand | None:
@@ -195,7 +223,7 @@ def contested(view: View) -> Expand | None:
         return None
     ran = {one.parent for one in view.kind("replicate") if one.seed < view.seed + FRESH}
     for node in view.contested if len(ran | {one.id for one in view.contested}) <= MOST_CONTESTED else ():
-        if (due := next(replicate_of(view, view.stage, node, range(view.seed + 1, view.seed + FEWEST)), None)):
+        if due := next(replicate_of(view, view.stage, node, range(view.seed + 1, view.seed + FEWEST)), None):
             return due
     return None
 
@@ -203,8 +231,13 @@ def contested(view: View) -> Expand | None:
 def replicate_of(view: View, stage: StageName, target: Node, seeds: Sequence[int]) -> Iterator[Expand]:
     """The next replicate of a node that is to have these seeds; none where it has them."""
     for seed in lacking(view, target, seeds)[:1]:
-        yield Expand(stage=stage, kind="replicate", parent=target.id, seed=seed,
-                     ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()))
+        yield Expand(
+            stage=stage,
+            kind="replicate",
+            parent=target.id,
+            seed=seed,
+            ordinal=sum(one.kind == "replicate" and one.stage == stage for one in view.nodes.values()),
+        )
 
 
 def again(view: View, node: str, stage: StageName) -> tuple[Node, ...]:
@@ -225,8 +258,14 @@ def _conclusions(view: View, settings: SearchSettings) -> Iterator[Expand | Work
         if not all(one.finished for one in replicates) or (best is None and view.best is None):
             continue
         last = max((one.decision for one in replicates), default=0)
-        aggregate = next((one for one in view.nodes.values() if best is not None and one.kind == "aggregate"
-                          and one.parent == best.id and one.decision > last), None)
+        aggregate = next(
+            (
+                one
+                for one in view.nodes.values()
+                if best is not None and one.kind == "aggregate" and one.parent == best.id and one.decision > last
+            ),
+            None,
+        )
         due = "aggregate" not in view.without and any(one.status == "good" for one in replicates)
         if best is not None and aggregate is None and due:
             ordinal = sum(one.kind == "aggregate" and one.stage == stage for one in view.nodes.values())

@@ -37,9 +37,7 @@ TRIES = 10
 """Times that a setting is asked for that was not tried before."""
 
 
-def ask(
-    view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting],
-) -> Setting | None:
+def ask(view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting]) -> Setting | None:
     """The setting of a trial that was not tried before; None where none is found. Arms that are alike in their spaces
     and in what their trials came to are asked alike."""
     space, sampler = view.space_of(arm), view.plan.tuning.sampler
@@ -116,7 +114,7 @@ class _Known(NamedTuple):
 
 
 def _known(
-    study: Sequence[TrialResult], plan: DataPlan, space: Sequence[Hyperparameter], tried: Sequence[Setting],
+    study: Sequence[TrialResult], plan: DataPlan, space: Sequence[Hyperparameter], tried: Sequence[Setting]
 ) -> tuple[_Known, ...]:
     """The trials of a study, and settings that were decided on since; what does not count stands at its default.
 
@@ -130,9 +128,14 @@ def _known(
     known: list[_Known] = []
     for last in ([one for one in study if one.number == number][-1] for number in numbers):
         value = least if last.outcome == "failed" else score.get((last.number, last.share))
-        known.append(_Known(_whole(last.setting, space), None if value is None else max(value, least),
-                            plan.tuning.rungs.index(last.share) if last.share < 1 else None))
-    return (*known, *(_Known(_whole(one, space), None, None) for one in tried[len(numbers):]))
+        known.append(
+            _Known(
+                _whole(last.setting, space),
+                None if value is None else max(value, least),
+                plan.tuning.rungs.index(last.share) if last.share < 1 else None,
+            )
+        )
+    return (*known, *(_Known(_whole(one, space), None, None) for one in tried[len(numbers) :]))
 
 
 def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
@@ -143,12 +146,14 @@ def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str
 def _suggested(sampler: str, known: tuple[_Known, ...], space: tuple[Hyperparameter, ...], seed: int) -> Setting:
     """What a sampler tries next, of four digits; decisions ask more than once."""
     trial = _study(sampler, known, space, seed=seed).ask(_distributions(space))
-    return {one.name: trial.params[one.name] if one.kind in ("choice", "integer") else
-            _rounded(trial.params[one.name], one) for one in space}
+    return {
+        one.name: trial.params[one.name] if one.kind in ("choice", "integer") else _rounded(trial.params[one.name], one)
+        for one in space
+    }
 
 
 def _study(
-    sampler: str = "random", known: Sequence[_Known] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0,
+    sampler: str = "random", known: Sequence[_Known] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0
 ) -> Any:
     """An Optuna study, in memory, that was told of these trials."""
     optuna = _optuna()
@@ -157,24 +162,36 @@ def _study(
         "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True),
         "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP - 1),
     }
-    made = optuna.create_study(direction="maximize", sampler=samplers[sampler](),
-                               pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=THIRD))
+    made = optuna.create_study(
+        direction="maximize",
+        sampler=samplers[sampler](),
+        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=THIRD),
+    )
     states = optuna.trial.TrialState
     for one in known:
         running, cut = one.score is None, one.score is not None and one.rung is not None
-        made.add_trial(optuna.trial.create_trial(
-            params=dict(one.setting), distributions=_distributions(space), value=None if cut else one.score,
-            state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
-            intermediate_values={THIRD ** (one.rung or 0): one.score} if cut else {}))
+        made.add_trial(
+            optuna.trial.create_trial(
+                params=dict(one.setting),
+                distributions=_distributions(space),
+                value=None if cut else one.score,
+                state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
+                intermediate_values={THIRD ** (one.rung or 0): one.score} if cut else {},
+            )
+        )
     return made
 
 
 def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
     made = _optuna().distributions
-    return {one.name: made.CategoricalDistribution(one.options) if one.kind == "choice" else
-            made.IntDistribution(int(one.low or 0), int(one.high or 0)) if one.kind == "integer" else
-            made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
-            for one in space}
+    return {
+        one.name: made.CategoricalDistribution(one.options)
+        if one.kind == "choice"
+        else made.IntDistribution(int(one.low or 0), int(one.high or 0))
+        if one.kind == "integer"
+        else made.FloatDistribution(one.low or 0.0, one.high or 0.0, log=one.kind == "log")
+        for one in space
+    }
 
 
 def four_digits(value: float) -> float:
@@ -210,7 +227,7 @@ def promoted(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
         goes_on = True
         for rung, share in enumerate(shares[:-1]):
             if (number, share) in known and goes_on:
-                trial.report(known[number, share], THIRD ** rung)
+                trial.report(known[number, share], THIRD**rung)
                 goes_on, last = not trial.should_prune(), rung
         if goes_on and last >= 0 and shares[last + 1] not in own:
             setting = own[shares[last]].setting

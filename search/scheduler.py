@@ -88,8 +88,11 @@ class Scheduler:
         state = self.recorder.state
         try:
             for k, decided in state.decisions.items():
-                if k not in state.finished and k not in self._tasks and (
-                        isinstance(decided.action, Expand | Compare) or decided.action in BESIDE):
+                if (
+                    k not in state.finished
+                    and k not in self._tasks
+                    and (isinstance(decided.action, Expand | Compare) or decided.action in BESIDE)
+                ):
                     self._start(decided)
             end = await self._search()
             if end is None and self._tasks:
@@ -188,7 +191,8 @@ class Scheduler:
         Nodes that are plotted, reviewed or judged hold nobody up.
         """
         while not self.signals.stop.is_set() and len(self._placed) >= self.settings.num_workers + ahead(
-                self.recorder.state, self.stage, self._placed, self.settings):
+            self.recorder.state, self.stage, self._placed, self.settings
+        ):
             self._woken.clear()
             await first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
             self._collect()

@@ -73,10 +73,17 @@ _MEANS = Memo[dict[str, float]]()
 
 def _panel_of(stage: StageName, plan: DataPlan) -> Panel:
     methods = frozenset(arm.name for arm in plan.arms if arm.role == "method")
-    return Panel(plan.primary, frozenset(
-        Entry(dataset, arm, level) for dataset in datasets_of(stage, plan) for arm in main_arms(plan)
-        for level in plan.level_names if plan.owes(dataset, arm, level)),
-        methods if plan.objective == "improve" else frozenset(plan.compared))
+    return Panel(
+        plan.primary,
+        frozenset(
+            Entry(dataset, arm, level)
+            for dataset in datasets_of(stage, plan)
+            for arm in main_arms(plan)
+            for level in plan.level_names
+            if plan.owes(dataset, arm, level)
+        ),
+        methods if plan.objective == "improve" else frozenset(plan.compared),
+    )
 
 
 def measured(node: Node, plan: DataPlan) -> dict[Entry, float]:
@@ -127,8 +134,10 @@ def gain(node: Node, reference: Node, panel: Panel) -> float:
     """
     sign = 1.0 if panel.metric.higher_is_better else -1.0
     means = _both(node, reference, panel)
-    gains = [sign * (ours - theirs) / max(abs(theirs), abs(ours - theirs)) if ours != theirs else 0.0
-             for ours, theirs in means.values()]
+    gains = [
+        sign * (ours - theirs) / max(abs(theirs), abs(ours - theirs)) if ours != theirs else 0.0
+        for ours, theirs in means.values()
+    ]
     return fmean(gains) if gains else 0.0
 
 
@@ -140,8 +149,9 @@ def noise(replicates: Sequence[Node], panel: Panel) -> dict[str, float]:
     if len(replicates) < FEWEST:
         return {}
     name = panel.metric.name
-    found = [{entry: value for entry, value in _values(one, name).items() if entry in panel.entries}
-             for one in replicates]
+    found = [
+        {entry: value for entry, value in _values(one, name).items() if entry in panel.entries} for one in replicates
+    ]
     spread = {dataset: stdev(means) for dataset, means in _by_dataset(found, panel.arms).items()}
     return {dataset: sd for dataset, sd in spread.items() if sd > 0}
 
@@ -153,7 +163,8 @@ def close(a: Node, b: Node, panel: Panel, known: Mapping[str, float]) -> bool:
     """
     pairs = _both(a, b, panel)
     return bool(pairs) and all(
-        abs(x - y) <= WITHIN * sqrt(2) * known.get(dataset, 0.0) for dataset, (x, y) in pairs.items())
+        abs(x - y) <= WITHIN * sqrt(2) * known.get(dataset, 0.0) for dataset, (x, y) in pairs.items()
+    )
 
 
 def paired(a: Sequence[Node], b: Sequence[Node], panel: Panel) -> dict[str, tuple[float, float]]:
@@ -171,8 +182,11 @@ def paired(a: Sequence[Node], b: Sequence[Node], panel: Panel) -> dict[str, tupl
         pairs = _both(ours[seed], theirs[seed], panel)
         for dataset, (x, y) in pairs.items():
             found.setdefault(dataset, []).append(x - y)
-    return {dataset: (fmean(values), stdev(values) / sqrt(len(values))) for dataset, values in found.items()
-            if len(values) == len(seeds)}
+    return {
+        dataset: (fmean(values), stdev(values) / sqrt(len(values)))
+        for dataset, values in found.items()
+        if len(values) == len(seeds)
+    }
 
 
 def _both(a: Node, b: Node, panel: Panel) -> dict[str, tuple[float, ...]]:
@@ -180,20 +194,30 @@ def _both(a: Node, b: Node, panel: Panel) -> dict[str, tuple[float, ...]]:
     found = [ranked(one, panel) for one in (a, b)]
     if any(len(values) < len(panel.entries) for values in found):
         return _by_dataset(found, panel.arms)
-    means, others = (_MEANS.of(one.id, (values,), lambda values=values: {
-        dataset: mean for dataset, (mean,) in _by_dataset([values], panel.arms).items()})
-        for one, values in zip((a, b), found, strict=True))
+    means, others = (
+        _MEANS.of(
+            one.id,
+            (values,),
+            lambda values=values: {dataset: mean for dataset, (mean,) in _by_dataset([values], panel.arms).items()},
+        )
+        for one, values in zip((a, b), found, strict=True)
+    )
     return {dataset: (mean, others[dataset]) for dataset, mean in means.items()}
 
 
 def _values(node: Node, metric: str) -> dict[Entry, float]:
-    return {Entry(one.dataset, one.arm, one.level): one.value for one in node.measurements
-            if one.name == metric and one.split == "validation"}
+    return {
+        Entry(one.dataset, one.arm, one.level): one.value
+        for one in node.measurements
+        if one.name == metric and one.split == "validation"
+    }
 
 
 def _by_dataset(found: Sequence[Mapping[Entry, float]], arms: frozenset[str]) -> dict[str, tuple[float, ...]]:
     """Dataset -> the mean of each over the entries that all of them have, of these arms where there are any."""
     shared = set(found[0]).intersection(*found[1:])
     shared = {entry for entry in shared if entry.arm in arms} or shared
-    return {dataset: tuple(fmean(one[entry] for entry in sorted(shared) if entry.dataset == dataset) for one in found)
-            for dataset in sorted({entry.dataset for entry in shared})}
+    return {
+        dataset: tuple(fmean(one[entry] for entry in sorted(shared) if entry.dataset == dataset) for one in found)
+        for dataset in sorted({entry.dataset for entry in shared})
+    }

@@ -135,15 +135,29 @@ class View:
     @cached_property
     def together(self) -> Together:
         """What children of one node failed of alike; in the last stage, nothing takes the place of what is ablated."""
-        return Together() if self.stage == "ablation" else Together(self.searched, frozenset(
-            node.id for node in self.nodes.values()
-            if node.status == "good" and not (node.suspect or node.closed)), self.taken)
+        return (
+            Together()
+            if self.stage == "ablation"
+            else Together(
+                self.searched,
+                frozenset(
+                    node.id
+                    for node in self.nodes.values()
+                    if node.status == "good" and not (node.suspect or node.closed)
+                ),
+                self.taken,
+            )
+        )
 
     @cached_property
     def replaced(self) -> frozenset[str]:
         """The nodes for which a repair stands that works, or the same program with settings that were chosen."""
-        return frozenset((*self.together.stands_for.values(), *(
-            node.parent for node in self.good if node.kind == "tune" and not node.closed and node.parent)))
+        return frozenset(
+            (
+                *self.together.stands_for.values(),
+                *(node.parent for node in self.good if node.kind == "tune" and not node.closed and node.parent),
+            )
+        )
 
     @cached_property
     def widest(self) -> tuple[Node, ...]:
@@ -214,8 +228,9 @@ class View:
     def answered(self) -> frozenset[str]:
         """Items of the agenda, and arms that were to be bettered, of which an author said that nothing is left to try:
         they are taken up no more."""
-        said = (node.id for node in self.kind("improve")
-                if node.failure is not None and node.failure.kind == "nothing left")
+        said = (
+            node.id for node in self.kind("improve") if node.failure is not None and node.failure.kind == "nothing left"
+        )
         return frozenset(self.bettered.get(node) or self.taken.get(node, "") for node in said)
 
     @cached_property
@@ -257,8 +272,10 @@ class View:
         item is taken up again."""
         root = self.root.id if self.root is not None and self.stage == "ablation" else None
         dropped = {node.id for node in self.together.dropped}
-        return sum(not node.author and root in (None, node.parent) and node.id not in dropped
-                   and node.id not in self.bettered for node in self.kind(kind))
+        return sum(
+            not node.author and root in (None, node.parent) and node.id not in dropped and node.id not in self.bettered
+            for node in self.kind(kind)
+        )
 
     def debug_depth(self, node: Node) -> int:
         """How many debug attempts in a row end in this node; a repair of what children failed of is the first."""
@@ -270,18 +287,27 @@ class View:
         if node.mends:
             return failed_alike(node, tuple(self.nodes[name] for name in node.mends))
         before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
-        return before is not None and node.failure is not None and (
-            (before.kind, before.message) == (node.failure.kind, node.failure.message))
+        return (
+            before is not None
+            and node.failure is not None
+            and ((before.kind, before.message) == (node.failure.kind, node.failure.message))
+        )
 
     def debuggable(self, max_depth: int) -> tuple[Node, ...]:
         """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time, nor
         alike with a sibling."""
-        return tuple(node for node in self.searched
-                     if node.status == "buggy" and node.source_sha256
-                     and node.id not in self.parents and node.id not in self.together.lines
-                     and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
-                     and not (node.closed or node.marked)
-                     and self.debug_depth(node) < max_depth and not self.fails_as_before(node))
+        return tuple(
+            node
+            for node in self.searched
+            if node.status == "buggy"
+            and node.source_sha256
+            and node.id not in self.parents
+            and node.id not in self.together.lines
+            and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
+            and not (node.closed or node.marked)
+            and self.debug_depth(node) < max_depth
+            and not self.fails_as_before(node)
+        )
 
     def replicates(self, node: str) -> tuple[Node, ...]:
         """The replicates of a node, of any stage, failed ones included."""
@@ -297,7 +323,12 @@ class View:
 
 
 def view_of(
-    state: RunState, stage: StageName, seen: Seen, *, before: int | None = None, marks_before: int | None = None,
+    state: RunState,
+    stage: StageName,
+    seen: Seen,
+    *,
+    before: int | None = None,
+    marks_before: int | None = None,
     settings: SearchSettings | None = None,
 ) -> View:
     """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
@@ -310,15 +341,33 @@ def view_of(
     marks_before = before if marks_before is None else marks_before
     earlier = {k: one.action for k, one in state.decisions.items() if before is None or k < before}
     known = state.nodes if marks_before is None else unmarked(state, marks_before)
-    nodes = {node.id: node if node.decision in seen else Node(  # what the decision itself says, and nothing after it
-        id=node.id, decision=node.decision, parent=node.parent, stage=node.stage, kind=node.kind, seed=node.seed,
-        author=node.author, mends=node.mends, status="running")
-        for node in known.values() if before is None or node.decision < before}
+    nodes = {
+        node.id: node
+        if node.decision in seen
+        else Node(  # what the decision itself says, and nothing after it
+            id=node.id,
+            decision=node.decision,
+            parent=node.parent,
+            stage=node.stage,
+            kind=node.kind,
+            seed=node.seed,
+            author=node.author,
+            mends=node.mends,
+            status="running",
+        )
+        for node in known.values()
+        if before is None or node.decision < before
+    }
     settled: dict[StageName, Node | None] = {
-        name: nodes.get(last[1].best or "") for name in STAGES[: STAGES.index(stage)]
-        if (last := state.stages[name].settlement(marks_before)) is not None}
-    asked = {(action.a, action.b): k in seen for k, action in earlier.items()
-             if isinstance(action, Compare) and action.stage == stage}
+        name: nodes.get(last[1].best or "")
+        for name in STAGES[: STAGES.index(stage)]
+        if (last := state.stages[name].settlement(marks_before)) is not None
+    }
+    asked = {
+        (action.a, action.b): k in seen
+        for k, action in earlier.items()
+        if isinstance(action, Compare) and action.stage == stage
+    }
     taken = {node_id(k): action.item for k, action in earlier.items() if isinstance(action, Expand) and action.item}
     reports = _reports(state, earlier, before)
     planning = _planning(state, earlier, seen, settings) if stage == "ablation" else "no"
@@ -330,27 +379,50 @@ def view_of(
     locked = next((one for k, one in reversed(state.locks) if before is None or k < before), None)
     missed = state.missed.missing if stage == "ablation" and state.missed is not None else ()
     return View(
-        stage=stage, plan=state.data_plan, nodes=nodes, settled=settled,
+        stage=stage,
+        plan=state.data_plan,
+        nodes=nodes,
+        settled=settled,
         reports={name: k in seen and k in state.finished for name, k in reports.items()},
-        written={name: state.stages[name].reports[k] for name, k in reports.items()
-                 if k in seen and k in state.stages[name].reports},
+        written={
+            name: state.stages[name].reports[k]
+            for name, k in reports.items()
+            if k in seen and k in state.stages[name].reports
+        },
         root=next((node for node in reversed(settled.values()) if node is not None and not node.suspect), None),
         asked=frozenset(pair for pair, known in asked.items() if not known),
-        compared={pair: state.compared[pair].better for pair, known in asked.items()
-                  if known and pair in state.compared},
-        trials=found, codes={name: one.code for name, one in state.owed.items() if name in nodes
-                             and nodes[name].finished} if found else {},
+        compared={
+            pair: state.compared[pair].better for pair, known in asked.items() if known and pair in state.compared
+        },
+        trials=found,
+        codes={name: one.code for name, one in state.owed.items() if name in nodes and nodes[name].finished}
+        if found
+        else {},
         extended={action.dimension: action for action in earlier.values() if isinstance(action, Extend)},
-        given={one.arm: one.seconds if state.data_plan.tuning.currency == "seconds" else float(one.looks)
-               for one in given}, versions={one.arm: one.versions for one in given},
-        numbers=frozenset((one.arm, one.number) for action in earlier.values() if isinstance(action, Expand)
-                          for one in action.trials),
+        given={
+            one.arm: one.seconds if state.data_plan.tuning.currency == "seconds" else float(one.looks) for one in given
+        },
+        versions={one.arm: one.versions for one in given},
+        numbers=frozenset(
+            (one.arm, one.number) for action in earlier.values() if isinstance(action, Expand) for one in action.trials
+        ),
         bettered={node_id(k): action.arm for k, action in earlier.items() if isinstance(action, Expand) and action.arm},
-        taken=taken, items=items, planning=planning, seed=state.started.seed,
-        missing={one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item)
-                                          if node.id in nodes) for one in missed if not one.refused},
-        limited=state.limited or state.stages[stage].limited, spent=state.limited, without=state.without,
-        by_cost=settings.order == "arrival", locked=locked, ladder=ladder_space(state) if settings.ladder else ())
+        taken=taken,
+        items=items,
+        planning=planning,
+        seed=state.started.seed,
+        missing={
+            one.ablation.item: tuple(nodes[node.id] for node in line_of(state, one.ablation.item) if node.id in nodes)
+            for one in missed
+            if not one.refused
+        },
+        limited=state.limited or state.stages[stage].limited,
+        spent=state.limited,
+        without=state.without,
+        by_cost=settings.order == "arrival",
+        locked=locked,
+        ladder=ladder_space(state) if settings.ladder else (),
+    )
 
 
 def _agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
@@ -363,8 +435,10 @@ def _planning(state: RunState, earlier: Mapping[int, Action], seen: Seen, settin
     """How far the plan of the ablations is. A stage that began without one goes on without."""
     k = next((k for k, action in earlier.items() if action == ABLATION_PLAN), None)
     if k is None:
-        begun = any(node.kind == "ablate" and not node.author and node.decision in earlier
-                    for node in state.stage_nodes("ablation"))
+        begun = any(
+            node.kind == "ablate" and not node.author and node.decision in earlier
+            for node in state.stage_nodes("ablation")
+        )
         return "due" if settings.planned_ablations and not begun else "no"
     if k not in seen or k not in state.finished:
         return "asked"
@@ -377,8 +451,11 @@ def unmarked(state: RunState, k: int) -> dict[str, Node]:
     for mark in state.marked_since(k):
         for name, reason in marks_of(state, mark).items():
             if node := nodes.get(name):
-                nodes[name] = node.model_copy(update={"closed": ""} if mark.mark == "closed" else {
-                    "suspect": tuple(why for why in node.suspect if why != reason), "marked": node.marked - 1})
+                nodes[name] = node.model_copy(
+                    update={"closed": ""}
+                    if mark.mark == "closed"
+                    else {"suspect": tuple(why for why in node.suspect if why != reason), "marked": node.marked - 1}
+                )
     return nodes
 
 
@@ -386,7 +463,7 @@ def _reports(state: RunState, earlier: Mapping[int, Action], before: int | None)
     """For each stage the decision to report on what it settled on last; none where it settled again since."""
     works: dict[str, StageName] = {summary_of(name).task: name for name in STAGES}
     found: dict[StageName, int] = {
-        works[action.task]: k for k, action in earlier.items()
-        if isinstance(action, Work) and action.task in works}
+        works[action.task]: k for k, action in earlier.items() if isinstance(action, Work) and action.task in works
+    }
     settlements = {name: state.stages[name].settlement(before) for name in found}
     return {name: k for name, k in found.items() if (last := settlements[name]) is None or k > last[0]}

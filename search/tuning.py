@@ -14,17 +14,7 @@ from labwright.record.nouns.decisions import Expand, Extend
 from labwright.record.nouns.nodes import Node, NodeKind
 from labwright.record.nouns.tuning import Hyperparameter, Trial
 from labwright.record.spaces import edges, settings_in
-from labwright.record.tuning import (
-    EQUAL,
-    FEWEST,
-    TrialResult,
-    best_of,
-    gaining,
-    ranked,
-    spent_on,
-    tuned_on,
-    whole_of,
-)
+from labwright.record.tuning import EQUAL, FEWEST, TrialResult, best_of, gaining, ranked, spent_on, tuned_on, whole_of
 from labwright.search.sampling import BATCH, ask, four_digits, promoted
 from labwright.search.tree import View
 
@@ -59,8 +49,11 @@ def step(view: View, node: Node | None) -> Expand | Extend | None:
 
 def base(view: View) -> Node | None:
     """The node whose program stage 2 tunes: what a person wrote there, else what the stage before settled on."""
-    written = [node for node in view.open if "improve" in (
-        node.kind, view.nodes[node.parent].kind if node.kind == "debug" and node.parent else "")]
+    written = [
+        node
+        for node in view.open
+        if "improve" in (node.kind, view.nodes[node.parent].kind if node.kind == "debug" and node.parent else "")
+    ]
     return written[-1] if written else view.root
 
 
@@ -78,8 +71,7 @@ def conclusion(view: View, node: Node) -> Expand | None:
     """The node that measures what was chosen for every arm; None where there is one, or nothing new was chosen."""
     if any(one.parent == node.id for one in view.kind("tune")):
         return None
-    best = {arm: best_of(_study_of(view, node, arm), view.plan)
-            for arm in view.plan.tuned_arms}
+    best = {arm: best_of(_study_of(view, node, arm), view.plan) for arm in view.plan.tuned_arms}
     chosen = tuple(Trial(arm=arm, number=one.number, setting=one.setting) for arm, one in best.items() if one)
     if not chosen or (view.stage != "tuning" and all(node.trials.get(one.arm, 0) == one.number for one in chosen)):
         return None
@@ -97,11 +89,18 @@ def _final(view: View, node: Node, before: Sequence[Node]) -> Expand | None:
     and where arms get equally many seconds: so many settings do not cost them the same."""
     studies = [_study_of(view, node, arm) for arm in view.plan.tuned_arms]
     tuned_here = view.stage == "tuning" or any(one.parent == node.id for one in view.kind("trial"))
-    if len(before) >= SEEDS or not tuned_here or view.plan.tuning.currency == "seconds" or (
-            max(len(whole_of(study)) for study in studies) < FEWEST):
+    if (
+        len(before) >= SEEDS
+        or not tuned_here
+        or view.plan.tuning.currency == "seconds"
+        or (max(len(whole_of(study)) for study in studies) < FEWEST)
+    ):
         return None
-    trials = tuple(Trial(arm=one.arm, number=one.number, setting=one.setting)
-                   for study in studies for one in ranked(study, view.plan)[:FINALISTS])
+    trials = tuple(
+        Trial(arm=one.arm, number=one.number, setting=one.setting)
+        for study in studies
+        for one in ranked(study, view.plan)[:FINALISTS]
+    )
     return _with_settings(view, node, "trial", trials, seed=view.seed + OTHER + len(before))
 
 
@@ -116,8 +115,14 @@ def _batch(view: View, node: Node) -> Expand | None:
         trials = next_trials(view, node, arm, count=ceil(owed[arm] / batches))
         if trials:
             return _with_settings(view, node, "trial", trials)
-    return next((_with_settings(view, node, "trial", tuple(further[:BATCH])) for arm in view.plan.tuned_arms
-                 if (further := promoted(_study_of(view, node, arm), view.plan))), None)
+    return next(
+        (
+            _with_settings(view, node, "trial", tuple(further[:BATCH]))
+            for arm in view.plan.tuned_arms
+            if (further := promoted(_study_of(view, node, arm), view.plan))
+        ),
+        None,
+    )
 
 
 def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial, ...]:
@@ -137,11 +142,17 @@ def next_trials(view: View, node: Node, arm: str, *, count: int) -> tuple[Trial,
 
 
 def _with_settings(
-    view: View, node: Node, kind: NodeKind, trials: tuple[Trial, ...], *, seed: int | None = None,
+    view: View, node: Node, kind: NodeKind, trials: tuple[Trial, ...], *, seed: int | None = None
 ) -> Expand:
     """A node that runs another one's program with these settings."""
-    return Expand(stage=view.stage, kind=kind, parent=node.id, ordinal=len(view.kind(kind)),
-                  seed=view.seed if seed is None else seed, trials=trials)
+    return Expand(
+        stage=view.stage,
+        kind=kind,
+        parent=node.id,
+        ordinal=len(view.kind(kind)),
+        seed=view.seed if seed is None else seed,
+        trials=trials,
+    )
 
 
 def owed_trials(view: View, node: Node) -> dict[str, float]:
@@ -162,8 +173,10 @@ def owed_trials(view: View, node: Node) -> dict[str, float]:
         need[arm] = max(0.0, lacking) if stale and lacking > SLACK * cost[arm] else 0.0
     given = {arm: amount + need[arm] for arm, amount in view.given.items()}
     most = max(given.values(), default=0.0)
-    return {arm: max(need[arm], most / EQUAL - view.given[arm] if most > EQUAL * given[arm] else 0.0) / cost[arm]
-            for arm in plan.tuned_arms}
+    return {
+        arm: max(need[arm], most / EQUAL - view.given[arm] if most > EQUAL * given[arm] else 0.0) / cost[arm]
+        for arm in plan.tuned_arms
+    }
 
 
 def _budget(view: View, node: Node) -> float:
@@ -171,8 +184,12 @@ def _budget(view: View, node: Node) -> float:
     long as an arm is still gaining more for all, up to `MOST` times the budget."""
     plan, budget = view.plan, view.plan.tuning.budget
     amount = budget * (1 + MORE * sum(one.stage == view.stage for one in view.extended.values()))
-    studies = {arm: study for arm in plan.tuned_arms if (study := _study_of(view, node, arm)) and not (
-        (every := settings_in(view.space_of(arm))) and len(every) <= len(study))}
+    studies = {
+        arm: study
+        for arm in plan.tuned_arms
+        if (study := _study_of(view, node, arm))
+        and not ((every := settings_in(view.space_of(arm))) and len(every) <= len(study))
+    }
     while amount < MOST * budget:
         parts = [_part(study, plan, amount - SLACK * _cost(view, arm)) for arm, study in studies.items()]
         if None in parts or not any(gaining(part, plan) for part in parts if part):
@@ -215,9 +232,16 @@ def behind(view: View) -> str:
     under_way = {view.bettered.get(node.id) for node in view.in_flight}
     most = max(view.given.values(), default=0.0)
     versions = max(view.versions.values(), default=0)
-    late = [arm.name for arm in view.plan.arms if arm.role == "baseline" and arm.name in view.given
-            and arm.name not in under_way and arm.name not in view.answered
-            and most > EQUAL * view.given[arm.name] and view.versions[arm.name] < versions]
+    late = [
+        arm.name
+        for arm in view.plan.arms
+        if arm.role == "baseline"
+        and arm.name in view.given
+        and arm.name not in under_way
+        and arm.name not in view.answered
+        and most > EQUAL * view.given[arm.name]
+        and view.versions[arm.name] < versions
+    ]
     return min(late, key=lambda arm: view.given[arm], default="")
 
 

@@ -219,7 +219,8 @@ def of_node(error: Exception) -> Failure:
     """The failure of the node that was worked on. Raises the error again where it is the run's."""
     passed = {file for file, _, _ in frames_of(error) if not file.startswith(RENDERING)}
     if isinstance(error, ModelError | RecordError | SameFaultError) or any(
-            file.startswith(ELSEWHERE) for file in passed):
+        file.startswith(ELSEWHERE) for file in passed
+    ):
         raise error
     return failure_of(error)
 
@@ -230,4 +231,5 @@ def end_if_repeated(state: RunState, failure: Failure | None) -> None:
     if failure is not None and len(nodes) >= MOST:
         raise SameFaultError(
             f"the program failed at the same place on {', '.join(nodes)}: {failure.ours}; the tracebacks are in "
-            f"the record ('scientist why RUN'); the run can be resumed, best with a program that fixes it")
+            f"the record ('scientist why RUN'); the run can be resumed, best with a program that fixes it"
+        )

@@ -24,8 +24,10 @@ def lines_of(context: ContextRead | None) -> tuple[str, ...]:
     """One line a statement, `[name.pdf p. 3] ...`, from every document in turn until the bound is reached."""
     if context is None:
         return ()
-    lines = [f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
-             for one in context.documents]
+    lines = [
+        f"{one.file} ({one.pages} {'pages' if one.unit == 'p.' else 'parts'}): {one.subject}"
+        for one in context.documents
+    ]
     longest = max((len(one.statements) for one in context.documents), default=0)
     texts: list[str] = []
     for document, at in ((one, at) for at in range(longest) for one in context.documents if at < len(one.statements)):
@@ -57,8 +59,11 @@ async def digest_all(client: ModelClient, copies: Sequence[Copied], refused: Seq
         if answer is not None:
             documents.append(answer)
         else:
-            lines.append(document if isinstance(document, str) else
-                         f"{copied.file}: the model gave no summary of it that can be used")
+            lines.append(
+                document
+                if isinstance(document, str)
+                else f"{copied.file}: the model gave no summary of it that can be used"
+            )
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 
@@ -70,10 +75,21 @@ async def digest(client: ModelClient, document: Document) -> Digest | None:
     complaints: tuple[str, ...] = ()
     answer: DigestAnswer | None = None
     for _ in range(ROUNDS):
-        answer = await client.usable(DIGEST, DigestInputs(
-            file=document.copied.file, unit=document.unit, pages=document.pages, total=document.total,
-            unread=document.unread, complaints=complaints),
-            then="what was said of the document before stands, if anything was") or answer
+        answer = (
+            await client.usable(
+                DIGEST,
+                DigestInputs(
+                    file=document.copied.file,
+                    unit=document.unit,
+                    pages=document.pages,
+                    total=document.total,
+                    unread=document.unread,
+                    complaints=complaints,
+                ),
+                then="what was said of the document before stands, if anything was",
+            )
+            or answer
+        )
         if answer is None:
             continue
         complaints = tuple(fault for one in answer.statements if (fault := fault_of(one, document)))
@@ -84,17 +100,26 @@ async def digest(client: ModelClient, document: Document) -> Digest | None:
     sound = tuple(one for one in answer.statements if fault_of(one, document) is None)
     copied = document.copied
     return Digest(
-        file=copied.file, stored=f"{copied.path.parent.name}/{copied.path.name}", sha256=copied.sha256,
-        pages=document.total, unit=document.unit, subject=answer.subject, statements=sound,
-        dropped=len(answer.statements) - len(sound), unread=document.unread)
+        file=copied.file,
+        stored=f"{copied.path.parent.name}/{copied.path.name}",
+        sha256=copied.sha256,
+        pages=document.total,
+        unit=document.unit,
+        subject=answer.subject,
+        statements=sound,
+        dropped=len(answer.statements) - len(sound),
+        unread=document.unread,
+    )
 
 
 def fault_of(statement: Statement, document: Document) -> str | None:
     """What is wrong with the place of a statement; None where it is sound."""
     text = document.text(statement.page)
     if not text:
-        return (f"{statement.text[:80]!r} is said to be from {document.unit} {statement.page}, which was not shown; "
-                f"shown are {', '.join(str(one.page) for one in document.pages[:40])}")
+        return (
+            f"{statement.text[:80]!r} is said to be from {document.unit} {statement.page}, which was not shown; "
+            f"shown are {', '.join(str(one.page) for one in document.pages[:40])}"
+        )
     if statement.quote and not stands_in(statement.quote, text):
         return f"the quote {statement.quote[:120]!r} does not stand on {document.unit} {statement.page}: copy its words"
     return None

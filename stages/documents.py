@@ -72,8 +72,9 @@ class Document:
 def check(folder: Path) -> None:
     """Raises `ContextError` for a folder that is none, or that holds no document."""
     if not folder.is_dir():
-        raise ContextError(f"--context {folder} is not a folder: give one that holds papers (.pdf) and notes "
-                           f"({', '.join(NOTES)})")
+        raise ContextError(
+            f"--context {folder} is not a folder: give one that holds papers (.pdf) and notes ({', '.join(NOTES)})"
+        )
     if not documents_in(folder)[0]:
         raise ContextError(f"--context {folder} holds no paper (.pdf) and no note ({', '.join(NOTES)})")
 

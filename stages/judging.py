@@ -41,8 +41,9 @@ async def judge(bench: Bench) -> None:
             bench.recorder.append(Assessed(why="judging is off (paper.judge)"))
             return
         try:
-            judgement = await judge_run(bench.state, bench.folder, client, rubric=read_rubric(),
-                                        model=bench.models.name_of(JUDGE))
+            judgement = await judge_run(
+                bench.state, bench.folder, client, rubric=read_rubric(), model=bench.models.name_of(JUDGE)
+            )
             report = write_report(bench.folder, judgement)
             files = {str(report.relative_to(bench.folder.root)): sha256(report)}
             listed = manifest(bench.state, bench.folder) | files
@@ -67,8 +68,12 @@ async def judge_run(
 async def case_of(state: RunState, folder: RunFolder, rubric: Rubric) -> Case:
     """A run's paper as the guards leave it, with the facts of its record. Raises `JudgeError`, `TexError`."""
     paper = await paper_of(state, folder)
-    return Case(await guarded(paper), rubric, str(paper.path.relative_to(folder.root)),
-                facts=facts_of(state, best_of(state.drafts).draft))
+    return Case(
+        await guarded(paper),
+        rubric,
+        str(paper.path.relative_to(folder.root)),
+        facts=facts_of(state, best_of(state.drafts).draft),
+    )
 
 
 async def paper_of(state: RunState, folder: RunFolder) -> Paper:

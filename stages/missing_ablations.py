@@ -63,8 +63,15 @@ async def missing_ablations(bench: Bench) -> bool:
     left = [one for one in accepted(bench.state) if not line_of(bench.state, one.ablation.item)]
     if missed is not None and left:  # what was accepted was not begun after all: others took more than was expected
         reason = bench.state.limited or no_room(bench, 1) or "there was no room beside the others"
-        bench.recorder.append(missed.model_copy(update={"missing": tuple(
-            one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing)}))
+        bench.recorder.append(
+            missed.model_copy(
+                update={
+                    "missing": tuple(
+                        one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing
+                    )
+                }
+            )
+        )
     if accepted(bench.state):
         await look_at_ablations(bench, client)
         await score_frozen(bench)
@@ -108,11 +115,21 @@ async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
     why = ""
     try:
         for _ in range(PLANNINGS):
-            answer = await client.ask(roles.MISSING_ABLATIONS, MissingAblationsInputs(
-                idea=bench.idea, data_plan=bench.plan, facts=bench.facts, trials=tried, most=most,
-                draft=as_read(best_of(state.drafts).draft, state), method_plan=best.plan,
-                method_code=code_of(read_source(bench.folder.source(best.id))),
-                node_seconds=bench.node_seconds, complaints=complaints))
+            answer = await client.ask(
+                roles.MISSING_ABLATIONS,
+                MissingAblationsInputs(
+                    idea=bench.idea,
+                    data_plan=bench.plan,
+                    facts=bench.facts,
+                    trials=tried,
+                    most=most,
+                    draft=as_read(best_of(state.drafts).draft, state),
+                    method_plan=best.plan,
+                    method_code=code_of(read_source(bench.folder.source(best.id))),
+                    node_seconds=bench.node_seconds,
+                    complaints=complaints,
+                ),
+            )
             kept, complaints = sift(answer.ablations, bench.plan, most=most, done=done)
             why = answer.why
             if not complaints:
@@ -138,10 +155,14 @@ def as_read(draft: Draft, state: RunState) -> Draft:
     def read(text: str) -> str:
         return filled(text, value)
 
-    return draft.model_copy(update={
-        "title": read(draft.title), "abstract": read(draft.abstract),
-        "sections": tuple(one.model_copy(update={"body": read(one.body)}) for one in draft.sections),
-        "captions": {name: read(text) for name, text in draft.captions.items()}})
+    return draft.model_copy(
+        update={
+            "title": read(draft.title),
+            "abstract": read(draft.abstract),
+            "sections": tuple(one.model_copy(update={"body": read(one.body)}) for one in draft.sections),
+            "captions": {name: read(text) for name, text in draft.captions.items()},
+        }
+    )
 
 
 TIME = 0.5
@@ -159,8 +180,10 @@ def no_room(bench: Bench, number: int) -> str:
     state = bench.state
     view = view_of(state, "ablation", Seen(through=state.last_decision), settings=bench.search)
     again = len(of_ablation(view, bench.search))
-    ablate, replicate = (Expand(stage="ablation", kind="ablate", seed=0), Expand(
-        stage="ablation", kind="replicate", seed=0))
+    ablate, replicate = (
+        Expand(stage="ablation", kind="ablate", seed=0),
+        Expand(stage="ablation", kind="replicate", seed=0),
+    )
     lacking = bench.budget.lacking(*[ablate, *[replicate] * again] * number) if bench.budget is not None else None
     if lacking is not None:
         return lacking
@@ -169,5 +192,7 @@ def no_room(bench: Bench, number: int) -> str:
     left = max(0.0, bench.run_seconds - state.active_seconds)
     if expected <= TIME * left:
         return ""
-    return (f"the time limit: {left:.0f} s are left, the paper included, and the experiments are expected to take "
-            f"{expected:.0f} s")
+    return (
+        f"the time limit: {left:.0f} s are left, the paper included, and the experiments are expected to take "
+        f"{expected:.0f} s"
+    )

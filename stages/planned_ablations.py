@@ -41,11 +41,18 @@ async def plan_ablations(bench: Bench, decided: Decided, client: ModelClient) ->
         bench.recorder.append(AblationsPlanned(why="no stage before found a node to ablate"))
         return
     inputs = AblationPlanInputs(
-        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, most=most,
+        idea=bench.idea,
+        data_plan=bench.plan,
+        facts=bench.facts,
+        most=most,
         method=node_brief(bench.folder, view.root, settings=settings_of(bench.state, view.root, decided)),
-        node_seconds=bench.node_seconds, rate=bench.state.rate,
-        earlier=summaries(bench, view), unreported=unreported(bench, view),
-        notes=bench.state.notes_for(decided.k, "ablation"), written=written_by_people(bench.state))
+        node_seconds=bench.node_seconds,
+        rate=bench.state.rate,
+        earlier=summaries(bench, view),
+        unreported=unreported(bench, view),
+        notes=bench.state.notes_for(decided.k, "ablation"),
+        written=written_by_people(bench.state),
+    )
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     risks = bench.idea.risks[:MOST_RISKS]
@@ -107,6 +114,9 @@ def answers_to_risks(
             tested[one.risk] = f"tested by {one.by}"
         elif not one.by and one.reason.strip():
             tested.setdefault(one.risk, f"not tested: {one.reason.strip()}")
-    faults = tuple(f"risk factor {n} needs the name of a usable ablation that tests it, or a reason why none does"
-                   for n in range(1, len(risks) + 1) if n not in tested)
+    faults = tuple(
+        f"risk factor {n} needs the name of a usable ablation that tests it, or a reason why none does"
+        for n in range(1, len(risks) + 1)
+        if n not in tested
+    )
     return tuple(f"{risk} ({tested.get(n, 'the planner did not say')})" for n, risk in enumerate(risks, 1)), faults

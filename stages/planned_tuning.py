@@ -20,14 +20,18 @@ def tuning_faults(plan: DataPlan, given: Sequence[GivenAnchor] = ()) -> Iterator
     counts = Counter(one.name for one in plan.space)
     yield from (f"hyperparameter {name!r} is named twice in `space`" for name in sorted(counts) if counts[name] > 1)
     for n, one in enumerate(plan.space):
-        yield from (f"hyperparameter {one.name!r}: {fault}" for fault in (
-            *range_faults(one), *_arms(one, plan), *_given(one, plan, plan.space[:n])))
+        yield from (
+            f"hyperparameter {one.name!r}: {fault}"
+            for fault in (*range_faults(one), *_arms(one, plan), *_given(one, plan, plan.space[:n]))
+        )
     for arm in plan.arms:
         if arm.role != "ablation" and not plan.space_of(arm.name) and not arm.untuned.strip():
             yield f"arm {arm.name!r} has neither a hyperparameter in `space` nor a reason in `untuned`"
         elif arm.untuned.strip() and plan.space_of(arm.name):
-            yield (f"arm {arm.name!r} says why it is untuned, and `space` has {plan.space_of(arm.name)[0].name!r} "
-                   "for it: name the arms of that hyperparameter, or leave `untuned` empty")
+            yield (
+                f"arm {arm.name!r} says why it is untuned, and `space` has {plan.space_of(arm.name)[0].name!r} "
+                "for it: name the arms of that hyperparameter, or leave `untuned` empty"
+            )
     if plan.space:
         yield from _tuning(plan)
     yield from _anchors(plan, given)
@@ -57,8 +61,11 @@ def range_faults(one: Hyperparameter) -> Iterator[str]:
 
 def _arms(one: Hyperparameter, plan: DataPlan) -> Iterator[str]:
     """Which of its arms are none that is compared."""
-    yield from (f"its arm {arm!r} is no baseline or method of the plan; there are {', '.join(plan.compared)}"
-                for arm in one.arms if arm not in plan.compared)
+    yield from (
+        f"its arm {arm!r} is no baseline or method of the plan; there are {', '.join(plan.compared)}"
+        for arm in one.arms
+        if arm not in plan.compared
+    )
 
 
 def _given(one: Hyperparameter, plan: DataPlan, before: Iterable[Hyperparameter]) -> Iterator[str]:
@@ -80,12 +87,15 @@ def _tuning(plan: DataPlan) -> Iterator[str]:
     """What is wrong with what is spent on tuning, and where trials are measured."""
     tuning = plan.tuning
     for noun, names, known in (
-            ("metric", (tuning.metric,) if tuning.metric else (), [one.name for one in plan.metrics]),
-            ("datasets", tuning.datasets, [one.name for one in plan.datasets]),
-            ("levels", tuning.levels, list(plan.level_names))):
+        ("metric", (tuning.metric,) if tuning.metric else (), [one.name for one in plan.metrics]),
+        ("datasets", tuning.datasets, [one.name for one in plan.datasets]),
+        ("levels", tuning.levels, list(plan.level_names)),
+    ):
         if len(set(names)) < len(names) or not set(names) <= set(known):
-            yield (f"tuning.{noun} {', '.join(names)} must be of the plan's, each once: "
-                   f"{', '.join(filter(None, known)) or 'none'}")
+            yield (
+                f"tuning.{noun} {', '.join(names)} must be of the plan's, each once: "
+                f"{', '.join(filter(None, known)) or 'none'}"
+            )
             return
     if not 2 <= tuning.budget <= MOST[tuning.currency]:
         yield (f"tuning.budget {tuning.budget:g} must be from 2 to {MOST[tuning.currency]} {tuning.currency} an arm")
@@ -100,16 +110,22 @@ def _anchors(plan: DataPlan, given: Sequence[GivenAnchor]) -> Iterator[str]:
     """What is wrong with the plan's anchors, in themselves and held against those of the idea."""
     for one in plan.anchors:
         for noun, name, known in (
-                ("baseline", one.arm, [arm.name for arm in plan.arms if arm.role == "baseline"]),
-                ("dataset", one.dataset, [use.name for use in plan.datasets]),
-                ("level", one.level, list(plan.level_names)), ("metric", one.metric, [m.name for m in plan.metrics])):
+            ("baseline", one.arm, [arm.name for arm in plan.arms if arm.role == "baseline"]),
+            ("dataset", one.dataset, [use.name for use in plan.datasets]),
+            ("level", one.level, list(plan.level_names)),
+            ("metric", one.metric, [m.name for m in plan.metrics]),
+        ):
             if name not in known:
                 yield f"an anchor names the {noun} {name!r}; the plan has {', '.join(filter(None, known)) or 'none'}"
     asked, taken = (Counter((one.value, one.tolerance, one.source) for one in each) for each in (given, plan.anchors))
     for value, tolerance, source in taken - asked:
-        yield (f"the idea gives no anchor of {value:g} within {tolerance:g} from {source!r}: anchors are taken over "
-               "from it as they are, and none is made up")
+        yield (
+            f"the idea gives no anchor of {value:g} within {tolerance:g} from {source!r}: anchors are taken over "
+            "from it as they are, and none is made up"
+        )
     for value, tolerance, source in asked - taken:
         if not any(source in line for line in plan.untested):
-            yield (f"the idea's anchor of {value:g} within {tolerance:g} from {source!r} is missing: take it over, or "
-                   "where the plan lacks what it is of, say so in `untested` and quote its source")
+            yield (
+                f"the idea's anchor of {value:g} within {tolerance:g} from {source!r} is missing: take it over, or "
+                "where the plan lacks what it is of, say so in `untested` and quote its source"
+            )

@@ -42,8 +42,9 @@ async def read_prior_work(bench: Bench, client: ModelClient) -> None:
     own = closest(bench)
     home, queries = bench.folder.prior, tuple[str, ...]()
     if bench.literature is not None and len(own) < PRIOR_PAPERS:
-        asked = await client.usable(PRIOR_SEARCH, PriorSearchInputs(idea=bench.idea, most=QUERIES),
-                                    then="no paper is looked for")
+        asked = await client.usable(
+            PRIOR_SEARCH, PriorSearchInputs(idea=bench.idea, most=QUERIES), then="no paper is looked for"
+        )
         queries = asked.queries[:QUERIES] if asked is not None else ()
         if queries and not (home / LIST).exists():
             async with AsyncExitStack() as stack:
@@ -52,24 +53,28 @@ async def read_prior_work(bench: Bench, client: ModelClient) -> None:
     fetched, refused = copies_in(home)
     papers = [await read_paper(client, bench.idea, one, bench.folder) for one in (*own, *fetched)]
     if bench.state.prior_work is None and (queries or papers):
-        bench.recorder.append(PriorWorkRead(
-            papers=tuple(one for one in papers if isinstance(one, PriorPaper)), queries=queries,
-            refused=(*refused, *(one for one in papers if isinstance(one, str)))))
+        bench.recorder.append(
+            PriorWorkRead(
+                papers=tuple(one for one in papers if isinstance(one, PriorPaper)),
+                queries=queries,
+                refused=(*refused, *(one for one in papers if isinstance(one, str))),
+            )
+        )
 
 
 def closest(bench: Bench) -> tuple[Copied, ...]:
     """Of the user's documents those that share most words with the idea, `PRIOR_PAPERS` at most, in their order."""
     copies, _ = copies_in(bench.folder.context)
-    digests = {one.sha256: " ".join((one.subject, *(said.text for said in one.statements))).casefold()
-               for one in (bench.state.context.documents if bench.state.context is not None else ())}
+    digests = {
+        one.sha256: " ".join((one.subject, *(said.text for said in one.statements))).casefold()
+        for one in (bench.state.context.documents if bench.state.context is not None else ())
+    }
     words = set(re.findall(r"\w{5,}", f"{bench.idea.title} {bench.idea.short_hypothesis}".casefold()))
     ranked = sorted(copies, key=lambda one: -sum(word in digests.get(one.sha256, "") for word in words))
     return tuple(one for one in copies if one in ranked[:PRIOR_PAPERS])
 
 
-async def fetch(
-    literature: Literature, idea: Idea, queries: Sequence[str], folder: RunFolder, *, most: int,
-) -> None:
+async def fetch(literature: Literature, idea: Idea, queries: Sequence[str], folder: RunFolder, *, most: int) -> None:
     """Fetch full texts of the works that the searches agree on most, or that the idea names, within `REACH` seconds."""
     texts: dict[str, bytes] = {}
     refused: list[str] = []
@@ -83,7 +88,7 @@ async def fetch(
                 for place, work in enumerate(answer.works):
                     if work.arxiv and not work.retracted:
                         found[work.arxiv] = (found.get(work.arxiv, (0.0, work))[0] - 1 / (1 + place), work)
-            for identifier, (_, work) in sorted(found.items(), key=lambda one: one[1][0])[:2 * most]:
+            for identifier, (_, work) in sorted(found.items(), key=lambda one: one[1][0])[: 2 * most]:
                 try:
                     text = await literature.pdf(identifier) if literature.pdf is not None else b""
                 except SourceError as error:
@@ -103,15 +108,23 @@ async def read_paper(client: ModelClient, idea: Idea, copied: Copied, folder: Ru
     document = await read(copied)
     if isinstance(document, str):
         return document
-    answer = await client.usable(PRIOR_WORK, PriorWorkInputs(
-        idea=idea, file=copied.file, pages=document.pages, unread=document.unread), then="the paper stays unread")
+    answer = await client.usable(
+        PRIOR_WORK,
+        PriorWorkInputs(idea=idea, file=copied.file, pages=document.pages, unread=document.unread),
+        then="the paper stays unread",
+    )
     if answer is None or not answer.title.strip():
         return f"{copied.file}: {'the model gave no usable answer' if answer is None else 'no paper with experiments'}"
     text = "\n".join(page.text for page in document.pages)
     sound = tuple(use for use in answer.uses if stands_in(use.quote, text) and named_in(use))
     return PriorPaper(
-        title=" ".join(answer.title.split()), file=copied.file, stored=str(copied.path.relative_to(folder.root)),
-        sha256=copied.sha256, uses=sound, dropped=len(answer.uses) - len(sound))
+        title=" ".join(answer.title.split()),
+        file=copied.file,
+        stored=str(copied.path.relative_to(folder.root)),
+        sha256=copied.sha256,
+        uses=sound,
+        dropped=len(answer.uses) - len(sound),
+    )
 
 
 # --- the plan held against it -----------------------------------------------------------------------------------------
@@ -126,17 +139,21 @@ def unanswered(plan: DataPlan, rows: Sequence[PriorRow], titles: Mapping[str, st
     """The rows that the plan neither has nor tells of; `titles` are those of datasets by name."""
     named = {
         "dataset": [name for use in plan.datasets for name in (use.name, titles.get(use.name, ""), *use.answers)],
-        "baseline": [name for arm in plan.arms for name in (arm.name, arm.title, *arm.answers)]}
+        "baseline": [name for arm in plan.arms for name in (arm.name, arm.title, *arm.answers)],
+    }
     omitted = [one.name for one in plan.omitted]
-    return tuple(row for row in rows if not any(name and alike(row.name, name) for name in (
-        *named.get(row.what, ()), *omitted)))
+    return tuple(
+        row for row in rows if not any(name and alike(row.name, name) for name in (*named.get(row.what, ()), *omitted))
+    )
 
 
 def complaint_of(row: PriorRow) -> str:
     """What the planner is told of a row that its plan says nothing of."""
     noun = "a dataset" if row.what == "dataset" else "an arm"
-    return (f"{len(row.papers)} of the closest papers use the {row.what} {row.name!r}: make it {noun} of the plan, "
-            f"name it in the `answers` of the one that it is, or say in `omitted` why the study does without it")
+    return (
+        f"{len(row.papers)} of the closest papers use the {row.what} {row.name!r}: make it {noun} of the plan, "
+        f"name it in the `answers` of the one that it is, or say in `omitted` why the study does without it"
+    )
 
 
 def with_omissions(plan: DataPlan, rows: Sequence[PriorRow]) -> DataPlan:

@@ -22,7 +22,7 @@ Amend = Callable[[DataPlan, tuple[ProtocolFinding, ...]], Awaitable[tuple[DataPl
 
 
 async def reviewed(
-    bench: Bench, client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: Amend | None,
+    bench: Bench, client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: Amend | None
 ) -> DataPlan:
     """The plan as its review leaves it, the same where nobody may amend it; what was found is recorded, once.
 
@@ -35,7 +35,7 @@ async def reviewed(
 
 
 async def _outcome(
-    client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: Amend | None,
+    client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: Amend | None
 ) -> tuple[ProtocolReviewed, DataPlan]:
     outcome = ProtocolReviewed(reviewer=client.name_of(PROTOCOL_REVIEW), reviewed=plan)
     review = await client.usable(PROTOCOL_REVIEW, inputs, then="the plan goes unreviewed")
@@ -44,37 +44,59 @@ async def _outcome(
     if not review.findings:
         return outcome, plan
     amended, answers = await amend(plan, review.findings) if amend is not None else (None, ())
-    why = ("" if amended is not None else "the plan is a person's, who was not asked" if amend is None else
-           "the planner gave no plan that answers it and can be carried out")
+    why = (
+        ""
+        if amended is not None
+        else "the plan is a person's, who was not asked"
+        if amend is None
+        else "the planner gave no plan that answers it and can be carried out"
+    )
     findings = answered(review.findings, answers, changed=amended not in (None, plan), why=why)
     if amended is not None and any(one.answer for one in findings):
-        again = await client.usable(PROTOCOL_REVIEW, inputs.model_copy(update={
-            "data_plan": amended, "estimands": estimands_of(amended), "answered": findings}),
-            then="findings that were answered count as closed")
+        again = await client.usable(
+            PROTOCOL_REVIEW,
+            inputs.model_copy(update={"data_plan": amended, "estimands": estimands_of(amended), "answered": findings}),
+            then="findings that were answered count as closed",
+        )
         held = {one.finding: one.why for one in again.held} if again is not None else {}
-        findings = tuple(one.model_copy(update={"open": one.open or held.get(number, "")})
-                         for number, one in enumerate(findings, 1))
+        findings = tuple(
+            one.model_copy(update={"open": one.open or held.get(number, "")}) for number, one in enumerate(findings, 1)
+        )
     if amended is None or amended == plan:
         return outcome.model_copy(update={"findings": findings}), plan
     amendment = Amended(
-        number=1, data_plan=amended, by="protocol review", seen="no result: before any code was written",
-        why="; ".join(one.answer for one in findings if one.changed) or "findings of the protocol review")
+        number=1,
+        data_plan=amended,
+        by="protocol review",
+        seen="no result: before any code was written",
+        why="; ".join(one.answer for one in findings if one.changed) or "findings of the protocol review",
+    )
     return outcome.model_copy(update={"findings": findings, "amendment": amendment}), amended
 
 
 def answered(
-    findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str,
+    findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str
 ) -> tuple[ReviewedFinding, ...]:
     """Each finding with its answer; open where there is none, or it says of the same plan that it was `changed`."""
     given = {one.finding: one for one in answers}
     found: list[ReviewedFinding] = []
     for number, finding in enumerate(findings, 1):
         one = given.get(number)
-        lacking = why or ("it was not answered" if one is None else
-                          "it is said to be mended, and the plan is the same" if one.changed and not changed else "")
-        found.append(ReviewedFinding(
-            **finding.model_dump(), answer=one.reason if one is not None else "", open=lacking,
-            changed=one is not None and one.changed and changed))
+        lacking = why or (
+            "it was not answered"
+            if one is None
+            else "it is said to be mended, and the plan is the same"
+            if one.changed and not changed
+            else ""
+        )
+        found.append(
+            ReviewedFinding(
+                **finding.model_dump(),
+                answer=one.reason if one is not None else "",
+                open=lacking,
+                changed=one is not None and one.changed and changed,
+            )
+        )
     return tuple(found)
 
 
@@ -82,8 +104,10 @@ def estimands_of(plan: DataPlan) -> dict[str, str]:
     """Every expression of the plan's hypotheses, and what it estimates in words."""
     found: dict[str, str] = {}
     for one in plan.hypotheses:
-        for text in (*(effect.estimand for effect in (*one.effects, *one.alternatives)),
-                     *([one.rival.estimand] if one.rival is not None else [])):
+        for text in (
+            *(effect.estimand for effect in (*one.effects, *one.alternatives)),
+            *([one.rival.estimand] if one.rival is not None else []),
+        ):
             try:
                 found[text] = described(text, plan)
             except EstimandError as error:

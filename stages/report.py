@@ -46,39 +46,55 @@ RULE = (
     "those that noise hides from it on every dataset (no further away than one standard error of their difference: of "
     "the pairs of runs with one seed where both ran with three, else of two runs, by the spread of replicates; exactly "
     "equal where the noise is unknown) the one that a model found sounder from its "
-    "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node")
+    "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node"
+)
 """`search.tree.View.best` in words."""
 
 
 def whole_stage(bench: Bench, stage: StageName, by: int | None = None) -> View:
     """The stage as its search left it (`search.replication.as_left`); before its end, with every result."""
     return as_left(bench.state, stage, bench.search, by=by) or view_of(
-        bench.state, stage, Seen(through=bench.state.last_decision), settings=bench.search)
+        bench.state, stage, Seen(through=bench.state.last_decision), settings=bench.search
+    )
 
 
 def selection_of(view: View) -> Selection:
     """What was compared when the best node was chosen, best first; nothing where a stage does not choose."""
     if view.stage == "ablation":
-        return Selection(rule="nothing is chosen: ablations are measured against the node that was settled on before",
-                         arms=(), cells=len(view.panel.entries))
+        return Selection(
+            rule="nothing is chosen: ablations are measured against the node that was settled on before",
+            arms=(),
+            cells=len(view.panel.entries),
+        )
     best = view.best.id if view.best else ""
     candidates: list[Candidate] = []
     for node in ([view.root] if view.root else []) + list(view.good):
         found = measured(node, view.plan)
-        values = [value for entry, value in found.items() if entry in view.panel.entries
-                  and entry.arm in view.panel.arms]
-        candidates.append(Candidate(
-            id=node.id, cells=coverage(node, view.panel), diverged=len(diverged(node, view.panel)),
-            mean=fmean(values) if values else None,
-            gain=gain(node, view.widest[0] if view.widest else node, view.shared)))
+        values = [
+            value for entry, value in found.items() if entry in view.panel.entries and entry.arm in view.panel.arms
+        ]
+        candidates.append(
+            Candidate(
+                id=node.id,
+                cells=coverage(node, view.panel),
+                diverged=len(diverged(node, view.panel)),
+                mean=fmean(values) if values else None,
+                gain=gain(node, view.widest[0] if view.widest else node, view.shared),
+            )
+        )
     close = tuple(node.id for node in view.equals)
     return Selection(
-        rule=RULE.format(tie=_tie(view), worst=_worst(view)), cells=len(view.panel.entries),
+        rule=RULE.format(tie=_tie(view), worst=_worst(view)),
+        cells=len(view.panel.entries),
         arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.panel.arms),
-        reference=view.widest[0].id if view.widest else "", noise=view.noise, close=close if len(close) > 1 else (),
+        reference=view.widest[0].id if view.widest else "",
+        noise=view.noise,
+        close=close if len(close) > 1 else (),
         candidates=tuple(sorted(candidates, key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)),
-        asked=tuple(f"{a} or {b}: {better or 'neither'}" for (a, b), better in view.compared.items()
-                    if {a, b} <= set(close)))
+        asked=tuple(
+            f"{a} or {b}: {better or 'neither'}" for (a, b), better in view.compared.items() if {a, b} <= set(close)
+        ),
+    )
 
 
 def _tie(view: View) -> str:
@@ -99,19 +115,28 @@ def reasons_for(view: View) -> tuple[str, ...]:
     chosen = selection_of(view)
     first, *others = chosen.candidates
     equals = [one for one in others if one.cells == first.cells]
-    reasons = [f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the stage's panel, "
-               + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")]
+    reasons = [
+        f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the stage's panel, "
+        + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")
+    ]
     if equals:
-        means = [f"{one.id} {one.mean:.4g} ({one.gain:+.1%}{f', {one.diverged} cells diverged' * bool(one.diverged)})"
-                 for one in (first, equals[0]) if one.mean is not None]
+        means = [
+            f"{one.id} {one.mean:.4g} ({one.gain:+.1%}{f', {one.diverged} cells diverged' * bool(one.diverged)})"
+            for one in (first, equals[0])
+            if one.mean is not None
+        ]
         reasons.append(
             f"{view.plan.primary.name} over the validation cells of {', '.join(chosen.arms)}, and the gain relative to "
-            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others")
+            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others"
+        )
     if chosen.close:  # why this one of those that measurements do not tell apart
         sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in chosen.noise.items())
-        reasons.append(f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard "
-                       f"deviation over replicates: {sds})" if sds else
-                       f"{', '.join(chosen.close)} measured the same")
+        reasons.append(
+            f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard "
+            f"deviation over replicates: {sds})"
+            if sds
+            else f"{', '.join(chosen.close)} measured the same"
+        )
         if chosen.asked:
             reasons.append(f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}")
         if not any(answer.endswith(f": {first.id}") for answer in chosen.asked):
@@ -133,10 +158,21 @@ async def summarise(bench: Bench, client: ModelClient, stage: StageName) -> None
     except BudgetSpent:
         answer = _from_record(inputs, "the budget had no room for words")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
-    bench.recorder.append(Summarised(k=client.decision, summary=StageSummary(
-        stage=stage, tried=answer.tried, found=answer.found, held=answer.held, next=answer.next,
-        numbers=tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MOST], branch=inputs.branch,
-        failures=failures(_as_decided(bench, stage, client.decision).stage_nodes(stage)))))
+    bench.recorder.append(
+        Summarised(
+            k=client.decision,
+            summary=StageSummary(
+                stage=stage,
+                tried=answer.tried,
+                found=answer.found,
+                held=answer.held,
+                next=answer.next,
+                numbers=tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MOST],
+                branch=inputs.branch,
+                failures=failures(_as_decided(bench, stage, client.decision).stage_nodes(stage)),
+            ),
+        )
+    )
 
 
 def _from_record(inputs: SummaryInputs, why: str) -> StageReport:
@@ -145,9 +181,10 @@ def _from_record(inputs: SummaryInputs, why: str) -> StageReport:
     counted = Counter(node.status for node in inputs.nodes)
     return StageReport(
         tried=f"Made from the record alone, since {why}. Nodes: "
-              + (", ".join(f"{number} {status}" for status, number in counted.items()) or "none"),
+        + (", ".join(f"{number} {status}" for status, number in counted.items()) or "none"),
         found=f"{inputs.best or 'No node'} was carried forward: {'; '.join(inputs.reasons)}",
-        numbers=tuple(one.key for one in (*inputs.statistics, *inputs.differences) if one.name == primary))
+        numbers=tuple(one.key for one in (*inputs.statistics, *inputs.differences) if one.name == primary),
+    )
 
 
 def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
@@ -165,24 +202,37 @@ def summary_inputs(bench: Bench, stage: StageName, k: int) -> SummaryInputs:
     for claim in (claim for node in tops for claim in validation_claims(state, node.id) if claim.name in planned):
         by_key.setdefault(claim.key, claim)
     claims = sorted(by_key.values(), key=lambda claim: planned[claim.name])
-    shown = tuple(statistic(claim) if claim.n >= FEWEST else
-                  statistic(claim).model_copy(update={"low": None, "high": None}) for claim in claims)
+    shown = tuple(
+        statistic(claim) if claim.n >= FEWEST else statistic(claim).model_copy(update={"low": None, "high": None})
+        for claim in claims
+    )
     return SummaryInputs(
-        idea=bench.idea, data_plan=plan, facts=bench.facts, stage=stage,
-        ended=last[1].ended if last is not None else "", best=best.id if best else None,
+        idea=bench.idea,
+        data_plan=plan,
+        facts=bench.facts,
+        stage=stage,
+        ended=last[1].ended if last is not None else "",
+        best=best.id if best else None,
         nodes=tuple(node_line(node, plan) for node in state.stage_nodes(stage) if node.kind in SEARCH_KINDS),
         best_plan=best.plan if best else "",
         settings=settings_of(bench.state, best, bench.state.decisions[best.decision]) if best else (),
         reasons=last[1].reasons if last is not None else (),
-        selection=selection_of(whole_stage(bench, stage, k)), statistics=shown,
-        differences=tuple(one if one.n >= FEWEST else one.model_copy(update={"low": None, "high": None})
-                          for one in differences(state, claims)),
+        selection=selection_of(whole_stage(bench, stage, k)),
+        statistics=shown,
+        differences=tuple(
+            one if one.n >= FEWEST else one.model_copy(update={"low": None, "high": None})
+            for one in differences(state, claims)
+        ),
         replicates_failed=sum(one.status != "good" for top in tops for one in replicates_of(state, top.id)),
-        decisions=decide(plan, [run_of(one) for one in trusted_replicates(state, best.id) if one.status == "good"],
-                         confirmed=False) if best is not None and stage != "ablation" else (),
+        decisions=decide(
+            plan, [run_of(one) for one in trusted_replicates(state, best.id) if one.status == "good"], confirmed=False
+        )
+        if best is not None and stage != "ablation"
+        else (),
         tables=tables_of_means(shown, (*tops[1:], *tops[:1]), plan),
         seedless=tuple(top.id for top in tops if ignores_seed(state, top.id)),
-        branch=branch(state, best.id if best else None))
+        branch=branch(state, best.id if best else None),
+    )
 
 
 def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
@@ -195,5 +245,8 @@ def _as_decided(bench: Bench, stage: StageName, k: int) -> RunState:
     if stage in ("agenda", "ablation") or bench.state.lock is None:
         return replace(bench.state, nodes=nodes)
     fresh = bench.state.lock.seeds  # what a stage before the lock found does not rest on them
-    return replace(bench.state, locks=[], nodes={
-        name: one for name, one in nodes.items() if not (one.kind == "replicate" and one.seed in fresh)})
+    return replace(
+        bench.state,
+        locks=[],
+        nodes={name: one for name, one in nodes.items() if not (one.kind == "replicate" and one.seed in fresh)},
+    )

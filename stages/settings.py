@@ -30,20 +30,29 @@ class PaperSettings(Frozen):
     """How the paper is made."""
 
     template: str = Field(
-        default="workshop", description="workshop, conference, or a folder of your own (docs/templates.md)")
+        default="workshop", description="workshop, conference, or a folder of your own (docs/templates.md)"
+    )
     bib: Path | None = Field(default=None, description="a .bib file with verified entries that may be cited")
     papers: Path | None = Field(
-        default=None, description="a folder of PDFs: those that a catalogue knows may be cited as well")
+        default=None, description="a folder of PDFs: those that a catalogue knows may be cited as well"
+    )
     citation_rounds: int = Field(
-        default=3, ge=0, le=20, description="rounds of looking for works to cite in the first draft; 0: no "
-                                            "catalogue is asked")
+        default=3,
+        ge=0,
+        le=20,
+        description="rounds of looking for works to cite in the first draft; 0: no catalogue is asked",
+    )
     checklist: bool = Field(
-        default=False, description="the checklist of NeurIPS after the appendix, answered from the record where it can")
+        default=False, description="the checklist of NeurIPS after the appendix, answered from the record where it can"
+    )
     sections_per_call: int = Field(default=4, ge=0, description="sections that one call of the writer writes; 0: all")
     reflections: int = Field(default=3, ge=0, le=10, description="rounds in which the reflector may edit")
     missing_ablations: int = Field(
-        default=2, ge=0, le=2, description="ablations that a reviewer of the draft may ask for, which are then run; 0: "
-                                           "nobody asks")
+        default=2,
+        ge=0,
+        le=2,
+        description="ablations that a reviewer of the draft may ask for, which are then run; 0: nobody asks",
+    )
     replots: int = Field(default=2, ge=0, le=5, description="times that refused figures are drawn again")
     timeout: float = Field(default=120.0, gt=0, description="seconds for one compilation")
     judge: bool = Field(default=True, description="have the finished paper judged, as the last step of a run")

@@ -79,8 +79,12 @@ class RunShares:
         rounds = paper.reflections + (1 + REVISIONS) * missing  # versions of the text that may be looked at
         return {
             CONTEXT: call(roles.DIGEST) * (self.documents * DIGESTS),
-            "prepare": (call(roles.PRIOR_SEARCH) + call(roles.PRIOR_WORK) * self.prior
-                        + call(self.planner) * (PLANS + AMENDS) + call(roles.PROTOCOL_REVIEW) * REVIEWS),
+            "prepare": (
+                call(roles.PRIOR_SEARCH)
+                + call(roles.PRIOR_WORK) * self.prior
+                + call(self.planner) * (PLANS + AMENDS)
+                + call(roles.PROTOCOL_REVIEW) * REVIEWS
+            ),
             **{summary_of(stage).task: call(roles.SUMMARY) for stage in STAGES},
             "figures": call(roles.FIGURES, roles.VISION) * looks,
             "write": call(roles.OUTLINE) * OUTLINES + call(roles.WRITE) * (paper.writings(MOST_SECTIONS) + 2),
@@ -88,11 +92,13 @@ class RunShares:
             "reflect": call(roles.REFLECT) * paper.reflections,
             ABLATION_PLAN.task: call(roles.ABLATION_PLAN) * PLANNINGS * bool(self.search.planned_ablations),
             MISSING_ABLATIONS.task: (call(roles.MISSING_ABLATIONS) * PLANNINGS + call(roles.REFLECT) * REVISIONS)
-            * missing + call(roles.CODE_READER) * paper.missing_ablations,
+            * missing
+            + call(roles.CODE_READER) * paper.missing_ablations,
             TASK: call(roles.CODE_READER) * (1 + self.search.ablation.nodes),
             **{look_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
             **{scope_task(number): call(roles.SCOPE, roles.READER) for number in range(rounds + 1)},
-            "judge": (call(roles.INFLUENCE) * MOST_CALLS + call(roles.JUDGE)) * paper.judge}
+            "judge": (call(roles.INFLUENCE) * MOST_CALLS + call(roles.JUDGE)) * paper.judge,
+        }
 
     @property
     def paper_share(self) -> Spending:

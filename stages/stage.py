@@ -35,10 +35,13 @@ def trusted_winner(bench: Bench) -> Node:
     best = winner(bench.state)
     if best is None or bench.state.nodes[best].suspect:
         found = dict.fromkeys(one.best for one in bench.state.stages.values() if one.best is not None)
-        why = [f"{name}: {'; '.join(bench.state.nodes[name].suspect)}" for name in found
-               if bench.state.nodes[name].suspect]
-        raise NothingWorkedError("no paper: the best node of every stage is suspect, so there is nothing to claim "
-                                 f"(docs/honesty.md). {' | '.join(why)}")
+        why = [
+            f"{name}: {'; '.join(bench.state.nodes[name].suspect)}" for name in found if bench.state.nodes[name].suspect
+        ]
+        raise NothingWorkedError(
+            "no paper: the best node of every stage is suspect, so there is nothing to claim "
+            f"(docs/honesty.md). {' | '.join(why)}"
+        )
     return bench.state.nodes[best]
 
 
@@ -48,8 +51,14 @@ class Research:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self._scheduler = Scheduler(
-            recorder=bench.recorder, policy=policy_of(bench.search), perform=self._perform, settings=bench.search,
-            signals=bench.signals, room=room_of(bench), settle=self._settle_again)
+            recorder=bench.recorder,
+            policy=policy_of(bench.search),
+            perform=self._perform,
+            settings=bench.search,
+            signals=bench.signals,
+            room=room_of(bench),
+            settle=self._settle_again,
+        )
 
     async def stage(self, stage: StageName) -> bool:
         """Search a stage and settle on its best node; False when the run was asked to stop before.
@@ -80,15 +89,28 @@ class Research:
         budget = bench.budget
         policy = MissingAblations(bench.search, lambda action: budget is None or budget.lacking(action) is None)
         late = Scheduler(
-            recorder=bench.recorder, policy=policy, perform=self._perform, settings=bench.search,
-            signals=bench.signals, earliest=k, settle=lambda: note_time(bench))
+            recorder=bench.recorder,
+            policy=policy,
+            perform=self._perform,
+            settings=bench.search,
+            signals=bench.signals,
+            earliest=k,
+            settle=lambda: note_time(bench),
+        )
         return await late.carry_out("ablation") is not None
 
     async def owed(self, stage: StageName) -> bool:
         """Do what the stages before `stage` owe, without its search; False when the run was asked to stop."""
         bench = self.bench
-        late = Scheduler(recorder=bench.recorder, policy=Owed(bench.search), perform=self._perform,
-                         settings=bench.search, signals=bench.signals, room=room_of(bench), settle=self._settle_again)
+        late = Scheduler(
+            recorder=bench.recorder,
+            policy=Owed(bench.search),
+            perform=self._perform,
+            settings=bench.search,
+            signals=bench.signals,
+            room=room_of(bench),
+            settle=self._settle_again,
+        )
         return await late.carry_out(stage) is not None
 
     async def close(self) -> None:
@@ -96,9 +118,14 @@ class Research:
         await self._scheduler.close()
 
     def _settle(self, view: View, ended: str, *why: str) -> None:
-        self.bench.recorder.append(Settled(
-            stage=view.stage, best=view.best.id if view.best else None, reasons=(*why, *reasons_for(view)),
-            ended=ended))
+        self.bench.recorder.append(
+            Settled(
+                stage=view.stage,
+                best=view.best.id if view.best else None,
+                reasons=(*why, *reasons_for(view)),
+                ended=ended,
+            )
+        )
 
     def _settle_again(self) -> None:
         """Have each stage whose best node is suspect by now settle on its next best one."""
@@ -106,8 +133,9 @@ class Research:
         while (view := unsettled(state, self.bench.search)) is not None:
             known = state.stages[view.stage]
             before = state.nodes[known.best or ""]
-            self._settle(view, known.ended or "", f"it had settled on {before.id}, which is suspect: "
-                                                  f"{'; '.join(before.suspect)}")
+            self._settle(
+                view, known.ended or "", f"it had settled on {before.id}, which is suspect: {'; '.join(before.suspect)}"
+            )
             self._lock()
 
     def _lock(self) -> None:
@@ -165,9 +193,15 @@ async def compare(bench: Bench, decided: Decided) -> None:
         answer = await bench.models.at(decided.k, 0).ask(COMPARE, compare_inputs(bench, decided))
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         answer = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
-    bench.recorder.append(Compared(
-        k=decided.k, a=action.a, b=action.b, better={"a": action.a, "b": action.b}.get(answer.better),
-        reasons=answer.reasons))
+    bench.recorder.append(
+        Compared(
+            k=decided.k,
+            a=action.a,
+            b=action.b,
+            better={"a": action.a, "b": action.b}.get(answer.better),
+            reasons=answer.reasons,
+        )
+    )
 
 
 def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
@@ -175,11 +209,22 @@ def compare_inputs(bench: Bench, decided: Decided) -> CompareInputs:
     action = decided.action
     assert isinstance(action, Compare)
     view, timed = seen_by(bench, decided), bench.search.order == "arrival"
-    a, b = (node_brief(bench.folder, node).model_copy(update={
-        "seconds": node.attempts[-1].seconds if timed and node.attempts else None})
-            for node in (view.nodes[action.a], view.nodes[action.b]))
-    return CompareInputs(idea=bench.idea, data_plan=bench.plan, facts=bench.facts, stage=action.stage, a=a, b=b,
-                         difference=difference(a.code, b.code, ("A", "B")), noise=view.noise)
+    a, b = (
+        node_brief(bench.folder, node).model_copy(
+            update={"seconds": node.attempts[-1].seconds if timed and node.attempts else None}
+        )
+        for node in (view.nodes[action.a], view.nodes[action.b])
+    )
+    return CompareInputs(
+        idea=bench.idea,
+        data_plan=bench.plan,
+        facts=bench.facts,
+        stage=action.stage,
+        a=a,
+        b=b,
+        difference=difference(a.code, b.code, ("A", "B")),
+        noise=view.noise,
+    )
 
 
 def _nothing_worked(bench: Bench) -> str:
@@ -188,5 +233,7 @@ def _nothing_worked(bench: Bench) -> str:
     if marked:
         return f"nothing is left to build on, since all that works is suspect ({' | '.join(marked)})"
     errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
-    return (f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
-            "see 'scientist tree', and try another model or a simpler idea")
+    return (
+        f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
+        "see 'scientist tree', and try another model or a simpler idea"
+    )

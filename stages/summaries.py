@@ -42,30 +42,50 @@ def memory(view: View, action: Expand) -> tuple[tuple[NodeLine, ...], OmittedNod
     Before the last stage, what earlier stages made of the same parent is among them: its verdict may suggest what one
     of these has tried. Lines are for the few that measured best (ablations are no contest) and for the latest.
     """
-    known = [node for node in view.nodes.values() if node.kind in SEARCH_KINDS and node.finished
-             and node.id != action.parent and (node.stage == view.stage or (
-                 view.stage != "ablation" and action.parent is not None and node.parent == action.parent))]
+    known = [
+        node
+        for node in view.nodes.values()
+        if node.kind in SEARCH_KINDS
+        and node.finished
+        and node.id != action.parent
+        and (
+            node.stage == view.stage
+            or (view.stage != "ablation" and action.parent is not None and node.parent == action.parent)
+        )
+    ]
     chosen = [node for node in known if node.failure is None or node.failure.kind not in _UNTRIED]
     if len(chosen) > LINES:
         panel, worked = view.panel, [node for node in chosen if node.status == "good" and view.stage != "ablation"]
         first = min(worked, key=lambda node: (-coverage(node, panel), node.decision), default=None)
-        best = sorted(worked, key=lambda node: (
-            -coverage(node, panel), -gain(node, first or node, panel), node.decision))[:BEST]
+        best = sorted(
+            worked, key=lambda node: (-coverage(node, panel), -gain(node, first or node, panel), node.decision)
+        )[:BEST]
         named = {node.id for node in best}
         others = [node for node in chosen if node.id not in named]
-        chosen = sorted((*best, *others[len(best) - LINES:]), key=lambda node: node.decision)
+        chosen = sorted((*best, *others[len(best) - LINES :]), key=lambda node: node.decision)
     shown = {node.id for node in chosen}
-    lines = tuple(NodeLine(
-        id=node.id, kind=node.kind, varies=oneline(node.varies, VARIES),
-        error=node.failure.kind if node.failure else None,
-        outcome=oneline(node.failure.message, MESSAGE) if node.failure else
-        means(node, view.plan, OUTCOME) or node.status) for node in chosen)
+    lines = tuple(
+        NodeLine(
+            id=node.id,
+            kind=node.kind,
+            varies=oneline(node.varies, VARIES),
+            error=node.failure.kind if node.failure else None,
+            outcome=oneline(node.failure.message, MESSAGE)
+            if node.failure
+            else means(node, view.plan, OUTCOME) or node.status,
+        )
+        for node in chosen
+    )
     rest = [node for node in known if node.id not in shown]
     names = list(dict.fromkeys(oneline(node.varies, VARIES) for node in reversed(rest) if node.varies))
     fitting = _fitting(names, NAMES, between=2)
     failed: Counter[ErrorClass] = Counter(node.failure.kind for node in rest if node.failure)
-    return lines, OmittedNodes(worked=sum(node.status == "good" for node in rest), failed=dict(failed.most_common()),
-                       tried=tuple(fitting), more=len(names) - len(fitting)) if rest else None
+    return lines, OmittedNodes(
+        worked=sum(node.status == "good" for node in rest),
+        failed=dict(failed.most_common()),
+        tried=tuple(fitting),
+        more=len(names) - len(fitting),
+    ) if rest else None
 
 
 def outcome(node: Node, plan: DataPlan) -> str:
@@ -85,8 +105,9 @@ def means(node: Node, plan: DataPlan, limit: int) -> str:
     groups: dict[tuple[str, str], list[float]] = {}
     for entry, value in measured(node, plan).items():
         groups.setdefault((entry.dataset, entry.arm), []).append(value)
-    order = {(use.name, arm.name): i for i, (use, arm) in enumerate(
-        (use, arm) for use in plan.datasets for arm in plan.arms)}
+    order = {
+        (use.name, arm.name): i for i, (use, arm) in enumerate((use, arm) for use in plan.datasets for arm in plan.arms)
+    }
     levels = max(1, len(plan.levels))
     found: list[str] = []
     before = ""
@@ -129,7 +150,8 @@ def failures(nodes: Iterable[Node]) -> tuple[str, ...]:
     nodes, lines = list(nodes), list[str]()
     works = [one for one in nodes if one.kind == "debug" and one.status == "good"]
     fixed = {one.parent: f"; fixed by {one.id}" for one in works} | {
-        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in works for name in one.mends}
+        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in works for name in one.mends
+    }
     for one in nodes:
         if one.status in ("buggy", "pruned"):
             failure, varies = one.failure, " ".join(one.varies.split())[:ERROR] or "nothing in particular"

@@ -24,8 +24,11 @@ def tables_of(nodes: Iterable[Node], plan: DataPlan) -> Tables:
     found: dict[Quantity, float] = {}
     for one in (one for attempt in last for one in attempt.measurements):
         found.setdefault((one.dataset, one.condition, one.name), one.value)
-    return Tables(arms=_arms(found, plan), levels=_levels(found, plan),
-                  said=tuple(one for attempt in last for one in attempt.said))
+    return Tables(
+        arms=_arms(found, plan),
+        levels=_levels(found, plan),
+        said=tuple(one for attempt in last for one in attempt.said),
+    )
 
 
 def tables_of_means(statistics: Sequence[Statistic], nodes: Iterable[Node], plan: DataPlan) -> Tables:
@@ -36,11 +39,12 @@ def tables_of_means(statistics: Sequence[Statistic], nodes: Iterable[Node], plan
     single = tables_of(nodes, plan)
     if not any(one.name == plan.primary.name for one in statistics):
         return single
-    by_n = {one.n: {(s.dataset, s.condition, s.name): s.mean for s in statistics if s.n == one.n}
-            for one in statistics}
+    by_n = {one.n: {(s.dataset, s.condition, s.name): s.mean for s in statistics if s.n == one.n} for one in statistics}
     return Tables(
         arms=tuple(line for n, found in by_n.items() for line in _arms(found, plan, n=n)),
-        levels=tuple(line for n, found in by_n.items() for line in _levels(found, plan, n=n)), said=single.said)
+        levels=tuple(line for n, found in by_n.items() for line in _levels(found, plan, n=n)),
+        said=single.said,
+    )
 
 
 def _arms(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[Across, ...]:
@@ -57,8 +61,13 @@ def _levels(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> t
 
 
 def _across(
-    found: Mapping[Quantity, float], plan: DataPlan, *, n: int, order: Sequence[str],
-    name: Callable[[str], str], within: Callable[[str], str],
+    found: Mapping[Quantity, float],
+    plan: DataPlan,
+    *,
+    n: int,
+    order: Sequence[str],
+    name: Callable[[str], str],
+    within: Callable[[str], str],
 ) -> tuple[Across, ...]:
     """A line for each dataset and each of what stays the same, in the order of `found`; what `order` lacks is last."""
     curves: dict[tuple[str, str], dict[str, float]] = {}
@@ -70,6 +79,15 @@ def _across(
         names = [one for one in order if one in curve] + [one for one in curve if one not in order]
         if len(names) > 1 and names[0] in order:
             first, *others = names
-            lines.append(Across(dataset=dataset, same=same, name=plan.primary.name, first=first, value=curve[first],
-                                by={other: minus(curve[other], curve[first]) for other in others}, n=n))
+            lines.append(
+                Across(
+                    dataset=dataset,
+                    same=same,
+                    name=plan.primary.name,
+                    first=first,
+                    value=curve[first],
+                    by={other: minus(curve[other], curve[first]) for other in others},
+                    n=n,
+                )
+            )
     return tuple(lines)

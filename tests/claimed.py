@@ -11,7 +11,12 @@ def claimed(
     """One confirmatory hypothesis: `better` gains on `worse` at a level, in a metric that is to be high, or low."""
     at = f"@{level}" if level else ""
     first, second = (better, worse) if higher else (worse, better)
-    return (Hypothesis(
-        id="gain", statement=f"{better} is better than {worse}", reason="less is noise", effects=(
-            Effect(estimand=f"{first}{at} - {second}{at}", smallest=smallest),), rival=Rival(
-                statement="the seeds differ", estimand=f"{worse}{at}", ours="above zero", theirs="near zero")),)
+    return (
+        Hypothesis(
+            id="gain",
+            statement=f"{better} is better than {worse}",
+            reason="less is noise",
+            effects=(Effect(estimand=f"{first}{at} - {second}{at}", smallest=smallest),),
+            rival=Rival(statement="the seeds differ", estimand=f"{worse}{at}", ours="above zero", theirs="near zero"),
+        ),
+    )

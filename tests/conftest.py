@@ -55,8 +55,14 @@ class _Forbidding(Loader):
         vars(module)["ALLOW_MODEL_REQUESTS"] = False
 
 
-LONGEST = ("tests/stages/test_whole_run", "tests/faults/test_kills", "tests/sandbox/test_isolation",
-           "tests/sandbox/test_experiments", "tests/search/test_search", "tests/paper/test_paper")
+LONGEST = (
+    "tests/stages/test_whole_run",
+    "tests/faults/test_kills",
+    "tests/sandbox/test_isolation",
+    "tests/sandbox/test_experiments",
+    "tests/search/test_search",
+    "tests/paper/test_paper",
+)
 """Files that take a worker longest."""
 
 settings.register_profile("test", max_examples=20, deadline=None)

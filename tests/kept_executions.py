@@ -47,6 +47,7 @@ def kept_executions() -> Generator[None]:
 
 def _keeping(folder: Path, execute: Callable[..., Awaitable[Execution]]) -> Callable[..., Awaitable[Execution]]:
     """The same, but for what was executed before."""
+
     async def again(runs: Any, script: Script, *rest: Any, **more: Any) -> Execution:
         kept = folder / _key(script)
         async with _alone(kept.with_suffix(".lock")):
@@ -79,8 +80,20 @@ async def _alone(lock: Path) -> AsyncGenerator[None]:
 def _key(script: Script) -> str:
     """Changes with all that the code is given; the settings of the sandbox are taken to be the same."""
     job = script.job
-    known = hashlib.sha256(repr((job.mode, job.entry, job.seed, script.cell, sorted(script.views), script.artifacts,
-                                 script.scorers, sorted(script.pretrained.items()))).encode())
+    known = hashlib.sha256(
+        repr(
+            (
+                job.mode,
+                job.entry,
+                job.seed,
+                script.cell,
+                sorted(script.views),
+                script.artifacts,
+                script.scorers,
+                sorted(script.pretrained.items()),
+            )
+        ).encode()
+    )
     for root in (script.folder, *map(Path, script.views.values())):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             if path.is_file() and path != job.live:

@@ -72,10 +72,24 @@ class RayCluster:
         words = role if not self.machines else [f"--address={self.address}"]
         log = (self.folder / f"{address}.log").open("wb")
         process = subprocess.Popen(
-            [Path(sys.executable).with_name("ray"), "start", "--block", *words, f"--node-ip-address={address}",
-             f"--num-cpus={self.cpus}", "--num-gpus=0", "--object-store-memory=100000000", "--disable-usage-stats"],
-            stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd="/",
-            env=os.environ | self.variables)
+            [
+                Path(sys.executable).with_name("ray"),
+                "start",
+                "--block",
+                *words,
+                f"--node-ip-address={address}",
+                f"--num-cpus={self.cpus}",
+                "--num-gpus=0",
+                "--object-store-memory=100000000",
+                "--disable-usage-stats",
+            ],
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+            env=os.environ | self.variables,
+        )
         log.close()
         self.machines.append(Machine(address, process))
         return self.machines[-1]
@@ -142,4 +156,3 @@ def _descendants(pid: int) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)
     return []
-

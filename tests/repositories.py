@@ -48,7 +48,7 @@ rest = y[300:] - F[300:] @ w
 with open("metrics.json", "w") as file:
     json.dump({"test": {"r2": float(1 - (rest ** 2).mean() / y[300:].var())}}, file)
 '''
-FEATURES = '''
+FEATURES = """
 import numpy as np
 
 
@@ -70,24 +70,44 @@ def shift(x):
 
 def wobble(x):
     return [np.sin(9 * x[:, 3])]
-'''
-REPORT = '''
+"""
+REPORT = """
 def banner(opts):
     print("fitting", sorted(vars(opts)))
-'''
+"""
 FILES = {
     "README.md": "# tinyfit\n\n    pip install -r requirements.txt\n    python train.py --seed 0\n\nR2 about 0.99.\n",
-    "requirements.txt": "numpy\n", ".gitignore": "metrics.json\n__pycache__/\n", "train.py": TRAIN.lstrip(),
-    "tinyfit/__init__.py": "", "tinyfit/features.py": FEATURES.lstrip(), "tinyfit/report.py": REPORT.lstrip()}
+    "requirements.txt": "numpy\n",
+    ".gitignore": "metrics.json\n__pycache__/\n",
+    "train.py": TRAIN.lstrip(),
+    "tinyfit/__init__.py": "",
+    "tinyfit/features.py": FEATURES.lstrip(),
+    "tinyfit/report.py": REPORT.lstrip(),
+}
 """tilt matters most, then bend; twist and shift are the same twice, so each alone is nothing and both are much."""
 
 
 def git(folder: Path, *words: str) -> str:
     """What git prints in a folder, as an author."""
     return subprocess.run(
-        ["git", "-c", "user.name=author", "-c", "user.email=author@example.org", "-c", "commit.gpgsign=false",
-         "-c", "init.defaultBranch=main", *words], cwd=folder, check=True, capture_output=True, text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}).stdout
+        [
+            "git",
+            "-c",
+            "user.name=author",
+            "-c",
+            "user.email=author@example.org",
+            "-c",
+            "commit.gpgsign=false",
+            "-c",
+            "init.defaultBranch=main",
+            *words,
+        ],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"},
+    ).stdout
 
 
 def repository(folder: Path, files: dict[str, str] | None = None) -> Path:

@@ -73,8 +73,11 @@ def test_commands_in_the_readme_are_all_commands_there_are(capsys: pytest.Captur
 
 
 def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
-    sources = "\n".join(path.read_text() for room in ("agent", "stages", "models", "sandbox", "record")
-                        for path in (ROOT / room).rglob("*.py"))
+    sources = "\n".join(
+        path.read_text()
+        for room in ("agent", "stages", "models", "sandbox", "record")
+        for path in (ROOT / room).rglob("*.py")
+    )
     said = re.sub(r'"\s*\n\s*f?"', "", sources)  # texts go on in the next line
     table = (ROOT / "docs" / "troubleshooting.md").read_text().partition("## How a run ended")[0]
     quoted = re.findall(r"^\| `([^`]+)` \|", table, flags=re.MULTILINE)
@@ -86,8 +89,9 @@ def test_what_the_page_of_troubles_quotes_is_really_said() -> None:
 
 
 def _scientist(words: list[str], place: Path) -> str:
-    done = subprocess.run([sys.executable, "-m", "labwright", *words], cwd=place, capture_output=True, text=True,
-                          timeout=180, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "labwright", *words], cwd=place, capture_output=True, text=True, timeout=180, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

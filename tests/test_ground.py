@@ -72,14 +72,25 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
     for path in _files_to_ship():
         assert f"labwright/{path}" in shipped, f"{path} is missing from the wheel"
     assert {"/".join(name.split("/")[1:2]) for name in shipped if name.startswith("labwright/")} == {
-        *ROOMS, "templates_latex", "__init__.py", "__main__.py"}
+        *ROOMS,
+        "templates_latex",
+        "__init__.py",
+        "__main__.py",
+    }
     assert all(name.startswith("labwright/") for name in shipped)
     assert not [name for name in shipped if "__pycache__" in name]
     site = tmp_path / "site"
     zipfile.ZipFile(built).extractall(site)
     code = "import labwright.stages.paper.template as t; print(t.__file__); print(t.load('workshop').folder)"
-    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(site)},
-                           capture_output=True, text=True, timeout=60, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert all(line.startswith(str(site)) for line in found.stdout.split())
 
 
@@ -165,8 +176,17 @@ def test_the_demo_can_be_started() -> None:
 
 def test_files_name_no_machine_and_no_registry() -> None:
     wrong = re.compile(r"/root/|/home/\w|/work/|https?://(?:pypi|download\.pytorch|files\.pythonhosted)")
-    named = ("pyproject.toml", "constraints.txt", "Makefile", "README.md", "CONTRIBUTING.md", ".ci/run",
-             ".ci/system-packages", "examples/demo.yaml", "Dockerfile")
+    named = (
+        "pyproject.toml",
+        "constraints.txt",
+        "Makefile",
+        "README.md",
+        "CONTRIBUTING.md",
+        ".ci/run",
+        ".ci/system-packages",
+        "examples/demo.yaml",
+        "Dockerfile",
+    )
     for path in (*(ROOT / name for name in named), *(ROOT / "docs").glob("*.md")):
         assert not wrong.search(path.read_text()), path
 
@@ -197,8 +217,15 @@ def test_setup_installs_torch_first_and_exactly(tmp_path: Path) -> None:
 
 
 def _make(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["make", "--no-print-directory", *arguments], cwd=folder, capture_output=True, text=True,
-                          timeout=60, check=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
     return done.stdout
 
 
@@ -209,8 +236,14 @@ def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Pat
         assert found
         (tmp_path / tool).symlink_to(found)
     command = [str(tmp_path / "bash"), str(ROOT / ".ci" / "system-packages")]
-    done = subprocess.run(command, env={"PATH": str(tmp_path), "PYTHON": sys.executable}, capture_output=True,
-                          text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command,
+        env={"PATH": str(tmp_path), "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 0 and done.stdout == ""
     [line] = done.stderr.splitlines()
     for package in ("texlive-latex-base", "latexmk", "chktex", "poppler-utils", "bubblewrap"):

@@ -32,6 +32,7 @@ def test_an_under_tuned_baseline_is_no_gain_and_a_true_gain_is_one(name: str) ->
 @pytest.mark.slow
 @pytest.mark.bench
 def test_goals_are_met_by_the_examples_with_any_number_of_slots() -> None:
-    found = measure([one.model_copy(update={"levels": (0.0, -0.1)}) if one.name == "true_gain" else one
-                     for one in EXAMPLES])
+    found = measure(
+        [one.model_copy(update={"levels": (0.0, -0.1)}) if one.name == "true_gain" else one for one in EXAMPLES]
+    )
     assert found["goals_met"] and found["same_by_slots"] and found["of"] == {"undertuned": 3, "gain": 3}, found

@@ -58,7 +58,16 @@ def _files(run: Path) -> dict[str, str]:
 def test_every_kind_of_node_and_act_is_in_it(state: RunState) -> None:
     nodes = list(state.nodes.values())
     assert {node.kind for node in nodes} == {
-        "draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate", "rung"}
+        "draft",
+        "debug",
+        "improve",
+        "trial",
+        "tune",
+        "ablate",
+        "replicate",
+        "aggregate",
+        "rung",
+    }
     assert {node.stage for node in nodes} == set(STAGES)
     assert {node.status for node in nodes} == {"good", "buggy", "cancelled"}
     asked = [one.command for one in state.steered]
@@ -92,22 +101,42 @@ def test_it_tells_nothing_of_a_machine() -> None:
 @pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git checkout")
 def test_git_takes_all_of_it_and_touches_no_byte() -> None:
     names = "".join(f"{path.relative_to(ROOT)}\n" for path in RUN.rglob("*") if path.is_file())
-    ignored = subprocess.run(["git", "check-ignore", "--no-index", "--stdin"], cwd=ROOT, input=names, text=True,
-                             capture_output=True, timeout=60)
+    ignored = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin"],
+        cwd=ROOT,
+        input=names,
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert ignored.stdout == ""
-    found = subprocess.run(["git", "check-attr", "text", "diff", "--stdin"], cwd=ROOT, input=names, text=True,
-                           capture_output=True, timeout=60, check=True)
+    found = subprocess.run(
+        ["git", "check-attr", "text", "diff", "--stdin"],
+        cwd=ROOT,
+        input=names,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
     assert found.stdout and all(line.endswith(": unset") for line in found.stdout.splitlines())
-    listed = subprocess.run(["git", "ls-files", "-s", "examples"], cwd=ROOT, capture_output=True, timeout=60, text=True,
-                            check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-s", "examples"], cwd=ROOT, capture_output=True, timeout=60, text=True, check=True
+    )
     blobs = "".join(f"{one}\n" for one in sorted({line.split()[1] for line in listed.stdout.splitlines()}))
-    packed = subprocess.run(["git", "pack-objects", "--stdout", "-q"], cwd=ROOT, input=blobs.encode(), timeout=60,
-                            capture_output=True, check=True)
+    packed = subprocess.run(
+        ["git", "pack-objects", "--stdout", "-q"],
+        cwd=ROOT,
+        input=blobs.encode(),
+        timeout=60,
+        capture_output=True,
+        check=True,
+    )
     assert 0 < len(packed.stdout) <= LARGEST
 
 
 def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = RUN.with_name("model-run")
     state = read_state(run)
@@ -160,14 +189,34 @@ def _printed() -> str:
 @pytest.mark.slow
 def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     before = _files(RUN)
-    read_only = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", str(tmp_path),
-                 str(tmp_path), "--setenv", "TMPDIR", str(tmp_path), "--setenv", "HOME", str(tmp_path)]
+    read_only = [
+        "bwrap",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        "--bind",
+        str(tmp_path),
+        str(tmp_path),
+        "--setenv",
+        "TMPDIR",
+        str(tmp_path),
+        "--setenv",
+        "HOME",
+        str(tmp_path),
+    ]
     if not shutil.which("bwrap") or subprocess.run([*read_only, "true"], capture_output=True, timeout=30).returncode:
         read_only = []  # then at least nothing may have changed
-    code = ("import sys; from labwright.agent.cli import main; "
-            "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'resume')))")
-    done = subprocess.run([*read_only, sys.executable, "-c", code, str(RUN)], cwd=ROOT, capture_output=True,
-                          text=True, timeout=120)
+    code = (
+        "import sys; from labwright.agent.cli import main; "
+        "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'resume')))"
+    )
+    done = subprocess.run(
+        [*read_only, sys.executable, "-c", code, str(RUN)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert "clean: 0 unbound" in done.stdout and _files(RUN) == before
 
@@ -176,8 +225,9 @@ def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> Non
 
 
 def _links(text: str, *, having: str) -> Iterator[str]:
-    yield from dict.fromkeys(link.replace("&amp;", "&") for link in re.findall(r'(?:href|src)="(/[^"#]+)', text)
-                             if having in link)
+    yield from dict.fromkeys(
+        link.replace("&amp;", "&") for link in re.findall(r'(?:href|src)="(/[^"#]+)', text) if having in link
+    )
 
 
 @pytest.mark.bench

@@ -40,8 +40,14 @@ def ablate(asked: Ablate) -> int:
         show([line(f"{order.repository}, in {folder}")])
     try:
         with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder):
-            state = work(order, settings, folder, listener=lambda event, state: None if asked.json else show(
-                map(line, filter(None, [describe(event, state)]))))
+            state = work(
+                order,
+                settings,
+                folder,
+                listener=lambda event, state: (
+                    None if asked.json else show(map(line, filter(None, [describe(event, state)])))
+                ),
+            )
     except KeyboardInterrupt:
         say(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED
@@ -61,8 +67,12 @@ def ablate(asked: Ablate) -> int:
 def _lines(code: CodeState) -> Iterator[Text]:
     check = code.baseline
     if check is not None:
-        yield line(f"baseline {check.verdict}" + (f": mean {check.mean:.6g}" if check.mean is not None else "") + (
-            f"; {check.why}" if check.why else ""), "bold")
+        yield line(
+            f"baseline {check.verdict}"
+            + (f": mean {check.mean:.6g}" if check.mean is not None else "")
+            + (f"; {check.why}" if check.why else ""),
+            "bold",
+        )
         if check.verdict == "differs" and code.settled is None:
             yield line("it is not ablated; to go on from it all the same: --accept-baseline")
     if code.settled is not None:
@@ -70,8 +80,11 @@ def _lines(code: CodeState) -> Iterator[Text]:
             yield line(f"nothing was ablated: {code.settled.stopped or 'no part was found'}", "bold")
         for one in code.settled.results:
             if one.part in code.settled.top or one.called in ("harmful", "critical", "helps", *UNRANKED):
-                yield line(f"{one.part}: {one.called}" + (f", effect {one.mean:+.4g}" if one.mean is not None else "")
-                           + (f" ({one.flag})" if one.flag else ""))
+                yield line(
+                    f"{one.part}: {one.called}"
+                    + (f", effect {one.mean:+.4g}" if one.mean is not None else "")
+                    + (f" ({one.flag})" if one.flag else "")
+                )
 
 
 def order_of(asked: Ablate) -> Order:
@@ -80,17 +93,30 @@ def order_of(asked: Ablate) -> Order:
         raise WrongUse("--top must be at least 1, and --budget-runs at least 8: baseline and its check take five")
     scored = asked.predictions, asked.truth is not None
     if any(scored) and not (all(scored) and asked.metric in METRICS):
-        raise WrongUse("--predictions FILE and --truth TABLE go together, with a --metric of predictions: "
-                       f"{', '.join(METRICS)}")
+        raise WrongUse(
+            f"--predictions FILE and --truth TABLE go together, with a --metric of predictions: {', '.join(METRICS)}"
+        )
     metric = f"{PREDICTIONS}:{asked.predictions}@{asked.metric}" if asked.predictions else asked.metric
     return Order(
-        repository=str(asked.repository.absolute()), command=_split(asked.command, "--command"), metric=metric,
+        repository=str(asked.repository.absolute()),
+        command=_split(asked.command, "--command"),
+        metric=metric,
         truth=str(asked.truth.absolute()) if asked.truth is not None else "",
-        direction=asked.direction, scale=asked.metric_scale, expect=asked.expect, top=asked.top,
-        budget=asked.budget_runs, timeout=wall_clock(asked.timeout), python=asked.python,
-        mounts=tuple(places(_pairs(asked.mount, "--mount")).items()), env=tuple(_pairs(asked.env, "--env").items()),
-        resume=_split(asked.resume_command, "--resume-command"), proxy=_split(asked.proxy, "--proxy"),
-        dirty=asked.dirty, reproduce_only=asked.reproduce_only, accept_baseline=asked.accept_baseline)
+        direction=asked.direction,
+        scale=asked.metric_scale,
+        expect=asked.expect,
+        top=asked.top,
+        budget=asked.budget_runs,
+        timeout=wall_clock(asked.timeout),
+        python=asked.python,
+        mounts=tuple(places(_pairs(asked.mount, "--mount")).items()),
+        env=tuple(_pairs(asked.env, "--env").items()),
+        resume=_split(asked.resume_command, "--resume-command"),
+        proxy=_split(asked.proxy, "--proxy"),
+        dirty=asked.dirty,
+        reproduce_only=asked.reproduce_only,
+        accept_baseline=asked.accept_baseline,
+    )
 
 
 def _split(text: str, flag: str) -> tuple[str, ...]:
@@ -123,6 +149,7 @@ def _unfinished(folder: Path, order: Order) -> bool:
         code = fold(read_events(folder / LOG)).code
     except RecordError:
         return False
-    ended = code.settled is not None or (code.baseline is not None and (
-        order.reproduce_only or code.baseline.verdict in ("failed", "differs")))
+    ended = code.settled is not None or (
+        code.baseline is not None and (order.reproduce_only or code.baseline.verdict in ("failed", "differs"))
+    )
     return code.taken is not None and code.taken.settings == order.terms and not ended

@@ -43,8 +43,16 @@ def audit(asked: Audit) -> int:
         raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
     events_of(path)  # refused where it is none
     report = audit_run(path)
-    answer({"unbound": report.unbound, "released": report.released, "counts": report.counts,
-            "findings": [asdict(finding) for finding in report.findings]}, run_lines(report), json=asked.json)
+    answer(
+        {
+            "unbound": report.unbound,
+            "released": report.released,
+            "counts": report.counts,
+            "findings": [asdict(finding) for finding in report.findings],
+        },
+        run_lines(report),
+        json=asked.json,
+    )
     return FINDINGS if report.findings else DONE
 
 
@@ -62,8 +70,11 @@ def run_lines(report: AuditReport) -> Iterator[Text]:
         if told[alike] <= MOST_ALIKE:
             yield line(f"{finding.where}: {finding.what}", colour, label=f"{finding.kind}: ")
         elif told[alike] == same[alike]:
-            yield line(f"and {same[alike] - MOST_ALIKE} more of which the same is said (--json lists them)", colour,
-                       label=f"{finding.kind}: ")
+            yield line(
+                f"and {same[alike] - MOST_ALIKE} more of which the same is said (--json lists them)",
+                colour,
+                label=f"{finding.kind}: ",
+            )
     yield line(f"checked {', '.join(f'{number} {what}' for what, number in report.counts.items()) or 'nothing'}")
     number = len(report.findings)
     verdict = f"{number} finding{'s' * (number != 1)}" if number else "clean"
@@ -76,21 +87,35 @@ def run_lines(report: AuditReport) -> Iterator[Text]:
 def paper_as_plain(report: ForeignAudit) -> dict[str, Any]:
     """A report as plain values for JSON (see docs/audit.md)."""
     return {
-        "paper": report.paper, "sha256": report.sha256, "findings": report.findings + len(report.missing),
+        "paper": report.paper,
+        "sha256": report.sha256,
+        "findings": report.findings + len(report.missing),
         "standing": report.standing,
-        "suspicion": round(report.suspicion, 3), "numbers": report.numbers,
-        "counts": report.counts if report.verdicts else {}, "grades": report.graded if report.verdicts else {},
-        "in_reports_only": report.written, "missing": [
+        "suspicion": round(report.suspicion, 3),
+        "numbers": report.numbers,
+        "counts": report.counts if report.verdicts else {},
+        "grades": report.graded if report.verdicts else {},
+        "in_reports_only": report.written,
+        "missing": [
             {"number": one.claim.number.text, "where": one.claim.where, "context": one.claim.context}
-            for one in report.missing],
+            for one in report.missing
+        ],
         "signs": [asdict(one) | {"finding": one.is_finding} for one in report.signs],
         "provenance": {"ran": report.found.ran, "shown_by": report.found.shown_by, "writers": report.found.writers},
         "results": {"files": list(report.result_files), "numbers": report.result_numbers},
         "verdicts": [
-            {"number": one.claim.number.text, "class": one.kind, "where": one.claim.where,
-             "context": one.claim.context, "evidence": one.evidence, "chance": round(one.chance, 4),
-             "grade": grade, "in_reports_only": one.written}
-            for one, grade in zip(report.verdicts, report.grades, strict=True)],
+            {
+                "number": one.claim.number.text,
+                "class": one.kind,
+                "where": one.claim.where,
+                "context": one.claim.context,
+                "evidence": one.evidence,
+                "chance": round(one.chance, 4),
+                "grade": grade,
+                "in_reports_only": one.written,
+            }
+            for one, grade in zip(report.verdicts, report.grades, strict=True)
+        ],
         "inconsistencies": [{"kind": one.kind, "where": one.where, "what": one.what} for one in report.inconsistencies],
         "code": {"files": report.code_files, "findings": [one.model_dump() for one in report.code]},
         "left_out": report.left_out,
@@ -100,26 +125,55 @@ def paper_as_plain(report: ForeignAudit) -> dict[str, Any]:
 def paper_lines(report: ForeignAudit) -> Iterator[Text | Table]:
     """Every number in a table, what ran, what speaks against the paper, then the counts and what they come to."""
     if report.verdicts:
-        yield table("number", "class", "grade", "where", "evidence", rows=(
-            (one.claim.number.text, Text(one.kind, style=STYLES[one.kind]), Text(grade, style=GRADES[grade]),
-             one.claim.where, _evidence(one)) for one, grade in zip(report.verdicts, report.grades, strict=True)))
+        yield table(
+            "number",
+            "class",
+            "grade",
+            "where",
+            "evidence",
+            rows=(
+                (
+                    one.claim.number.text,
+                    Text(one.kind, style=STYLES[one.kind]),
+                    Text(grade, style=GRADES[grade]),
+                    one.claim.where,
+                    _evidence(one),
+                )
+                for one, grade in zip(report.verdicts, report.grades, strict=True)
+            ),
+        )
     yield from (line(text, "dim") for text in provenance_lines(report.found))
-    yield from (line(str(one), "red" if one in report.against else "yellow", label=f"{one.kind}: ")
-                for one in report.signs)
-    yield from (line(f"{one.where}: {one.what}", "red" if report.against else "yellow", label=f"{one.kind}: ")
-                for one in report.inconsistencies)
-    yield from (line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
-                for finding in report.code)
-    yield from (line(f"{one.claim.where}: {one.claim.number.text} in {one.claim.context[:100]!r}", "red",
-                     label="in no result file: ") for one in report.missing[:MOST_ALIKE])
+    yield from (
+        line(str(one), "red" if one in report.against else "yellow", label=f"{one.kind}: ") for one in report.signs
+    )
+    yield from (
+        line(f"{one.where}: {one.what}", "red" if report.against else "yellow", label=f"{one.kind}: ")
+        for one in report.inconsistencies
+    )
+    yield from (
+        line(str(finding), "red" if finding.suspect else "yellow", label=f"code, {finding.kind}: ")
+        for finding in report.code
+    )
+    yield from (
+        line(
+            f"{one.claim.where}: {one.claim.number.text} in {one.claim.context[:100]!r}",
+            "red",
+            label="in no result file: ",
+        )
+        for one in report.missing[:MOST_ALIKE]
+    )
     if (more := len(report.missing) - MOST_ALIKE) > 0:
         yield line(f"and {more} more (--json lists them)", "red", label="in no result file: ")
     yield from (line(f"not read: {left_out}", "dim") for left_out in report.left_out)
     if report.verdicts:
-        counts, grades = (", ".join(f"{number} {name}" for name, number in counted.items())
-                          for counted in (report.counts, report.graded))
-        yield line(f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
-                   f"{report.result_numbers} numbers of {len(report.result_files)} result files; {grades}")
+        counts, grades = (
+            ", ".join(f"{number} {name}" for name, number in counted.items())
+            for counted in (report.counts, report.graded)
+        )
+        yield line(
+            f"{report.numbers} numbers: {counts} ({report.written} found in reports only), against "
+            f"{report.result_numbers} numbers of {len(report.result_files)} result files; {grades}"
+        )
     else:
         yield line(f"{report.numbers} numbers read; give --results DIR to hold them against result files")
     if report.code_files:
@@ -131,8 +185,11 @@ def _standing(report: ForeignAudit) -> tuple[str, str]:
     """The last line, and its colour."""
     return {
         "against": (f"findings: {report.findings + len(report.missing)}; read them before the paper", "red"),
-        "missing": (f"findings: {len(report.missing)}, results that are in no result file and do not follow from "
-                    "numbers that are; nothing else speaks against the paper", "red"),
+        "missing": (
+            f"findings: {len(report.missing)}, results that are in no result file and do not follow from "
+            "numbers that are; nothing else speaks against the paper",
+            "red",
+        ),
         "not shown": ("there are no findings, and nothing given shows that the numbers were measured", "yellow"),
         "measured": ("there are no findings; the numbers stand where programs that ran put them", "green"),
         "not asked": ("there are no findings; without --results nothing is said of where numbers come from", "green"),

@@ -51,16 +51,29 @@ def check(asked: BibCheck) -> int:
             write_file(out, as_bibtex(one.entry for one in library.checked))
         except OSError as error:
             raise WrongUse(f"--out {out} cannot be written ({error.strerror})") from None
-    found = [Line(key=one.entry.key, outcome="merged" if one.merged_into else one.outcome.outcome, why=one.reason,
-                  record=one.entry.fields.get("verified", "")) for one in library.checked]
+    found = [
+        Line(
+            key=one.entry.key,
+            outcome="merged" if one.merged_into else one.outcome.outcome,
+            why=one.reason,
+            record=one.entry.fields.get("verified", ""),
+        )
+        for one in library.checked
+    ]
     answer({"entries": [one.model_dump() for one in found], "notes": notes}, _lines(found, notes, out), json=asked.json)
     return DONE if len(library.usable) == len(library.checked) and not notes else FINDINGS
 
 
 def _lines(entries: Sequence[Line], notes: Sequence[str], out: Path | None) -> Iterator[Text | Table]:
-    yield table("entry", "outcome", "why, or by whom", rows=(
-        (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
-        for one in entries))
+    yield table(
+        "entry",
+        "outcome",
+        "why, or by whom",
+        rows=(
+            (one.key, one.outcome, one.why or "; ".join(part.split(": ", 1)[-1] for part in one.record.split("; ")[:3]))
+            for one in entries
+        ),
+    )
     yield from map(line, notes)
     yield Text(f"{sum(not one.why for one in entries)} of {len(entries)} entries may be cited")
     if out is not None:

@@ -55,12 +55,15 @@ def branch(asked: Branch) -> int:
     written = None if asked.code is None else read_code(asked.code, author=_author(asked.author or by), note=note)
     settings = override(state.started.settings, state.overrides | flags)
     if written is not None and settings.code.repository is not None:
-        raise WrongUse("--code is an experiment.py, and this run is of a repository: change that, "
-                         "and start a run of it")
+        raise WrongUse(
+            "--code is an experiment.py, and this run is of a repository: change that, and start a run of it"
+        )
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
     root = (asked.runs or run.resolve().parent) / (
-        f"{default_name(state.started.idea)[:60]}_from-{point_in_name}" if asked.name is None
-        else check_name(asked.name))
+        f"{default_name(state.started.idea)[:60]}_from-{point_in_name}"
+        if asked.name is None
+        else check_name(asked.name)
+    )
     if root.exists():
         raise WrongUse(f"{root} exists already: choose another --name")
     for key in flags:
@@ -84,6 +87,7 @@ def branch(asked: Branch) -> int:
 def _author(name: str) -> str:
     flat = " ".join(name.split())
     if not flat or len(flat) > AUTHOR or not flat.isprintable():
-        raise WrongUse(f"--author {name[:AUTHOR]!r} is not a name: give who wrote it in at most {AUTHOR} "
-                       "printable characters")
+        raise WrongUse(
+            f"--author {name[:AUTHOR]!r} is not a name: give who wrote it in at most {AUTHOR} printable characters"
+        )
     return flat

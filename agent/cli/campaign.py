@@ -117,14 +117,20 @@ def topics_in(places: Sequence[Path], ideas: int) -> Iterator[Found]:
 
 
 def terms_of(
-    settings: Settings, *, parallel: int | None, keep: int | None = None, of: Literal["ideas", "tasks"] = "ideas",
+    settings: Settings, *, parallel: int | None, keep: int | None = None, of: Literal["ideas", "tasks"] = "ideas"
 ) -> Terms:
     """What holds over all runs, of settings that are for one: caps, time where it is limited, and places at work."""
     fit = places_of(settings)
     slots = min(settings.search.num_workers, fit or settings.search.num_workers)
     limited = settings.time_limit != Settings().time_limit
-    return Terms(of=of, parallel=parallel or slots, slots=slots, caps=amounts(settings.budget.model_dump()), keep=keep,
-                 seconds=settings.time_limit if limited else None)
+    return Terms(
+        of=of,
+        parallel=parallel or slots,
+        slots=slots,
+        caps=amounts(settings.budget.model_dump()),
+        keep=keep,
+        seconds=settings.time_limit if limited else None,
+    )
 
 
 def work_on(folder: Path, *, json: bool = False) -> int:
@@ -133,8 +139,11 @@ def work_on(folder: Path, *, json: bool = False) -> int:
     terms = read_campaign(folder).terms
     if terms is not None and terms.of == "tasks":
         raise WrongUse(f"{folder} is a benchmark's: go on with the command that began it (scientist bench)")
-    state = work.Campaign(folder, Runs(folder, keep=terms is not None and terms.keep is not None),
-                          told=(lambda _: None) if json else _tell).work()
+    state = work.Campaign(
+        folder,
+        Runs(folder, keep=terms is not None and terms.keep is not None),
+        told=(lambda _: None) if json else _tell,
+    ).work()
     shown(folder, json=json)
     standings = {one.standing for one in state.entries.values()}
     if standings & {"waiting", "interrupted", "to be chosen"}:
@@ -185,16 +194,22 @@ def report(folder: Path) -> Report:
     state = read_campaign(folder)
     runs = dict(_runs(folder, state))
     decided = decided_together(runs)
-    lines = tuple(_line(one, runs.get(one.name), decided) for one in state.entries.values()
-                  if not (one.ideas and one.over))
+    lines = tuple(
+        _line(one, runs.get(one.name), decided) for one in state.entries.values() if not (one.ideas and one.over)
+    )
     assert state.terms is not None
     left = {what: cap - state.committed(what) for what, cap in state.terms.caps.items()}
     if state.terms.seconds is not None:
         left["seconds"] = max(0.0, state.terms.seconds - state.active_seconds)
     return Report(
-        folder=str(folder), working=holder(folder) or "", lines=lines, hours=sum(one.hours for one in lines),
-        usd=sum(one.spent.get("usd", 0.0) for one in state.entries.values()), left=left,
-        tests=dict(Counter(data.name for run in runs.values() if run.tests for data in run.datasets)))
+        folder=str(folder),
+        working=holder(folder) or "",
+        lines=lines,
+        hours=sum(one.hours for one in lines),
+        usd=sum(one.spent.get("usd", 0.0) for one in state.entries.values()),
+        left=left,
+        tests=dict(Counter(data.name for run in runs.values() if run.tests for data in run.datasets)),
+    )
 
 
 def _runs(folder: Path, state: CampaignState) -> Iterator[tuple[str, RunState]]:
@@ -210,36 +225,61 @@ def _runs(folder: Path, state: CampaignState) -> Iterator[tuple[str, RunState]]:
 def _line(one: Entry, run: RunState | None, decided: Mapping[str, tuple[Decision, ...]]) -> Line:
     code = one.end.code if one.end is not None else None
     ended = {0: "released", 3: "released, cut short", 4: "not released"}.get(code if code is not None else -1, "done")
-    base = Line(name=one.name, title=one.title, why=one.why, prospect=one.end.prospect if one.end is not None else None,
-                state=ended if one.standing == "done" else one.standing)
+    base = Line(
+        name=one.name,
+        title=one.title,
+        why=one.why,
+        prospect=one.end.prospect if one.end is not None else None,
+        state=ended if one.standing == "done" else one.standing,
+    )
     if run is None:
         return base
     judged = run.assessed.judgement if run.assessed is not None else None
     scores = {score.dimension.lower(): score.score for score in judged.scores} if judged is not None else {}
-    return base.model_copy(update={
-        "judge": scores.get("overall"), "took": run.total, "hours": run.active_seconds / 3600,
-        "verdicts": tuple(Verdict(hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level,
-                                  confirmed=each.confirmed)
-                          for each in decided.get(one.name, ()) if each.hypothesis.confirmatory)})
+    return base.model_copy(
+        update={
+            "judge": scores.get("overall"),
+            "took": run.total,
+            "hours": run.active_seconds / 3600,
+            "verdicts": tuple(
+                Verdict(hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed)
+                for each in decided.get(one.name, ())
+                if each.hypothesis.confirmatory
+            ),
+        }
+    )
 
 
 def _lines(found: Report) -> Iterator[Text | Table]:
-    rows = [(one.name, one.state, _verdicts(one) or short(one.why or prospect_text(one.prospect), 60),
-             "-" if one.judge is None else f"{one.judge:g}", dollars(one.took.usd, one.took.unpriced),
-             duration(one.hours * 3600)) for one in found.lines]
+    rows = [
+        (
+            one.name,
+            one.state,
+            _verdicts(one) or short(one.why or prospect_text(one.prospect), 60),
+            "-" if one.judge is None else f"{one.judge:g}",
+            dollars(one.took.usd, one.took.unpriced),
+            duration(one.hours * 3600),
+        )
+        for one in found.lines
+    ]
     yield table("idea", "state", "verdicts", "judge", "cost", "time", rows=rows)
-    yield line(f"{len(found.lines)} ideas, ${found.usd:.2f}, {duration(3600 * found.hours)} of runs"
-               + (f"; {found.working} works on it" if found.working else ""))
+    yield line(
+        f"{len(found.lines)} ideas, ${found.usd:.2f}, {duration(3600 * found.hours)} of runs"
+        + (f"; {found.working} works on it" if found.working else "")
+    )
     if any(each.confirmed for one in found.lines for each in one.verdicts):
         yield line("verdicts are corrected for one another over the campaign (Holm); each paper's are within it alone")
     if tests := {name: uses for name, uses in found.tests.items() if uses > 1}:
-        yield line("test splits that more than one study scored: " + ", ".join(
-            f"{name} ({uses})" for name, uses in tests.items()))
+        yield line(
+            "test splits that more than one study scored: "
+            + ", ".join(f"{name} ({uses})" for name, uses in tests.items())
+        )
 
 
 def _verdicts(one: Line) -> str:
-    return "; ".join(f"{each.hypothesis} {each.verdict}" + ("" if each.confirmed else " (preview)")
-                     for each in one.verdicts)
+    return "; ".join(
+        f"{each.hypothesis} {each.verdict}" + ("" if each.confirmed else " (preview)") for each in one.verdicts
+    )
 
 
 # --- steering -------------------------------------------------------------------------------------------------------

@@ -111,8 +111,11 @@ def check_places(settings: Settings) -> None:
     """
     fit, workers = places_of(settings), settings.search.num_workers
     if fit is not None and fit < workers:
-        where, more = ("the cluster", "add machines") if settings.sandbox.executor == "ray" else (
-            "the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
+        where, more = (
+            ("the cluster", "add machines")
+            if settings.sandbox.executor == "ray"
+            else ("the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
+        )
         say(f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or give fewer --workers")
 
 
@@ -132,8 +135,10 @@ def check_space(settings: Settings, folder: Path) -> None:
     place = existing(folder)
     free = free_gb(place)
     if free < settings.min_free_gb:
-        raise WrongUse(f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
-                       "choose another --runs, or lower min_free_gb")
+        raise WrongUse(
+            f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
+            "choose another --runs, or lower min_free_gb"
+        )
 
 
 def existing(path: Path) -> Path:
@@ -146,7 +151,8 @@ def check_name(name: str) -> str:
     """A name that is fit for a folder. Raises `WrongUse`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > LONGEST_NAME:
         raise WrongUse(
-            f"--name {name!r} cannot name a folder: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-'")
+            f"--name {name!r} cannot name a folder: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-'"
+        )
     return name
 
 
@@ -181,8 +187,10 @@ def check_isolation(settings: SandboxSettings) -> None:
         raise WrongUse(str(error)) from None
     found = isolation_of(settings)
     if settings.isolation == "auto" and not found.on:
-        say(f"experiments run without isolation, as you, with your files and network: {found.why}; to fix it: "
-            f"{found.fix}")
+        say(
+            f"experiments run without isolation, as you, with your files and network: {found.why}; to fix it: "
+            f"{found.fix}"
+        )
 
 
 def ready_packages(settings: SandboxSettings) -> None:
@@ -197,8 +205,10 @@ def ready_packages(settings: SandboxSettings) -> None:
     say(f"packages for experiments, which {settings.python} lacks: {names or 'none'}{kept}")
     installed = provide(found, settings).installed
     if installed.packages:
-        say(f"{'shared with other runs' if installed.shared else 'installed'}: {installed.bytes / 1e6:.1f} MB in "
-            f"{installed.seconds:.1f} s")
+        say(
+            f"{'shared with other runs' if installed.shared else 'installed'}: {installed.bytes / 1e6:.1f} MB in "
+            f"{installed.seconds:.1f} s"
+        )
 
 
 def check_papers(folder: Path | None) -> None:

@@ -22,9 +22,14 @@ resume.
 
 
 app = typer.Typer(
-    name="scientist", add_completion=False, pretty_exceptions_enable=False,
-    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
-    help="From a research idea to a paper whose every number was measured.", epilog=EXIT_CODES)
+    name="scientist",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="From a research idea to a paper whose every number was measured.",
+    epilog=EXIT_CODES,
+)
 
 queue = typer.Typer(help="Add ideas to a campaign, and show them.")
 app.add_typer(queue, name="queue")
@@ -46,22 +51,31 @@ def scientist(
 # --- making runs ----------------------------------------------------------------------------------------------------
 
 
-class Run(Command, to=app, work="agent.cli.run:run",
-          settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE)):
+class Run(
+    Command,
+    to=app,
+    work="agent.cli.run:run",
+    settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE),
+):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
-    idea: Annotated[Path | None, Option(
-        help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model.")] = None
-    task: Annotated[Path | None, Option(
-        help="With --code, in place of --idea: a question (.md, .toml) that one experiment answers.")] = None
+    idea: Annotated[
+        Path | None,
+        Option(help="One idea or a list, in AI-Scientist-v2's JSON; or a proposal (.md), read by the model."),
+    ] = None
+    task: Annotated[
+        Path | None,
+        Option(help="With --code, in place of --idea: a question (.md, .toml) that one experiment answers."),
+    ] = None
     paper: Annotated[bool, Option("--paper", help="With --task: the whole study of it, with a paper.")] = False
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")
     name: Annotated[str | None, Option(help="Name of the run's folder; default: time and idea.")] = None
     plan: Annotated[Path | None, Option(help="A data plan (YAML) instead of the planner's.")] = None
-    space: Annotated[Path | None, Option(
-        help="With --code: hyperparameters, arms and levels (YAML) that every plan has.")] = None
+    space: Annotated[
+        Path | None, Option(help="With --code: hyperparameters, arms and levels (YAML) that every plan has.")
+    ] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
     out: Annotated[Path | None, Option(help="With --dry-run: write the plan as YAML, for --plan.")] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
@@ -75,19 +89,27 @@ class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
     track: Track = None
 
 
-class Campaign(Command, to=app, work="agent.cli.campaign:campaign",
-               settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE)):
+class Campaign(
+    Command,
+    to=app,
+    work="agent.cli.campaign:campaign",
+    settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE),
+):
     """Run many ideas under one budget and time limit, some at a time (docs/campaigns.md). Go on with it: resume."""
 
-    ideas: Annotated[list[Path] | None, Argument(
-        metavar="IDEAS...", help="Files of ideas (JSON), or folders of such files.")] = None
+    ideas: Annotated[
+        list[Path] | None, Argument(metavar="IDEAS...", help="Files of ideas (JSON), or folders of such files.")
+    ] = None
     out: Annotated[Path, Option(help="The campaign's folder, which is made.")]
-    topic: Annotated[list[Path] | None, Option(
-        metavar="FILE|DIR", help="A topic to find ideas for, or a folder of them, as MLR-Bench's tasks/.")] = None
+    topic: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE|DIR", help="A topic to find ideas for, or a folder of them, as MLR-Bench's tasks/."),
+    ] = None
     count: Annotated[int, Option("-n", "--count", help="With --topic: how many ideas for each.")] = 1
     parallel: Annotated[int | None, Option(min=1, help="Runs at the same time; default: --workers.")] = None
-    keep: Annotated[int | None, Option(
-        min=1, help="How many go on after the preliminary stage: those that decide most an hour.")] = None
+    keep: Annotated[
+        int | None, Option(min=1, help="How many go on after the preliminary stage: those that decide most an hour.")
+    ] = None
     config: Config = None
     json: AsJson = False
 
@@ -110,15 +132,17 @@ class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
     """Start a new run from a point of another, which stays unchanged. Budget and time start at zero."""
 
     run: RunPath
-    point: Annotated[str, Option(
-        "--from", metavar="NODE|STAGE", help="Point to branch from: after a node (n0012), before a stage.")]
+    point: Annotated[
+        str, Option("--from", metavar="NODE|STAGE", help="Point to branch from: after a node (n0012), before a stage.")
+    ]
     code: Annotated[Path | None, Option(help="A folder with your own experiment.py, the first new node.")] = None
     author: Annotated[str | None, Option(help="Who wrote the code; default: your user name.")] = None
     note: Annotated[str, Option(help="A note for the next prompts of the stage.")] = ""
     runs: Annotated[Path | None, Option(help="Where to create the run's folder; default: beside RUN.")] = None
     name: Annotated[str | None, Option(help="Name of the run's folder; default: time, idea and point.")] = None
-    seed: Annotated[int | None, Option(
-        min=0, help="Seed of its choices; default: a new one. RUN's own seed repeats RUN's choices.")] = None
+    seed: Annotated[
+        int | None, Option(min=0, help="Seed of its choices; default: a new one. RUN's own seed repeats RUN's choices.")
+    ] = None
 
 
 class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "template")):
@@ -131,11 +155,15 @@ class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assi
     """Run a Python file in the sandbox, as a node would. Shows its output and measurements; exits 1 if it fails."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
-    cells: Annotated[str, Option(
-        metavar="ARM@LEVEL,...", help="Cells to measure of a program that calls lab.measure: arm or arm@level.")] = ""
+    cells: Annotated[
+        str,
+        Option(metavar="ARM@LEVEL,...", help="Cells to measure of a program that calls lab.measure: arm or arm@level."),
+    ] = ""
     on: Annotated[str, Option(metavar="DATASET,...", help="Datasets to measure these cells on.")] = ""
-    setting: Annotated[list[str] | None, Option(
-        metavar="NAME=VALUE", help="A hyperparameter of these cells, as cell.setting has it; may be repeated.")] = None
+    setting: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=VALUE", help="A hyperparameter of these cells, as cell.setting has it; may be repeated."),
+    ] = None
     timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: a node's.")] = None
     config: Config = None
     json: AsJson = False
@@ -165,9 +193,12 @@ class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
 
     config: Config = None
     runs: Annotated[Path, Option(help="The folder of your runs: its disk and filesystem are checked.")] = Path("runs")
-    probe_context: Annotated[bool, Option(
-        "--probe-context", help="With --model: measure how long a prompt it really reads (up to 500k characters).",
-    )] = False
+    probe_context: Annotated[
+        bool,
+        Option(
+            "--probe-context", help="With --model: measure how long a prompt it really reads (up to 500k characters)."
+        ),
+    ] = False
     gpu: Annotated[bool, Option("--gpu", help="Try what experiments do on a GPU, and write a report.")] = False
     out: Annotated[Path, Option(help="With --gpu: the report.")] = Path("gpu-report.json")
     json: AsJson = False
@@ -178,15 +209,28 @@ class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, 
     from what is expected, or cannot be made."""
 
     repository: Annotated[Path, Argument(metavar="REPO", help="The folder of a git repository; it is only read.")]
-    command: Annotated[str, Option(
-        metavar="CMD", help="What makes the result, with {seed} where its seed goes; default: found in the "
-                            "repository. {out} is a folder for what it writes, {device} cpu or cuda.")] = ""
-    metric: Annotated[str, Option(
-        metavar="SPEC", help="Where the result is: FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or "
-                             "stdout:REGEX.")] = ""
-    predictions: Annotated[str, Option(
-        metavar="FILE[:COLUMN]", help="The predictions that it leaves, which we score by --metric (accuracy, mse, ...)"
-                                      " against --truth.")] = ""
+    command: Annotated[
+        str,
+        Option(
+            metavar="CMD",
+            help="What makes the result, with {seed} where its seed goes; default: found in the "
+            "repository. {out} is a folder for what it writes, {device} cpu or cuda.",
+        ),
+    ] = ""
+    metric: Annotated[
+        str,
+        Option(
+            metavar="SPEC",
+            help="Where the result is: FILE.json:a.b, FILE.csv:column@last, tb:DIR:tag@last or stdout:REGEX.",
+        ),
+    ] = ""
+    predictions: Annotated[
+        str,
+        Option(
+            metavar="FILE[:COLUMN]",
+            help="The predictions that it leaves, which we score by --metric (accuracy, mse, ...) against --truth.",
+        ),
+    ] = ""
     truth: Annotated[Path | None, Option(help="A table of labels (label, id), which the command never sees.")] = None
     direction: Annotated[Literal["max", "min"], Option(help="Whether more of it is better, or less.")] = "max"
     metric_scale: Annotated[float, Option(help="What the number is multiplied with, such as 0.01 of percents.")] = 1.0
@@ -194,21 +238,38 @@ class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, 
     top: Annotated[int, Option(help="How many of the most important parts are wanted.")] = 5
     budget_runs: Annotated[int | None, Option(help="Runs of the command in all; default: by its parts.")] = None
     timeout: Annotated[str, Option(help="Wall-clock limit of one run, such as 90s or 2h.")] = "1h"
-    python: Annotated[str, Option(
-        metavar="PATH", help="Its interpreter, or the prefix of a conda environment, taken as it is; default: "
-                             "ours, with what it asks for installed beside.")] = ""
-    mount: Annotated[list[str] | None, Option(
-        metavar="NAME=PATH", help="Data from outside, read-only, beside the checkout as NAME, or in it at a NAME with "
-                                  "a slash (data/raw, ./data); may be repeated.")] = None
-    env: Annotated[list[str] | None, Option(
-        metavar="NAME=VALUE", help="A variable of its environment; may be repeated.")] = None
+    python: Annotated[
+        str,
+        Option(
+            metavar="PATH",
+            help="Its interpreter, or the prefix of a conda environment, taken as it is; default: "
+            "ours, with what it asks for installed beside.",
+        ),
+    ] = ""
+    mount: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=PATH",
+            help="Data from outside, read-only, beside the checkout as NAME, or in it at a NAME with "
+            "a slash (data/raw, ./data); may be repeated.",
+        ),
+    ] = None
+    env: Annotated[
+        list[str] | None, Option(metavar="NAME=VALUE", help="A variable of its environment; may be repeated.")
+    ] = None
     resume_command: Annotated[str, Option(metavar="CMD", help="What goes on after a cut, in the same folder.")] = ""
-    proxy: Annotated[str, Option(
-        metavar="CMD", help="A cheaper command with the same metric, by which parts are ranked; what is reported comes "
-                            "of full runs, with how alike both rank.")] = ""
+    proxy: Annotated[
+        str,
+        Option(
+            metavar="CMD",
+            help="A cheaper command with the same metric, by which parts are ranked; what is reported comes "
+            "of full runs, with how alike both rank.",
+        ),
+    ] = ""
     reproduce_only: Annotated[bool, Option("--reproduce-only", help="Only make the result again.")] = False
-    accept_baseline: Annotated[bool, Option(
-        "--accept-baseline", help="Ablate also where the result differs from what is expected.")] = False
+    accept_baseline: Annotated[
+        bool, Option("--accept-baseline", help="Ablate also where the result differs from what is expected.")
+    ] = False
     dirty: Annotated[bool, Option("--dirty", help="Take uncommitted work along, as a commit of ours.")] = False
     config: Config = None
     runs: Annotated[Path, Option(help="The folder in which a folder for it is created.")] = Path("runs")
@@ -251,8 +312,10 @@ class Mark(Command, to=app, work="agent.cli.control:steer"):
     run: RunPath
     node: Node
     reason: NeededReason
-    kind: Annotated[Literal["suspect", "closed"], Option(
-        "--as", help="suspect: its numbers are not used; closed: nothing is built on it.")] = "suspect"
+    kind: Annotated[
+        Literal["suspect", "closed"],
+        Option("--as", help="suspect: its numbers are not used; closed: nothing is built on it."),
+    ] = "suspect"
 
 
 class Note(Command, to=app, work="agent.cli.control:steer"):

@@ -59,8 +59,9 @@ def ask(path: Path, command: Commanded) -> int:
     try:
         file = send(path, command)
     except OSError as error:
-        raise WrongUse(f"{path / 'control'} cannot be written to ({error.strerror}): only who started the "
-                       "run may steer it") from None
+        raise WrongUse(
+            f"{path / 'control'} cannot be written to ({error.strerror}): only who started the run may steer it"
+        ) from None
     target = command.target or state.stage if command.verb == "note" else command.target
     what, effect = f"{command.verb} {target}".strip(), _effect(path, command, state)
     if process is None:

@@ -56,8 +56,16 @@ def examine_gpus(settings: Settings, out: Path, *, json: bool) -> int:
     for one in checks.all():
         made.append(one)
         if not json:
-            show([Text.assemble((f"{one.outcome:<8}", OUTCOMES[one.outcome]), (f"{one.name:<8}", "bold"), plain(
-                one.what + (f": {one.why}" if one.why else "")), f" ({one.seconds:g} s)")])
+            show(
+                [
+                    Text.assemble(
+                        (f"{one.outcome:<8}", OUTCOMES[one.outcome]),
+                        (f"{one.name:<8}", "bold"),
+                        plain(one.what + (f": {one.why}" if one.why else "")),
+                        f" ({one.seconds:g} s)",
+                    )
+                ]
+            )
     report = gpu.report_of(checks, made)
     write_file(out, report.model_dump_json(indent=1))
     print(report.model_dump_json(indent=1) if json else f"{', '.join(report.gpus)}: the report is in {out}")
@@ -97,5 +105,6 @@ def examine_model(settings: Settings, *, probe_context: bool) -> Iterator[Findin
 def finding_line(finding: Finding) -> Text:
     """A finding on one line."""
     fix = f"; fix: {plain(finding.fix)}" if finding.fix else ""
-    return Text.assemble((f"{finding.grade:<8}", COLOURS[finding.grade]), (f"{finding.check:<12}", "bold"),
-                         plain(finding.found) + fix)
+    return Text.assemble(
+        (f"{finding.grade:<8}", COLOURS[finding.grade]), (f"{finding.check:<12}", "bold"), plain(finding.found) + fix
+    )

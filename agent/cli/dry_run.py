@@ -104,13 +104,26 @@ def show_plan(
     assert state.data_plan is not None
     total = state.total
     dry_run = DryRun(
-        idea=idea.name, title=idea.title, model=settings.models.called, workers=settings.search.num_workers,
-        device=settings.sandbox.device, time_limit=settings.time_limit, data_plan=state.data_plan,
-        datasets=state.datasets, installed=state.installed, hub=state.hub, prior_work=state.prior_work,
+        idea=idea.name,
+        title=idea.title,
+        model=settings.models.called,
+        workers=settings.search.num_workers,
+        device=settings.sandbox.device,
+        time_limit=settings.time_limit,
+        data_plan=state.data_plan,
+        datasets=state.datasets,
+        installed=state.installed,
+        hub=state.hub,
+        prior_work=state.prior_work,
         protocol=state.protocol,
         forecast=forecast(state.data_plan, state.datasets, override(settings.model_dump(mode="json"), state.overrides)),
-        planned=Planned(calls=total.calls, input_tokens=total.input_tokens, output_tokens=total.output_tokens,
-                        usd=None if total.unpriced and settings.models.called != "offline" else total.usd))
+        planned=Planned(
+            calls=total.calls,
+            input_tokens=total.input_tokens,
+            output_tokens=total.output_tokens,
+            usd=None if total.unpriced and settings.models.called != "offline" else total.usd,
+        ),
+    )
     if out is not None:
         write_file(out, plan_text(state.data_plan))
     answer(dry_run, lines(dry_run), json=json)
@@ -126,17 +139,38 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: Dat
     if settings.context is not None:
         keep(settings.context, folder.context)
     log = MemoryLog()
-    log.append(Started(idea=idea, settings=settings.model_dump(mode="json"), seed=settings.seed,
-                       version=version("labwright"), model=settings.models.called, plan=plan,
-                       rate=rate_of(settings.sandbox, at_once=settings.search.num_workers)))
+    log.append(
+        Started(
+            idea=idea,
+            settings=settings.model_dump(mode="json"),
+            seed=settings.seed,
+            version=version("labwright"),
+            model=settings.models.called,
+            plan=plan,
+            rate=rate_of(settings.sandbox, at_once=settings.search.num_workers),
+        )
+    )
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
-        await planned(Bench(
-            recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
-            models=open_model(settings.models, log), repository=under_study(settings, folder),
-            more_packages=RunPackages(settings.sandbox), hub=HubOffers(settings.sandbox), subjects=settings.subjects,
-            node_seconds=settings.sandbox.timeout, run_seconds=settings.time_limit, device=executor.device,
-            sources=sources_of(settings), scorers=scorers_of(sources_of(settings), settings.sandbox.scorers)))
+        await planned(
+            Bench(
+                recorder=log,
+                folder=folder,
+                executor=executor,
+                search=settings.search,
+                paper=settings.paper,
+                models=open_model(settings.models, log),
+                repository=under_study(settings, folder),
+                more_packages=RunPackages(settings.sandbox),
+                hub=HubOffers(settings.sandbox),
+                subjects=settings.subjects,
+                node_seconds=settings.sandbox.timeout,
+                run_seconds=settings.time_limit,
+                device=executor.device,
+                sources=sources_of(settings),
+                scorers=scorers_of(sources_of(settings), settings.sandbox.scorers),
+            )
+        )
     finally:
         await executor.close()
     return log.state
@@ -146,34 +180,57 @@ def lines(dry_run: DryRun) -> Iterator[Text]:
     """Plan and forecast as a page of text."""
     plan, spent = dry_run.data_plan, dry_run.planned
     yield line(dry_run.title, "bold")
-    rows = (*_plan(plan), *(row for one in dry_run.datasets for row in _dataset(one)),
-            ("packages", _installed(dry_run.installed)), *(("hub", str(one)) for one in dry_run.hub),
-            ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
-            *(("not tested", untested) for untested in plan.not_tested), ("notes", plan.notes), *_reviewed(dry_run))
+    rows = (
+        *_plan(plan),
+        *(row for one in dry_run.datasets for row in _dataset(one)),
+        ("packages", _installed(dry_run.installed)),
+        *(("hub", str(one)) for one in dry_run.hub),
+        ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
+        *(("not tested", untested) for untested in plan.not_tested),
+        ("notes", plan.notes),
+        *_reviewed(dry_run),
+    )
     yield from (_row(name, value) for name, value in rows if value)
     yield Text("what a run would take: likely, and at most", style="bold")
     yield from (_row(name, value) for name, value in _forecast(dry_run))
     price = "price unknown" if spent.usd is None else dollars(spent.usd, 0)
-    yield Text(f"this dry run took {spent.calls} model call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "
-               f"tokens in, {count(spent.output_tokens)} out, {price}. No run was made.", style="dim")
+    yield Text(
+        f"this dry run took {spent.calls} model call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "
+        f"tokens in, {count(spent.output_tokens)} out, {price}. No run was made.",
+        style="dim",
+    )
 
 
 def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
     yield "task", plan.task
-    yield "metrics", ", ".join(f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
-                               f"{', selects' if one is plan.primary else ''})" for one in plan.metrics)
+    yield (
+        "metrics",
+        ", ".join(
+            f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
+            f"{', selects' if one is plan.primary else ''})"
+            for one in plan.metrics
+        ),
+    )
     if plan.subjects:
         yield "asks", ", ".join(plan.subjects)
     for arm in plan.arms:
         yield arm.role, f"{arm.name}: {arm.description or arm.title}".rstrip(": ")
     for one in plan.hypotheses:
         kind = "decides" if one.confirmatory else "looks at"
-        yield kind, f"{one.id}: {one.statement} [" + "; ".join(
-            f"{described(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects
-        ) + f"] over {one.unit}"
+        yield (
+            kind,
+            f"{one.id}: {one.statement} ["
+            + "; ".join(f"{described(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects)
+            + f"] over {one.unit}",
+        )
         if one.rival is not None:
-            yield "rival", (f"{one.rival.statement} [{described(one.rival.estimand, plan)}: {one.rival.ours} by the "
-                            f"hypothesis, {one.rival.theirs} by the rival]")
+            yield (
+                "rival",
+                (
+                    f"{one.rival.statement} [{described(one.rival.estimand, plan)}: {one.rival.ours} by the "
+                    f"hypothesis, {one.rival.theirs} by the rival]"
+                ),
+            )
     yield "objective", f"{plan.objective}: {plan.objective_reason}".rstrip(": ")
     if plan.levels:
         yield "levels", f"{plan.factor}: " + ", ".join(plan.level_names)
@@ -197,8 +254,10 @@ def _installed(found: Installed | None) -> str:
 
 def _reviewed(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     papers = dry_run.prior_work.papers if dry_run.prior_work is not None else ()
-    yield from (("prior work", f"{one.title}: " + (", ".join(use.name for use in one.uses) or "nothing found in it"))
-                for one in papers)
+    yield from (
+        ("prior work", f"{one.title}: " + (", ".join(use.name for use in one.uses) or "nothing found in it"))
+        for one in papers
+    )
     if not papers:
         yield "prior work", "unread"
     if dry_run.protocol is not None:
@@ -212,8 +271,10 @@ def _dataset(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
     twins = ", ".join([*also, *(f"{rows} {where}" for where, rows in facts.duplicates_by.items() if rows)]) or "none"
     rule = f"; {facts.split_rule}" if facts.split_rule else ""
-    yield "splits", (f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; duplicates: {twins}"
-                     f"{rule}")
+    yield (
+        "splits",
+        (f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; duplicates: {twins}{rule}"),
+    )
     yield "missing", _first([f"{name} {number}" for name, number in facts.missing.items()])
     for warning in facts.warnings:
         yield "warning", warning
@@ -238,8 +299,13 @@ def _forecast(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     unused = " (with a language model; offline: none)" if dry_run.model == "offline" else ""
     yield "tokens", f"{pair(cast.input_tokens, whole)} in, {pair(cast.output_tokens, whole)} out{unused}"
     yield "USD", "unknown: the model has no listed price" if cast.usd is None else pair(cast.usd, lambda v: f"${v:.2f}")
-    yield "code", (f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} of wall clock on {workers} "
-                   f"worker{'s' * (workers != 1)}; the run's time limit is {duration(dry_run.time_limit)}")
+    yield (
+        "code",
+        (
+            f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} of wall clock on {workers} "
+            f"worker{'s' * (workers != 1)}; the run's time limit is {duration(dry_run.time_limit)}"
+        ),
+    )
     gpus = cast.gpu_hours
     yield "GPU-hours", "none (experiments run on the CPU)" if gpus is None else pair(gpus, hours)
     yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")

@@ -44,28 +44,48 @@ def execute(asked: Execute) -> int:
         raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
     limit = None if asked.timeout is None else wall_clock(asked.timeout)
     if bool(asked.cells.strip()) != bool(asked.on.strip()) or (asked.setting and not asked.cells.strip()):
-        raise WrongUse("--cells and --on belong together: --cells baseline@low,method@low --on digits, and --setting "
-                       "to them")
+        raise WrongUse(
+            "--cells and --on belong together: --cells baseline@low,method@low --on digits, and --setting to them"
+        )
     chosen = dict(map(_hyperparameter, asked.setting or ()))
     settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
     check_subjects(settings)
     for told in (*survey(settings), *targets(settings)):
         say(told)
-    outcome = asyncio.run(run_file(
-        file, timeout=limit, seed=settings.seed, settings=settings.sandbox, sources=sources_of(settings),
-        subjects=partial(subjects_of, settings), cells={
-            Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
-            for dataset in _words(asked.on) for arm, level in map(_condition, _words(asked.cells))}))
-    answer({
-        "seconds": round(outcome.seconds, 3),
-        "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
-        "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
-        "cells": [one.model_dump(mode="json", exclude={"id", "node"}) for one in outcome.cells],
-        "arrays": outcome.arrays, "sealed": outcome.sealed, "artifacts": outcome.artifacts,
-        "figures": [figure.name for figure in outcome.figures], "peak_host_bytes": outcome.peak_host_bytes,
-        "peak_gpu_bytes": outcome.peak_gpu_bytes, "stdout_tail": outcome.stdout_tail,
-        "isolation": describe_isolation(settings.sandbox)}, lines(outcome), json=asked.json)
+    outcome = asyncio.run(
+        run_file(
+            file,
+            timeout=limit,
+            seed=settings.seed,
+            settings=settings.sandbox,
+            sources=sources_of(settings),
+            subjects=partial(subjects_of, settings),
+            cells={
+                Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
+                for dataset in _words(asked.on)
+                for arm, level in map(_condition, _words(asked.cells))
+            },
+        )
+    )
+    answer(
+        {
+            "seconds": round(outcome.seconds, 3),
+            "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
+            "measurements": [one.model_dump(mode="json") for one in outcome.measurements],
+            "cells": [one.model_dump(mode="json", exclude={"id", "node"}) for one in outcome.cells],
+            "arrays": outcome.arrays,
+            "sealed": outcome.sealed,
+            "artifacts": outcome.artifacts,
+            "figures": [figure.name for figure in outcome.figures],
+            "peak_host_bytes": outcome.peak_host_bytes,
+            "peak_gpu_bytes": outcome.peak_gpu_bytes,
+            "stdout_tail": outcome.stdout_tail,
+            "isolation": describe_isolation(settings.sandbox),
+        },
+        lines(outcome),
+        json=asked.json,
+    )
     return DONE if outcome.failure is None else FAILED
 
 
@@ -73,14 +93,36 @@ def lines(outcome: Outcome) -> Iterator[Text | Table]:
     """What was printed, what was measured, and how it ended."""
     yield from _printed(outcome.stdout_tail)
     if outcome.measurements:
-        yield table("metric", "dataset", "split", "condition", "seed", "grade", "value", rows=(
-            (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
-            for one in outcome.measurements))
+        yield table(
+            "metric",
+            "dataset",
+            "split",
+            "condition",
+            "seed",
+            "grade",
+            "value",
+            rows=(
+                (one.name, one.dataset, one.split, one.condition, str(one.seed), one.grade, f"{one.value:.6g}")
+                for one in outcome.measurements
+            ),
+        )
     if outcome.cells:
-        yield table("cell", "became", "seconds", "why", rows=(
-            (str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells))
-    left = [f"{len(names)} {what}" for what, names in (
-        ("arrays", outcome.arrays), ("sealed predictions", outcome.sealed), ("figures", outcome.figures)) if names]
+        yield table(
+            "cell",
+            "became",
+            "seconds",
+            "why",
+            rows=((str(one.cell), one.outcome, f"{one.seconds:.1f}", one.why) for one in outcome.cells),
+        )
+    left = [
+        f"{len(names)} {what}"
+        for what, names in (
+            ("arrays", outcome.arrays),
+            ("sealed predictions", outcome.sealed),
+            ("figures", outcome.figures),
+        )
+        if names
+    ]
     ended = f"ran {duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
     failure = outcome.failure
     if failure is None:
@@ -103,8 +145,9 @@ def _words(text: str) -> list[str]:
 def _condition(text: str) -> tuple[str, str]:
     """Arm and level. Raises `WrongUse`."""
     if not _CELL.fullmatch(text):
-        raise WrongUse(f"--cells {text!r} is no cell: write arm, or arm@level, with letters, digits, _ and - (in "
-                       "levels also .)")
+        raise WrongUse(
+            f"--cells {text!r} is no cell: write arm, or arm@level, with letters, digits, _ and - (in levels also .)"
+        )
     arm, _, level = text.partition("@")
     return arm, level
 

@@ -72,8 +72,11 @@ def export(asked: Export) -> int:
 
 def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The values of providers' keys that are set here."""
-    named = {name: value.strip() for name, value in environment.items()
-             if name in NAMES or name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))}
+    named = {
+        name: value.strip()
+        for name, value in environment.items()
+        if name in NAMES or name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))
+    }
     return tuple(value for value in named.values() if len(value) >= SHORTEST)
 
 
@@ -81,8 +84,9 @@ def _check(asked: Export) -> None:
     """Refuse before anything is written. Raises `WrongUse`."""
     files = [one for one in (asked.html, asked.events, asked.tree, asked.exchange, asked.zip) if one is not None]
     if not files and asked.mlflow is None and asked.wandb is None:
-        raise WrongUse("export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or "
-                       "--wandb a DIR")
+        raise WrongUse(
+            "export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or --wandb a DIR"
+        )
     if PRINTED in (asked.html, asked.zip):
         raise WrongUse("- (standard output) takes --events, --tree or --exchange only")
     if asked.with_data and asked.zip is None:
@@ -105,8 +109,10 @@ def _texts(asked: Export, state: RunState, rows: Sequence[tuple[float, str]]) ->
         yield from written(exchange_of(event for event, _ in events_in(rows, asked.run))).split("\n")[:-1]
 
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
-        (asked.events, event_lines(rows)), (asked.tree, [tree_of(state).model_dump_json(indent=1)]),
-        (asked.exchange, exchange()))
+        (asked.events, event_lines(rows)),
+        (asked.tree, [tree_of(state).model_dump_json(indent=1)]),
+        (asked.exchange, exchange()),
+    )
     for file, lines in texts:
         if file == PRINTED:
             sys.stdout.writelines(f"{line}\n" for line in lines)
@@ -133,7 +139,8 @@ def _whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
     part: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(
-                dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part", delete=False) as made:
+            dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".part", delete=False
+        ) as made:
             part = Path(made.name)
             yield made
             made.flush()

@@ -41,8 +41,13 @@ def ideate(asked: Ideate) -> int:
     tell([line(f"ideas for {order.name}, in {folder}")])
     try:
         with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder):
-            state = find_ideas(order, settings, folder, on_idea=lambda number, one: tell(idea_lines(number, one)),
-                               listener=lambda event, state: tell(map(line, filter(None, [describe(event, state)]))))
+            state = find_ideas(
+                order,
+                settings,
+                folder,
+                on_idea=lambda number, one: tell(idea_lines(number, one)),
+                listener=lambda event, state: tell(map(line, filter(None, [describe(event, state)]))),
+            )
     except KeyboardInterrupt:
         say(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED
@@ -56,13 +61,26 @@ def ideate(asked: Ideate) -> int:
     found, total = [one.idea for one in outcomes if one.idea is not None], state.total
     file = folder / "ideas.json"
     if asked.json:
-        print(dumps({"folder": str(folder), "file": str(file) if found else None,
-                     "ideas": [one.as_json() for one in found],
-                     "missing": [one.reason for one in outcomes if one.idea is None],
-                     "usd": total.usd, "calls": total.calls}, indent=1))
+        print(
+            dumps(
+                {
+                    "folder": str(folder),
+                    "file": str(file) if found else None,
+                    "ideas": [one.as_json() for one in found],
+                    "missing": [one.reason for one in outcomes if one.idea is None],
+                    "usd": total.usd,
+                    "calls": total.calls,
+                },
+                indent=1,
+            )
+        )
     elif found:
-        show([line(f"{len(found)} of {order.count} ideas, {total.calls} model calls: {file}"),
-              line(f"continue with: scientist run --idea {file} --idea-idx 0")])
+        show(
+            [
+                line(f"{len(found)} of {order.count} ideas, {total.calls} model calls: {file}"),
+                line(f"continue with: scientist run --idea {file} --idea-idx 0"),
+            ]
+        )
     return LIMITED if len(found) < order.count else DONE
 
 
@@ -75,10 +93,15 @@ def idea_lines(number: int, one: Conceived) -> Iterator[Text]:
     yield line(f"idea {number}: {idea.idea.title} ({idea.idea.name})", "bold")
     fits = "fits this machine" if idea.fit.fits else f"does not fit: {'; '.join(idea.fit.why)}"
     for text in (
-            idea.idea.short_hypothesis, idea.said,
-            *(f"close: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
-              for close in idea.closest),
-            f"by its estimate of {idea.estimate.hours:g} h it {fits}", *(f"note: {remark}" for remark in idea.remarks)):
+        idea.idea.short_hypothesis,
+        idea.said,
+        *(
+            f"close: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
+            for close in idea.closest
+        ),
+        f"by its estimate of {idea.estimate.hours:g} h it {fits}",
+        *(f"note: {remark}" for remark in idea.remarks),
+    ):
         yield line(text, label="  ")
 
 
@@ -98,16 +121,25 @@ def order_of(asked: Ideate) -> IdeaTask:
     if not named or not set(named) <= set(STEPS):
         raise WrongUse(f"--steps {asked.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     steps = STEPS[: 1 + max(index for index, name in enumerate(STEPS) if name in named)]  # each with those before it
-    return IdeaTask(topic=text, sha256=digest, name=asked.topic.name, count=asked.count, rounds=asked.rounds,
-                    steps=steps, context=asked.context)
+    return IdeaTask(
+        topic=text,
+        sha256=digest,
+        name=asked.topic.name,
+        count=asked.count,
+        rounds=asked.rounds,
+        steps=steps,
+        context=asked.context,
+    )
 
 
 def topic_in(path: Path) -> tuple[str, str]:
     """The text of a topic's file and the hash of its bytes. Raises `WrongUse`."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise WrongUse(f"--topic {path} is larger than {MOST_BYTES // 1000} kB: describe the topic, and give "
-                           "papers with --context DIR")
+            raise WrongUse(
+                f"--topic {path} is larger than {MOST_BYTES // 1000} kB: describe the topic, and give "
+                "papers with --context DIR"
+            )
         data = path.read_bytes()
         text = data.decode("utf-8-sig")
     except OSError as error:

@@ -79,8 +79,9 @@ def _judge_run(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) 
 
     async def work() -> Judgement | Panel:
         case = await case_of(state, RunFolder(path, state.version), rubric)
-        case = await with_material(case, _beside(asked), facts, _readers(settings, judges),
-                                   look=not _is_offline(settings, judges))
+        case = await with_material(
+            case, _beside(asked), facts, _readers(settings, judges), look=not _is_offline(settings, judges)
+        )
         return await _judgement(case, settings, judges, asked.n, writers=state.models)
 
     found = asyncio.run(work())
@@ -99,9 +100,13 @@ def _audited(path: Path) -> AuditFacts:
     """What the audit of a run found, as facts for a judge."""
     report = audit(path)
     findings = [f"{one.kind}, {one.where}: {one.what}" for one in report.findings]
-    return AuditFacts(against="the record of its run", numbers=report.counts.get("numbers", 0),
-                      counts=tuple(report.counts.items()), findings=tuple(findings[:LISTED_FINDINGS]),
-                      more=max(0, len(findings) - LISTED_FINDINGS))
+    return AuditFacts(
+        against="the record of its run",
+        numbers=report.counts.get("numbers", 0),
+        counts=tuple(report.counts.items()),
+        findings=tuple(findings[:LISTED_FINDINGS]),
+        more=max(0, len(findings) - LISTED_FINDINGS),
+    )
 
 
 async def _judged_paper(asked: Judge, path: Path, rubric: Rubric, judges: Sequence[str]) -> Judgement | Panel:
@@ -112,11 +117,21 @@ async def _judged_paper(asked: Judge, path: Path, rubric: Rubric, judges: Sequen
     facts = await audit_facts(path, results=asked.results, code=asked.code, log=log) if audited else None
     paper = await guarded(await read_paper(path))
     if facts is not None and _is_offline(settings, judges):
-        answer({"paper": path.name, "scores": None, "audit": facts.model_dump(),
-                "removed": [one.model_dump() for one in paper.removed]},
-               (*audit_lines(facts), *removed_lines(paper.removed)), json=asked.json)
-        why = ("the offline model reads no papers but those of its own runs" if "models.name" in asked.flags
-               else "no model is configured")
+        answer(
+            {
+                "paper": path.name,
+                "scores": None,
+                "audit": facts.model_dump(),
+                "removed": [one.model_dump() for one in paper.removed],
+            },
+            (*audit_lines(facts), *removed_lines(paper.removed)),
+            json=asked.json,
+        )
+        why = (
+            "the offline model reads no papers but those of its own runs"
+            if "models.name" in asked.flags
+            else "no model is configured"
+        )
         raise WrongUse(f"{why}, so there is the audit and no score: {CONFIGURE}")
     case = Case(paper, rubric, path.name)
     case = await with_material(case, _beside(asked), facts, _readers(settings, judges))
@@ -129,8 +144,9 @@ def _is_offline(settings: ModelSettings, judges: Sequence[str]) -> bool:
 
 
 def _beside(asked: Judge) -> Beside:
-    return Beside(task=asked.task, code=asked.code, log=asked.log, results=asked.results, pages=asked.pages,
-                  view=asked.view)
+    return Beside(
+        task=asked.task, code=asked.code, log=asked.log, results=asked.results, pages=asked.pages, view=asked.view
+    )
 
 
 def _readers(settings: ModelSettings, judges: Sequence[str]) -> list[ModelClient]:

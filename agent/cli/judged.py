@@ -28,17 +28,35 @@ def lines(found: Judgement | Panel) -> Iterator[Text | Table]:
         judgements = found.judgements
         yield line(f"{head}: {len(judgements)} of {found.asked} judgements")
         if found.dimensions and len(judgements) > 1:
-            yield table("dimension", "n", "mean", "sd", "range", "scores", "", rows=(
-                (one.dimension, str(one.n), f"{one.mean:.2f}", "-" if one.sd is None else f"{one.sd:.2f}",
-                 str(one.range), ", ".join(map(str, one.scores)),
-                 Text("judges disagree" if one.disagree else "", style="bold yellow")) for one in found.dimensions))
+            yield table(
+                "dimension",
+                "n",
+                "mean",
+                "sd",
+                "range",
+                "scores",
+                "",
+                rows=(
+                    (
+                        one.dimension,
+                        str(one.n),
+                        f"{one.mean:.2f}",
+                        "-" if one.sd is None else f"{one.sd:.2f}",
+                        str(one.range),
+                        ", ".join(map(str, one.scores)),
+                        Text("judges disagree" if one.disagree else "", style="bold yellow"),
+                    )
+                    for one in found.dimensions
+                ),
+            )
         for judgement in judgements:
             yield Text(f"\n{plain(judgement.model)}", style="bold")
             yield from _scores(judgement)
     yield from _shown(judgements)
     if isinstance(found, Panel):
-        yield from (line(f"{one.model}, {one.repeat}: {one.why}", "bold red", label="missing: ")
-                    for one in found.missing)
+        yield from (
+            line(f"{one.model}, {one.repeat}: {one.why}", "bold red", label="missing: ") for one in found.missing
+        )
     if found.audit is not None:
         yield from audit_lines(found.audit)
     yield from removed_lines(judgements[0].removed if judgements else ())
@@ -61,20 +79,35 @@ def removed_lines(removed: Sequence[Removed]) -> Iterator[Text]:
     """What the guards took out, for a person to read."""
     if removed:
         yield Text(f"{len(removed)} passages were kept from the judge:", style="bold yellow")
-    yield from first([line(f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
-                      for one in removed], LISTED)
+    yield from first(
+        [
+            line(f"{one.kind}, by the {one.by}, {one.where}: {one.text[:300]}", "yellow", label="removed: ")
+            for one in removed
+        ],
+        LISTED,
+    )
 
 
 def _scores(found: Judgement) -> Iterator[Text | Table]:
     if found.heuristic:
         yield Text("HEURISTIC: counted from the record of the run; nobody read the paper", style="bold yellow")
-    yield table("dimension", "score", "reason", rows=(
-        *((one.check, "yes" if one.answer else "no", _ground(one.details, one.quote, one.quoted or not one.quote))
-          for one in found.checks),
-        *((one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
-          for one in found.scores),
-        *_beside_scores(found),
-        ("confidence", f"{found.confidence}/{found.most_confidence}", "")))
+    yield table(
+        "dimension",
+        "score",
+        "reason",
+        rows=(
+            *(
+                (one.check, "yes" if one.answer else "no", _ground(one.details, one.quote, one.quoted or not one.quote))
+                for one in found.checks
+            ),
+            *(
+                (one.dimension, f"{one.score}/{one.highest}", _ground(one.reason, one.quote, one.quoted))
+                for one in found.scores
+            ),
+            *_beside_scores(found),
+            ("confidence", f"{found.confidence}/{found.most_confidence}", ""),
+        ),
+    )
     yield from (line(strength, "green", label="+ ") for strength in found.strengths)
     yield from (line(weakness, "red", label="- ") for weakness in found.weaknesses)
     results = [found.results] if found.results is not None else []
@@ -97,10 +130,13 @@ def _shown(judgements: Sequence[Judgement]) -> Iterator[Text]:
     whose: dict[tuple[str, ...], list[str]] = {}
     for one in judgements:
         pages = ", ".join(map(str, one.pages))
-        seen = (*([VIEW_OF_PAPER] if one.view == "paper" else []),
-                *([f"read: {one.coverage}"] if one.coverage else []), *([f"pages seen: {pages}"] if pages else []),
-                *(f"beside the paper: {exhibit}" for exhibit in one.exhibits),
-                *(f"not shown to the judge: {left_out}" for left_out in one.left_out))
+        seen = (
+            *([VIEW_OF_PAPER] if one.view == "paper" else []),
+            *([f"read: {one.coverage}"] if one.coverage else []),
+            *([f"pages seen: {pages}"] if pages else []),
+            *(f"beside the paper: {exhibit}" for exhibit in one.exhibits),
+            *(f"not shown to the judge: {left_out}" for left_out in one.left_out),
+        )
         whose.setdefault(seen, []).append(one.model)
     for seen, models in whose.items():
         head = [f"{', '.join(dict.fromkeys(models))}:"] if len(whose) > 1 else []

@@ -52,22 +52,29 @@ class Judge(Command, to=app, work="agent.cli.judge:judge", settings=("model", "b
 
     paper: Annotated[Path | None, Argument(metavar="PAPER|RUN", help="PDF, LaTeX, Markdown or text; or a run.")] = None
     rubric: Annotated[str, Option(metavar="NAME|FILE", help="A bundled one ('list' shows all) or TOML.")] = "end-to-end"
-    judges: Annotated[str, Option(
-        metavar="MODEL,...", help="Several judges: model strings, each with an optional @ADDRESS.")] = ""
+    judges: Annotated[
+        str, Option(metavar="MODEL,...", help="Several judges: model strings, each with an optional @ADDRESS.")
+    ] = ""
     n: Annotated[int, Option(help="How many times each judge is asked.")] = 1
     task: Annotated[Path | None, Option(help="A text file with the task that the paper answers.")] = None
     code: Annotated[Path | None, Option(help="The folder of the paper's code. Nothing is executed.")] = None
     log: Annotated[Path | None, Option(help="A log of the experiments; its beginning and end are shown.")] = None
     results: Annotated[Path | None, Option(help="The paper's result files, for the audit.")] = None
-    view: Annotated[Literal["all", "paper"], Option(
-        help="What the judge sees: all that is there, or the paper alone as its reader does.")] = "all"
+    view: Annotated[
+        Literal["all", "paper"],
+        Option(help="What the judge sees: all that is there, or the paper alone as its reader does."),
+    ] = "all"
     pages: Annotated[int | None, Option(min=0, max=40, help="Pages shown as pictures to a vision model (8).")] = None
     json: AsJson = False
 
 
-class MissingAblations(Command, to=app, name="missing-ablations",
-                       work="evals.ablationbench.missing:missing_ablations",
-                       settings=(*MODEL, "budget_usd", "budget_tokens")):
+class MissingAblations(
+    Command,
+    to=app,
+    name="missing-ablations",
+    work="evals.ablationbench.missing:missing_ablations",
+    settings=(*MODEL, "budget_usd", "budget_tokens"),
+):
     """List the ablations that a paper has and those that are missing. Each with the claim that it tests and a quote;
     --plan holds your own list against the paper (docs/ablationbench.md)."""
 
@@ -84,16 +91,21 @@ class MissingAblations(Command, to=app, name="missing-ablations",
     json: AsJson = False
 
 
-class Ideate(Command, to=app, work="agent.cli.ideate:ideate",
-             settings=(*MODEL, "gpus", "time_limit", "budget_usd", "budget_tokens", "data")):
+class Ideate(
+    Command,
+    to=app,
+    work="agent.cli.ideate:ideate",
+    settings=(*MODEL, "gpus", "time_limit", "budget_usd", "budget_tokens", "data"),
+):
     """Propose ideas for a topic. Each is checked against the literature, this machine (--time-limit: of a run) and the
     other ideas. Exits 3 if there are fewer than asked for."""
 
     topic: Annotated[Path, Option(help="A text file that describes the topic, such as a call for papers.")]
     count: Annotated[int, Option("-n", "--count", help="How many ideas.")] = 1
     rounds: Annotated[int, Option(help="Most rounds of reflection on an idea.")] = 3
-    steps: Annotated[str, Option(
-        metavar="STEPS", help="idea, or idea,literature,proposal; each writes files to start a run from.")] = "idea"
+    steps: Annotated[
+        str, Option(metavar="STEPS", help="idea, or idea,literature,proposal; each writes files to start a run from.")
+    ] = "idea"
     context: Context = None
     out: Annotated[Path | None, Option(help="Where to write; default: below --runs, by time and topic.")] = None
     runs: Annotated[Path, Option(help="Without --out: where the folder is created.")] = Path("runs")
@@ -122,8 +134,13 @@ class Compare(Command, to=app, work="evals.compare:compare", settings=("model", 
     json: AsJson = False
 
 
-class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_mlr",
-               settings=(*MODEL, "workers", "gpus", "time_limit", "budget_usd")):
+class BenchMlr(
+    Command,
+    to=bench,
+    name="mlr",
+    work="evals.bench.command:bench_mlr",
+    settings=(*MODEL, "workers", "gpus", "time_limit", "budget_usd"),
+):
     """Take tasks from idea to paper and judge each step. Exits 1 if a step is missing (docs/bench.md)."""
 
     tasks: Annotated[Path, Option(help="A folder with one .md file per task, as MLR-Bench's tasks/.")]
@@ -136,8 +153,13 @@ class BenchMlr(Command, to=bench, name="mlr", work="evals.bench.command:bench_ml
     json: AsJson = False
 
 
-class BenchAblation(Command, to=bench, name="ablation", work="evals.ablationbench.command:bench_ablation",
-                    settings=(*MODEL, "budget_usd", "budget_tokens")):
+class BenchAblation(
+    Command,
+    to=bench,
+    name="ablation",
+    work="evals.ablationbench.command:bench_ablation",
+    settings=(*MODEL, "budget_usd", "budget_tokens"),
+):
     """Score plans of ablations against what authors report and reviewers miss. With --compare: planners against each
     other. Exits 1 if a paper is not scored (docs/ablationbench.md)."""
 
@@ -161,9 +183,13 @@ class BenchAblation(Command, to=bench, name="ablation", work="evals.ablationbenc
     json: AsJson = False
 
 
-class BenchAblationJudge(Command, to=bench, name="ablation-judge",
-                         work="evals.ablationbench.judge_command:bench_ablation_judge",
-                         settings=(*MODEL, "budget_usd", "budget_tokens")):
+class BenchAblationJudge(
+    Command,
+    to=bench,
+    name="ablation-judge",
+    work="evals.ablationbench.judge_command:bench_ablation_judge",
+    settings=(*MODEL, "budget_usd", "budget_tokens"),
+):
     """Hold judges of plans against people's labels. Exits 1 if a judge left a plan without an answer."""
 
     data: Annotated[str, Option(metavar="DIR|hf:OWNER", help="A folder with judge_eval/author.jsonl ...")]
@@ -177,16 +203,22 @@ class BenchAblationJudge(Command, to=bench, name="ablation-judge",
     json: AsJson = False
 
 
-class BenchExp(Command, to=bench, name="exp", work="evals.expbench.command:bench_exp",
-               settings=(*MODEL, "workers", "gpus", "budget_usd")):
+class BenchExp(
+    Command,
+    to=bench,
+    name="exp",
+    work="evals.expbench.command:bench_exp",
+    settings=(*MODEL, "workers", "gpus", "budget_usd"),
+):
     """Judge answers to research questions on repositories, step by step. Exits 1 if one could not be judged
     (docs/expbench.md)."""
 
     tasks: Annotated[Path, Option(help="The folder of EXP-Bench's tasks, with papers.jsonl and needs.json.")]
     answers: Annotated[Path | None, Option(help="Answers of any agent (JSON): TASK, VARIANT, files, answer.")] = None
     repos: Annotated[Path | None, Option(help="Folders, bare repositories or bundles; nothing is fetched.")] = None
-    only: Annotated[list[str] | None, Option(
-        metavar="ID|ID/N|type=N|category=X", help="Which tasks; may be repeated.")] = None
+    only: Annotated[
+        list[str] | None, Option(metavar="ID|ID/N|type=N|category=X", help="Which tasks; may be repeated.")
+    ] = None
     steps: Annotated[str, Option(help="Steps to judge.")] = "design,implement,execute,conclude"
     minutes: Annotated[float, Option(min=0.1, help="Time for an answer.")] = 40.0
     execute_minutes: Annotated[float, Option(min=0.01, help="Time limit of its script.")] = 60.0
@@ -199,8 +231,13 @@ class BenchExp(Command, to=bench, name="exp", work="evals.expbench.command:bench
     json: AsJson = False
 
 
-class BenchExpExtract(Command, to=bench, name="exp-extract", work="evals.expbench.extracting:bench_exp_extract",
-                      settings=(*MODEL, "budget_usd")):
+class BenchExpExtract(
+    Command,
+    to=bench,
+    name="exp-extract",
+    work="evals.expbench.extracting:bench_exp_extract",
+    settings=(*MODEL, "budget_usd"),
+):
     """Make drafts of research questions from a paper and its repository. Exits 5 if a draft has a fault."""
 
     paper: Annotated[Path, Option(help="PDF, LaTeX, Markdown or text.")]
@@ -222,12 +259,19 @@ class JudgeAgreement(Command, to=app, work="evals.agreement.command:judge_agreem
     """Compare a judge's scores with people's, or with what is known. Distances, rank correlation, bias and controls;
     with --invented how well they tell invented results from measured ones, people or not (docs/agreement.md)."""
 
-    human: Annotated[Path, Argument(
-        metavar="HUMAN.csv", help="Columns: reviewer_id, model_name, workshop_name, one per dimension.")]
-    judge: Annotated[Path | None, Argument(
-        metavar="JUDGE.csv", help="Columns workshop_name, model_name and the same dimensions; a row per paper.")] = None
-    invented: Annotated[Path | None, Option(
-        metavar="TRUTH", help="Labels, CSV or JSON: name, honest. The judge's file may then stand alone.")] = None
+    human: Annotated[
+        Path, Argument(metavar="HUMAN.csv", help="Columns: reviewer_id, model_name, workshop_name, one per dimension.")
+    ]
+    judge: Annotated[
+        Path | None,
+        Argument(
+            metavar="JUDGE.csv", help="Columns workshop_name, model_name and the same dimensions; a row per paper."
+        ),
+    ] = None
+    invented: Annotated[
+        Path | None,
+        Option(metavar="TRUTH", help="Labels, CSV or JSON: name, honest. The judge's file may then stand alone."),
+    ] = None
     scale: Annotated[str, Option(metavar="LOWEST-HIGHEST", help="Range of the scores.")] = "1-10"
     dimensions: Annotated[str, Option(help="Such as clarity,overall; default: all in the human file.")] = ""
     plot: Annotated[Path | None, Option(help="Also draw a plot, as .png, .pdf or .svg.")] = None

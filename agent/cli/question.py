@@ -41,8 +41,14 @@ def run_task(asked: Run, settings: Settings) -> int:
     show([line(f"the question of {asked.task} on {repository}, in {folder}")])
     try:
         with runs_folder_removed_if_refused(asked.runs), traceback_saved(folder):
-            state, _ = answer(question, repository, settings, folder, dirty=settings.code.dirty,
-                           listener=lambda event, state: show(map(line, filter(None, [describe(event, state)]))))
+            state, _ = answer(
+                question,
+                repository,
+                settings,
+                folder,
+                dirty=settings.code.dirty,
+                listener=lambda event, state: show(map(line, filter(None, [describe(event, state)]))),
+            )
     except (KeyboardInterrupt, ProviderDown, BudgetSpent) as error:
         say(f"{error or 'interrupted'}; continue with the same command and --name {folder.name}")
         return INTERRUPTED
@@ -61,12 +67,24 @@ def as_idea(task: Path, settings: Settings) -> tuple[Idea, Settings]:
     if settings.code.repository is None or not question.run:
         raise WrongUse("--paper studies a repository by its own command: give --code, and run and measure in --task")
     steps = [text for text in (question.method, question.instructions) if text] or [question.question]
-    idea = Idea.model_validate({
-        "Name": slug(task.stem), "Title": question.question.splitlines()[0][:300], "Experiments": steps,
-        "Short Hypothesis": question.question})
-    return idea, override(settings.model_dump(mode="json"), {
-        "code.command": shlex.join(question.run), "code.metric": question.measure, "code.direction": question.better,
-        "code.frozen": list(question.protect), "search.num_seeds": question.seeds})
+    idea = Idea.model_validate(
+        {
+            "Name": slug(task.stem),
+            "Title": question.question.splitlines()[0][:300],
+            "Experiments": steps,
+            "Short Hypothesis": question.question,
+        }
+    )
+    return idea, override(
+        settings.model_dump(mode="json"),
+        {
+            "code.command": shlex.join(question.run),
+            "code.metric": question.measure,
+            "code.direction": question.better,
+            "code.frozen": list(question.protect),
+            "search.num_seeds": question.seeds,
+        },
+    )
 
 
 def name_of(task: Path, runs: Path) -> str:

@@ -57,10 +57,20 @@ def reproduce(asked: Reproduce) -> int:
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control", "code")]:
         shutil.rmtree(folder, ignore_errors=True)
     kept, seconds = None if found.good else str(scratch), time.monotonic() - began
-    answer({"good": found.good, "counts": counts(found), "unlike": found.unlike, "left_out": found.left_out,
+    answer(
+        {
+            "good": found.good,
+            "counts": counts(found),
+            "unlike": found.unlike,
+            "left_out": found.left_out,
             "nodes": [one.model_dump(mode="json", exclude={"measurements", "tests"}) for one in found.nodes],
-            "numbers": [one.model_dump(mode="json") for one in found.numbers], "seconds": round(seconds, 1),
-            "kept": kept}, lines(found, seconds=seconds, kept=kept), json=asked.json)
+            "numbers": [one.model_dump(mode="json") for one in found.numbers],
+            "seconds": round(seconds, 1),
+            "kept": kept,
+        },
+        lines(found, seconds=seconds, kept=kept),
+        json=asked.json,
+    )
     return DONE if found.good else FINDINGS
 
 
@@ -74,19 +84,31 @@ async def _reproduced(
         datasets = await asyncio.to_thread(lay_out_data, state, run, copy, sources)
         await asyncio.to_thread(copy_exchanges, run.root, scratch)
         executor = open_executor(
-            settings.search.num_workers, copy.views, labels=copy.labels, settings=settings.sandbox,
-            cache=copy.cache, pretrained=provided(settings, run if has_pretrained else copy, state),
-            secret=(*files_of(sources), run.labels), scorers=copy.scorers,
-            subjects=subjects_of(settings, scratch, replay=True))
+            settings.search.num_workers,
+            copy.views,
+            labels=copy.labels,
+            settings=settings.sandbox,
+            cache=copy.cache,
+            pretrained=provided(settings, run if has_pretrained else copy, state),
+            secret=(*files_of(sources), run.labels),
+            scorers=copy.scorers,
+            subjects=subjects_of(settings, scratch, replay=True),
+        )
         executor.packages = packages
         if settings.code.repository is not None:
             await asyncio.to_thread(shutil.copytree, run.root / "code", scratch / "code", symlinks=True)
             executor.repository = await asyncio.to_thread(opened, settings, copy)
         place = Place(run, copy, executor, settings.sandbox.timeout, datasets, settings.subjects)
         return await reproduce_nodes(
-            state, [state.nodes[name] for name in names], place, unlike=unlike(state, settings),
-            tell=lambda one, done, of: say(f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "
-                                           f"{duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"))
+            state,
+            [state.nodes[name] for name in names],
+            place,
+            unlike=unlike(state, settings),
+            tell=lambda one, done, of: say(
+                f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "
+                f"{duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"
+            ),
+        )
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
@@ -101,9 +123,11 @@ def unlike(state: RunState, settings: Settings) -> tuple[str, ...]:
     found = [one for there in state.machines for one in machines_unlike(there, here, packages=IMPORTED)]
     if not state.machines:
         found.append("the record does not say which machine it was made on")
-    found += [f"{key} {state.setting(key)!r} there, {value!r} here" for key, value in (
-        ("sandbox.threads", settings.sandbox.threads), ("sandbox.device", settings.sandbox.device))
-        if state.setting(key) != value]
+    found += [
+        f"{key} {state.setting(key)!r} there, {value!r} here"
+        for key, value in (("sandbox.threads", settings.sandbox.threads), ("sandbox.device", settings.sandbox.device))
+        if state.setting(key) != value
+    ]
     held = settings.sandbox.deterministic and state.setting("sandbox.deterministic")
     if "cuda" in (settings.sandbox.device, state.setting("sandbox.device")) and not held:
         found.append("a GPU is used, whose sums need not come in the same order twice")
@@ -124,8 +148,10 @@ def _scratch(run: Path) -> Path:
 
 def counts(found: Reproduction) -> dict[str, dict[str, int]]:
     """Verdicts of the paper's numbers, and of the others."""
-    return {what: dict(Counter(one.verdict for one in found.numbers if one.claim == claim))
-            for what, claim in (("claims", True), ("others", False))}
+    return {
+        what: dict(Counter(one.verdict for one in found.numbers if one.claim == claim))
+        for what, claim in (("claims", True), ("others", False))
+    }
 
 
 def lines(found: Reproduction, *, seconds: float, kept: str | None) -> Iterator[Text | Table]:
@@ -133,8 +159,16 @@ def lines(found: Reproduction, *, seconds: float, kept: str | None) -> Iterator[
     yield from (line(f"{one.node}: {one.failure}", "red") for one in found.nodes if one.failure)
     order = {"missing": 0, "different": 0, "within noise": 1, "equal": 2}
     numbers = sorted(found.numbers, key=lambda one: (order[one.verdict], not one.claim))
-    yield table("number", "n", "recorded", "again", "verdict", rows=(
-        (one.key, f"{len(one.nodes)}/{one.of}", one.recorded, one.again, _verdict(one)) for one in numbers[:SHOWN]))
+    yield table(
+        "number",
+        "n",
+        "recorded",
+        "again",
+        "verdict",
+        rows=(
+            (one.key, f"{len(one.nodes)}/{one.of}", one.recorded, one.again, _verdict(one)) for one in numbers[:SHOWN]
+        ),
+    )
     if len(numbers) > SHOWN:
         yield Text(f"... {len(numbers) - SHOWN} more: --json", style="dim")
     for what, by in counts(found).items():
@@ -152,5 +186,7 @@ def lines(found: Reproduction, *, seconds: float, kept: str | None) -> Iterator[
 
 def _verdict(one: Number) -> Text:
     known = one.verdict == "within noise" and one.off is not None and one.noise is not None
-    return Text(f"within noise ({one.off:.2g} of {one.noise:.2g})" if known else one.verdict,
-                style={"equal": "green", "within noise": "yellow"}.get(one.verdict, "red"))
+    return Text(
+        f"within noise ({one.off:.2g} of {one.noise:.2g})" if known else one.verdict,
+        style={"equal": "green", "within noise": "yellow"}.get(one.verdict, "red"),
+    )

@@ -111,8 +111,11 @@ def run(asked: Run) -> int:
     for model in pretrained_of(settings.sandbox.pretrained):
         fetch(model)
     with runs_folder_removed_if_refused(asked.runs):
-        return show_while(lambda listener: start(
-            chosen, settings, runs=asked.runs, name=folder.name, listener=listener, plan=plan), folder, mirrored)
+        return show_while(
+            lambda listener: start(chosen, settings, runs=asked.runs, name=folder.name, listener=listener, plan=plan),
+            folder,
+            mirrored,
+        )
 
 
 def resume(asked: Resume) -> int:
@@ -127,8 +130,10 @@ def resume(asked: Resume) -> int:
         raise WrongUse(f"{run} was cut off before it began: start it again with 'scientist run'")
     if state.paused and process_on(run) is not None:
         if flags:
-            raise WrongUse(f"a process works on {run}, which is paused: settings change with a new process; stop it "
-                           "first, or resume without them")
+            raise WrongUse(
+                f"a process works on {run}, which is paused: settings change with a new process; stop it "
+                "first, or resume without them"
+            )
         return ask(run, Commanded(verb="resume"))
     if "data" in flags:
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
@@ -156,8 +161,10 @@ def write(asked: Write) -> int:
     wrong = [key for key in flags if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise WrongUse(f"{wrong[0]} has no effect on the writing of a paper: set keys of models, paper or budget")
-    check_parts(override(state.started.settings, state.overrides | flags),
-                template="paper.template" in flags or not state.template)
+    check_parts(
+        override(state.started.settings, state.overrides | flags),
+        template="paper.template" in flags or not state.template,
+    )
     # a run whose writer failed has no paper yet, so that there is nothing to write beside
     work = resume_run if unwritten else rewrite
     return show_while(lambda listener: work(run, flags, listener=listener), run)
@@ -193,8 +200,11 @@ def show_while(work: Callable[[Listener], int], folder: Path, mirrored: Open | N
     console = Console(file=unbreakable(sys.stdout))
     console.print(f"run folder: {folder}", markup=False, highlight=False, soft_wrap=True)
     try:
-        with (traceback_saved(folder), Mirror(folder, mirrored, say) if mirrored else nullcontext(),
-              view_for(console) as view):
+        with (
+            traceback_saved(folder),
+            Mirror(folder, mirrored, say) if mirrored else nullcontext(),
+            view_for(console) as view,
+        ):
             code = work(with_forecast(view, console))
     except KeyboardInterrupt:  # before or after the loop that handles signals itself
         say(f"interrupted; continue with: scientist resume {folder}")

@@ -41,8 +41,15 @@ MOST_WAITING = 16
 
 def events_of(path: Path) -> list[tuple[Event, float]]:
     """The log of a run's folder. Raises `WrongUse` for a path that is none."""
-    wrong = (f"there is no folder {path}" if not path.exists() else f"{path} is a file" if not path.is_dir() else
-             "" if is_run(path) else f"{path} is not a run (it holds no run.db)")
+    wrong = (
+        f"there is no folder {path}"
+        if not path.exists()
+        else f"{path} is a file"
+        if not path.is_dir()
+        else ""
+        if is_run(path)
+        else f"{path} is not a run (it holds no run.db)"
+    )
     if wrong:
         raise WrongUse(f"{wrong}: give the folder of a run, as runs/NAME")
     try:
@@ -131,8 +138,13 @@ def view(asked: View) -> int:
         raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
     if is_run(place):
         events_of(place)  # one that cannot be read is refused before anything is served
-    serve(place.resolve(), port=asked.port, tell=announce, read_only=asked.read_only,
-          foresee=lambda state: (ahead_of(state), outlook(state)))
+    serve(
+        place.resolve(),
+        port=asked.port,
+        tell=announce,
+        read_only=asked.read_only,
+        foresee=lambda state: (ahead_of(state), outlook(state)),
+    )
     return DONE
 
 
@@ -155,17 +167,25 @@ def why_lines(found: Reasons) -> Iterator[Text]:
         yield line(f"paused: {found.paused}", "bold yellow")
     doing = "calling the model, or working on its answer" if found.process else "started; resume continues it"
     best = f" ({found.best}, validation)" if found.best else ""
-    waiting = [Text.assemble((f"{one.node} {one.kind} ", "bold"),
-                             f"{one.step}: {plain(one.detail)} (for {duration(one.since)})") for one in found.waiting]
+    waiting = [
+        Text.assemble(
+            (f"{one.node} {one.kind} ", "bold"), f"{one.step}: {plain(one.detail)} (for {duration(one.since)})"
+        )
+        for one in found.waiting
+    ]
     for title, body in (
-            ("answers", [line(one) for one in found.answers]),
-            ("slots", [line(f"{one.number}: {one.why}") for one in found.slots]),
-            ("unfinished", first(waiting, MOST_WAITING)),
-            ("under way" if found.process else "unfinished steps", [line(f"{one}: {doing}") for one in found.work]),
-            ("errors", [text for one in found.errors for text in _error(one)] or [Text("none", style="dim")]),
-            (f"baseline difference{best}", first([_compared(one) for one in found.comparisons], MOST_COMPARED)
-             or [Text("no node works yet that could be compared", style="dim")]),
-            ("next", [line(f"{number}. {one}") for number, one in enumerate(found.next, 1)])):
+        ("answers", [line(one) for one in found.answers]),
+        ("slots", [line(f"{one.number}: {one.why}") for one in found.slots]),
+        ("unfinished", first(waiting, MOST_WAITING)),
+        ("under way" if found.process else "unfinished steps", [line(f"{one}: {doing}") for one in found.work]),
+        ("errors", [text for one in found.errors for text in _error(one)] or [Text("none", style="dim")]),
+        (
+            f"baseline difference{best}",
+            first([_compared(one) for one in found.comparisons], MOST_COMPARED)
+            or [Text("no node works yet that could be compared", style="dim")],
+        ),
+        ("next", [line(f"{number}. {one}") for number, one in enumerate(found.next, 1)]),
+    ):
         if body:
             yield Text(title, style="cyan")
             yield from (Text("  ") + text for text in body)
@@ -186,10 +206,11 @@ def _compared(one: Difference) -> Text:
         line.append(f" (sd {one.sd:.3g}, 95 % interval [{one.low:+.4g}, {one.high:+.4g}], n = {one.n})")
     elif one.n == 1:
         line.append(" (one seed: the noise is unknown)")
-    words = {**dict.fromkeys(("improved", "worsened"), f"{plain(one.better)} is better"),
-             "unknown": f"unknown: n = {one.n} < 5"}
+    words = {
+        **dict.fromkeys(("improved", "worsened"), f"{plain(one.better)} is better"),
+        "unknown": f"unknown: n = {one.n} < 5",
+    }
     known = one.n == 1 or one.sd is not None
     said = words.get(one.called, one.outcome) if known else "unknown: the same for every seed"
-    line.append(f"  {', '.join((said, *one.caveats))}",
-                style="green" if one.called == "improved" else "yellow")
+    line.append(f"  {', '.join((said, *one.caveats))}", style="green" if one.called == "improved" else "yellow")
     return line

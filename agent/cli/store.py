@@ -25,8 +25,15 @@ def store(asked: Asked) -> int:
     gone = _pruned(place, unused) if asked.prune else []
     changed = {one.key for one in place.check()} if asked.check else set[str]()
     left = sorted((*place.entries(), *_installed()), key=lambda one: -one.bytes)
-    answer({"folder": str(place.root), "entries": [vars(one) | {"changed": one.key in changed} for one in left],
-            "removed": [vars(one) for one in gone]}, _lines(place, left, gone, changed), json=asked.json)
+    answer(
+        {
+            "folder": str(place.root),
+            "entries": [vars(one) | {"changed": one.key in changed} for one in left],
+            "removed": [vars(one) for one in gone],
+        },
+        _lines(place, left, gone, changed),
+        json=asked.json,
+    )
     return FINDINGS if changed else DONE
 
 
@@ -44,11 +51,29 @@ def _pruned(place: Store, unused: float) -> list[Entry]:
 
 
 def _lines(place: Store, left: list[Entry], gone: list[Entry], changed: set[str]) -> Iterator[Text | Table]:
-    yield table("kind", "name", "MB", "last used", "key", "", rows=(
-        (one.kind, one.name, f"{one.bytes / 1e6:.1f}", time.strftime("%Y-%m-%d", time.localtime(one.used)),
-         one.key[:12], "CHANGED" if one.key in changed else "runs link to it" if one.shared else "") for one in left))
+    yield table(
+        "kind",
+        "name",
+        "MB",
+        "last used",
+        "key",
+        "",
+        rows=(
+            (
+                one.kind,
+                one.name,
+                f"{one.bytes / 1e6:.1f}",
+                time.strftime("%Y-%m-%d", time.localtime(one.used)),
+                one.key[:12],
+                "CHANGED" if one.key in changed else "runs link to it" if one.shared else "",
+            )
+            for one in left
+        ),
+    )
     total = sum(one.bytes for one in left)
     yield line(f"{place.root}: {len(left)} things, {total / 1e6:.1f} MB")
     if gone:
-        yield line(f"removed: {len(gone)} things, {sum(one.bytes for one in gone) / 1e6:.1f} MB; what runs link to is "
-                   "freed with them")
+        yield line(
+            f"removed: {len(gone)} things, {sum(one.bytes for one in gone) / 1e6:.1f} MB; what runs link to is "
+            "freed with them"
+        )

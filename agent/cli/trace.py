@@ -39,9 +39,16 @@ def trace(asked: Trace) -> int:
     if state.data_plan is None:
         raise WrongUse(f"{asked.run} has no data plan yet: there is nothing to trace")
     found = Tracer(state, RunFolder(asked.run, state.version), run=shlex.quote(str(asked.run))).number(value)
-    found = found.model_copy(update={"candidates": tuple(
-        one.model_copy(update={"code": lines_that_write(asked.run, state, one.key)})
-        if one.kind == "claim" and one.grade == "logged" and not one.code else one for one in found.candidates)})
+    found = found.model_copy(
+        update={
+            "candidates": tuple(
+                one.model_copy(update={"code": lines_that_write(asked.run, state, one.key)})
+                if one.kind == "claim" and one.grade == "logged" and not one.code
+                else one
+                for one in found.candidates
+            )
+        }
+    )
     answer(found, lines(found), json=asked.json)
     return DONE if found.candidates else FINDINGS
 
@@ -49,25 +56,42 @@ def trace(asked: Trace) -> int:
 def _in_ablation(asked: Trace) -> int:
     """A number of an ablation: its runs, what they printed, and the patch that took the part out."""
     code, value = fold(read_events(asked.run / ABLATION)).code, number_of(asked.number)
-    keys = [key for key, texts in (shown(code) if code.command is not None else {}).items() if any(
-        value in (plain, plain.lstrip("-")) for text in texts if (plain := number_of(text)) is not None)]
-    rows = {key_of(code, one.part): (one.part, one.mutation, one.where, one.runs) for one in (
-        code.settled.results if code.settled is not None else ())}
+    keys = [
+        key
+        for key, texts in (shown(code) if code.command is not None else {}).items()
+        if any(value in (plain, plain.lstrip("-")) for text in texts if (plain := number_of(text)) is not None)
+    ]
+    rows = {
+        key_of(code, one.part): (one.part, one.mutation, one.where, one.runs)
+        for one in (code.settled.results if code.settled is not None else ())
+    }
     if code.baseline is not None and code.command is not None:
-        rows[key_of(code, "baseline")] = ("baseline", "the repository as it is", f"tree {code.baseline.tree[:12]}",
-                                          code.baseline.runs)
+        rows[key_of(code, "baseline")] = (
+            "baseline",
+            "the repository as it is",
+            f"tree {code.baseline.tree[:12]}",
+            code.baseline.runs,
+        )
     runs = {one.run.id: one.run for one in code.runs.values()}
     base = code.baseline.tree if code.baseline is not None else ""
     git = f"git --git-dir {shlex.quote(str(asked.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
 
     def told(name: str) -> dict[str, Any]:
         run = runs[name]
-        return {"id": name, "seed": run.seed, "value": run.value, "argv": list(run.argv),
-                "output": str(asked.run / "runs" / name / "output.txt"),
-                "patch": f"{git} {run.tree}" if run.tree != base else ""}
+        return {
+            "id": name,
+            "seed": run.seed,
+            "value": run.value,
+            "argv": list(run.argv),
+            "output": str(asked.run / "runs" / name / "output.txt"),
+            "patch": f"{git} {run.tree}" if run.tree != base else "",
+        }
 
-    found = [{"key": key, "part": row[0], "mutation": row[1], "where": row[2], "runs": [told(name) for name in row[3]]}
-             for key in keys if (row := rows.get(key.rpartition(".")[0])) is not None]
+    found = [
+        {"key": key, "part": row[0], "mutation": row[1], "where": row[2], "runs": [told(name) for name in row[3]]}
+        for key in keys
+        if (row := rows.get(key.rpartition(".")[0])) is not None
+    ]
     answer({"number": asked.number, "candidates": found}, _ablation_lines(asked, keys, found), json=asked.json)
     return DONE if keys else FINDINGS
 

@@ -162,8 +162,9 @@ class Checks:
                 why, outcome = str(skipped), "skipped"
             except Exception as error:  # noqa: BLE001  the edge of one check: one that breaks must not hide the others
                 why, outcome = f"{type(error).__name__}: {error}", "failed"
-            yield GpuCheck(name=name, what=what, outcome=outcome, why=nameless(why),
-                           seconds=round(time.monotonic() - began, 1))
+            yield GpuCheck(
+                name=name, what=what, outcome=outcome, why=nameless(why), seconds=round(time.monotonic() - began, 1)
+            )
 
     def _works(self) -> dict[str, tuple[str, Callable[[], str]]]:
         return {
@@ -173,7 +174,8 @@ class Checks:
             "bf16": ("bfloat16 products are near those of float32", self._bf16),
             "same": ("the same seed gives the same digits twice (sandbox.deterministic)", self._same),
             "memory": ("what takes too much memory fails as that, and leaves it free", self._memory),
-            "kill": ("what hangs on the device is ended, and leaves it free", self._kill)}
+            "kill": ("what hangs on the device is ended, and leaves it free", self._kill),
+        }
 
     def _fork(self) -> str:
         cells: dict[Cell, Setting] = {Cell(dataset="digits", arm=arm): {} for arm in ("first", "second")}
@@ -257,8 +259,9 @@ class Checks:
         with tempfile.TemporaryDirectory(prefix="scientist-gpu-") as folder:
             script = Path(folder) / "check.py"
             script.write_text(source)
-            return asyncio.run(run_file(
-                script, timeout=limit, settings=self.settings.model_copy(update=more), cells=cells))
+            return asyncio.run(
+                run_file(script, timeout=limit, settings=self.settings.model_copy(update=more), cells=cells)
+            )
 
 
 def _free_slot(uuid: str) -> bool:
@@ -295,13 +298,18 @@ def report_of(checks: Checks, made: Sequence[GpuCheck]) -> GpuReport:
     except OSError:
         driver = "not told"
     return GpuReport(
-        made=datetime.now(UTC).date().isoformat(), scientist=version("labwright"), python=platform.python_version(),
-        torch=torch, cuda=cuda, driver=driver, checks=tuple(made),
-        gpus=tuple(f"{one.name}, {one.memory / 1e9:.0f} GB" for one in checks.devices))
+        made=datetime.now(UTC).date().isoformat(),
+        scientist=version("labwright"),
+        python=platform.python_version(),
+        torch=torch,
+        cuda=cuda,
+        driver=driver,
+        checks=tuple(made),
+        gpus=tuple(f"{one.name}, {one.memory / 1e9:.0f} GB" for one in checks.devices),
+    )
 
 
 def checks_of(settings: SandboxSettings) -> Checks:
     """The checks on the GPUs that the settings choose. Raises `GpuError` where there is none."""
     settings = settings.model_copy(update={"device": "cuda"})
     return Checks(settings, open_leases(settings, cuda_visible_devices()).devices)
-

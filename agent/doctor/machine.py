@@ -64,8 +64,11 @@ print("hello")
 def packages() -> Finding:
     """Whether every package that the program needs is installed, in a version that it allows."""
     wrong: list[str] = []
-    needed = [one for one in map(Requirement, requires("labwright") or ())
-              if one.marker is None or one.marker.evaluate({"extra": ""})]
+    needed = [
+        one
+        for one in map(Requirement, requires("labwright") or ())
+        if one.marker is None or one.marker.evaluate({"extra": ""})
+    ]
     for one in needed:
         try:
             if not one.specifier.contains(installed := version(one.name), prereleases=True):
@@ -73,8 +76,9 @@ def packages() -> Finding:
         except PackageNotFoundError:
             wrong.append(f"{one.name} is not installed")
     if wrong:
-        return fault("packages", "; ".join(wrong),
-                     "pip install -c constraints.txt -e . in the program's folder (or: make setup)")
+        return fault(
+            "packages", "; ".join(wrong), "pip install -c constraints.txt -e . in the program's folder (or: make setup)"
+        )
     return ok("packages", f"Python {platform.python_version()} has all {len(needed)} that the program needs")
 
 
@@ -87,8 +91,11 @@ def experiments(python: str) -> Finding:
     installed = environment.packages(python)
     missing = [name for name in environment.SHOWN if not any(one.startswith(f"{name} ") for one in installed)]
     if missing:
-        return warning("experiments", f"{python} lacks {', '.join(missing)}: no experiment can use it",
-                       f"if they should: {python} -m pip install {' '.join(missing)}")
+        return warning(
+            "experiments",
+            f"{python} lacks {', '.join(missing)}: no experiment can use it",
+            f"if they should: {python} -m pip install {' '.join(missing)}",
+        )
     return ok("experiments", ", ".join(installed))
 
 
@@ -97,8 +104,9 @@ def typesetting(template: str) -> Finding:
     install = f"on Debian: sudo apt-get install -y --no-install-recommends {PACKAGES}"
     missing = [name for name in TEX_PROGRAMS if shutil.which(name) is None]
     if missing:
-        return fault("tex", f"missing: {', '.join(missing)}; a run would end with the sources of its paper (exit 4)",
-                     install)
+        return fault(
+            "tex", f"missing: {', '.join(missing)}; a run would end with the sources of its paper (exit 4)", install
+        )
     try:
         asyncio.run(try_out(load(template)))
     except TemplateError as error:
@@ -118,24 +126,35 @@ def gpu(interpreter: str, device: str) -> Finding:
     """
     answer: tuple[str | None, list[str]] | None = None
     try:
-        ran = subprocess.run([interpreter, "-c", TORCH], capture_output=True, text=True, timeout=TORCH_LIMIT,
-                             stdin=subprocess.DEVNULL, check=True)
+        ran = subprocess.run(
+            [interpreter, "-c", TORCH],
+            capture_output=True,
+            text=True,
+            timeout=TORCH_LIMIT,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
         answer = json.loads(ran.stdout)
         why = f"torch sees no GPU; its CUDA version is {answer[0] or '-'}" if answer else ""
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = f"torch could not be asked: {' '.join(str(getattr(error, 'stderr', None) or error).split())[-300:]}"
     names = answer[1] if answer else []
     if names and device == "cpu":
-        return warning("gpu", f"{'; '.join(names)}, but sandbox.device is cpu: experiments will not use it",
-                       "--set sandbox.device=cuda")
+        return warning(
+            "gpu",
+            f"{'; '.join(names)}, but sandbox.device is cpu: experiments will not use it",
+            "--set sandbox.device=cuda",
+        )
     if names:
         return ok("gpu", "; ".join(names))
     driver = shutil.which("nvidia-smi") is not None
     if device == "cuda" or driver or answer is None:
         return (fault if device == "cuda" else warning)(
-            "gpu", f"none can be used: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",
+            "gpu",
+            f"none can be used: {why}; an NVIDIA driver is {'installed' if driver else 'not installed'}",
             "install the driver until nvidia-smi lists the GPU, and a CUDA build of torch for the interpreter of the "
-            "kernels (see pytorch.org, 'Start locally'); or, without a GPU: --set sandbox.device=cpu")
+            "kernels (see pytorch.org, 'Start locally'); or, without a GPU: --set sandbox.device=cpu",
+        )
     return ok("gpu", "none: experiments run on the CPU")
 
 
@@ -156,11 +175,17 @@ def disk(place: Path, least_gb: float) -> Finding:
     free = free_gb(place)
     found = f"{free:.1f} GB are free at {place}"
     if free < least_gb:
-        return fault("disk", f"{found}, but a run needs {least_gb:g} to start",
-                     "free some space, or choose another --runs, or lower min_free_gb")
+        return fault(
+            "disk",
+            f"{found}, but a run needs {least_gb:g} to start",
+            "free some space, or choose another --runs, or lower min_free_gb",
+        )
     if free < ROOMY_GB:
-        return warning("disk", f"{found}; a run of the default size with large data may fill them",
-                       "free some space, or choose another --runs")
+        return warning(
+            "disk",
+            f"{found}; a run of the default size with large data may fill them",
+            "free some space, or choose another --runs",
+        )
     return ok("disk", found)
 
 
@@ -168,31 +193,48 @@ def filesystem(place: Path) -> Finding:
     """What the runs lie on. SQLite's WAL does not work on network filesystems: a run keeps its database elsewhere."""
     kind = kind_of(place)
     if on_network(place):
-        return warning("filesystem", f"{place} lies on a network or shared filesystem ({kind}): the record of a run "
-                                     "is events.jsonl in its folder, and no database",
-                       "faster is a folder on a local disk: --runs DIR")
+        return warning(
+            "filesystem",
+            f"{place} lies on a network or shared filesystem ({kind}): the record of a run "
+            "is events.jsonl in its folder, and no database",
+            "faster is a folder on a local disk: --runs DIR",
+        )
     return ok("filesystem", f"{place} lies on {kind}")
 
 
 # --- isolation, kernel, keys ----------------------------------------------------------------------------------------
 
 
-def isolation(
-    root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto",
-) -> Finding:
+def isolation(root: Path = Path("/"), *, wanted: Literal["required", "auto", "none"] = "auto") -> Finding:
     """Whether kernels can be isolated, which is a fault where the settings want them to be."""
     found = probe(root)
     if found.on:
         with_users = "user, process and network" if found.user_namespace else "process and network"
         works = f"bubblewrap with {with_users} namespaces works"
-        return ok("isolation", works) if found.between_cells else warning("isolation", (
-            f"{works}, but no walls can be put up between cells: those of different arms share no kernel, and values "
-            "are graded as computed, not as scored"), "run as a user who may make user namespaces (docs/sandbox.md)")
+        return (
+            ok("isolation", works)
+            if found.between_cells
+            else warning(
+                "isolation",
+                (
+                    f"{works}, but no walls can be put up between cells: those of different arms share no "
+                    f"kernel, and values "
+                    "are graded as computed, not as scored"
+                ),
+                "run as a user who may make user namespaces (docs/sandbox.md)",
+            )
+        )
     if wanted == "required":
-        return fault("isolation", f"{found.why}, and sandbox.isolation is required: no run begins",
-                     f"{found.fix}; or, without isolation: --set sandbox.isolation=auto")
-    return warning("isolation", f"{found.why}: experiments would run without isolation: as you, with your files and "
-                   "network", found.fix)
+        return fault(
+            "isolation",
+            f"{found.why}, and sandbox.isolation is required: no run begins",
+            f"{found.fix}; or, without isolation: --set sandbox.isolation=auto",
+        )
+    return warning(
+        "isolation",
+        f"{found.why}: experiments would run without isolation: as you, with your files and network",
+        found.fix,
+    )
 
 
 def kernel(settings: SandboxSettings) -> Finding:
@@ -228,8 +270,12 @@ def keys(variables: Mapping[str, str]) -> Finding:
     given = [name for name in NAMES if name in variables]
     doubtful = [name for name in given if not variables[name] or set(variables[name]) & set(" \t\r\n\"'<>")]
     found = ", ".join(name for name in given if name not in doubtful) or (
-        "no usable one is set: only the offline model and servers of your own can be used")
+        "no usable one is set: only the offline model and servers of your own can be used"
+    )
     if doubtful:
-        return warning("keys", f"{found}; empty, or with white space, quotes or angle brackets: {', '.join(doubtful)}",
-                       "export it again, without quotes and spaces inside")
+        return warning(
+            "keys",
+            f"{found}; empty, or with white space, quotes or angle brackets: {', '.join(doubtful)}",
+            "export it again, without quotes and spaces inside",
+        )
     return ok("keys", found)

@@ -67,9 +67,14 @@ class Examined:
     async def ask(self, user: str, output: type[BaseModel], images: tuple[Image, ...] = ()) -> Reply:
         """The answer within the limit. Raises `ModelError`."""
         request = ModelRequest(
-            role=PLAN, inputs=output.model_construct(), output_type=output, images=images,
+            role=PLAN,
+            inputs=output.model_construct(),
+            output_type=output,
+            images=images,
             prompt=Prompt("You answer exactly what is asked, by the tool that you are given.", user),
-            temperature=self.settings.temperature(PLAN), max_tokens=self.settings.tokens(PLAN))
+            temperature=self.settings.temperature(PLAN),
+            max_tokens=self.settings.tokens(PLAN),
+        )
         try:
             async with asyncio.timeout(LIMIT):
                 return await self.backend.answer(request)
@@ -104,24 +109,36 @@ def examine(settings: ModelSettings, *, probe_context: bool, rng: Random) -> Ite
 def answers(model: Examined) -> Iterator[Finding]:
     """One question decides two findings: whether the model is reached, and whether it keeps to a schema."""
     number = model.rng.randrange(100, 1000)
-    question = (f"Give the word 'cedar', the number {number}, and the colours red (warm) and blue (not warm), "
-                "in this order.")
+    question = (
+        f"Give the word 'cedar', the number {number}, and the colours red (warm) and blue (not warm), in this order."
+    )
     began = time.monotonic()
     try:
         reply = asyncio.run(model.ask(question, Answer))
     except ModelOutputInvalid as error:
         yield ok("model", f"{model.settings.name} answers ({duration(time.monotonic() - began)})")
-        yield fault("schema", str(error), "choose a model (or server option) with tool calls: for vLLM "
-                    "--enable-auto-tool-choice and --tool-call-parser; for Ollama a model listed with 'tools'")
+        yield fault(
+            "schema",
+            str(error),
+            "choose a model (or server option) with tool calls: for vLLM "
+            "--enable-auto-tool-choice and --tool-call-parser; for Ollama a model listed with 'tools'",
+        )
         return
     except ModelError as error:
         server = f" at {model.settings.base_url}" if model.settings.base_url else ""
-        yield fault("model", str(error), "as the message says: correct --model, --base-url or the key, see the "
-                    f"provider's account, or wait until the server{server} is up")
+        yield fault(
+            "model",
+            str(error),
+            "as the message says: correct --model, --base-url or the key, see the "
+            f"provider's account, or wait until the server{server} is up",
+        )
         return
     without = f", asked without {' and '.join(reply.left_out)}" if reply.left_out else ""
-    yield ok("model", f"{reply.model} answers ({duration(time.monotonic() - began)}, "
-                      f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out){without}")
+    yield ok(
+        "model",
+        f"{reply.model} answers ({duration(time.monotonic() - began)}, "
+        f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out){without}",
+    )
     colours = (Colour(name="red", warm=True), Colour(name="blue", warm=False))
     better = "choose a larger model: this one will fail often on the large answers of a run"
     if reply.retries:
@@ -140,8 +157,9 @@ def vision(model: Examined) -> Finding:
     fix = "--set models.vision=false (figures are then checked by the lint alone), or a model that sees"
     number = str(model.rng.randrange(1000, 10_000))
     try:
-        reply = asyncio.run(model.ask("What number is written in this picture? Give its digits.", Reading,
-                                      (Image(picture(number)),)))
+        reply = asyncio.run(
+            model.ask("What number is written in this picture? Give its digits.", Reading, (Image(picture(number)),))
+        )
     except ModelError as error:
         return warning("vision", f"it does not take pictures: {error}", fix)
     assert isinstance(reply.output, Reading)
@@ -161,19 +179,27 @@ def picture(text: str) -> bytes:
 
 # --- context --------------------------------------------------------------------------------------------------------
 
-_LONGER = ("give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates without a "
-           "word), for vLLM --max-model-len 65536")
+_LONGER = (
+    "give the model more context: for Ollama OLLAMA_CONTEXT_LENGTH=65536 (its default truncates without a "
+    "word), for vLLM --max-model-len 65536"
+)
 
 
 def known(model: Examined) -> Finding:
     """The context length as it is set, by the public price list, or as the model's own server says."""
     tokens = asyncio.run(model.backend.reads(PLAN))
     if tokens is None:
-        return warning("context", "its length is on no public list, and no server of your own tells it",
-                       f"find out with --probe-context (it sends about {count(NEEDED_TOKENS)} tokens)")
+        return warning(
+            "context",
+            "its length is on no public list, and no server of your own tells it",
+            f"find out with --probe-context (it sends about {count(NEEDED_TOKENS)} tokens)",
+        )
     if tokens < NEEDED_TOKENS:
-        return warning("context", f"{count(tokens)} tokens; the longest prompts of a run want about "
-                                  f"{count(NEEDED_TOKENS)}", _LONGER)
+        return warning(
+            "context",
+            f"{count(tokens)} tokens; the longest prompts of a run want about {count(NEEDED_TOKENS)}",
+            _LONGER,
+        )
     return ok("context", f"{count(tokens)} tokens (not probed)")
 
 
@@ -190,6 +216,7 @@ def probed(model: Examined) -> Finding:
         return warning("context", f"{prompt} got no answer: {error}", _LONGER)
     assert isinstance(reply.output, Reading)
     if not all(number in reply.output.text for number in numbers):
-        return warning("context", f"{prompt} was not read in full: a number that was hidden in it did not come back",
-                       _LONGER)
+        return warning(
+            "context", f"{prompt} was not read in full: a number that was hidden in it did not come back", _LONGER
+        )
     return ok("context", f"{prompt} was read in full")

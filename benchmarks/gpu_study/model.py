@@ -68,20 +68,35 @@ class ScriptedServer:
         answer = self._answer(schema)
         message: dict[str, Any] = {"role": "assistant", "content": None if name else json.dumps(answer)}
         if name:
-            message["tool_calls"] = [{"id": f"call_{sum(self.asked.values())}", "type": "function",
-                                      "function": {"name": name, "arguments": json.dumps(answer)}}]
+            message["tool_calls"] = [
+                {
+                    "id": f"call_{sum(self.asked.values())}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": json.dumps(answer)},
+                }
+            ]
         asked = len(json.dumps(body["messages"])) // 4
-        return {"id": f"scripted-{sum(self.asked.values())}", "object": "chat.completion", "created": int(time.time()),
-                "model": "scripted",
-                "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if name else "stop"}],
-                "usage": {"prompt_tokens": asked, "completion_tokens": 100, "total_tokens": asked + 100}}
+        return {
+            "id": f"scripted-{sum(self.asked.values())}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": "scripted",
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if name else "stop"}],
+            "usage": {"prompt_tokens": asked, "completion_tokens": 100, "total_tokens": asked + 100},
+        }
 
     def _answer(self, schema: dict[str, Any]) -> Any:
         properties = schema.get("properties", {})
         self.asked[schema.get("title") or "/".join(sorted(properties))[:60]] += 1
         if {"files", "edits", "removed"} <= set(properties):
-            return {"title": "Three arms", "plan": "Train and score each arm.", "varies": "nothing", "files": [
-                {"path": name, "text": (PROGRAMS / name).read_text()} for name in ("experiment.py", "plots.py")]}
+            return {
+                "title": "Three arms",
+                "plan": "Train and score each arm.",
+                "varies": "nothing",
+                "files": [
+                    {"path": name, "text": (PROGRAMS / name).read_text()} for name in ("experiment.py", "plots.py")
+                ],
+            }
         if {"plots", "edits"} <= set(properties):
             return {"plots": (PROGRAMS / "plots.py").read_text()}
         return least(schema, schema.get("$defs", {}))

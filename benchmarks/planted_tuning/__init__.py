@@ -71,24 +71,32 @@ class PlantedStudy(Frozen):
 
     name: str
     label: Literal["undertuned", "gain"] = Field(
-        description="undertuned: the method only wins while the baseline runs with its defaults")
+        description="undertuned: the method only wins while the baseline runs with its defaults"
+    )
     flaw: str = Field(default="", description="of the defaults: rate, epochs or scaling")
     space: tuple[Hyperparameter, ...]
     baseline: Learner
     method: Learner
     shared_sd: float = Field(default=0.0, ge=0, description="of what a seed does to both arms alike")
-    levels: tuple[float, ...] = Field(default=(), description="what is added to both arms at each level: one "
-                                                              "comparison a level, of which one called is enough")
+    levels: tuple[float, ...] = Field(
+        default=(),
+        description="what is added to both arms at each level: one comparison a level, of which one called is enough",
+    )
 
     @property
     def plan(self) -> DataPlan:
         """Its data plan: the study as the program sees it."""
         return DataPlan(
-            task="simulated", datasets=(DatasetUse(name="digits"),), expected_seconds=1, space=self.space,
-            metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),), tuning=Tuning(),
+            task="simulated",
+            datasets=(DatasetUse(name="digits"),),
+            expected_seconds=1,
+            space=self.space,
+            metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),),
+            tuning=Tuning(),
             arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
             factor="difficulty" if self.levels else "",
-            levels=tuple(Level(name=str(n)) for n in range(1, len(self.levels) + 1)))
+            levels=tuple(Level(name=str(n)) for n in range(1, len(self.levels) + 1)),
+        )
 
     def learner(self, arm: str) -> Learner:
         """Of an arm of its plan."""
@@ -141,8 +149,13 @@ def _drawn(space: tuple[Hyperparameter, ...], rng: Random) -> Setting:
             found[one.name] = rng.choice(one.options)
             continue
         low, high = float(one.low or 0), float(one.high or 0)
-        found[one.name] = (rng.randint(int(low), int(high)) if one.kind == "integer" else rng.uniform(low, high)
-                           if one.kind == "linear" else math.exp(rng.uniform(math.log(low), math.log(high))))
+        found[one.name] = (
+            rng.randint(int(low), int(high))
+            if one.kind == "integer"
+            else rng.uniform(low, high)
+            if one.kind == "linear"
+            else math.exp(rng.uniform(math.log(low), math.log(high)))
+        )
     return found
 
 

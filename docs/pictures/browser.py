@@ -75,10 +75,12 @@ def cameras(folder: Path) -> Generator[Callable[[Path], Any]]:
 
 def show_node(node: str) -> Shot:
     """Its panel beside the tree."""
+
     def shot(page: Page) -> None:
         page.locator(f"#tree g.node[data-node={node}] > a.tonode").first.click()
         page.wait_for_selector(f"#panel [data-panel={node}]")
         page.evaluate("() => scrollTo(0, 0)")
+
     return shot
 
 
@@ -89,9 +91,11 @@ def show_part(selector: str) -> Shot:
 
 def open_part(selector: str) -> Shot:
     """A folded part of the page, opened, at its top."""
+
     def shot(page: Page) -> None:
         page.locator(f"{selector} > summary").click()
         show_part(selector)(page)
+
     return shot
 
 
@@ -108,9 +112,11 @@ def show_note(page: Page) -> None:
 
 def click(selector: str, then: str) -> Shot:
     """A click on the first of what a selector finds, and what is waited for."""
+
     def shot(page: Page) -> None:
         page.locator(selector).first.click()
         page.wait_for_selector(then)
+
     return shot
 
 

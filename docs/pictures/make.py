@@ -70,8 +70,9 @@ def main(run: Path) -> None:
 
 def _moment(log: Log) -> int:
     """How many events there are before a person ends a node."""
-    return next(number for number, (event, _) in enumerate(log)
-                if isinstance(event, Commanded) and event.verb == "kill")
+    return next(
+        number for number, (event, _) in enumerate(log) if isinstance(event, Commanded) and event.verb == "kill"
+    )
 
 
 # --- terminal ---------------------------------------------------------------------------------------------
@@ -84,9 +85,11 @@ def _terminal(run: Path, begun: Log) -> None:
         apply(state, event, at)
         latest += [text for text in (describe(event, state),) if text is not None]
     last = begun[-1][1]
-    draw("scientist tree --watch RUN", frame_lines(
-        frame_of(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, whole=True),
-         HERE / "watch.png")
+    draw(
+        "scientist tree --watch RUN",
+        frame_lines(frame_of(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, whole=True),
+        HERE / "watch.png",
+    )
     found = why_of("RUN", begun, "process 4711", outlook=outlook(fold(begun)), now=last)
     draw("scientist why RUN", list(why_lines(found)), HERE / "why.png")
 

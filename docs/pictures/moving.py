@@ -55,8 +55,11 @@ class Scene(NamedTuple):
 
 def show_tree(page: Page) -> None:
     """All stages beside and below each other, without what stands around them."""
-    page.evaluate("rules => { const sheet = new CSSStyleSheet(); sheet.replaceSync(rules);"
-                  " document.adoptedStyleSheets = [sheet] }", TOGETHER)  # the page's policy takes no style elements
+    page.evaluate(
+        "rules => { const sheet = new CSSStyleSheet(); sheet.replaceSync(rules);"
+        " document.adoptedStyleSheets = [sheet] }",
+        TOGETHER,
+    )  # the page's policy takes no style elements
     show_part(".stages")(page)
 
 
@@ -73,10 +76,14 @@ PAPER = "4  A paper is written from the record"
 NUMBER = "5  A number in it is clicked: the seeds and predictions below it ..."
 CODE = "5  ... the line of code, and the command that computes it again"
 SCENES = (
-    Scene(PLAN, 3000, 0), *(Scene(TREE, 800, moment, shot=show_tree) for moment in range(1, 6)),
-    Scene(TREE, 2400, -1, shot=show_tree), Scene(DONE, 3200, -1),
-    Scene(PAPER, 2600, -1, "/paper", show_part("#sheet-1")), Scene(NUMBER, 3000, -1, "/paper", show_number),
-    Scene(CODE, 4000, -1, "/paper", show_code))
+    Scene(PLAN, 3000, 0),
+    *(Scene(TREE, 800, moment, shot=show_tree) for moment in range(1, 6)),
+    Scene(TREE, 2400, -1, shot=show_tree),
+    Scene(DONE, 3200, -1),
+    Scene(PAPER, 2600, -1, "/paper", show_part("#sheet-1")),
+    Scene(NUMBER, 3000, -1, "/paper", show_number),
+    Scene(CODE, 4000, -1, "/paper", show_code),
+)
 
 
 def main(run: Path) -> None:
@@ -95,8 +102,9 @@ def main(run: Path) -> None:
         for number, scene in enumerate(SCENES):
             with over(shown[scene.moment]) as camera:
                 camera.take(f"{number:02}", f"/runs/{NAME}{scene.path}", scene.shot, viewport=SIZE)
-        frames = [_captioned(Image.open(taken / f"{number:02}.png"), scene.caption)
-                  for number, scene in enumerate(SCENES)]
+        frames = [
+            _captioned(Image.open(taken / f"{number:02}.png"), scene.caption) for number, scene in enumerate(SCENES)
+        ]
     _write(frames, [scene.milliseconds for scene in SCENES], TARGET)
 
 

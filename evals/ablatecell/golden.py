@@ -69,8 +69,15 @@ def _critical(given: Case) -> Found:
 
 def _paired(given: Case) -> Found:
     found = effects.paired_interval(given["effects"])
-    return {"n": found.n, "mean": found.mean, "sd": found.sd, "low": found.low, "high": found.high, "p": found.p,
-            "called": found.called}
+    return {
+        "n": found.n,
+        "mean": found.mean,
+        "sd": found.sd,
+        "low": found.low,
+        "high": found.high,
+        "p": found.p,
+        "called": found.called,
+    }
 
 
 def _holm(given: Case) -> Found:
@@ -108,19 +115,31 @@ def _literal(given: Case) -> Found:
     if "R" in given:
         return {"beta": [arms.beta_of(number, given["R"], given["beta"]) for number in range(given["R"])]}
     if "explore" in given:
-        return {"K": [arms.candidates(runs, explore=given["explore"], base=given["base"], exploit=given["exploit"])
-                      for runs in given["n"]]}
-    index = [arms.ucb_index(mean, runs, given["T"], given["beta"])
-             for mean, runs in zip(given["mu"], given["n"], strict=True)]
+        return {
+            "K": [
+                arms.candidates(runs, explore=given["explore"], base=given["base"], exploit=given["exploit"])
+                for runs in given["n"]
+            ]
+        }
+    index = [
+        arms.ucb_index(mean, runs, given["T"], given["beta"])
+        for mean, runs in zip(given["mu"], given["n"], strict=True)
+    ]
     return {"index": index, "chosen": index.index(max(index))}
 
 
 def _literal_trace(given: Case) -> Found:
     prior, gained = given["prior"], given.get("reward", {})
-    done = arms.literal_rounds(prior, lambda arm: gained.get(arm, 0.0), rounds=given["R"], size=given["K"],
-                               beta=given.get("beta", 2.0))
-    return {"arms": done.arms, "ucb_fired": done.ucb_fired, "runs": dict(done.runs),
-            "measured": sorted(done.runs), "never": sorted(prior.keys() - done.runs.keys())}
+    done = arms.literal_rounds(
+        prior, lambda arm: gained.get(arm, 0.0), rounds=given["R"], size=given["K"], beta=given.get("beta", 2.0)
+    )
+    return {
+        "arms": done.arms,
+        "ucb_fired": done.ucb_fired,
+        "runs": dict(done.runs),
+        "measured": sorted(done.runs),
+        "never": sorted(prior.keys() - done.runs.keys()),
+    }
 
 
 def _sigma(given: Case) -> Found:
@@ -128,15 +147,27 @@ def _sigma(given: Case) -> Found:
 
 
 def _boundary(given: Case) -> Found:
-    seen = [arms.Arm(name, effects=(given["mean"].get(name, 0.0),) * runs, failed=given.get("failed", {}).get(name, 0),
-                     in_flight=given.get("in_flight", {}).get(name, 0)) for name, runs in given["runs"].items()]
+    seen = [
+        arms.Arm(
+            name,
+            effects=(given["mean"].get(name, 0.0),) * runs,
+            failed=given.get("failed", {}).get(name, 0),
+            in_flight=given.get("in_flight", {}).get(name, 0),
+        )
+        for name, runs in given["runs"].items()
+    ]
     found = arms.pick(seen, sigma=given.get("sigma", 0.0), k=given["k"], tries=given.get("tries", arms.TRIES))
     return found._asdict()
 
 
 def _cap(given: Case) -> Found:
-    return arms.shares(given["components"], given["budget"], k=given["k"], confirm_seeds=given["confirm_seeds"],
-                       baseline=given["baseline_explore"])._asdict()
+    return arms.shares(
+        given["components"],
+        given["budget"],
+        k=given["k"],
+        confirm_seeds=given["confirm_seeds"],
+        baseline=given["baseline_explore"],
+    )._asdict()
 
 
 def _interaction(given: Case) -> Found:
@@ -172,8 +203,7 @@ def _refused(text: str) -> bool:
 
 
 def _baseline(given: Case) -> Found:
-    return check_baseline(given["values"], Expected(
-        value=given["expected"], tolerance=given["tolerance"])).model_dump()
+    return check_baseline(given["values"], Expected(value=given["expected"], tolerance=given["tolerance"])).model_dump()
 
 
 def _metric(given: Case) -> Found:
@@ -184,8 +214,12 @@ def _metric(given: Case) -> Found:
         stale = given.get("committed_in_repository", False) and not given.get("written_by_the_run", True)
         found = read_metric(metric, Path(folder), given.get("stdout", ""), scale=given.get("scale", 1.0), stale=stale)
     failure = found.failure
-    return {"value": found.value, "note": found.note, "failure": failure.kind if failure else None,
-            "message": failure.message if failure else ""}
+    return {
+        "value": found.value,
+        "note": found.note,
+        "failure": failure.kind if failure else None,
+        "message": failure.message if failure else "",
+    }
 
 
 def _scope(given: Case) -> Found:
@@ -198,19 +232,42 @@ def _patch_effect(given: Case) -> Found:
 
 
 def _floor(given: Case) -> Found:
-    found = effects.floor_rule(given["direction"], given["baseline"], given["floor"],
-                               [(name, effect) for name, effect in given["effects_by_mutation"]], given["share"])
+    found = effects.floor_rule(
+        given["direction"],
+        given["baseline"],
+        given["floor"],
+        [(name, effect) for name, effect in given["effects_by_mutation"]],
+        given["share"],
+    )
     return {**found._asdict(), "flag": found.flag or None}
 
 
 COMPUTE: dict[str, Callable[[Case], Found]] = {
-    "effect": _effect, "critical": _critical, "paired interval": _paired, "holm": _holm,
-    "t interval from mean, sd, n": _printed_rows, "sum": _trials, "product": _product, "recovery": _recovery,
-    "chance": _chance, "reward": _reward, "literal": _literal, "literal trace": _literal_trace, "sigma": _sigma,
-    "boundary pick": _boundary, "sweep": lambda given: {"order": arms.sweep_order(given["prior"])},
-    "inventory cap": _cap, "interaction": _interaction, "group test": _group_test, "parse --expect": _expect,
-    "baseline check": _baseline, "parse metric": _metric, "patch scope": _scope, "patch effect": _patch_effect,
-    "floor": _floor}
+    "effect": _effect,
+    "critical": _critical,
+    "paired interval": _paired,
+    "holm": _holm,
+    "t interval from mean, sd, n": _printed_rows,
+    "sum": _trials,
+    "product": _product,
+    "recovery": _recovery,
+    "chance": _chance,
+    "reward": _reward,
+    "literal": _literal,
+    "literal trace": _literal_trace,
+    "sigma": _sigma,
+    "boundary pick": _boundary,
+    "sweep": lambda given: {"order": arms.sweep_order(given["prior"])},
+    "inventory cap": _cap,
+    "interaction": _interaction,
+    "group test": _group_test,
+    "parse --expect": _expect,
+    "baseline check": _baseline,
+    "parse metric": _metric,
+    "patch scope": _scope,
+    "patch effect": _patch_effect,
+    "floor": _floor,
+}
 """What a case is about -> how it is computed."""
 
 

@@ -53,7 +53,7 @@ class Agreement:
     def kappa(self) -> float | None:
         """Cohen's; None where both give all items the same."""
         expected = (self.tp + self.fn) * (self.tp + self.fp) + (self.tn + self.fp) * (self.tn + self.fn)
-        chance = expected / self.items ** 2 if self.items else 1.0
+        chance = expected / self.items**2 if self.items else 1.0
         return None if chance == 1.0 else ((self.tp + self.tn) / self.items - chance) / (1 - chance)
 
 
@@ -74,12 +74,14 @@ class Labels:
 
 def agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) -> Agreement:
     both = list(zip(map(bool, human), map(bool, judge), strict=False))
-    return Agreement(both.count((True, True)), both.count((False, True)), both.count((True, False)),
-                     both.count((False, False)))
+    return Agreement(
+        both.count((True, True)), both.count((False, True)), both.count((True, False)), both.count((False, False))
+    )
 
 
-def labels(task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None,
-           *, id: str = "") -> Labels:
+def labels(
+    task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None, *, id: str = ""
+) -> Labels:
     """The items of a plan in people's order. `plan`: names of its entries; None: every name counts as one."""
     said = _said(task, human, plan)
     if rows is None:
@@ -128,9 +130,14 @@ def judge_figures(task: str, plans: Sequence[Labels]) -> JudgeFigures:
         return fmean(values) if values else 0.0
 
     return JudgeFigures(
-        mean([one.precision for one in counted]), mean([one.recall for one in counted]),
-        mean([one.f1 for one in counted]), len(answered) - len(counted), pooled,
-        mean([_upstream(task, one) for one in answered]), len(plans) - len(answered))
+        mean([one.precision for one in counted]),
+        mean([one.recall for one in counted]),
+        mean([one.f1 for one in counted]),
+        len(answered) - len(counted),
+        pooled,
+        mean([_upstream(task, one) for one in answered]),
+        len(plans) - len(answered),
+    )
 
 
 def _upstream(task: str, one: Labels) -> float:

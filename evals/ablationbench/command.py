@@ -62,8 +62,11 @@ def bench_ablation(asked: BenchAblation) -> int:
     if asked.data is None:
         raise WrongUse("Missing option '--data': give a folder with author/test.jsonl or reviewer/test.jsonl")
     tasks = tasks_of(asked.task, asked.data)
-    papers = [paper for task in tasks
-              for paper in read_papers(asked.data, task, asked.split, papers=asked.papers, only=asked.only or ())]
+    papers = [
+        paper
+        for task in tasks
+        for paper in read_papers(asked.data, task, asked.split, papers=asked.papers, only=asked.only or ())
+    ]
     settings = compose(config=asked.config, flags=asked.flags)
     bench = _work(asked, tasks, settings)
     if bench.plans is not None:
@@ -97,8 +100,10 @@ def tasks_of(text: str, data: str) -> tuple[Task, ...]:
 def _work(asked: BenchAblation, tasks: Sequence[Task], settings: Settings) -> Work:
     """What the bench does. Raises `WrongUse`."""
     if asked.plans is None and asked.planner not in PLANNERS:
-        raise WrongUse(f"--planner {asked.planner!r}: there are {', '.join(PLANNERS)}; with --plans DIR it names a "
-                       "folder of plans there")
+        raise WrongUse(
+            f"--planner {asked.planner!r}: there are {', '.join(PLANNERS)}; with --plans DIR it names a "
+            "folder of plans there"
+        )
     if asked.answers is not None and asked.plans is None:
         raise WrongUse("--answers are about plans that are stored: give these with --plans DIR")
     for folder, option in ((asked.plans, "--plans"), (asked.answers, "--answers"), (asked.papers, "--papers")):
@@ -107,8 +112,14 @@ def _work(asked: BenchAblation, tasks: Sequence[Task], settings: Settings) -> Wo
     planner = asked.planner
     if asked.plans is not None and planner in PLANNERS:
         planner = asked.plans.name
-    work = Work(planner, judges_of(asked.judges, asked.answers, tasks, settings.models), asked.k, asked.plans,
-                asked.answers, asked.controls)
+    work = Work(
+        planner,
+        judges_of(asked.judges, asked.answers, tasks, settings.models),
+        asked.k,
+        asked.plans,
+        asked.answers,
+        asked.controls,
+    )
     if asked.plans is None and planner in MODELS_PLAN and _offline(settings.models):
         raise WrongUse(f"the offline model reads no papers; use --planner headings, or {CONFIGURE}")
     return work
@@ -122,14 +133,17 @@ def judges_of(named: str, answers: Path | None, tasks: Sequence[Task], models: M
     if answers is not None:
         there = stored_judges(answers, tasks)
         if not there or not set(judges) <= set(there):
-            raise WrongUse(f"--answers {answers} has rows of {', '.join(there) or 'no judge'}: it needs TASK/JUDGE/, "
-                           "and --judges names some of them")
+            raise WrongUse(
+                f"--answers {answers} has rows of {', '.join(there) or 'no judge'}: it needs TASK/JUDGE/, "
+                "and --judges names some of them"
+            )
         return judges or there
     if judges:
         return judges
     if _offline(models):
-        raise WrongUse("a judge has to read: name models with --judges, give stored rows with --answers, or "
-                       f"{CONFIGURE}")
+        raise WrongUse(
+            f"a judge has to read: name models with --judges, give stored rows with --answers, or {CONFIGURE}"
+        )
     return (models.candidates(PAPER_ABLATIONS)[0].name,)
 
 
@@ -147,13 +161,22 @@ def opener(settings: Settings, own: str) -> OpenModels:
     return open_models
 
 
-def _results(asked: BenchAblation, bench: Work, papers: Sequence[BenchPaper], settings: Settings) -> (
-        list[PaperResult] | None):
+def _results(
+    asked: BenchAblation, bench: Work, papers: Sequence[BenchPaper], settings: Settings
+) -> list[PaperResult] | None:
     """The results of the work, done in the folder of the bench; None where it was interrupted."""
     own = settings.models.candidates(PAPER_ABLATIONS)[0].name
-    begun = Begun(data=asked.data or "", split=asked.split, planner=bench.planner, plans=str(asked.plans or ""),
-                  answers=str(asked.answers or ""), judges=bench.judges, k=bench.k, controls=bench.controls,
-                  model=own if asked.plans is None and bench.planner in MODELS_PLAN else "")
+    begun = Begun(
+        data=asked.data or "",
+        split=asked.split,
+        planner=bench.planner,
+        plans=str(asked.plans or ""),
+        answers=str(asked.answers or ""),
+        judges=bench.judges,
+        k=bench.k,
+        controls=bench.controls,
+        model=own if asked.plans is None and bench.planner in MODELS_PLAN else "",
+    )
     check_begun(asked.out, begun)
     check_priced(settings)
     asked.out.mkdir(parents=True, exist_ok=True)

@@ -36,8 +36,11 @@ def compared(outs: Sequence[Path]) -> Comparison:
     tables = [(_name(out, outs), _read(out)) for out in outs]
     found: list[Paired] = []
     for task, figure in itertools.product(TASKS, ("precision", "recall", "f1")):
-        family = [one for (first, a), (second, b) in itertools.combinations(tables, 2)
-                  if (one := _pair(first, a, second, b, task, figure)) is not None]
+        family = [
+            one
+            for (first, a), (second, b) in itertools.combinations(tables, 2)
+            if (one := _pair(first, a, second, b, task, figure)) is not None
+        ]
         adjusted = holm([one.p for one in family])
         found += [one.model_copy(update={"adjusted": p}) for one, p in zip(family, adjusted, strict=True)]
     if not found:
@@ -57,8 +60,10 @@ def _read(out: Path) -> BenchTable:
 
 
 def _pair(first: str, a: BenchTable, second: str, b: BenchTable, task: Task, figure: str) -> Paired | None:
-    scores = [{row.id: row.figures[figure] for row in one.rows if row.task == task and figure in row.figures}
-              for one in (a, b)]
+    scores = [
+        {row.id: row.figures[figure] for row in one.rows if row.task == task and figure in row.figures}
+        for one in (a, b)
+    ]
     common = [id for id in scores[0] if id in scores[1]]
     if not common:
         return None
@@ -66,7 +71,25 @@ def _pair(first: str, a: BenchTable, second: str, b: BenchTable, task: Task, fig
 
 
 def comparison_lines(found: Comparison) -> Iterator[Text | Table]:
-    yield table("figure", "first", "second", "n", "difference", "95 % interval", "p (Holm)", rows=(
-        (one.figure, one.first, one.second, str(one.difference.n), f"{one.difference.mean:+.3f}",
-         interval(one.difference), "-" if one.adjusted is None else f"{one.adjusted:.3f}") for one in found.paired))
+    yield table(
+        "figure",
+        "first",
+        "second",
+        "n",
+        "difference",
+        "95 % interval",
+        "p (Holm)",
+        rows=(
+            (
+                one.figure,
+                one.first,
+                one.second,
+                str(one.difference.n),
+                f"{one.difference.mean:+.3f}",
+                interval(one.difference),
+                "-" if one.adjusted is None else f"{one.adjusted:.3f}",
+            )
+            for one in found.paired
+        ),
+    )
     yield line("difference: first minus second, by paper; intervals resample papers, p by paired t tests", "dim")

@@ -56,8 +56,9 @@ class LabelledPlan:
     rows: tuple[Row, ...]
 
 
-def read_papers(data: str, task: Task, split: str, *, papers: Path | None = None, only: Sequence[str] = ()) -> tuple[
-        BenchPaper, ...]:
+def read_papers(
+    data: str, task: Task, split: str, *, papers: Path | None = None, only: Sequence[str] = ()
+) -> tuple[BenchPaper, ...]:
     """The papers of a split, or those that `only` names. Raises `WrongUse`."""
     rows = _table(data, task, split)
     below = papers or (Path() if data.startswith("hf:") else Path(data))
@@ -76,10 +77,12 @@ def tasks_in(data: str) -> tuple[Task, ...]:
     if data.startswith("hf:"):
         return TASKS
     found: tuple[Task, ...] = tuple(
-        task for task in TASKS if any((Path(data) / name).is_dir() for name in FOLDERS[task]))
+        task for task in TASKS if any((Path(data) / name).is_dir() for name in FOLDERS[task])
+    )
     if not found:
-        raise WrongUse(f"--data {data}: there is no folder {' or '.join(TASKS)} with test.jsonl: see "
-                       "docs/ablationbench.md")
+        raise WrongUse(
+            f"--data {data}: there is no folder {' or '.join(TASKS)} with test.jsonl: see docs/ablationbench.md"
+        )
     return found
 
 
@@ -94,8 +97,9 @@ def read_labels(data: str, task: Task) -> tuple[LabelledPlan, ...]:
     for number, row in enumerate(rows, 1):
         planner, _, paper = str(row.get("id", "")).partition("/")
         if not _ID.fullmatch(planner) or not _ID.fullmatch(paper):
-            raise WrongUse(f"--data {data}: row {number} of the labels has the id {row.get('id')!r}: give "
-                           "PLANNER/PAPER")
+            raise WrongUse(
+                f"--data {data}: row {number} of the labels has the id {row.get('id')!r}: give PLANNER/PAPER"
+            )
         found.append(LabelledPlan(planner, paper, tuple(_label_rows(row.get("labels")))))
     return tuple(found)
 
@@ -104,8 +108,9 @@ def _table(data: str, task: Task, split: str) -> list[Row]:
     if data.startswith("hf:"):
         return _hub(f"{data.removeprefix('hf:')}/{PUBLISHED[task]}-ablation-bench", split)
     if not Path(data).is_dir():
-        raise WrongUse(f"--data {data} is no folder: give one with author/{split}.jsonl or reviewer/{split}.jsonl, or "
-                       "hf:OWNER")
+        raise WrongUse(
+            f"--data {data} is no folder: give one with author/{split}.jsonl or reviewer/{split}.jsonl, or hf:OWNER"
+        )
     return _file([Path(data) / name / f"{split}{end}" for name in FOLDERS[task] for end in (".jsonl", ".parquet")])
 
 
@@ -147,8 +152,10 @@ def _hub(name: str, split: str) -> list[Row]:
     try:
         return [dict(row) for row in cast(Iterable[Row], hugging_face().load_dataset(name, split=split))]
     except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
-        raise WrongUse(f"the datasets library cannot read {name} ({type(error).__name__}: "
-                       f"{' '.join(str(error).split())[:200]}): fetch it once where there is a network") from None
+        raise WrongUse(
+            f"the datasets library cannot read {name} ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]}): fetch it once where there is a network"
+        ) from None
 
 
 def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
@@ -163,8 +170,16 @@ def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
         else:
             reviews = tuple(str(one) for one in _listed(row["review_text"]))
             requests = int(row["num_ablation_suggestions"] or 0)
-        return BenchPaper(task, id, str(row["paper_title"]), str(row["paper_abstract"]),
-                          below / str(row.get("paper_path") or id), gold, reviews, requests)
+        return BenchPaper(
+            task,
+            id,
+            str(row["paper_title"]),
+            str(row["paper_abstract"]),
+            below / str(row.get("paper_path") or id),
+            gold,
+            reviews,
+            requests,
+        )
     except (LookupError, ValueError, TypeError) as error:
         what = f"there is no {error}" if isinstance(error, LookupError) else str(error)
         raise WrongUse(f"row {number} of the {task} papers cannot be used: {what}") from None
@@ -174,8 +189,13 @@ def _gold(given: object, number: int) -> Entry:
     """A gold ablation, whatever people left out of it: it counts all the same."""
     fields = cast(dict[str, object], given) if isinstance(given, dict) else {"name": given}
     action = str(fields.get("action") or "").strip().upper()
-    return entry_of({**fields, "name": fields.get("name") or fields.get("ablated_part") or f"Ablation {number}",
-                     "action": action if action in ACTIONS else "REPLACE" if fields.get("replacement") else "REMOVE"})
+    return entry_of(
+        {
+            **fields,
+            "name": fields.get("name") or fields.get("ablated_part") or f"Ablation {number}",
+            "action": action if action in ACTIONS else "REPLACE" if fields.get("replacement") else "REMOVE",
+        }
+    )
 
 
 def _listed(value: object) -> list[Any]:

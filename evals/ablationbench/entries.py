@@ -68,8 +68,13 @@ def entry_of(given: object) -> Entry:
         raise ValueError("no name")
     if action not in ACTIONS:
         raise ValueError(f"action {action!r} is none of {', '.join(ACTIONS)}")
-    return Entry(name=name, ablated_part=_text(fields.get("ablated_part")), action=action,
-                 replacement=_texts(fields.get("replacement")), metrics=_texts(fields.get("metrics")))
+    return Entry(
+        name=name,
+        ablated_part=_text(fields.get("ablated_part")),
+        action=action,
+        replacement=_texts(fields.get("replacement")),
+        metrics=_texts(fields.get("metrics")),
+    )
 
 
 def as_lines(entries: Iterable[Entry]) -> str:
@@ -117,6 +122,11 @@ def same_change(one: Entry, other: Entry) -> bool:
 def _ablation(entry: Entry, name: str) -> Ablation:
     """The entry as the record has ablations; entries without a replacement are taken by their part alone."""
     bare = not entry.replacement
-    return Ablation(name=name, part=entry.ablated_part or entry.name, why="-", metrics=entry.metrics or ("-",),
-                    action="remove" if bare else _VERBS[entry.action],  # pyright: ignore[reportArgumentType]
-                    replacement="" if bare else " ".join(sorted(entry.replacement)))
+    return Ablation(
+        name=name,
+        part=entry.ablated_part or entry.name,
+        why="-",
+        metrics=entry.metrics or ("-",),
+        action="remove" if bare else _VERBS[entry.action],  # pyright: ignore[reportArgumentType]
+        replacement="" if bare else " ".join(sorted(entry.replacement)),
+    )

@@ -139,8 +139,11 @@ def _aggregate(given: Case) -> Found:
     scored = [(score({**paper, "top_k": given.get("top_k")}), paper.get("cost")) for paper in given["papers"]]
     kept = [(one, cost) for one, cost in scored if "not_scorable" not in one]
     costs = [cost for _, cost in kept if cost is not None]
-    found: Found = {"papers": len(kept), "not_scorable": len(scored) - len(kept),
-                    "cost": fmean(costs) if costs else None}
+    found: Found = {
+        "papers": len(kept),
+        "not_scorable": len(scored) - len(kept),
+        "cost": fmean(costs) if costs else None,
+    }
     for name in ("precision", "recall", "f1", "ndcg"):
         if (mean := mean_of([one[name] for one, _ in kept if name in one])) is not None:
             found |= {name: mean.mean, f"{name}_sd": mean.sd}
@@ -162,10 +165,18 @@ def _overall(given: Case) -> Found:
 
 
 COMPUTE: dict[str, Callable[[Case], Found]] = {
-    "author": _author, "author_sides": _author_sides, "author_majority": _author_majority, "reviewer": _reviewer,
-    "reviewer_majority": _reviewer_majority, "judge_eval": _judge_eval, "aggregate": _aggregate,
-    "plan_file": _plan_file, "kappa": lambda given: {"kappa": agreement(given["human"], given["judge"]).kappa},
-    "paired": _paired, "overall": _overall}
+    "author": _author,
+    "author_sides": _author_sides,
+    "author_majority": _author_majority,
+    "reviewer": _reviewer,
+    "reviewer_majority": _reviewer_majority,
+    "judge_eval": _judge_eval,
+    "aggregate": _aggregate,
+    "plan_file": _plan_file,
+    "kappa": lambda given: {"kappa": agreement(given["human"], given["judge"]).kappa},
+    "paired": _paired,
+    "overall": _overall,
+}
 """Kind of a case -> how it is computed."""
 
 

@@ -71,8 +71,10 @@ def _tables(asked: BenchAblationJudge, task: Task, judges: Sequence[str], settin
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.answers is not None:
         answers = asked.answers
-        by_judge = {judge: [labelled(task, plan, stored_rows(answers, task, judge, plan.planner, plan.paper))
-                            for plan in plans] for judge in judges}
+        by_judge = {
+            judge: [labelled(task, plan, stored_rows(answers, task, judge, plan.planner, plan.paper)) for plan in plans]
+            for judge in judges
+        }
     else:
         by_judge = _asked(asked, task, plans, judges, settings)
     for judge, found in by_judge.items():
@@ -81,22 +83,39 @@ def _tables(asked: BenchAblationJudge, task: Task, judges: Sequence[str], settin
         yield judge_table(task, MAJORITY, voted(list(by_judge.values())))
 
 
-def _asked(asked: BenchAblationJudge, task: Task, plans: Sequence[LabelledPlan], judges: Sequence[str],
-           settings: Settings) -> dict[str, list[Labels]]:
+def _asked(
+    asked: BenchAblationJudge, task: Task, plans: Sequence[LabelledPlan], judges: Sequence[str], settings: Settings
+) -> dict[str, list[Labels]]:
     """What models say of the labelled plans."""
     folder = asked.plans or Path(asked.data) / "plans"
     papers = _papers(asked, task)
     rows: dict[tuple[str, str, str], list[Row]] = {}
     check_priced(settings)
     own = settings.models.candidates(PAPER_ABLATIONS)[0].name
-    check_begun(asked.out, begun := Begun(
-        data=asked.data, split="judge_eval", planner="labelled", plans=str(folder), answers="", model="", judges=tuple(
-            judges), k=None, controls=False))
+    check_begun(
+        asked.out,
+        begun := Begun(
+            data=asked.data,
+            split="judge_eval",
+            planner="labelled",
+            plans=str(folder),
+            answers="",
+            model="",
+            judges=tuple(judges),
+            k=None,
+            controls=False,
+        ),
+    )
     with hold(asked.out), closing(EventLog(asked.out / LOG)) as log:
         write_file(asked.out / BEGUN, begun.model_dump_json(indent=1) + "\n")
         for planner in dict.fromkeys(plan.planner for plan in plans):
-            here = [papers[plan.paper] for plan in plans if plan.planner == planner and plan.paper in papers
-                    and plan_file(folder, task, planner, plan.paper) is not None]
+            here = [
+                papers[plan.paper]
+                for plan in plans
+                if plan.planner == planner
+                and plan.paper in papers
+                and plan_file(folder, task, planner, plan.paper) is not None
+            ]
             bench = Work(planner, tuple(judges), 1000, folder, controls=False)
             for result in asyncio.run(work(bench, here, asked.out / planner, log, opener(settings, own))):
                 judged = result.of("plan")
@@ -104,8 +123,9 @@ def _asked(asked: BenchAblationJudge, task: Task, plans: Sequence[LabelledPlan],
                     if verdict.state == "done":
                         names = [one.name for one in judged.entries] if judged else []
                         rows[verdict.judge, planner, result.id] = _rows(task, verdict, papers[result.id], names)
-    return {judge: [labelled(task, plan, rows.get((judge, plan.planner, plan.paper))) for plan in plans]
-            for judge in judges}
+    return {
+        judge: [labelled(task, plan, rows.get((judge, plan.planner, plan.paper))) for plan in plans] for judge in judges
+    }
 
 
 def _papers(asked: BenchAblationJudge, task: Task) -> dict[str, BenchPaper]:
@@ -115,16 +135,20 @@ def _papers(asked: BenchAblationJudge, task: Task) -> dict[str, BenchPaper]:
         with suppress(WrongUse):
             found |= {paper.id: paper for paper in read_papers(asked.data, task, split, papers=asked.papers)}
     if not found:
-        raise WrongUse(f"--data {asked.data}: there is neither {task}/dev.jsonl nor {task}/test.jsonl, whose papers "
-                       "judges have to see")
+        raise WrongUse(
+            f"--data {asked.data}: there is neither {task}/dev.jsonl nor {task}/test.jsonl, whose papers "
+            "judges have to see"
+        )
     return found
 
 
 def _rows(task: Task, verdict: Verdict, paper: BenchPaper, names: Sequence[str]) -> list[Row]:
     """A verdict as rows by name, as people's labels are."""
     if task == "author":
-        return [{"name_in_paper": one.name, "name_in_plan": [names[at] for gold, at in verdict.pairs if gold == place]}
-                for place, one in enumerate(paper.gold)]
+        return [
+            {"name_in_paper": one.name, "name_in_plan": [names[at] for gold, at in verdict.pairs if gold == place]}
+            for place, one in enumerate(paper.gold)
+        ]
     return [{"name_in_plan": name, "appears_in_review": at in verdict.matched} for at, name in enumerate(names)]
 
 
@@ -133,14 +157,29 @@ def lines(found: JudgeEval) -> Iterator[Text | Table]:
     for task in dict.fromkeys(one.task for one in found.judges):
         here = [one for one in found.judges if one.task == task]
         yield Text(f"{task}: {here[0].plans} labelled plans, {max(one.items for one in here)} items", style="bold")
-        yield table("judge", "F1", "sensitivity", "specificity", "kappa", rows=(
-            (one.judge, f"{one.macro_f1:.3f}", *(_shown(part) for part in (
-                one.sensitivity, one.specificity, one.kappa))) for one in here))
+        yield table(
+            "judge",
+            "F1",
+            "sensitivity",
+            "specificity",
+            "kappa",
+            rows=(
+                (
+                    one.judge,
+                    f"{one.macro_f1:.3f}",
+                    *(_shown(part) for part in (one.sensitivity, one.specificity, one.kappa)),
+                )
+                for one in here
+            ),
+        )
         for one in here:
             if one.not_judged:
                 yield line(f"{one.judge} gave no answer for {one.not_judged} of {one.plans} plans", "yellow")
-    yield line("F1: mean over plans in which people found a match; the rest over all items, 95 % intervals over "
-               "papers; published F1 is macro_upstream in the JSON", "dim")
+    yield line(
+        "F1: mean over plans in which people found a match; the rest over all items, 95 % intervals over "
+        "papers; published F1 is macro_upstream in the JSON",
+        "dim",
+    )
 
 
 def _shown(one: Pooled) -> str:

@@ -60,8 +60,12 @@ class JudgeEval(Frozen):
 
 
 FIGURES: dict[str, Callable[[Agreement], float | None]] = {
-    "precision": lambda all: all.precision, "sensitivity": lambda all: all.recall,
-    "specificity": lambda all: all.specificity, "f1": lambda all: all.f1, "kappa": lambda all: all.kappa}
+    "precision": lambda all: all.precision,
+    "sensitivity": lambda all: all.recall,
+    "specificity": lambda all: all.specificity,
+    "f1": lambda all: all.f1,
+    "kappa": lambda all: all.kappa,
+}
 
 
 def judge_table(task: Task, judge: str, plans: Sequence[Labels]) -> JudgeTable:
@@ -79,9 +83,18 @@ def judge_table(task: Task, judge: str, plans: Sequence[Labels]) -> JudgeTable:
 
     figures = {name: pooled(figure) for name, figure in FIGURES.items()}
     return JudgeTable(
-        task=task, judge=judge, plans=len(plans), items=found.pooled.items, not_judged=found.not_judged,
-        left_out=found.left_out, macro_precision=found.precision, macro_recall=found.recall, macro_f1=found.f1,
-        macro_upstream=found.macro_upstream, **figures)
+        task=task,
+        judge=judge,
+        plans=len(plans),
+        items=found.pooled.items,
+        not_judged=found.not_judged,
+        left_out=found.left_out,
+        macro_precision=found.precision,
+        macro_recall=found.recall,
+        macro_f1=found.f1,
+        macro_upstream=found.macro_upstream,
+        **figures,
+    )
 
 
 def labelled(task: Task, plan: LabelledPlan, rows: Sequence[Row] | None) -> Labels:
@@ -93,11 +106,13 @@ def voted(judges: Sequence[Sequence[Labels]]) -> list[Labels]:
     """The majority of judges, item by item; the judges have the same plans in the same order."""
     found = list[Labels]()
     for same in zip(*judges, strict=True):
-        said = majority([None if one.judge is None else frozenset(at for at, yes in enumerate(one.judge) if yes)
-                         for one in same])
+        said = majority(
+            [None if one.judge is None else frozenset(at for at, yes in enumerate(one.judge) if yes) for one in same]
+        )
         first = same[0]
-        found.append(Labels(first.id, first.human, None if said is None else tuple(
-            at in said for at in range(len(first.human)))))
+        found.append(
+            Labels(first.id, first.human, None if said is None else tuple(at in said for at in range(len(first.human))))
+        )
     return found
 
 

@@ -92,19 +92,23 @@ def blind(paper: BenchPaper, entries: Sequence[Entry], seed: str) -> Blind:
     rng.shuffle(plan)
     side = rng.choice("AB")
     lists = {side: [paper.gold[at] for at in gold], "BA"[side == "B"]: [entries[at] for at in plan]}
-    a, b = (tuple(_listed(one, f"{letter.lower()}{number}") for number, one in enumerate(lists[letter], 1))
-            for letter in "AB")
+    a, b = (
+        tuple(_listed(one, f"{letter.lower()}{number}") for number, one in enumerate(lists[letter], 1))
+        for letter in "AB"
+    )
     order = Order(gold_side=side, gold=tuple(f"g{at + 1}" for at in gold), entries=tuple(f"e{at + 1}" for at in plan))
     return Blind(AblationMatchInputs(title=paper.title, abstract=paper.abstract, a=a, b=b), order)
 
 
 def _listed(one: Entry, id: str) -> ListedAblation:
-    return ListedAblation(id=id, name=one.name, ablated_part=one.ablated_part or one.name, action=one.action,
-                          replacement=one.replacement)
+    return ListedAblation(
+        id=id, name=one.name, ablated_part=one.ablated_part or one.name, action=one.action, replacement=one.replacement
+    )
 
 
-async def author_matches(client: ModelClient, paper: BenchPaper, entries: Sequence[Entry], seed: str) -> tuple[
-        tuple[Match, ...], Order | None]:
+async def author_matches(
+    client: ModelClient, paper: BenchPaper, entries: Sequence[Entry], seed: str
+) -> tuple[tuple[Match, ...], Order | None]:
     """The pairs that a judge finds, and the order in which it saw the sides. Raises `ModelError`."""
     if not entries or not paper.gold:
         return (), None
@@ -116,8 +120,15 @@ async def author_matches(client: ModelClient, paper: BenchPaper, entries: Sequen
     for pair in answer.pairs:
         of_gold, of_plan = (pair.a, pair.b) if order.gold_side == "A" else (pair.b, pair.a)
         quoted = all(_within(quote, words[id]) for quote, id in ((pair.quote_a, pair.a), (pair.quote_b, pair.b)))
-        found.append(Match(gold=order.gold[int(of_gold[1:]) - 1], entry=order.entries[int(of_plan[1:]) - 1],
-                           why=pair.why, quotes=(pair.quote_a, pair.quote_b), quoted=quoted))
+        found.append(
+            Match(
+                gold=order.gold[int(of_gold[1:]) - 1],
+                entry=order.entries[int(of_plan[1:]) - 1],
+                why=pair.why,
+                quotes=(pair.quote_a, pair.quote_b),
+                quoted=quoted,
+            )
+        )
     return tuple(sorted(found, key=lambda one: (int(one.gold[1:]), int(one.entry[1:])))), order
 
 
@@ -130,30 +141,58 @@ async def review_requests(client: ModelClient, paper: BenchPaper) -> tuple[Revie
     """What the reviews ask for, as a judge reads them. Raises `ModelError`."""
     if not paper.reviews:
         return ()
-    answer = await client.ask(REVIEW_REQUESTS, ReviewRequestsInputs(
-        title=paper.title, abstract=paper.abstract, reviews=paper.reviews[:MOST_REVIEWS]))
+    answer = await client.ask(
+        REVIEW_REQUESTS,
+        ReviewRequestsInputs(title=paper.title, abstract=paper.abstract, reviews=paper.reviews[:MOST_REVIEWS]),
+    )
     return answer.requests
 
 
-async def reviewer_matches(client: ModelClient, paper: BenchPaper, shown: ShownPaper,
-                           requests: Sequence[ReviewRequest], entries: Sequence[Entry]) -> tuple[Match, ...]:
+async def reviewer_matches(
+    client: ModelClient,
+    paper: BenchPaper,
+    shown: ShownPaper,
+    requests: Sequence[ReviewRequest],
+    entries: Sequence[Entry],
+) -> tuple[Match, ...]:
     """The entries that a judge finds asked for, with the requests. Raises `ModelError`."""
     if not entries or not requests:
         return ()
     quotes = {f"r{number}": one for number, one in enumerate(requests[:MOST_LISTED], 1)}
-    answer = await client.ask(REQUEST_MATCH, RequestMatchInputs(
-        title=paper.title, abstract=paper.abstract, paper=shown,
-        requests=tuple(ListedRequest(id=id, part=one.part, change=one.change,
-                                     quotes=tuple(each.quote for each in one.asked)) for id, one in quotes.items()),
-        entries=tuple(_listed(one, f"e{number}") for number, one in enumerate(entries[:MOST_LISTED], 1))))
-    return tuple(Match(gold=request, entry=one.entry, why=one.why,
-                       quotes=tuple(each.quote for each in quotes[request].asked),
-                       quoted=all(stands_in(each.quote, paper.reviews[each.review - 1])
-                                  for each in quotes[request].asked))
-                 for one in sorted(answer.answers, key=lambda one: int(one.entry[1:])) for request in one.requests)
+    answer = await client.ask(
+        REQUEST_MATCH,
+        RequestMatchInputs(
+            title=paper.title,
+            abstract=paper.abstract,
+            paper=shown,
+            requests=tuple(
+                ListedRequest(id=id, part=one.part, change=one.change, quotes=tuple(each.quote for each in one.asked))
+                for id, one in quotes.items()
+            ),
+            entries=tuple(_listed(one, f"e{number}") for number, one in enumerate(entries[:MOST_LISTED], 1)),
+        ),
+    )
+    return tuple(
+        Match(
+            gold=request,
+            entry=one.entry,
+            why=one.why,
+            quotes=tuple(each.quote for each in quotes[request].asked),
+            quoted=all(stands_in(each.quote, paper.reviews[each.review - 1]) for each in quotes[request].asked),
+        )
+        for one in sorted(answer.answers, key=lambda one: int(one.entry[1:]))
+        for request in one.requests
+    )
 
 
 def as_entries(requests: Sequence[ReviewRequest]) -> tuple[Entry, ...]:
     """Requests as a plan that asks for just them: the ceiling of a reviewer judge."""
-    return tuple(Entry(name=one.part, ablated_part=one.part, action="REPLACE" if one.change else "REMOVE",
-                       replacement=(one.change,) if one.change else ()) for one in requests)
+    return tuple(
+        Entry(
+            name=one.part,
+            ablated_part=one.part,
+            action="REPLACE" if one.change else "REMOVE",
+            replacement=(one.change,) if one.change else (),
+        )
+        for one in requests
+    )

@@ -61,12 +61,14 @@ def paired(first: str, second: str, figure: str, values: Sequence[tuple[float, f
     found = mean_of(differences)
     assert found is not None, "at least one paper"
     equal = len(differences) < 2 or all(math.isclose(one, differences[0], abs_tol=1e-12) for one in differences)
-    return Paired(first=first, second=second, figure=figure, difference=found,
-                  p=None if equal else p_value(differences))
+    return Paired(
+        first=first, second=second, figure=figure, difference=found, p=None if equal else p_value(differences)
+    )
 
 
-def over_groups(groups: Sequence[Sequence[Item]], figure: Callable[[list[Item]], float | None]) -> tuple[
-        float | None, float | None]:
+def over_groups(
+    groups: Sequence[Sequence[Item]], figure: Callable[[list[Item]], float | None]
+) -> tuple[float | None, float | None]:
     """A 95 % interval of a pooled figure, groups (papers) resampled; None where it cannot be computed."""
     rng, found = random.Random(SEED), list[float]()
     for _ in range(2_000 if len(groups) > 1 else 0):

@@ -59,8 +59,9 @@ class _Draft:
 
 def missing_ablations(asked: MissingAblations) -> int:
     if asked.view not in ("author", "reviewer"):
-        raise WrongUse(f"--as {asked.view!r}: give reviewer, which sees the whole paper, or author, which sees it "
-                       "up to its method")
+        raise WrongUse(
+            f"--as {asked.view!r}: give reviewer, which sees the whole paper, or author, which sees it up to its method"
+        )
     if ((asked.gold or asked.reviews) and asked.plan is None) or (asked.gold and asked.reviews):
         raise WrongUse("--gold or --reviews score the list that --plan gives: give --plan and one of the two")
     if asked.until and asked.view != "author":
@@ -126,16 +127,32 @@ async def _report(asked: MissingAblations, draft: _Draft, plan: Plan) -> Missing
     shown, text = seen.shown, seen.paper.text
     kept, repeats = without_repeats(plan.entries)
     inputs = PaperAblationsInputs(
-        view="author" if asked.view == "author" else "reviewer", title=title, abstract=abstract, paper=shown,
-        most=asked.k, plan=tuple(_listed(one, number) for number, one in enumerate(kept, 1)))
+        view="author" if asked.view == "author" else "reviewer",
+        title=title,
+        abstract=abstract,
+        paper=shown,
+        most=asked.k,
+        plan=tuple(_listed(one, number) for number, one in enumerate(kept, 1)),
+    )
     found = await models.at(0, 0).ask(PAPER_ABLATIONS, inputs)
     score = await _score(asked, draft, BenchPaper("author", asked.paper.name, title, abstract, draft.path), kept, seen)
     return MissingReport(
-        paper=str(asked.paper), view=asked.view, model=models.name_of(PAPER_ABLATIONS), shown=seen.kept, cut=seen.cut,
-        left_out=shown.left_out, reasoning=found.reasoning, remarks=found.remarks, faults=plan.faults, score=score,
-        repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats), removed=seen.removed, took=log.state.total,
+        paper=str(asked.paper),
+        view=asked.view,
+        model=models.name_of(PAPER_ABLATIONS),
+        shown=seen.kept,
+        cut=seen.cut,
+        left_out=shown.left_out,
+        reasoning=found.reasoning,
+        remarks=found.remarks,
+        faults=plan.faults,
+        score=score,
+        repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats),
+        removed=seen.removed,
+        took=log.state.total,
         parts=tuple(_quoted_part(one, text) for one in found.parts),
-        missing=tuple(QuotedAblation(ablation=one, quoted=stands_in(one.quote, text)) for one in found.ablations))
+        missing=tuple(QuotedAblation(ablation=one, quoted=stands_in(one.quote, text)) for one in found.ablations),
+    )
 
 
 def _quoted_part(one: AblatedPart, text: str) -> QuotedPart:
@@ -153,50 +170,85 @@ def about(paper: Paper) -> tuple[str, str]:
 
 
 def _listed(one: Entry, number: int) -> ListedAblation:
-    return ListedAblation(id=f"e{number}", name=one.name, ablated_part=one.ablated_part or one.name, action=one.action,
-                          replacement=one.replacement)
+    return ListedAblation(
+        id=f"e{number}",
+        name=one.name,
+        ablated_part=one.ablated_part or one.name,
+        action=one.action,
+        replacement=one.replacement,
+    )
 
 
 # --- scoring a list ---------------------------------------------------------------------------------------------------
 
 
-async def _score(asked: MissingAblations, draft: _Draft, paper: BenchPaper, entries: Sequence[Entry], seen: Visible
-                 ) -> PlanScore | None:
+async def _score(
+    asked: MissingAblations, draft: _Draft, paper: BenchPaper, entries: Sequence[Entry], seen: Visible
+) -> PlanScore | None:
     """The list against gold or reviews, by the majority of judges; None where neither is given. Raises `ModelError`."""
     if not asked.gold and not asked.reviews:
         return None
     named = tuple(one.strip() for one in asked.judges.split(",") if one.strip())
-    judges = {name: models_of(draft.settings.model_copy(update={"models": draft.settings.models.alone(name)}),
-                              MemoryLog()) for name in named} or {
-        draft.settings.models.candidates(PAPER_ABLATIONS)[0].name: models_of(draft.settings, MemoryLog())}
+    judges = {
+        name: models_of(draft.settings.model_copy(update={"models": draft.settings.models.alone(name)}), MemoryLog())
+        for name in named
+    } or {draft.settings.models.candidates(PAPER_ABLATIONS)[0].name: models_of(draft.settings, MemoryLog())}
     if asked.gold:
         gold = read_plan(_text(asked.gold, "--gold").splitlines()).entries
         if not gold:
             raise WrongUse(f"--gold {asked.gold} holds no ablation: give a line of JSON each, as for --plan")
-        return await _against_gold(judges, BenchPaper("author", paper.id, paper.title, paper.abstract, paper.folder,
-                                                      gold), entries)
+        return await _against_gold(
+            judges, BenchPaper("author", paper.id, paper.title, paper.abstract, paper.folder, gold), entries
+        )
     reviews = tuple(_text(path, "--reviews") for path in asked.reviews or ())
-    return await _against_reviews(judges, BenchPaper("reviewer", paper.id, paper.title, paper.abstract, paper.folder,
-                                                     (), reviews), entries, seen)
+    return await _against_reviews(
+        judges, BenchPaper("reviewer", paper.id, paper.title, paper.abstract, paper.folder, (), reviews), entries, seen
+    )
 
 
 async def _against_gold(judges: dict[str, Models], paper: BenchPaper, entries: Sequence[Entry]) -> PlanScore:
-    said = [frozenset((int(one.gold[1:]) - 1, int(one.entry[1:]) - 1) for one in (await author_matches(
-        models.at(1, 0), paper, entries, f"{name} {paper.id}"))[0]) for name, models in judges.items()]
+    said = [
+        frozenset(
+            (int(one.gold[1:]) - 1, int(one.entry[1:]) - 1)
+            for one in (await author_matches(models.at(1, 0), paper, entries, f"{name} {paper.id}"))[0]
+        )
+        for name, models in judges.items()
+    ]
     score = author_score(len(paper.gold), len(entries), majority(said) or frozenset())
-    return PlanScore(against="gold", judges=tuple(judges), entries=len(entries), wanted=len(paper.gold),
-                     precision=score.precision, recall=score.recall, f1=score.f1, found=score.found)
+    return PlanScore(
+        against="gold",
+        judges=tuple(judges),
+        entries=len(entries),
+        wanted=len(paper.gold),
+        precision=score.precision,
+        recall=score.recall,
+        f1=score.f1,
+        found=score.found,
+    )
 
 
-async def _against_reviews(judges: dict[str, Models], paper: BenchPaper, entries: Sequence[Entry], seen: Visible
-                           ) -> PlanScore:
+async def _against_reviews(
+    judges: dict[str, Models], paper: BenchPaper, entries: Sequence[Entry], seen: Visible
+) -> PlanScore:
     """Against what the first judge lists, so that all judges vote on the same requests."""
     first = next(iter(judges.values()))
     requests = await review_requests(first.at(1, 0), paper)
     if not requests:
         raise WrongUse("the reviews ask for no ablation: there is nothing to score the list against")
-    said = [frozenset(int(one.entry[1:]) - 1 for one in await reviewer_matches(
-        models.at(2, 0), paper, seen.shown, requests, entries)) for models in judges.values()]
+    said = [
+        frozenset(
+            int(one.entry[1:]) - 1
+            for one in await reviewer_matches(models.at(2, 0), paper, seen.shown, requests, entries)
+        )
+        for models in judges.values()
+    ]
     score = reviewer_score(len(requests), len(entries), majority(said) or frozenset())
-    return PlanScore(against="reviews", judges=tuple(judges), entries=len(entries), wanted=len(requests),
-                     precision=score.precision, recall=score.recall, f1=score.f1)
+    return PlanScore(
+        against="reviews",
+        judges=tuple(judges),
+        entries=len(entries),
+        wanted=len(requests),
+        precision=score.precision,
+        recall=score.recall,
+        f1=score.f1,
+    )

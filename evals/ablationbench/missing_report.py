@@ -72,13 +72,17 @@ def lines(found: MissingReport) -> Iterator[Text | Table]:
     yield from (_item(one.part.part, "", one.part.where or one.part.quote, one.quoted, "green") for one in there)
     never = [one for one in found.parts if not one.part.ablated]
     yield line(f"never ablated: {len(never)}", "bold")
-    yield from (_item(one.part.part, one.part.claim.removeprefix("none"), one.part.quote, one.quoted, "yellow")
-                for one in never)
+    yield from (
+        _item(one.part.part, one.part.claim.removeprefix("none"), one.part.quote, one.quoted, "yellow") for one in never
+    )
     yield line(f"missing, best first: {len(found.missing)}" if found.missing else "missing: none", "bold")
     for number, one in enumerate(found.missing, 1):
         wanted = one.ablation
-        yield line(f"{wanted.name}: {_change(wanted)} (likely to be asked for: {wanted.probability:.2f})", "bold",
-                   label=f"{number}. ")
+        yield line(
+            f"{wanted.name}: {_change(wanted)} (likely to be asked for: {wanted.probability:.2f})",
+            "bold",
+            label=f"{number}. ",
+        )
         yield _item("tests", wanted.claim, wanted.quote, one.quoted, "")
         if wanted.metrics:
             yield line(f"measured by {', '.join(wanted.metrics)}", "dim")
@@ -87,20 +91,30 @@ def lines(found: MissingReport) -> Iterator[Text | Table]:
         yield line(f"not shown to the author: {', '.join(one for one in found.cut if one)}", "dim")
     yield from (line(f"not shown: {one}", "dim") for one in found.left_out)
     yield from removed_lines(found.removed)
-    yield line(f"{found.took.calls} calls, {found.took.input_tokens + found.took.output_tokens} tokens, "
-               f"{dollars(found.took.usd, found.took.unpriced)}", "dim")
+    yield line(
+        f"{found.took.calls} calls, {found.took.input_tokens + found.took.output_tokens} tokens, "
+        f"{dollars(found.took.usd, found.took.unpriced)}",
+        "dim",
+    )
 
 
 def _change(wanted: WantedAblation) -> str:
     others = "; or ".join(wanted.replacement)
-    return {"REMOVE": f"take out {wanted.ablated_part}", "REPLACE": f"replace {wanted.ablated_part} by {others}",
-            "ADD": f"add {others} to {wanted.ablated_part}"}[wanted.action]
+    return {
+        "REMOVE": f"take out {wanted.ablated_part}",
+        "REPLACE": f"replace {wanted.ablated_part} by {others}",
+        "ADD": f"add {others} to {wanted.ablated_part}",
+    }[wanted.action]
 
 
 def _item(head: str, text: str, quote: str, quoted: bool, style: str) -> Text:
     mark = "" if quoted else f" ({NOT_QUOTED})"
-    return (Text(plain(head), style=style) + Text(f": {plain(text)}" if text else "")
-            + Text(f" \u201c{plain(quote)}\u201d" if quote else "", style="dim") + Text(mark, style="bold red"))
+    return (
+        Text(plain(head), style=style)
+        + Text(f": {plain(text)}" if text else "")
+        + Text(f" \u201c{plain(quote)}\u201d" if quote else "", style="dim")
+        + Text(mark, style="bold red")
+    )
 
 
 def _of_plan(found: MissingReport) -> Iterator[Text]:
@@ -109,11 +123,16 @@ def _of_plan(found: MissingReport) -> Iterator[Text]:
         yield line("your list", "bold")
     for one in found.remarks:
         style = {"missing": "green", "there already": "yellow", "no such part": "red"}[one.standing]
-        yield Text(f"{one.entry} {one.standing}", style=style) + Text(f": {plain(one.why)}") + Text(
-            f" \u201c{plain(one.quote)}\u201d" if one.quote else "", style="dim")
+        yield (
+            Text(f"{one.entry} {one.standing}", style=style)
+            + Text(f": {plain(one.why)}")
+            + Text(f" \u201c{plain(one.quote)}\u201d" if one.quote else "", style="dim")
+        )
     yield from (line(one, "yellow", label="twice: ") for one in found.repeats)
     yield from (line(one, "yellow", label="not read: ") for one in found.faults)
     if (score := found.score) is not None:
         hits = "" if not score.found else f"; found of gold: {', '.join('yes' if one else 'no' for one in score.found)}"
-        yield line(f"against {score.against} ({score.wanted}), judged by {', '.join(score.judges)}: precision "
-                   f"{score.precision:.2f}, recall {score.recall:.2f}, F1 {score.f1:.2f}{hits}")
+        yield line(
+            f"against {score.against} ({score.wanted}), judged by {', '.join(score.judges)}: precision "
+            f"{score.precision:.2f}, recall {score.recall:.2f}, F1 {score.f1:.2f}{hits}"
+        )

@@ -27,9 +27,11 @@ _BEFORE = re.compile(r"introduction|related|background|preliminar|motivat|abstra
 _AFTER = re.compile(
     r"experiment|result|evaluat|ablat|empiric|conclu|discussion|finding|benchmark|case stud|analys|appendi|supplement|"
     r"referenc|bibliograph|acknowledg|limitation|future work|broader impact|tables and figures|simulation|contributes",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 _METHOD = re.compile(
-    r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design", re.IGNORECASE)
+    r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design", re.IGNORECASE
+)
 _SURELY_AFTER = re.compile(r"experiment|result|ablat|conclu|appendi", re.IGNORECASE)
 _THEORY = re.compile(r"theor|complexity|convergence|gradient analys", re.IGNORECASE)
 """An analysis of the method that is no measurement."""
@@ -64,15 +66,20 @@ def paper_files(folder: Path) -> tuple[Path, ...]:
     if folder.is_file():
         return (folder,)
     for endings in ((".tex",), (".md", ".markdown"), (".txt",), (".pdf",)):
-        found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in endings and path.is_file()
-                       and path.stem.lower() not in ("readme", "license"))
+        found = sorted(
+            path
+            for path in folder.rglob("*")
+            if path.suffix.lower() in endings and path.is_file() and path.stem.lower() not in ("readme", "license")
+        )
         main = [path for path in found if path.suffix == ".tex" and r"\documentclass" in _head(path)]
         if main or (".pdf" in endings and found):
             return (max(main or found, key=lambda path: (path.stem in ("main", "paper"), path.stat().st_size)),)
         if found:
             return tuple(found[:MOST_FILES])
-    raise PaperError(f"there is no paper in {folder}: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
-                     "the benchmark; see docs/ablationbench.md)")
+    raise PaperError(
+        f"there is no paper in {folder}: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
+        "the benchmark; see docs/ablationbench.md)"
+    )
 
 
 def _head(path: Path) -> str:
@@ -97,13 +104,17 @@ async def visible(path: Path, *, whole: bool, until: str = "", already_cut: bool
     found = await guarded(await _read(path))
     sections = found.paper.sections
     if not whole:
-        sections = sections[:_end(sections, until, path, already_cut)]
+        sections = sections[: _end(sections, until, path, already_cut)]
         scattered = len(paper_files(path)) > 1  # files in the order of their names, which may put results first
-        sections = tuple(one for one in sections if not one.back and not _is_after_all(one)
-                         and not (scattered and _Title.of(one).kind == "after"))
+        sections = tuple(
+            one
+            for one in sections
+            if not one.back and not _is_after_all(one) and not (scattered and _Title.of(one).kind == "after")
+        )
     rest = [one.title for one in found.paper.sections if one not in sections]
-    return Visible(replace(found.paper, sections=sections), tuple(one.title for one in sections), tuple(rest),
-                   found.removed)
+    return Visible(
+        replace(found.paper, sections=sections), tuple(one.title for one in sections), tuple(rest), found.removed
+    )
 
 
 def _by_numbers(paper: Paper) -> Paper:
@@ -128,19 +139,22 @@ def _end(sections: Sequence[PaperSection], until: str, path: Path, already_cut: 
         wanted = " ".join(until.casefold().split())
         named = [at for at, one in enumerate(titles) if wanted in one.text.casefold()]
         if not named:
-            raise PaperError(f"--until {until!r}: {path} has no section with this in its title; there are: "
-                             f"{_listed(titles)}")
+            raise PaperError(
+                f"--until {until!r}: {path} has no section with this in its title; there are: {_listed(titles)}"
+            )
         return named[-1] + 1
     methods = [at for at, one in enumerate(titles) if one.kind == "method"]
     after = [at for at, one in enumerate(titles) if one.kind == "after" and methods and at > methods[0]]
-    open_end = not after and any(one.kind == "other" for one in titles[methods[-1] + 1:]) if methods else True
-    late = after and any(one.surely for one in titles[after[0]:] if one.kind == "method")
+    open_end = not after and any(one.kind == "other" for one in titles[methods[-1] + 1 :]) if methods else True
+    late = after and any(one.surely for one in titles[after[0] :] if one.kind == "method")
     if not open_end and not late:
         return after[0] if after else len(titles)
     if already_cut and not any(one.kind == "after" for one in titles):
         return len(titles)
-    raise MethodEndUnsure(f"{path}: its titles do not say where the method ends: name the last section to show with "
-                          f"--until SECTION; there are: {_listed(titles)}")
+    raise MethodEndUnsure(
+        f"{path}: its titles do not say where the method ends: name the last section to show with "
+        f"--until SECTION; there are: {_listed(titles)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -154,7 +168,7 @@ class _Title:
     @classmethod
     def of(cls, section: PaperSection) -> _Title:
         number = _NUMBER.match(section.title)
-        text = section.title[number.end():] if number else section.title
+        text = section.title[number.end() :] if number else section.title
         within = number is not None and bool(number[2])
         after = _SURELY_AFTER if within else _AFTER  # "3.2 Evaluation module" is a part of a method
         if section.back or (after.search(text) and not _THEORY.search(text)):

@@ -20,10 +20,14 @@ USUAL_GOLD = {"author": 3.7, "reviewer": 1.8}
 """Gold ablations, and requests of reviews, of a paper on average (AblationBench, section 3)."""
 ROUNDS, SHOWN_FIRST, HITS = 3, 12_000, 6
 """Of the agent: how often it may ask for more, characters that it sees first, and passages a search gives."""
-_LEADS = re.compile(r"\*\*([^*\n]{2,80}?)[.:]?\*\*|\\(?:sub)*(?:section|paragraph)\*?\{([^{}\n]{2,80}?)[.:]?\}"
-                    r"|^#{3,}[ \t]+(?:\d[\d.]*[ \t]+)?(.{2,80}?)$", re.MULTILINE)
-_PLAIN = re.compile(r"introduction|related work|training|overview|setup|notation|implementation|background|abstract",
-                    re.IGNORECASE)
+_LEADS = re.compile(
+    r"\*\*([^*\n]{2,80}?)[.:]?\*\*|\\(?:sub)*(?:section|paragraph)\*?\{([^{}\n]{2,80}?)[.:]?\}"
+    r"|^#{3,}[ \t]+(?:\d[\d.]*[ \t]+)?(.{2,80}?)$",
+    re.MULTILINE,
+)
+_PLAIN = re.compile(
+    r"introduction|related work|training|overview|setup|notation|implementation|background|abstract", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,9 @@ async def asked_by_section(client: ModelClient, inputs: PaperAblationsInputs, se
     shown, left = excerpt(sections, SHOWN_FIRST).text, ROUNDS
     while True:
         paper = replaced_text(inputs, shown)
-        answer = await client.ask(PAPER_ABLATIONS, paper.model_copy(update={"contents": contents,
-                                                                           "requests_left": left}))
+        answer = await client.ask(
+            PAPER_ABLATIONS, paper.model_copy(update={"contents": contents, "requests_left": left})
+        )
         if answer.ablations or not answer.wants or not left:
             return answer
         left -= 1
@@ -71,9 +76,13 @@ def found(sections: Sequence[PaperSection], want: str) -> str:
     words = " ".join(want.casefold().split())
     for section in sections:
         if words and words in section.title.casefold():
-            return f"## {section.title}\n\n{section.text[:CHARACTERS // 3]}"
-    hits = [f"## {section.title}\n\n[...] {paragraph.strip()[:1500]}" for section in sections
-            for paragraph in section.text.split("\n\n") if words and words in paragraph.casefold()]
+            return f"## {section.title}\n\n{section.text[: CHARACTERS // 3]}"
+    hits = [
+        f"## {section.title}\n\n[...] {paragraph.strip()[:1500]}"
+        for section in sections
+        for paragraph in section.text.split("\n\n")
+        if words and words in paragraph.casefold()
+    ]
     return "\n\n".join(hits[:HITS]) or f"[nothing in the paper has the words {want[:100]!r}]"
 
 
@@ -88,14 +97,27 @@ def likely(ablations: Sequence[WantedAblation], gold: float) -> list[WantedAblat
 
 
 def entry(one: WantedAblation) -> Entry:
-    return Entry(name=one.name, ablated_part=one.ablated_part, action=one.action, replacement=one.replacement,
-                 metrics=one.metrics)
+    return Entry(
+        name=one.name,
+        ablated_part=one.ablated_part,
+        action=one.action,
+        replacement=one.replacement,
+        metrics=one.metrics,
+    )
 
 
 def headings(seen: Visible) -> tuple[Entry, ...]:
     """REMOVE for each part that the method names: by a heading, or by words in bold that begin a passage."""
-    named = (match for section in seen.paper.sections if not _PLAIN.search(section.title)
-             for groups in _LEADS.findall(section.text) for match in groups)
+    named = (
+        match
+        for section in seen.paper.sections
+        if not _PLAIN.search(section.title)
+        for groups in _LEADS.findall(section.text)
+        for match in groups
+    )
     names = dict.fromkeys(" ".join(name.split()) for name in named if name)
-    return tuple(Entry(name=f"Without {name[:1].lower()}{name[1:]}", ablated_part=name, action="REMOVE")
-                 for name in names if not _PLAIN.fullmatch(name))
+    return tuple(
+        Entry(name=f"Without {name[:1].lower()}{name[1:]}", ablated_part=name, action="REMOVE")
+        for name in names
+        if not _PLAIN.fullmatch(name)
+    )

@@ -24,9 +24,12 @@ def named(value: object) -> tuple[str, ...]:
 
 def pairs_of(rows: Iterable[Row], gold: Sequence[str], plan: Sequence[str]) -> Pairs:
     """The pairs that an author judge's rows name."""
-    return frozenset((of_gold, of_plan) for row in rows
-                     for of_gold in _places(row.get("name_in_paper"), gold)
-                     for of_plan in _places(row.get("name_in_plan"), plan))
+    return frozenset(
+        (of_gold, of_plan)
+        for row in rows
+        for of_gold in _places(row.get("name_in_paper"), gold)
+        for of_plan in _places(row.get("name_in_plan"), plan)
+    )
 
 
 def _places(value: object, names: Sequence[str]) -> list[int]:
@@ -37,8 +40,10 @@ def _places(value: object, names: Sequence[str]) -> list[int]:
 def from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
     """Rows by paper and plan from a blinded answer; those without a gold ablation are left out."""
     other = "B" if gold_side == "A" else "A"
-    rows = [{"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
-            for row in answer]
+    rows = [
+        {"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
+        for row in answer
+    ]
     return [row for row in rows if named(row["name_in_paper"])]
 
 

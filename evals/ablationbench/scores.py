@@ -50,9 +50,12 @@ def author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None = None)
     alone = one_to_one(pairs)
     plain = _score([int(hit) for hit in found], kept - matched, matched, kept)
     return AuthorScore(
-        **plain.model_dump(), ndcg=_dcg(found[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
+        **plain.model_dump(),
+        ndcg=_dcg(found[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
         ndcg_plan=_dcg(_news(pairs, kept)[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
-        f1_one_to_one=_f1(alone, kept - alone, gold - alone), found=tuple(found))
+        f1_one_to_one=_f1(alone, kept - alone, gold - alone),
+        found=tuple(found),
+    )
 
 
 def reviewer_score(count: int, entries: int, matched: frozenset[int], *, k: int | None = None) -> Score:
@@ -65,9 +68,14 @@ def reviewer_score(count: int, entries: int, matched: frozenset[int], *, k: int 
 
 def _score(found: Sequence[int], false: int, matched: int, entries: int) -> Score:
     hits, missed = sum(found), len(found) - sum(found)
-    return Score(precision=_over(hits, hits + false), recall=_over(hits, hits + missed), f1=_f1(hits, false, missed),
-                 precision_plan=matched / entries if entries else None, true=(*(1 for _ in found), *[0] * false),
-                 pred=(*found, *[1] * false))
+    return Score(
+        precision=_over(hits, hits + false),
+        recall=_over(hits, hits + missed),
+        f1=_f1(hits, false, missed),
+        precision_plan=matched / entries if entries else None,
+        true=(*(1 for _ in found), *[0] * false),
+        pred=(*found, *[1] * false),
+    )
 
 
 def _f1(hits: int, false: int, missed: int) -> float:
@@ -115,8 +123,9 @@ def majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] | Non
     given = [one for one in answers if one is not None]
     if 2 * len(given) <= len(answers):
         return None
-    return frozenset(vote for vote in frozenset[Vote]().union(*given)
-                     if 2 * sum(vote in one for one in given) > len(given))
+    return frozenset(
+        vote for vote in frozenset[Vote]().union(*given) if 2 * sum(vote in one for one in given) > len(given)
+    )
 
 
 def not_judged(answers: Sequence[object | None]) -> str:

@@ -26,33 +26,61 @@ def bench_lines(found: BenchTable, calibration: JudgeEval | None = None) -> Iter
             yield _figures(one, judge)
             yield from _judges(one, judge)
         if one.controls:
-            yield table("control", "papers", "precision", "recall", "F1", rows=(
-                (NAMES[control.what], str(control.papers), *(
-                    f"{control.figures[name].mean:.3f}" if name in control.figures else "-"
-                    for name in ("precision", "recall", "f1"))) for control in one.controls))
+            yield table(
+                "control",
+                "papers",
+                "precision",
+                "recall",
+                "F1",
+                rows=(
+                    (
+                        NAMES[control.what],
+                        str(control.papers),
+                        *(
+                            f"{control.figures[name].mean:.3f}" if name in control.figures else "-"
+                            for name in ("precision", "recall", "f1")
+                        ),
+                    )
+                    for control in one.controls
+                ),
+            )
         yield from _costs(found, one)
         short = [row for row in found.rows if row.task == one.task and row.why and row.state != "not scorable"]
         yield from (line(f"{row.id}: {row.why[:300]}", "yellow", label=f"{row.state}: ") for row in short[:12])
-        yield from (line(f"{row.id}: {', '.join(row.repeats)}", "dim", label="repeated entries: ")
-                    for row in found.rows if row.task == one.task and row.repeats)
+        yield from (
+            line(f"{row.id}: {', '.join(row.repeats)}", "dim", label="repeated entries: ")
+            for row in found.rows
+            if row.task == one.task and row.repeats
+        )
     if found.overall:
         yield line("both tasks: " + ", ".join(f"{name} {value:.3f}" for name, value in found.overall.items()), "bold")
 
 
-NAMES = {"plan": "the plan", "gold": "gold as the plan", "other": "another paper's plan",
-         "headings": "each named part taken out"}
+NAMES = {
+    "plan": "the plan",
+    "gold": "gold as the plan",
+    "other": "another paper's plan",
+    "headings": "each named part taken out",
+}
 
 
 def _counts(one: TaskTable) -> str:
-    rest = [(one.not_scorable, "not scorable"), (one.not_judged, "not judged"), (one.no_plan, "without a plan"),
-            (one.empty_plans, "of them with an empty plan")]
+    rest = [
+        (one.not_scorable, "not scorable"),
+        (one.not_judged, "not judged"),
+        (one.no_plan, "without a plan"),
+        (one.empty_plans, "of them with an empty plan"),
+    ]
     return f"{one.scored} of {one.papers} papers scored" + "".join(f", {count} {what}" for count, what in rest if count)
 
 
 def _calibrated(one: TaskTable, found: BenchTable, calibration: JudgeEval | None) -> JudgeTable | None:
     """The figures against people of whoever judged: the majority, or the one judge."""
-    return None if calibration is None else calibration.of(
-        one.task, MAJORITY if len(found.judges) > 1 else "".join(found.judges))
+    return (
+        None
+        if calibration is None
+        else calibration.of(one.task, MAJORITY if len(found.judges) > 1 else "".join(found.judges))
+    )
 
 
 def _figures(one: TaskTable, judge: JudgeTable | None) -> Table:
@@ -61,8 +89,15 @@ def _figures(one: TaskTable, judge: JudgeTable | None) -> Table:
     for name in FIGURES[one.task]:
         if (mean := one.figures.get(name)) is not None:
             value = corrected(mean.mean, judge) if judge is not None and name == share else None
-            rows.append((name, f"{mean.mean:.3f}", interval(mean), "-" if mean.sd is None else f"{mean.sd:.3f}",
-                         "" if value is None else f"{value:.3f}"))
+            rows.append(
+                (
+                    name,
+                    f"{mean.mean:.3f}",
+                    interval(mean),
+                    "-" if mean.sd is None else f"{mean.sd:.3f}",
+                    "" if value is None else f"{value:.3f}",
+                )
+            )
     return table("figure", "mean", "95 % interval", "sd", "" if judge is None else "by the judge's errors", rows=rows)
 
 
@@ -74,9 +109,21 @@ def _judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:
     if judge is not None and judge.kappa.value is not None:
         yield line(f"kappa of {judge.judge} with people, on labelled plans: {judge.kappa.value:.3f}")
     if len(one.judges) > 1:
-        yield table("judge", "papers", "F1 alone", "kappa with the majority", rows=(
-            (each.judge, str(each.papers), "-" if each.f1 is None else f"{each.f1.mean:.3f}",
-             "-" if each.kappa is None else f"{each.kappa:.3f}") for each in one.judges))
+        yield table(
+            "judge",
+            "papers",
+            "F1 alone",
+            "kappa with the majority",
+            rows=(
+                (
+                    each.judge,
+                    str(each.papers),
+                    "-" if each.f1 is None else f"{each.f1.mean:.3f}",
+                    "-" if each.kappa is None else f"{each.kappa:.3f}",
+                )
+                for each in one.judges
+            ),
+        )
         yield line("kappa between judges: " + ("-" if one.kappa is None else f"{one.kappa:.3f}"))
     elif judge is None:
         yield line("one judge: how far it is to be believed, bench ablation-judge tells", "dim")
@@ -85,11 +132,16 @@ def _judges(one: TaskTable, judge: JudgeTable | None) -> Iterator[Text | Table]:
 def _costs(found: BenchTable, one: TaskTable) -> Iterator[Text]:
     rows = [row for row in found.rows if row.task == one.task]
     for who in ("planner", "judge"):
-        calls, tokens, usd, unpriced, seconds = (sum(getattr(row, f"{who}_{what}") for row in rows)
-                                                 for what in ("calls", "tokens", "usd", "unpriced", "seconds"))
+        calls, tokens, usd, unpriced, seconds = (
+            sum(getattr(row, f"{who}_{what}") for row in rows)
+            for what in ("calls", "tokens", "usd", "unpriced", "seconds")
+        )
         if calls:
-            yield line(f"{who}: {calls} calls, {tokens} tokens, {dollars(usd, unpriced)}, {duration(seconds)}; a paper "
-                       f"{dollars(usd / len(rows), 0)}, {duration(seconds / len(rows))}", "dim")
+            yield line(
+                f"{who}: {calls} calls, {tokens} tokens, {dollars(usd, unpriced)}, {duration(seconds)}; a paper "
+                f"{dollars(usd / len(rows), 0)}, {duration(seconds / len(rows))}",
+                "dim",
+            )
 
 
 def planned_lines(bench: Work, papers: Sequence[BenchPaper]) -> Iterator[Text]:
@@ -100,8 +152,9 @@ def planned_lines(bench: Work, papers: Sequence[BenchPaper]) -> Iterator[Text]:
             scorable = sum(bool(paper.wanted) for paper in here)
             plans = len(here) if bench.plans is None and bench.planner in MODELS_PLAN else 0
             kinds = 1 + (3 if bench.controls else 0)
-            calls = 0 if bench.answers is not None else scorable * len(bench.judges) * (
-                kinds + (task == "reviewer"))
-            yield line(f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to ask for"
-                       f"{' (up to four questions each)' if bench.planner == 'agent' and plans else ''}, and {calls} "
-                       f"questions to {', '.join(bench.judges)}")
+            calls = 0 if bench.answers is not None else scorable * len(bench.judges) * (kinds + (task == "reviewer"))
+            yield line(
+                f"{task}: {len(here)} papers, {scorable} of them scorable; at most {plans} plans to ask for"
+                f"{' (up to four questions each)' if bench.planner == 'agent' and plans else ''}, and {calls} "
+                f"questions to {', '.join(bench.judges)}"
+            )

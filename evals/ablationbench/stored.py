@@ -23,8 +23,9 @@ def check_plans(folder: Path, planner: str, papers: Sequence[BenchPaper]) -> Non
     if papers and not any(plan_file(folder, one.task, planner, one.id) for one in papers):
         names = sorted({path.parent.name for path in folder.rglob("*.jsonl")} - {folder.name})[:12]
         more = f"; there are plans in {', '.join(names)}: name one with --planner" if names else ""
-        raise WrongUse(f"--plans {folder}: there is no plan of these papers by {planner}, as {papers[0].id}.jsonl"
-                       f"{more}")
+        raise WrongUse(
+            f"--plans {folder}: there is no plan of these papers by {planner}, as {papers[0].id}.jsonl{more}"
+        )
 
 
 def stored_judges(answers: Path, tasks: Sequence[Task]) -> tuple[str, ...]:
@@ -46,5 +47,6 @@ def stored_verdict(answers: Path, judge: str, planner: str, paper: BenchPaper, e
     if paper.task == "author":
         pairs = sorted(pairs_of(rows, [one.name for one in paper.gold], names))
         return Verdict(judge=judge, matches=tuple(Match(gold=f"g{gold + 1}", entry=f"e{at + 1}") for gold, at in pairs))
-    return Verdict(judge=judge, matches=tuple(Match(gold="r1", entry=f"e{at + 1}")
-                                              for at in sorted(asked_for(rows, names))))
+    return Verdict(
+        judge=judge, matches=tuple(Match(gold="r1", entry=f"e{at + 1}") for at in sorted(asked_for(rows, names)))
+    )

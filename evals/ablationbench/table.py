@@ -31,8 +31,10 @@ from labwright.evals.ablationbench.scores import (
 )
 from labwright.record.nouns.frozen import Frozen
 
-FIGURES = {"author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
-           "reviewer": ("precision", "recall", "f1", "f1_unique", "precision_plan")}
+FIGURES = {
+    "author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
+    "reviewer": ("precision", "recall", "f1", "f1_unique", "precision_plan"),
+}
 """Figures of a task; `f1_unique` is against the requests as the judges list them, equal ones merged."""
 
 
@@ -113,28 +115,41 @@ class BenchTable(Frozen):
         return all(one.state in ("scored", "not scorable") for one in self.rows)
 
 
-def table(results: Sequence[PaperResult], *, split: str, planner: str, judges: Sequence[str], k: dict[str, int]) -> (
-        BenchTable):
+def table(
+    results: Sequence[PaperResult], *, split: str, planner: str, judges: Sequence[str], k: dict[str, int]
+) -> BenchTable:
     rows = [row_of(one, k[one.task]) for one in results]
     tasks: list[Task] = [task for task in ("author", "reviewer") if any(row.task == task for row in rows)]
-    tables = tuple(_task(task, [one for one in results if one.task == task],
-                         [row for row in rows if row.task == task], judges) for task in tasks)
+    tables = tuple(
+        _task(task, [one for one in results if one.task == task], [row for row in rows if row.task == task], judges)
+        for task in tasks
+    )
     both = len(tables) == 2 and all(one.scored for one in tables)
-    overall = {name: fmean(one.figures[name].mean for one in tables) for name in ("precision", "recall", "f1")} \
-        if both else {}
-    return BenchTable(split=split, planner=planner, judges=tuple(judges), k=k, tasks=tables, overall=overall,
-                      rows=tuple(rows))
+    overall = (
+        {name: fmean(one.figures[name].mean for one in tables) for name in ("precision", "recall", "f1")}
+        if both
+        else {}
+    )
+    return BenchTable(
+        split=split, planner=planner, judges=tuple(judges), k=k, tasks=tables, overall=overall, rows=tuple(rows)
+    )
 
 
 def _task(task: Task, results: Sequence[PaperResult], rows: Sequence[Row], judges: Sequence[str]) -> TaskTable:
     states = [row.state for row in rows]
     return TaskTable(
-        task=task, papers=len(rows), scored=states.count("scored"), not_scorable=states.count("not scorable"),
-        not_judged=states.count("not judged"), no_plan=states.count("no plan"),
-        empty_plans=sum(row.state == "scored" and not row.entries for row in rows), figures=means_of(rows),
+        task=task,
+        papers=len(rows),
+        scored=states.count("scored"),
+        not_scorable=states.count("not scorable"),
+        not_judged=states.count("not judged"),
+        no_plan=states.count("no plan"),
+        empty_plans=sum(row.state == "scored" and not row.entries for row in rows),
+        figures=means_of(rows),
         judges=tuple(_judge(judge, results, rows) for judge in judges),
         controls=tuple(one for what in CONTROLS if (one := _control(what, results)) is not None),
-        kappa=_between(results, judges))
+        kappa=_between(results, judges),
+    )
 
 
 def means_of(rows: Sequence[Row]) -> dict[str, Mean]:
@@ -147,16 +162,29 @@ def row_of(result: PaperResult, k: int) -> Row:
     """The row of a paper."""
     plan, judged = result.plan, result.of("plan")
     verdicts = judged.verdicts if judged else ()
-    common = Row(task=result.task, id=result.id, state="not judged", wanted=result.wanted, entries=len(plan.entries),
-                 repeats=plan.repeats, faults=plan.faults, planner_usd=plan.usd, planner_calls=plan.calls,
-                 planner_tokens=plan.tokens, planner_seconds=round(plan.seconds, 2),
-                 judge_usd=sum(one.usd for one in verdicts), judge_calls=sum(one.calls for one in verdicts),
-                 judge_tokens=sum(one.tokens for one in verdicts),
-                 judge_seconds=round(sum(one.seconds for one in verdicts), 2),
-                 planner_unpriced=plan.unpriced, judge_unpriced=sum(one.unpriced for one in verdicts))
+    common = Row(
+        task=result.task,
+        id=result.id,
+        state="not judged",
+        wanted=result.wanted,
+        entries=len(plan.entries),
+        repeats=plan.repeats,
+        faults=plan.faults,
+        planner_usd=plan.usd,
+        planner_calls=plan.calls,
+        planner_tokens=plan.tokens,
+        planner_seconds=round(plan.seconds, 2),
+        judge_usd=sum(one.usd for one in verdicts),
+        judge_calls=sum(one.calls for one in verdicts),
+        judge_tokens=sum(one.tokens for one in verdicts),
+        judge_seconds=round(sum(one.seconds for one in verdicts), 2),
+        planner_unpriced=plan.unpriced,
+        judge_unpriced=sum(one.unpriced for one in verdicts),
+    )
     if not result.wanted:
-        return common.model_copy(update={
-            "state": "not scorable", "why": NO_GOLD if result.task == "author" else NO_REQUEST})
+        return common.model_copy(
+            update={"state": "not scorable", "why": NO_GOLD if result.task == "author" else NO_REQUEST}
+        )
     if judged is None:
         return common.model_copy(update={"state": "no plan", "why": plan.why})
     score = score_of(result, judged, k)
@@ -167,12 +195,20 @@ def row_of(result: PaperResult, k: int) -> Row:
     alone = {one.judge: _score(result, judged, [one], k) for one in verdicts}
     figures = {name: value for name in FIGURES[result.task] if (value := getattr(score, name, None)) is not None}
     if result.task == "reviewer" and any(one.requests for one in verdicts):
-        figures["f1_unique"] = fmean(author_score(len(one.requests), len(judged.entries), one.pairs).f1
-                                     for one in verdicts if one.state == "done")
-    return common.model_copy(update={
-        "state": "scored", "figures": figures, "found": score.found if isinstance(score, AuthorScore) else (),
-        "unquoted": sum(not match.quoted for one in verdicts for match in one.matches),
-        "by_judge": {judge: one.f1 for judge, one in alone.items() if one is not None}})
+        figures["f1_unique"] = fmean(
+            author_score(len(one.requests), len(judged.entries), one.pairs).f1
+            for one in verdicts
+            if one.state == "done"
+        )
+    return common.model_copy(
+        update={
+            "state": "scored",
+            "figures": figures,
+            "found": score.found if isinstance(score, AuthorScore) else (),
+            "unquoted": sum(not match.quoted for one in verdicts for match in one.matches),
+            "by_judge": {judge: one.f1 for judge, one in alone.items() if one is not None},
+        }
+    )
 
 
 def score_of(result: PaperResult, judged: Judged, k: int) -> Score | None:
@@ -237,8 +273,12 @@ def _between(results: Sequence[PaperResult], judges: Sequence[str]) -> float | N
 
 def _control(what: What, results: Sequence[PaperResult]) -> Control | None:
     """The figures of a control. The k of a task does not cut it: it was made as long as it is judged."""
-    scores = [score for result in results if (judged := result.of(what)) is not None
-              and (score := score_of(result, judged, len(judged.entries))) is not None]
+    scores = [
+        score
+        for result in results
+        if (judged := result.of(what)) is not None
+        and (score := score_of(result, judged, len(judged.entries))) is not None
+    ]
     if not scores:
         return None
     found = {name: mean_of([getattr(one, name) for one in scores]) for name in ("precision", "recall", "f1")}
@@ -249,15 +289,26 @@ def as_csv(found: BenchTable) -> str:
     """One row a paper; an empty cell is no score."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.figures))
     plain = ("task", "id", "state", "wanted", "entries")
-    costs = (*(f"{who}_{what}" for what in ("usd", "unpriced", "calls", "tokens", "seconds")
-               for who in ("planner", "judge")), "unquoted", "why")
+    costs = (
+        *(
+            f"{who}_{what}"
+            for what in ("usd", "unpriced", "calls", "tokens", "seconds")
+            for who in ("planner", "judge")
+        ),
+        "unquoted",
+        "why",
+    )
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*plain, *names, *(f"f1_{judge}" for judge in found.judges), "found", *costs])
     for row in found.rows:
-        writer.writerow([
-            *(getattr(row, name) for name in plain),
-            *("" if name not in row.figures else round(row.figures[name], 6) for name in names),
-            *("" if judge not in row.by_judge else round(row.by_judge[judge], 6) for judge in found.judges),
-            "".join("1" if one else "0" for one in row.found), *(getattr(row, name) for name in costs)])
+        writer.writerow(
+            [
+                *(getattr(row, name) for name in plain),
+                *("" if name not in row.figures else round(row.figures[name], 6) for name in names),
+                *("" if judge not in row.by_judge else round(row.by_judge[judge], 6) for judge in found.judges),
+                "".join("1" if one else "0" for one in row.found),
+                *(getattr(row, name) for name in costs),
+            ]
+        )
     return out.getvalue()

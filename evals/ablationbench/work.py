@@ -19,13 +19,7 @@ from pydantic import ValidationError
 
 from labwright.evals.ablationbench.data import BenchPaper, Task
 from labwright.evals.ablationbench.entries import Entry, read_plan
-from labwright.evals.ablationbench.judging import (
-    Verdict,
-    as_entries,
-    author_matches,
-    review_requests,
-    reviewer_matches,
-)
+from labwright.evals.ablationbench.judging import Verdict, as_entries, author_matches, review_requests, reviewer_matches
 from labwright.evals.ablationbench.papers import Visible, visible
 from labwright.evals.ablationbench.planning import (
     USUAL_GOLD,
@@ -76,8 +70,9 @@ class Work:
         return self.k or (K_AUTHOR if task == "author" else K_REVIEWER)
 
 
-async def work(bench: Work, papers: Sequence[BenchPaper], out: Path, log: Recorder, models: OpenModels) -> list[
-        PaperResult]:
+async def work(
+    bench: Work, papers: Sequence[BenchPaper], out: Path, log: Recorder, models: OpenModels
+) -> list[PaperResult]:
     """The results of all papers, in their order. Raises `ModelConfigError`."""
     desk = _Desk(bench, log, models)
     room = asyncio.Semaphore(AT_ONCE)
@@ -152,17 +147,24 @@ class _Desk:
     async def _asked(self, paper: BenchPaper) -> PlanResult:
         most = self.bench.most(paper.task)
         seen = await _seen(paper)
-        inputs = PaperAblationsInputs(view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown,
-                                      most=most)
+        inputs = PaperAblationsInputs(
+            view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown, most=most
+        )
         client = self.client(None, paper.task, paper.id)
-        answer = await (asked_by_section(client, inputs, seen) if self.bench.planner == "agent"
-                        else asked(client, inputs))
+        answer = await (
+            asked_by_section(client, inputs, seen) if self.bench.planner == "agent" else asked(client, inputs)
+        )
         wanted = likely(answer.ablations, USUAL_GOLD[paper.task])
         found = cut([entry(one) for one in wanted], most)
-        dropped = tuple(entry(one) for one in answer.ablations[len(wanted):])
-        return _result(Planned(found.entries, found.repeats, (*found.beyond, *dropped)), None).model_copy(update={
-            **_took(self.log, client.decision), "cut": seen.cut, "left_out": inputs.paper.left_out,
-            "probabilities": tuple(one.probability for one in answer.ablations)})
+        dropped = tuple(entry(one) for one in answer.ablations[len(wanted) :])
+        return _result(Planned(found.entries, found.repeats, (*found.beyond, *dropped)), None).model_copy(
+            update={
+                **_took(self.log, client.decision),
+                "cut": seen.cut,
+                "left_out": inputs.paper.left_out,
+                "probabilities": tuple(one.probability for one in answer.ablations),
+            }
+        )
 
     async def _headings(self, paper: BenchPaper) -> tuple[Entry, ...]:
         """By the method alone, where its end can be told."""
@@ -181,9 +183,14 @@ class _Desk:
         whats: list[tuple[What, tuple[Entry, ...]]] = [("plan", plan.entries)] if plan.state == "done" else []
         if self.bench.controls and self.bench.answers is None:
             whats += await self._controls(paper, other)
-        judged = [Judged(what=what, entries=entries, verdicts=tuple([
-            await self._verdict(judge, paper, what, entries) for judge in self.bench.judges]))
-            for what, entries in whats]
+        judged = [
+            Judged(
+                what=what,
+                entries=entries,
+                verdicts=tuple([await self._verdict(judge, paper, what, entries) for judge in self.bench.judges]),
+            )
+            for what, entries in whats
+        ]
         return result.model_copy(update={"judged": tuple(judged)})
 
     async def _controls(self, paper: BenchPaper, other: tuple[Entry, ...]) -> list[tuple[What, tuple[Entry, ...]]]:
@@ -222,8 +229,11 @@ class _Desk:
             raise
         except FAILURES as error:
             return Verdict(judge=judge, state="failed", why=_why(error))
-        took = _took(self.log, client.decision, *(
-            [number_of(judge, paper.task, paper.id, "requests")] if requests and what == "plan" else []))
+        took = _took(
+            self.log,
+            client.decision,
+            *([number_of(judge, paper.task, paper.id, "requests")] if requests and what == "plan" else []),
+        )
         return Verdict(judge=judge, matches=matches, order=order, requests=requests, **took)  # pyright: ignore
 
     async def _requests(self, judge: str, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
@@ -243,14 +253,23 @@ def _took(log: Recorder, *decisions: int) -> dict[str, float]:
     """What the answers on some items took."""
     answers = [one for key, one in log.state.answers.items() if key.decision in decisions]
     usages = [one.usage for one in answers]
-    return {"calls": len(answers), "usd": sum(one.usd or 0.0 for one in usages),
-            "unpriced": sum(one.usd is None for one in usages), "seconds": sum(one.seconds for one in answers),
-            "tokens": sum(one.input_tokens + one.output_tokens for one in usages)}
+    return {
+        "calls": len(answers),
+        "usd": sum(one.usd or 0.0 for one in usages),
+        "unpriced": sum(one.usd is None for one in usages),
+        "seconds": sum(one.seconds for one in answers),
+        "tokens": sum(one.input_tokens + one.output_tokens for one in usages),
+    }
 
 
 def _result(plan: Planned, seconds: float | None) -> PlanResult:
-    return PlanResult(entries=plan.entries, repeats=tuple(f"{one.entry.name} = {one.like}" for one in plan.repeats),
-                      beyond=len(plan.beyond), faults=plan.faults, seconds=seconds or 0.0)
+    return PlanResult(
+        entries=plan.entries,
+        repeats=tuple(f"{one.entry.name} = {one.like}" for one in plan.repeats),
+        beyond=len(plan.beyond),
+        faults=plan.faults,
+        seconds=seconds or 0.0,
+    )
 
 
 def _why(error: BaseException) -> str:

@@ -74,8 +74,10 @@ def constants(subjects: tuple[Subject, ...], scale: ScaleRange) -> tuple[Constan
     human = measures.human_distances(subjects)
     p = measures.u_tests(distances, human)
     passes = passing(distances, human, p)
-    return tuple(Constant(score, float(distances[index].mean()), float(p[index]), bool(passes[index]))
-                 for index, score in enumerate(scale.scores))
+    return tuple(
+        Constant(score, float(distances[index].mean()), float(p[index]), bool(passes[index]))
+        for index, score in enumerate(scale.scores)
+    )
 
 
 def shuffled(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Shuffled:
@@ -98,9 +100,12 @@ def human_side(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Human
     """How far the humans agree with one another on papers, and on papers dealt by chance."""
     scores = np.array([one.humans for one in subjects if one.paired])
     papers, reviews = scores.shape
-    means = np.concatenate([
-        _within(rng.permuted(np.tile(scores.ravel(), (rows, 1)), axis=1).reshape(rows, papers, reviews))
-        for rows in _blocks(scores.size)])
+    means = np.concatenate(
+        [
+            _within(rng.permuted(np.tile(scores.ravel(), (rows, 1)), axis=1).reshape(rows, papers, reviews))
+            for rows in _blocks(scores.size)
+        ]
+    )
     near = int(np.sum(means <= _within(scores[None])[0] + 1e-12))
     return HumanSide(_icc(scores), float(means.mean()), (near + 1) / (SHUFFLES + 1))
 

@@ -61,8 +61,12 @@ def _distances(axes: Any, found: Agreement) -> None:
     axes.set_xlim(-0.5, len(found.dimensions) - 0.5)
     axes.set_ylabel("difference in points")
     axes.spines[["top", "right"]].set_visible(False)
-    for name, marker, color in (("judge - human", "o", JUDGE), ("human - human", "o", HUMAN),
-                                ("judge dealt by chance, mean", "x", CONTROL), ("best constant, mean", "_", CONTROL)):
+    for name, marker, color in (
+        ("judge - human", "o", JUDGE),
+        ("human - human", "o", HUMAN),
+        ("judge dealt by chance, mean", "x", CONTROL),
+        ("best constant, mean", "_", CONTROL),
+    ):
         axes.plot([], [], marker=marker, linestyle="none", color=color, label=name)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
 
@@ -74,8 +78,14 @@ def _headed(one: DimensionAgreement) -> str:
 def _bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
     """The area of a bubble is the share of pairs with that distance, so that sets of unlike size compare."""
     counts = Counter(float(value) for value in values)
-    axes.scatter([at] * len(counts), list(counts), s=[420 * n / len(values) for n in counts.values()], color=color,
-                 alpha=0.45, linewidths=0)
+    axes.scatter(
+        [at] * len(counts),
+        list(counts),
+        s=[420 * n / len(values) for n in counts.values()],
+        color=color,
+        alpha=0.45,
+        linewidths=0,
+    )
     axes.plot([at - 0.09, at + 0.09], [values.mean()] * 2, color=color, linewidth=2.5)
 
 
@@ -84,13 +94,20 @@ def _papers(axes: Any, one: DimensionAgreement, found: Agreement) -> None:
     subjects = found.points[one.dimension]
     low, high = found.scale
     axes.plot([low, high], [low, high], color=CONTROL, linewidth=0.8, linestyle=":")
-    axes.scatter([np.mean(subject.humans) for subject in subjects], [subject.judge for subject in subjects],
-                 s=22, color=JUDGE, alpha=0.6, linewidths=0)
+    axes.scatter(
+        [np.mean(subject.humans) for subject in subjects],
+        [subject.judge for subject in subjects],
+        s=22,
+        color=JUDGE,
+        alpha=0.6,
+        linewidths=0,
+    )
     rho = "not defined" if one.spearman is None else f"{one.spearman.value:.2f}"
     axes.set_title(f"{one.dimension}\nSpearman {rho}", fontsize=10)
     margin = 0.04 * (high - low)
-    axes.set(xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), aspect="equal",
-             xlabel="human mean")
+    axes.set(
+        xlim=(low - margin, high + margin), ylim=(low - margin, high + margin), aspect="equal", xlabel="human mean"
+    )
     for axis in (axes.xaxis, axes.yaxis):
         axis.get_major_locator().set_params(integer=True, nbins=5)
     axes.set_ylabel("judge" if one is found.dimensions[0] else "")

@@ -82,15 +82,20 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     found = cells(given.data)
     read = readings(given.data)
-    given.out.write_text(json.dumps(
-        {"cells": found, "readings": {name: one.model_dump(mode="json") for name, one in read.items()}}, indent=1))
+    given.out.write_text(
+        json.dumps(
+            {"cells": found, "readings": {name: one.model_dump(mode="json") for name, one in read.items()}}, indent=1
+        )
+    )
     print(f"{found['equal']} of {found['cells']} cells of llm_judge.csv equal the means of the stored reviews")
     for name, one in read.items():
         for line in one.dimensions:
             rho = "-" if line.spearman is None else f"{line.spearman.value:.4f}"
-            print(f"{name}: {line.dimension}: |j-h| {line.judge_human:.4f}, |h-h| {line.human_human:.4f}, U p "
-                  f"{line.u.p:.4f}, rho {rho}, dealt by chance p {line.shuffled.p:.4f}, always "
-                  f"{line.best_constant.score} {line.best_constant.distance:.4f}")
+            print(
+                f"{name}: {line.dimension}: |j-h| {line.judge_human:.4f}, |h-h| {line.human_human:.4f}, U p "
+                f"{line.u.p:.4f}, rho {rho}, dealt by chance p {line.shuffled.p:.4f}, always "
+                f"{line.best_constant.score} {line.best_constant.distance:.4f}"
+            )
     return 0 if found["equal"] == found["cells"] else 1
 
 

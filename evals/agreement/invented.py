@@ -42,20 +42,33 @@ def invented(judge: Path, truth: Path, *, scale: ScaleRange, dimensions: tuple[s
     rows = _rows(table)
     shared = {name: labels[name] for name in labels if name in rows}
     if not shared:
-        raise TableError(f"no paper is in both files: {judge} has {next(iter(rows))}, {truth} has "
-                         f"{next(iter(labels), 'none')}")
+        raise TableError(
+            f"no paper is in both files: {judge} has {next(iter(rows))}, {truth} has {next(iter(labels), 'none')}"
+        )
     wanted = tuple(named(one) for one in dimensions) or tuple(
-        one for one in table.columns if one == RESULTS or (one not in (NAME, TASK, SYSTEM) and _numbers(table, one)))
+        one for one in table.columns if one == RESULTS or (one not in (NAME, TASK, SYSTEM) and _numbers(table, one))
+    )
     table.need(*wanted)
     if not wanted:
         raise TableError(f"{judge} has no column {RESULTS!r} and none with scores")
-    values = {one: {name: _value(rows[name][one], one, f"{judge}: {name}", scale) for name in shared
-                    if rows[name][one].strip()} for one in wanted}
-    warnings = [f"{len(labels) - len(shared)} labelled papers have no row of the judge: left out"
-                ] if len(shared) < len(labels) else []
+    values = {
+        one: {
+            name: _value(rows[name][one], one, f"{judge}: {name}", scale) for name in shared if rows[name][one].strip()
+        }
+        for one in wanted
+    }
+    warnings = (
+        [f"{len(labels) - len(shared)} labelled papers have no row of the judge: left out"]
+        if len(shared) < len(labels)
+        else []
+    )
     return Invented(
-        judge=str(judge), truth=str(truth), papers=len(shared), warnings=tuple(warnings),
-        figures=tuple(told(one, values[one], shared, cuts_of(one, scale)) for one in wanted))
+        judge=str(judge),
+        truth=str(truth),
+        papers=len(shared),
+        warnings=tuple(warnings),
+        figures=tuple(told(one, values[one], shared, cuts_of(one, scale)) for one in wanted),
+    )
 
 
 def cuts_of(figure: str, scale: ScaleRange) -> Sequence[tuple[str, float]]:
@@ -72,8 +85,9 @@ def read_truth(path: Path) -> dict[str, bool]:
     table = read_table(path)
     column = next((one for one in ("honest", "invented") if one in table.columns), "honest")
     table.need(column)
-    return {name: _truth(cells[column], f"{path}: {name}") == (column == "invented")
-            for name, cells in _rows(table).items()}
+    return {
+        name: _truth(cells[column], f"{path}: {name}") == (column == "invented") for name, cells in _rows(table).items()
+    }
 
 
 def _of_json(path: Path) -> dict[str, bool]:
@@ -81,9 +95,14 @@ def _of_json(path: Path) -> dict[str, bool]:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise TableError(f"cannot read {path}: {error}") from None
-    entries = cast("list[Any]", found if isinstance(found, list) else [
-        {NAME: name, "honest": honest} for name, honest in cast("dict[str, Any]", found).items()
-    ] if isinstance(found, dict) else [])
+    entries = cast(
+        "list[Any]",
+        found
+        if isinstance(found, list)
+        else [{NAME: name, "honest": honest} for name, honest in cast("dict[str, Any]", found).items()]
+        if isinstance(found, dict)
+        else [],
+    )
     labels: dict[str, bool] = {}
     for entry in entries:
         one = cast("Mapping[str, Any]", entry) if isinstance(entry, dict) else dict[str, Any]()
@@ -130,8 +149,10 @@ def _value(text: str, figure: str, where: str, scale: ScaleRange) -> float:
         return SUSPICION[word]
     value = _number(text)
     if value is None or not scale.lowest <= value <= scale.highest:
-        raise TableError(f"{where}: {figure} is {text!r}, no score from {scale.lowest} to {scale.highest}; another "
-                         "scale: --scale LOWEST-HIGHEST")
+        raise TableError(
+            f"{where}: {figure} is {text!r}, no score from {scale.lowest} to {scale.highest}; another "
+            "scale: --scale LOWEST-HIGHEST"
+        )
     return -value
 
 

@@ -73,8 +73,10 @@ def u_tests(judge: Floats, human: Floats) -> Floats:
     """p of `u_test` for every row of `judge`; shapes (tests, reviews), and (pairs,) or (tests, pairs)."""
     both = np.broadcast_to(human, (len(judge), human.shape[-1]))
     rows = max(1, CELLS // (judge.shape[1] + both.shape[1]))
-    found: list[Any] = [mannwhitneyu(judge[at: at + rows], both[at: at + rows], alternative="two-sided", axis=1)
-                        for at in range(0, len(judge), rows)]
+    found: list[Any] = [
+        mannwhitneyu(judge[at : at + rows], both[at : at + rows], alternative="two-sided", axis=1)
+        for at in range(0, len(judge), rows)
+    ]
     return np.nan_to_num(np.concatenate([one.pvalue for one in found]).astype(np.float64), nan=1.0)
 
 
@@ -95,10 +97,17 @@ def rank_correlations(subjects: tuple[Subject, ...]) -> tuple[Test | None, Test 
 
 def excess_interval(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Interval:
     """Of mean |judge - human| minus mean |human - human|, papers resampled with their reviews."""
-    sums = np.array([
-        [sum(abs(one.judge - score) for score in one.humans), len(one.humans),
-         sum(pairs := [abs(a - b) for a, b in itertools.combinations(one.humans, 2)] if one.paired else []), len(pairs)]
-        for one in subjects])
+    sums = np.array(
+        [
+            [
+                sum(abs(one.judge - score) for score in one.humans),
+                len(one.humans),
+                sum(pairs := [abs(a - b) for a, b in itertools.combinations(one.humans, 2)] if one.paired else []),
+                len(pairs),
+            ]
+            for one in subjects
+        ]
+    )
     drawn = _drawn(sums, rng)
     drawn = drawn[drawn[:, 3] > 0]
     return _interval(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3])

@@ -81,10 +81,18 @@ def agreement(
     compared = compare(reviews, read_judge(judge, scale, names), names)
     subjects = compared.subjects[names[0]]
     return Agreement(
-        humans=str(humans), judge=str(judge), papers=len(subjects), reviews=compared.reviews,
-        reviewers=compared.reviewers, usual=compared.usual, paired=sum(one.paired for one in subjects),
-        scale=(scale.lowest, scale.highest), warnings=compared.warnings, points=compared.subjects,
-        dimensions=tuple(measured(name, compared.subjects[name], scale) for name in names))
+        humans=str(humans),
+        judge=str(judge),
+        papers=len(subjects),
+        reviews=compared.reviews,
+        reviewers=compared.reviewers,
+        usual=compared.usual,
+        paired=sum(one.paired for one in subjects),
+        scale=(scale.lowest, scale.highest),
+        warnings=compared.warnings,
+        points=compared.subjects,
+        dimensions=tuple(measured(name, compared.subjects[name], scale) for name in names),
+    )
 
 
 def measured(name: str, subjects: tuple[Subject, ...], scale: ScaleRange) -> DimensionAgreement:
@@ -93,13 +101,23 @@ def measured(name: str, subjects: tuple[Subject, ...], scale: ScaleRange) -> Dim
     spearman, kendall = measures.rank_correlations(subjects)
     nearness, spread = float(judge.mean()), float(human.mean())
     found = DimensionAgreement(
-        dimension=name, judge_human=nearness, judge_human_pairs=len(judge), human_human=spread,
-        human_human_pairs=len(human), excess=nearness - spread,
-        excess_interval=measures.excess_interval(subjects, _rng(1)), u=measures.u_test(judge, human),
-        spearman=spearman, kendall=kendall, bias=measures.bias(subjects),
-        bias_interval=measures.bias_interval(subjects, _rng(2)), shuffled=controls.shuffled(subjects, _rng(3)),
-        constants=controls.constants(subjects, scale), humans=controls.human_side(subjects, _rng(4)),
-        detectable=controls.detectable(subjects, scale, _rng(5)))
+        dimension=name,
+        judge_human=nearness,
+        judge_human_pairs=len(judge),
+        human_human=spread,
+        human_human_pairs=len(human),
+        excess=nearness - spread,
+        excess_interval=measures.excess_interval(subjects, _rng(1)),
+        u=measures.u_test(judge, human),
+        spearman=spearman,
+        kendall=kendall,
+        bias=measures.bias(subjects),
+        bias_interval=measures.bias_interval(subjects, _rng(2)),
+        shuffled=controls.shuffled(subjects, _rng(3)),
+        constants=controls.constants(subjects, scale),
+        humans=controls.human_side(subjects, _rng(4)),
+        detectable=controls.detectable(subjects, scale, _rng(5)),
+    )
     return found.model_copy(update={"findings": tuple(_findings(found))})
 
 
@@ -120,13 +138,17 @@ def _findings(one: DimensionAgreement) -> list[str]:
     if best.distance <= one.judge_human:
         said.append(f"always saying {best.score} is at least as near to people ({best.distance:.4f})")
     if one.shuffled.p > LEVEL:
-        said.append(f"not shown to follow the papers: the judge's scores dealt by chance come as near in "
-                    f"{one.shuffled.p:.4f} of deals")
+        said.append(
+            f"not shown to follow the papers: the judge's scores dealt by chance come as near in "
+            f"{one.shuffled.p:.4f} of deals"
+        )
     if one.spearman is not None and one.spearman.p < LEVEL and one.spearman.value < 0:
         said.append("the judge ranks the papers against people")
     if one.humans.p > LEVEL:
-        said.append(f"people are not shown to agree on these papers themselves (p = {one.humans.p:.4f}): they are no "
-                    "measure for a judge")
+        said.append(
+            f"people are not shown to agree on these papers themselves (p = {one.humans.p:.4f}): they are no "
+            "measure for a judge"
+        )
     return said
 
 

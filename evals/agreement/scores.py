@@ -91,8 +91,10 @@ class Table:
         """Raises `TableError` if one of the columns is missing."""
         for name in names:
             if name not in self.columns:
-                raise TableError(f"{self.path} has no column {name!r}, only {', '.join(self.columns)}: add it, or name "
-                                 "the dimensions to compare with --dimensions")
+                raise TableError(
+                    f"{self.path} has no column {name!r}, only {', '.join(self.columns)}: add it, or name "
+                    "the dimensions to compare with --dimensions"
+                )
 
 
 def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ()) -> tuple[Review, ...]:
@@ -114,8 +116,10 @@ def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> di
     for row, cells in table.rows:
         one = _review(table, row, cells, dimensions, scale)
         if one.paper in found:
-            raise TableError(f"{path}: rows {found[one.paper].row} and {row} both score {one.paper}: a judge has one "
-                             "row a paper; take the mean, or one of them")
+            raise TableError(
+                f"{path}: rows {found[one.paper].row} and {row} both score {one.paper}: a judge has one "
+                "row a paper; take the mean, or one of them"
+            )
         found[one.paper] = one
     return found
 
@@ -136,8 +140,11 @@ def read_table(path: Path) -> Table:
     except UnicodeDecodeError:
         raise TableError(f"{path} is not text in UTF-8: give a CSV file") from None
     try:
-        lines = [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text), strict=True), 1)
-                 if any(cell.strip() for cell in row)]
+        lines = [
+            (number, row)
+            for number, row in enumerate(csv.reader(io.StringIO(text), strict=True), 1)
+            if any(cell.strip() for cell in row)
+        ]
     except csv.Error as error:
         raise TableError(f"{path} is not CSV: {error}") from None
     if len(lines) < 2:
@@ -151,9 +158,7 @@ def read_table(path: Path) -> Table:
     return Table(path, columns, tuple((number, dict(zip(columns, row, strict=True))) for number, row in lines[1:]))
 
 
-def _review(
-    table: Table, row: int, cells: dict[str, str], dimensions: tuple[str, ...], scale: ScaleRange
-) -> Review:
+def _review(table: Table, row: int, cells: dict[str, str], dimensions: tuple[str, ...], scale: ScaleRange) -> Review:
     for name in (TASK, SYSTEM, REVIEWER):
         if not cells.get(name, "unasked").strip():
             raise TableError(f"{table.path}: row {row}: {name} is empty")
@@ -167,8 +172,10 @@ def _score(text: str, where: str, scale: ScaleRange) -> float:
     except ValueError:
         raise TableError(f"{where} is {text!r}, which is not a number") from None
     if not math.isfinite(value) or not scale.lowest <= value <= scale.highest:
-        raise TableError(f"{where} is {text}, outside the scale {scale.lowest}-{scale.highest}; another scale: --scale "
-                         "LOWEST-HIGHEST")
+        raise TableError(
+            f"{where} is {text}, outside the scale {scale.lowest}-{scale.highest}; another scale: --scale "
+            "LOWEST-HIGHEST"
+        )
     return value
 
 
@@ -202,25 +209,42 @@ def compare(humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensio
     by_paper: dict[PaperName, list[Review]] = defaultdict(list)
     for one in once:
         by_paper[one.paper].append(one)
-    warnings += [f"{paper} has {len(by_paper[paper])} reviews and no score of the judge: left out"
-                 for paper in sorted(by_paper) if paper not in judge]
+    warnings += [
+        f"{paper} has {len(by_paper[paper])} reviews and no score of the judge: left out"
+        for paper in sorted(by_paper)
+        if paper not in judge
+    ]
     if unread := sorted(set(judge) - set(by_paper)):
-        warnings.append(f"{len(unread)} papers that the judge scored have no review and are left out: "
-                        f"{', '.join(map(str, unread[:5]))}{', ...' if len(unread) > 5 else ''}")
+        warnings.append(
+            f"{len(unread)} papers that the judge scored have no review and are left out: "
+            f"{', '.join(map(str, unread[:5]))}{', ...' if len(unread) > 5 else ''}"
+        )
     shared = {paper: by_paper[paper] for paper in sorted(by_paper) if paper in judge}
     if not shared:
-        raise NoPairsError(f"no paper is in both files: the humans have {min(by_paper)}, the judge {min(judge)}; "
-                           "a paper is its workshop_name with its model_name, letter by letter")
+        raise NoPairsError(
+            f"no paper is in both files: the humans have {min(by_paper)}, the judge {min(judge)}; "
+            "a paper is its workshop_name with its model_name, letter by letter"
+        )
     usual = _usual(shared)
     unpaired = {paper: why for paper, reviews in shared.items() if (why := _why_unpaired(reviews, usual))}
     warnings += [f"{paper} leaves the human-human set: {why}" for paper, why in unpaired.items()]
     if len(unpaired) == len(shared):
-        raise NoPairsError("no paper is left on which two reviewers can be compared: " + "; ".join(
-            f"{paper} {why}" for paper, why in list(unpaired.items())[:3]))
+        raise NoPairsError(
+            "no paper is left on which two reviewers can be compared: "
+            + "; ".join(f"{paper} {why}" for paper, why in list(unpaired.items())[:3])
+        )
     subjects = {
-        name: tuple(Subject(paper, judge[paper].scores[name], tuple(sorted(one.scores[name] for one in reviews)),
-                            paper not in unpaired) for paper, reviews in shared.items())
-        for name in dimensions}
+        name: tuple(
+            Subject(
+                paper,
+                judge[paper].scores[name],
+                tuple(sorted(one.scores[name] for one in reviews)),
+                paper not in unpaired,
+            )
+            for paper, reviews in shared.items()
+        )
+        for name in dimensions
+    }
     kept = [one for reviews in shared.values() for one in reviews]
     return Compared(subjects, len(kept), len({one.reviewer for one in kept}), usual, tuple(warnings))
 
@@ -248,6 +272,8 @@ def _why_unpaired(reviews: list[Review], usual: int) -> str:
     twice = [name for name, count in sorted(Counter(one.reviewer for one in reviews).items()) if count > 1]
     whys = [f"it has {len(reviews)} review{'s' * (len(reviews) != 1)}, not {usual}"] if len(reviews) != usual else []
     if twice:
-        whys.append(f"reviewer {twice[0]} reviewed it more than once (rows "
-                    f"{', '.join(str(one.row) for one in reviews if one.reviewer == twice[0])})")
+        whys.append(
+            f"reviewer {twice[0]} reviewed it more than once (rows "
+            f"{', '.join(str(one.row) for one in reviews if one.reviewer == twice[0])})"
+        )
     return "; ".join(whys)

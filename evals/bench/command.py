@@ -63,7 +63,8 @@ def bench_mlr(asked: BenchMlr) -> int:
     prepare(out, settings, terms)
     write_file(out / MODELS, models.model_dump_json(indent=1))
     state = Campaign(out, Tasks(out, steps, task_spent), told=told, only=open_tasks).work(
-        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=name) for name in open_tasks)))
+        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=name) for name in open_tasks))
+    )
     results = table(lines_of(out, steps, names), model=models.model, judge=models.judge)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
     write_file(out / CSV, as_csv(results))
@@ -93,8 +94,10 @@ def _check(settings: Settings, out: Path, names: ModelNames) -> None:
     check_parts(settings)
     kept = out / MODELS
     if kept.exists() and (before := ModelNames.model_validate_json(kept.read_bytes())) != names:
-        raise WrongUse(f"{out} was begun with {before.model}, judged by {before.judge}, and now it is {names.model}, "
-                       f"judged by {names.judge}: choose another --out")
+        raise WrongUse(
+            f"{out} was begun with {before.model}, judged by {before.judge}, and now it is {names.model}, "
+            f"judged by {names.judge}: choose another --out"
+        )
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
@@ -121,8 +124,9 @@ def show(results: BenchTable, console: Console) -> None:
     for step in results.steps:
         for mean in step.means:
             sd = "-" if mean.sd is None else f"{mean.sd:.4f}"
-            means.add_row(step.step, plain(mean.dimension), f"{mean.mean:.4f}", sd, str(mean.n),
-                          f"{mean.lowest}-{mean.highest}")
+            means.add_row(
+                step.step, plain(mean.dimension), f"{mean.mean:.4f}", sd, str(mean.n), f"{mean.lowest}-{mean.highest}"
+            )
     if means.row_count:
         console.print(means)
     for step in results.steps:
@@ -132,17 +136,23 @@ def show(results: BenchTable, console: Console) -> None:
 
 def _counts(step: StepTable) -> Iterator[Text]:
     head = Text(f"{step.step}: ", style="bold")
-    judged = (f"; {step.judged} judged, {step.not_judged} not, {dollars(step.judging.usd, step.judging.unpriced)}"
-              if step.asked else "; not to be judged")
+    judged = (
+        f"; {step.judged} judged, {step.not_judged} not, {dollars(step.judging.usd, step.judging.unpriced)}"
+        if step.asked
+        else "; not to be judged"
+    )
     yield head + Text(
         f"{step.done} of {step.tasks} tasks done, {step.failed} failed, {step.refused} refused, {step.not_begun} "
         f"not begun; {dollars(step.took.usd, step.took.unpriced)}, {step.took.calls} calls, "
-        f"{duration(step.seconds)}{judged}")
+        f"{duration(step.seconds)}{judged}"
+    )
     for name, count in step.checks.items():
         yield Text(f"  {plain(name)}: yes for {count} of {step.judged}")
     if step.heuristic:
-        yield Text(f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, nobody read them",
-                   style="bold yellow")
+        yield Text(
+            f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, nobody read them",
+            style="bold yellow",
+        )
 
 
 def _show_plan(lines: Sequence[Line], settings: Settings, terms: Terms, console: Console) -> None:
@@ -156,7 +166,12 @@ def _show_plan(lines: Sequence[Line], settings: Settings, terms: Terms, console:
     runs = sum(line.step == "experiment" and line.outcome.state != "done" for line in lines)
     caps = ", ".join(f"{cap:g} {what.replace('_', ' ')}" for what, cap in terms.caps.items())
     whole = terms.seconds or ceil(runs / terms.parallel) * settings.time_limit
-    console.print(Text(
-        f"{runs} runs, {terms.parallel} at a time: at most {duration(whole)}; {caps or 'no budget is set'}"
-        f"{' for all of them together, judging aside' if caps else ''}; what one run is likely to take: scientist run "
-        "--idea IDEA --dry-run"), soft_wrap=True)
+    console.print(
+        Text(
+            f"{runs} runs, {terms.parallel} at a time: at most {duration(whole)}; {caps or 'no budget is set'}"
+            f"{' for all of them together, judging aside' if caps else ''}; what one run is likely to take: "
+            f"scientist run "
+            "--idea IDEA --dry-run"
+        ),
+        soft_wrap=True,
+    )

@@ -54,7 +54,11 @@ ROUNDS = 3
 IDEA_ROLES = ("digest", "idea", "idea_reflect", "idea_of")
 PAPER_ROLES = ("figures", "figure_review", "outline", "write", "reflect", "missing_ablations")
 RUBRICS: dict[StepName, str] = {
-    "idea": "idea", "proposal": "proposal", "experiment": "experiments", "paper": "end-to-end"}
+    "idea": "idea",
+    "proposal": "proposal",
+    "experiment": "experiments",
+    "paper": "end-to-end",
+}
 """Step -> name of the bundled rubric by which it is judged."""
 
 
@@ -96,8 +100,13 @@ class Makers:
             ended = state.ended.reason if state.ended else ""
             return Outcome(state="failed", why=ended or "no experiment was measured", took=took, seconds=seconds)
         write_file(folder / "experiment" / "report.md", experiment_report(state))
-        return Outcome(state="done", document="experiment/report.md", took=took, seconds=seconds,
-                       code=str(RunFolder(folder / "run").source(best).relative_to(folder)))
+        return Outcome(
+            state="done",
+            document="experiment/report.md",
+            took=took,
+            seconds=seconds,
+            code=str(RunFolder(folder / "run").source(best).relative_to(folder)),
+        )
 
     def paper(self, task: Task, folder: Path) -> Outcome:
         """The paper of that run: the PDF, or its LaTeX. A paper that was not released is judged too, with a remark."""
@@ -110,14 +119,23 @@ class Makers:
         file = run.paper / (Path(state.released.pdf).name if state.released.pdf else "paper.tex")
         best = winner(state)
         return Outcome(
-            state="done", document=str(file.relative_to(folder)), took=took, seconds=took.seconds,
+            state="done",
+            document=str(file.relative_to(folder)),
+            took=took,
+            seconds=took.seconds,
             code=str(run.source(best).relative_to(folder)) if best else "",
-            why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}")
+            why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}",
+        )
 
     def _ideate(self, task: Task, folder: Path, steps: tuple[Step, ...]) -> RunState:
         order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=ROUNDS, steps=steps)
-        return ideate(order, self._without(run_state(folder)), folder / "ideas", on_idea=lambda number, idea: None,
-                      listener=lambda event, state: None)
+        return ideate(
+            order,
+            self._without(run_state(folder)),
+            folder / "ideas",
+            on_idea=lambda number, idea: None,
+            listener=lambda event, state: None,
+        )
 
     def _run(self, folder: Path) -> RunState:
         """The run of the task's idea at its end. Raises `Interrupted`, and what starting and resuming raise."""
@@ -127,8 +145,12 @@ class Makers:
             code = start(idea, self._without(ideation_state(folder)), runs=folder, name="run", listener=_show_nothing)
         elif (state := read_state(run)).phase != "done":
             caps = self._without(ideation_state(folder)).budget.model_dump(exclude_none=True)
-            code = resume(run, {f"budget.{what}": cap for what, cap in caps.items()} | {
-                "time_limit": state.active_seconds + self.settings.time_limit}, listener=_show_nothing)
+            code = resume(
+                run,
+                {f"budget.{what}": cap for what, cap in caps.items()}
+                | {"time_limit": state.active_seconds + self.settings.time_limit},
+                listener=_show_nothing,
+            )
         else:
             return read_state(run)
         state = read_state(run)
@@ -136,16 +158,18 @@ class Makers:
             raise Interrupted(state.ended.reason if state.ended else "interrupted")
         return state
 
-
     def _without(self, other: RunState | None) -> Settings:
         """The settings with what is left of the budget beside what another part of the task took."""
         took = spent_of(other) if other is not None else {}
-        caps = {what: cap - took.get(what, 0.0)
-                for what, cap in self.settings.budget.model_dump(exclude_none=True).items()}
+        caps = {
+            what: cap - took.get(what, 0.0) for what, cap in self.settings.budget.model_dump(exclude_none=True).items()
+        }
         if any(cap <= 0 for cap in caps.values()):
             raise BudgetSpent(f"the task's part of the budget is used up: {', '.join(caps)}")
-        return override(self.settings.model_dump(mode="json"), {
-            f"budget.{what}": int(cap) if what.endswith("tokens") else cap for what, cap in caps.items()})
+        return override(
+            self.settings.model_dump(mode="json"),
+            {f"budget.{what}": int(cap) if what.endswith("tokens") else cap for what, cap in caps.items()},
+        )
 
 
 def ideation_state(folder: Path) -> RunState | None:

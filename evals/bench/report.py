@@ -24,11 +24,11 @@ def experiment_report(state: RunState) -> str:
     claims = sorted(claims, key=lambda one: one.name != primary)
     parts = [
         (f"# Experiments: {state.started.idea.title}", [state.started.idea.short_hypothesis]),
-        ("## What was planned", _plan(state)), ("## What was done, stage by stage", _stages(state)),
+        ("## What was planned", _plan(state)),
+        ("## What was done, stage by stage", _stages(state)),
         ("## The program that is reported", _winner(state)),
         ("## Measured values (mean over seeds, 95 % interval)", _cut([_value(one) for one in claims])),
-        ("## Comparisons (paired by seed, corrected for one another)",
-         _cut([_difference(one) for one in compared])),
+        ("## Comparisons (paired by seed, corrected for one another)", _cut([_difference(one) for one in compared])),
         ("## Ablations", [f"- {node.varies}" for node in ablations(state)] or ["None was measured."]),
         ("## What failed", _failed(state)),
     ]
@@ -40,10 +40,14 @@ def _plan(state: RunState) -> list[str]:
     if plan is None:
         return ["There is no plan."]
     better = "higher" if plan.primary.higher_is_better else "lower"
-    return [plan.task, "", *(f"- arm `{arm.name}` ({arm.role})" for arm in plan.arms),
-            f"- datasets: {', '.join(one.name for one in state.datasets)}",
-            f"- primary metric: {plan.primary.name} ({better} is better)",
-            *(f"- not tested: {one}" for one in plan.untested)]
+    return [
+        plan.task,
+        "",
+        *(f"- arm `{arm.name}` ({arm.role})" for arm in plan.arms),
+        f"- datasets: {', '.join(one.name for one in state.datasets)}",
+        f"- primary metric: {plan.primary.name} ({better} is better)",
+        *(f"- not tested: {one}" for one in plan.untested),
+    ]
 
 
 def _stages(state: RunState) -> list[str]:
@@ -61,14 +65,18 @@ def _winner(state: RunState) -> list[str]:
 
 def _value(one: Claim) -> str:
     spread = "no interval" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
-    return (f"- {one.name} on {one.dataset} ({one.split}), {one.condition}: {one.mean:.4g} ({spread}; n = {one.n}; "
-            f"{one.grade})")
+    return (
+        f"- {one.name} on {one.dataset} ({one.split}), {one.condition}: {one.mean:.4g} ({spread}; n = {one.n}; "
+        f"{one.grade})"
+    )
 
 
 def _difference(one: Difference) -> str:
     spread = "no interval" if one.low is None or one.high is None else f"{one.low:.4g} to {one.high:.4g}"
-    return (f"- {one.name} on {one.dataset}, {one.condition} - {one.other}: {one.mean:+.4g} ({spread}; n = {one.n}): "
-            f"{one.verdict}")
+    return (
+        f"- {one.name} on {one.dataset}, {one.condition} - {one.other}: {one.mean:+.4g} ({spread}; n = {one.n}): "
+        f"{one.verdict}"
+    )
 
 
 def _failed(state: RunState) -> list[str]:

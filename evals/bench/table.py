@@ -42,8 +42,9 @@ class StepTable(Frozen):
     judged: int
     not_judged: int = Field(description="steps that are done, and whose judging failed or was refused")
     heuristic: int = Field(description="of the judged, those that the offline model counted without reading")
-    checks: dict[str, int] = Field(default_factory=dict[str, int], description="question of the rubric -> judgements "
-                                                                               "that answer it with yes")
+    checks: dict[str, int] = Field(
+        default_factory=dict[str, int], description="question of the rubric -> judgements that answer it with yes"
+    )
     means: tuple[Mean, ...] = ()
     took: RoleUsage
     judging: RoleUsage
@@ -69,8 +70,12 @@ def table(lines: Sequence[Line], *, model: str, judge: str) -> BenchTable:
     """The table of a bench."""
     steps: list[StepName] = [step for step in STEPS if any(line.step == step for line in lines)]
     return BenchTable(
-        tasks=len({line.task for line in lines}), model=model, judge=judge, lines=tuple(lines),
-        steps=tuple(_step(step, [line for line in lines if line.step == step]) for step in steps))
+        tasks=len({line.task for line in lines}),
+        model=model,
+        judge=judge,
+        lines=tuple(lines),
+        steps=tuple(_step(step, [line for line in lines if line.step == step]) for step in steps),
+    )
 
 
 def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
@@ -84,15 +89,34 @@ def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
             checks[check.check] = checks.get(check.check, 0) + check.answer
         for score in judgement.scores:
             scores.setdefault((score.dimension, score.lowest, score.highest), []).append(score.score)
-    means = (Mean(dimension=name, mean=round(fmean(values), 4), sd=round(stdev(values), 4) if len(values) > 1 else None,
-                  n=len(values), lowest=lowest, highest=highest) for (name, lowest, highest), values in scores.items())
+    means = (
+        Mean(
+            dimension=name,
+            mean=round(fmean(values), 4),
+            sd=round(stdev(values), 4) if len(values) > 1 else None,
+            n=len(values),
+            lowest=lowest,
+            highest=highest,
+        )
+        for (name, lowest, highest), values in scores.items()
+    )
     return StepTable(
-        step=step, asked=asked, tasks=len(lines), done=states.count("done"), failed=states.count("failed"),
-        refused=states.count("refused"), not_begun=states.count("not begun"), judged=len(given),
-        not_judged=states.count("done") - len(given) if asked else 0, heuristic=sum(one.heuristic for one in given),
-        checks=checks, means=tuple(means), took=total_of(line.outcome.took for line in lines),
+        step=step,
+        asked=asked,
+        tasks=len(lines),
+        done=states.count("done"),
+        failed=states.count("failed"),
+        refused=states.count("refused"),
+        not_begun=states.count("not begun"),
+        judged=len(given),
+        not_judged=states.count("done") - len(given) if asked else 0,
+        heuristic=sum(one.heuristic for one in given),
+        checks=checks,
+        means=tuple(means),
+        took=total_of(line.outcome.took for line in lines),
         judging=total_of(line.scoring.took for line in lines if line.scoring),
-        seconds=round(sum(line.outcome.seconds for line in lines), 1))
+        seconds=round(sum(line.outcome.seconds for line in lines), 1),
+    )
 
 
 def as_csv(found: BenchTable) -> str:
@@ -100,17 +124,46 @@ def as_csv(found: BenchTable) -> str:
     dimensions = list(dict.fromkeys(mean.dimension for step in found.steps for mean in step.means))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["task", "step", "state", "judged", "heuristic", *dimensions, "confidence", "calls", "usd",
-                     "unpriced", "judge_usd", "judge_unpriced", "seconds", "document", "why"])
+    writer.writerow(
+        [
+            "task",
+            "step",
+            "state",
+            "judged",
+            "heuristic",
+            *dimensions,
+            "confidence",
+            "calls",
+            "usd",
+            "unpriced",
+            "judge_usd",
+            "judge_unpriced",
+            "seconds",
+            "document",
+            "why",
+        ]
+    )
     for line in found.lines:
         given = line.scoring.judgement if line.scoring else None
         scores = {one.dimension: one.score for one in given.scores} if given else {}
         took, judging = line.outcome.took, line.scoring.took if line.scoring else RoleUsage()
-        writer.writerow([
-            line.task, line.step, line.outcome.state, line.scoring.state if line.scoring else "",
-            given.heuristic if given else "", *(scores.get(name, "") for name in dimensions),
-            given.confidence if given else "", took.calls, round(took.usd, 6), took.unpriced,
-            round(judging.usd, 6), judging.unpriced,
-            line.outcome.seconds, line.outcome.document,
-            line.outcome.why or (line.scoring.why if line.scoring else "")])
+        writer.writerow(
+            [
+                line.task,
+                line.step,
+                line.outcome.state,
+                line.scoring.state if line.scoring else "",
+                given.heuristic if given else "",
+                *(scores.get(name, "") for name in dimensions),
+                given.confidence if given else "",
+                took.calls,
+                round(took.usd, 6),
+                took.unpriced,
+                round(judging.usd, 6),
+                judging.unpriced,
+                line.outcome.seconds,
+                line.outcome.document,
+                line.outcome.why or (line.scoring.why if line.scoring else ""),
+            ]
+        )
     return out.getvalue()

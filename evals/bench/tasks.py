@@ -44,8 +44,9 @@ def read_tasks(folder: Path, only: tuple[str, ...] = ()) -> tuple[Task, ...]:
         raise WrongUse(f"--tasks {folder} holds no .md file: give one with a .md file for each task")
     for pattern in only:
         if not any(fnmatch(path.stem, pattern) for path in paths):
-            raise WrongUse(f"--only {pattern}: none of the {len(paths)} tasks in {folder} is named so, as "
-                            f"{paths[0].stem}")
+            raise WrongUse(
+                f"--only {pattern}: none of the {len(paths)} tasks in {folder} is named so, as {paths[0].stem}"
+            )
     return tuple(_task(path) for path in paths if not only or any(fnmatch(path.stem, one) for one in only))
 
 
@@ -58,8 +59,10 @@ def _task(path: Path) -> Task:
     except UnicodeDecodeError:
         raise WrongUse(f"the task {path} is not text in UTF-8: save it as text, or leave it out with --only") from None
     if len(text.split()) < 3 or "\0" in text or len(data) > MOST_BYTES:
-        raise WrongUse(f"the task {path} is not a text of 3 words to {MOST_BYTES // 1000} kB: shorten it, or leave it "
-                        "out with --only")
+        raise WrongUse(
+            f"the task {path} is not a text of 3 words to {MOST_BYTES // 1000} kB: shorten it, or leave it "
+            "out with --only"
+        )
     return Task(path.stem, text)
 
 
@@ -68,7 +71,11 @@ def _task(path: Path) -> Task:
 StepName = Literal["idea", "proposal", "experiment", "paper"]
 STEPS: tuple[StepName, ...] = get_args(StepName)
 BEFORE: dict[StepName, tuple[StepName, ...]] = {
-    "idea": (), "proposal": ("idea",), "experiment": ("idea",), "paper": ("idea", "experiment")}
+    "idea": (),
+    "proposal": ("idea",),
+    "experiment": ("idea",),
+    "paper": ("idea", "experiment"),
+}
 """What a step is made from. It is made too, though not judged, where it is not asked for."""
 
 State = Literal["done", "failed", "refused", "not begun"]

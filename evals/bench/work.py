@@ -98,8 +98,9 @@ def scored(bench: Bench, task: Task, step: StepName, outcome: Outcome) -> Scorin
     known = saved(bench.folder(task.name, step), Scoring)
     if known is not None and known.judgement is not None:
         return known
-    return _result(bench.folder(task.name, step), Scoring,
-                  lambda: bench.judge(task, step, bench.out / task.name, outcome))
+    return _result(
+        bench.folder(task.name, step), Scoring, lambda: bench.judge(task, step, bench.out / task.name, outcome)
+    )
 
 
 def _result(folder: Path, kind: type[Result], make: Callable[[], Result]) -> Result:
@@ -124,15 +125,25 @@ def lines_of(out: Path, asked: tuple[StepName, ...], tasks: Sequence[str]) -> tu
             folder = out / task / step
             outcome = saved(folder, Outcome) or Outcome(state="not begun")
             judged = step in asked and outcome.state == "done"
-            lines.append(Line(task=task, step=step, asked=step in asked, outcome=outcome,
-                              scoring=saved(folder, Scoring) if judged else None))
+            lines.append(
+                Line(
+                    task=task,
+                    step=step,
+                    asked=step in asked,
+                    outcome=outcome,
+                    scoring=saved(folder, Scoring) if judged else None,
+                )
+            )
     return tuple(lines)
 
 
 def complete(lines: Sequence[Line]) -> bool:
     """Whether every step is done, and judged where it was asked for."""
-    return all(line.outcome.state == "done" and (
-        not line.asked or (line.scoring is not None and line.scoring.judgement is not None)) for line in lines)
+    return all(
+        line.outcome.state == "done"
+        and (not line.asked or (line.scoring is not None and line.scoring.judgement is not None))
+        for line in lines
+    )
 
 
 @dataclass(frozen=True)
@@ -156,5 +167,9 @@ class Tasks:
         why = next((line.outcome.why for line in lines if line.outcome.why and line.outcome.state != "done"), "")
         if returned == 0:  # it came to its end: what failed is not tried again by itself
             return RunEnded(name=entry.name, code=4, why=why, spent=spent)
-        return RunEnded(name=entry.name, code=returned if returned in (1, 2, 130) else None, spent=spent,
-                        why=last_words(self.out, entry.name))
+        return RunEnded(
+            name=entry.name,
+            code=returned if returned in (1, 2, 130) else None,
+            spent=spent,
+            why=last_words(self.out, entry.name),
+        )

@@ -67,8 +67,9 @@ def attempted(task: Task, out: Path, settings: Settings, order: Order) -> Answer
         except InvalidTask:  # told by the evaluation
             return Answer(missing=True)
         begin_history(masked)
-    question = Question(question=task.question, method=task.method, instructions=task.instructions,
-                        minutes=order.minutes)
+    question = Question(
+        question=task.question, method=task.method, instructions=task.instructions, minutes=order.minutes
+    )
     try:
         state, files = work_on(question, masked, settings, made, listener=lambda event, state: None)
     except BudgetSpent:  # no answer within what it may take, as without one within the time
@@ -76,11 +77,19 @@ def attempted(task: Task, out: Path, settings: Settings, order: Order) -> Answer
     done = state.code.answered
     if SCRIPT in files:
         files = {name: text for name, text in files.items() if name != SCRIPT} | {HANDED_IN: files[SCRIPT]}
-    told = of_reply(json.loads((made / ANSWER).read_text(encoding="utf-8"))) if done is not None and (
-        done.conclusion) else Answer(given=False)
-    return told.model_copy(update={
-        "files": files, "record": record_of(state), "usd": state.total.usd,
-        "minutes": round(state.active_seconds / 60, 2)})
+    told = (
+        of_reply(json.loads((made / ANSWER).read_text(encoding="utf-8")))
+        if done is not None and (done.conclusion)
+        else Answer(given=False)
+    )
+    return told.model_copy(
+        update={
+            "files": files,
+            "record": record_of(state),
+            "usd": state.total.usd,
+            "minutes": round(state.active_seconds / 60, 2),
+        }
+    )
 
 
 async def evaluate(out: Path, task: Task, settings: Settings, order: Order, own: Answer | None = None) -> None:
@@ -102,8 +111,14 @@ async def evaluate(out: Path, task: Task, settings: Settings, order: Order, own:
         if known is not None and known.state not in ("failed", "not_begun"):
             continue
         found = await Evaluation(
-            repository, Mirror(place / "repository.git"), settings.sandbox, partial(judge, settings, log),
-            place / "work", order.execute_minutes * 60, order.steps).evaluate(task, answer)
+            repository,
+            Mirror(place / "repository.git"),
+            settings.sandbox,
+            partial(judge, settings, log),
+            place / "work",
+            order.execute_minutes * 60,
+            order.steps,
+        ).evaluate(task, answer)
         keep(target, found.model_copy(update={"judging_usd": log.state.total.usd - before}))
 
 
@@ -118,15 +133,32 @@ def within(settings: Settings, known: Sequence[Evaluated]) -> Settings:
     return override(settings.model_dump(mode="json"), {"budget.usd": left})
 
 
-async def judge(settings: Settings, log: MemoryLog, task: Task, answer: Answer, change: str, originals: str,
-                arms: Sequence[str], metrics: Sequence[str]) -> Verdicts:
+async def judge(
+    settings: Settings,
+    log: MemoryLog,
+    task: Task,
+    answer: Answer,
+    change: str,
+    originals: str,
+    arms: Sequence[str],
+    metrics: Sequence[str],
+) -> Verdicts:
     """By the model of the settings; by the file of answers where that is the offline one."""
     if settings.models.name == "offline":
         return scripted(task, answer)
     models = models_of(settings, log)
     told = answer.record.get("log", "")
-    return await by_model(models.at(0, 0), models.name_of(ANSWER_DESIGN), task, answer, change=change,
-                          originals=originals, arms=arms, metrics=metrics, log=told if isinstance(told, str) else "")
+    return await by_model(
+        models.at(0, 0),
+        models.name_of(ANSWER_DESIGN),
+        task,
+        answer,
+        change=change,
+        originals=originals,
+        arms=arms,
+        metrics=metrics,
+        log=told if isinstance(told, str) else "",
+    )
 
 
 if __name__ == "__main__":

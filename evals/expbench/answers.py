@@ -38,13 +38,17 @@ def read_answers(file: Path) -> dict[str, tuple[Answer, ...]]:
     """Task -> the answers of a file, by their variants. Raises `WrongUse`."""
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8"))
-        return {str(task): tuple(_answer(str(name), one) for name, one in variants.items())
-                for task, variants in content.items()}
+        return {
+            str(task): tuple(_answer(str(name), one) for name, one in variants.items())
+            for task, variants in content.items()
+        }
     except OSError as error:
         raise WrongUse(f"--answers {file} cannot be read: {error.strerror}") from None
     except (ValueError, AttributeError, TypeError, KeyError, ValidationError) as error:
-        raise WrongUse(f"--answers {file} is no file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
-                       f"({type(error).__name__}: {' '.join(str(error).split())[:160]})") from None
+        raise WrongUse(
+            f"--answers {file} is no file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
+            f"({type(error).__name__}: {' '.join(str(error).split())[:160]})"
+        ) from None
 
 
 def _answer(name: str, one: Mapping[str, Any]) -> Answer:
@@ -52,9 +56,16 @@ def _answer(name: str, one: Mapping[str, Any]) -> Answer:
     for path in files:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
             raise ValueError(f"{path} lies outside of the repository")
-    return of_reply(one.get("answer")).model_copy(update={
-        "variant": name, "files": files, "record": one.get("record") or {}, "judge": one.get("judge"),
-        "minutes": one.get("minutes"), "usd": one.get("usd")})
+    return of_reply(one.get("answer")).model_copy(
+        update={
+            "variant": name,
+            "files": files,
+            "record": one.get("record") or {},
+            "judge": one.get("judge"),
+            "minutes": one.get("minutes"),
+            "usd": one.get("usd"),
+        }
+    )
 
 
 def of_reply(said: Any) -> Answer:
@@ -66,8 +77,11 @@ def of_reply(said: Any) -> Answer:
         return Answer(given=False)
     design = named["design"]
     lines = cast("list[Any]", design) if isinstance(design, list) else [design]
-    return Answer(design=tuple(text_of(line) for line in lines), conclusion=text_of(named["conclusion"]),
-                  extra=tuple(sorted(str(key) for key in named if key not in KEYS)))
+    return Answer(
+        design=tuple(text_of(line) for line in lines),
+        conclusion=text_of(named["conclusion"]),
+        extra=tuple(sorted(str(key) for key in named if key not in KEYS)),
+    )
 
 
 def put_in(answer: Answer, folder: Path) -> None:

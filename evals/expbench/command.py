@@ -65,8 +65,11 @@ def bench_exp(asked: BenchExp) -> int:
     settings = compose(config=asked.config, flags=asked.flags)
     check_isolation(settings.sandbox)
     order = order_of(asked, settings, answers)
-    skipped = {task.name: why for task in tasks
-               if (why := "" if asked.anyway else lacking(task, settings) or without_repository(task, asked))}
+    skipped = {
+        task.name: why
+        for task in tasks
+        if (why := "" if asked.anyway else lacking(task, settings) or without_repository(task, asked))
+    }
     ready = [task.name for task in tasks if task.name not in skipped]
     if asked.dry_run:
         show_plan(tasks, skipped, order)
@@ -85,7 +88,8 @@ def bench_exp(asked: BenchExp) -> int:
 
     to_do = [name for name in ready if not complete(found_in(out, folder_name(name)), answers, name)]
     state = Campaign(out, ExpTasks(out), told=told, only=[folder_name(name) for name in to_do]).work(
-        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=folder_name(name)) for name in to_do)))
+        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=folder_name(name)) for name in to_do))
+    )
     evaluated = evaluated_of(out, tasks, skipped)
     results = results_of(evaluated, tasks, order)
     write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
@@ -110,17 +114,26 @@ def order_of(asked: BenchExp, settings: Settings, answers: Mapping[str, Sequence
         raise WrongUse(f"--steps {asked.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     scripted = settings.models.name == "offline"
     if scripted and answers is None:
-        raise WrongUse("the offline model answers no questions on repositories: configure another, as with --model, or "
-                       "give --answers FILE")
+        raise WrongUse(
+            "the offline model answers no questions on repositories: configure another, as with --model, or "
+            "give --answers FILE"
+        )
     if scripted and any(one.judge is None and one.given for each in (answers or {}).values() for one in each):
-        raise WrongUse("the answers hold no verdicts, and the offline model judges none: configure a model, as with "
-                       "--model")
+        raise WrongUse(
+            "the answers hold no verdicts, and the offline model judges none: configure a model, as with --model"
+        )
     judge = "the file of answers" if scripted else open_model(settings.models).name_of(ANSWER_DESIGN)
-    return Order(tasks=str(asked.tasks.absolute()), repos=None if asked.repos is None else str(asked.repos.absolute()),
-                 answers=None if asked.answers is None else str(asked.answers.absolute()),
-                 steps=tuple(step for step in STEPS if step in named), minutes=asked.minutes,
-                 execute_minutes=asked.execute_minutes, monitor=asked.monitor, judge=judge,
-                 model="answers" if asked.answers is not None else settings.models.called)
+    return Order(
+        tasks=str(asked.tasks.absolute()),
+        repos=None if asked.repos is None else str(asked.repos.absolute()),
+        answers=None if asked.answers is None else str(asked.answers.absolute()),
+        steps=tuple(step for step in STEPS if step in named),
+        minutes=asked.minutes,
+        execute_minutes=asked.execute_minutes,
+        monitor=asked.monitor,
+        judge=judge,
+        model="answers" if asked.answers is not None else settings.models.called,
+    )
 
 
 def _check_same(out: Path, order: Order) -> None:
@@ -176,8 +189,9 @@ class ExpTasks:
         code = returned if returned in (0, 1, 2, 130) else None
         if returned is None and all_there(self.out, entry.name):
             code = 0
-        return RunEnded(name=entry.name, code=code, spent=spent, why="" if code == 0 else last_words(
-            self.out, entry.name))
+        return RunEnded(
+            name=entry.name, code=code, spent=spent, why="" if code == 0 else last_words(self.out, entry.name)
+        )
 
 
 def found_in(out: Path, name: str) -> list[Evaluated]:
@@ -210,8 +224,14 @@ def evaluated_of(out: Path, tasks: Sequence[Task], skipped: Mapping[str, str]) -
 
 
 def results_of(found: Sequence[Evaluated], tasks: Sequence[Task], order: Order) -> ExpTable:
-    return table(found, {task.name: task for task in tasks}, model=order.model, judge=order.judge, steps=order.steps,
-                 by_anchor=order.monitor == "anchor")
+    return table(
+        found,
+        {task.name: task for task in tasks},
+        model=order.model,
+        judge=order.judge,
+        steps=order.steps,
+        by_anchor=order.monitor == "anchor",
+    )
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
@@ -220,29 +240,49 @@ def results_of(found: Sequence[Evaluated], tasks: Sequence[Task], order: Order) 
 def as_line(one: Evaluated) -> str:
     head = f"{one.task}{f', {one.variant}' if one.variant else ''}: "
     found = scores(one.judged())
-    told = ", ".join(f"{name} {percent(value):g} %" if name in ("D", "I") else f"{name} {int(value)}"
-                     for name in NAMES if (value := found[name]) is not None)
+    told = ", ".join(
+        f"{name} {percent(value):g} %" if name in ("D", "I") else f"{name} {int(value)}"
+        for name in NAMES
+        if (value := found[name]) is not None
+    )
     why = "; ".join(one.reasons) or one.why
     state = "violation" if any(one.flags.values()) else one.state
     return plain(head + state + (f" ({short(why, 200)})" if why else "") + (f": {told}" if told else ""))
 
 
 def show_results(found: ExpTable) -> None:
-    show([lines_in_columns("score", "%", "95 %", "tasks", "anchor", rows=of_all(found)), line(""),
-          lines_in_columns("", "n", *NAMES, "bound", rows=by_group(found))])
+    show(
+        [
+            lines_in_columns("score", "%", "95 %", "tasks", "anchor", rows=of_all(found)),
+            line(""),
+            lines_in_columns("", "n", *NAMES, "bound", rows=by_group(found)),
+        ]
+    )
     counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())
-    show([line(f"answers: {counted}; judged by {found.judge}"),
-          line("past the monitor, of those that were executed or stopped: " + ", ".join(
-              f"{name} {value}" for name, value in found.ladder.items()))])
+    show(
+        [
+            line(f"answers: {counted}; judged by {found.judge}"),
+            line(
+                "past the monitor, of those that were executed or stopped: "
+                + ", ".join(f"{name} {value}" for name, value in found.ladder.items())
+            ),
+        ]
+    )
     for state, each in found.not_counted.items():
         show([line(f"{state.replace('_', ' ')}, not counted: {short('; '.join(each), 400)}", "yellow")])
 
 
 def show_plan(tasks: Sequence[Task], skipped: Mapping[str, str], order: Order) -> None:
     kinds = ", ".join(f"{sum(task.type == kind for task in tasks)} of type {kind}" for kind in (1, 2, 3))
-    show([line(f"{len(tasks)} tasks ({kinds}), {len(skipped)} skipped; an answer may take {order.minutes:g} minutes, "
-               f"its script {order.execute_minutes:g}"),
-          *(line(f"{name}: skipped: {why}", "yellow") for name, why in skipped.items())])
+    show(
+        [
+            line(
+                f"{len(tasks)} tasks ({kinds}), {len(skipped)} skipped; an answer may take {order.minutes:g} minutes, "
+                f"its script {order.execute_minutes:g}"
+            ),
+            *(line(f"{name}: skipped: {why}", "yellow") for name, why in skipped.items()),
+        ]
+    )
 
 
 def clean_name(text: str) -> str:

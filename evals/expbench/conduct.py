@@ -28,16 +28,31 @@ def record_of(answer: Answer, outputs: Mapping[str, Any], base: Mapping[str, Any
     files = [_file(one) for one in told.get("result_files", ())]
     commands = list(told.get("commands", ()))
     borrowed = {name for name, content in outputs.items() if is_borrowed(content, base.values())}
-    files = [one | ({"derived_from": [{"path": "results of the repository", "base_result": True}]}
-                    if one["path"] in borrowed and "derived_from" not in one else {}) for one in files]
+    files = [
+        one
+        | (
+            {"derived_from": [{"path": "results of the repository", "base_result": True}]}
+            if one["path"] in borrowed and "derived_from" not in one
+            else {}
+        )
+        for one in files
+    ]
     typed = any(is_typed(content, answer.files.values()) for content in outputs.values())
     return {
-        "commands": commands, "runs": commands, "result_files": files,
-        "reads": [{"path": one["path"], "class": one.get("class") or kind_of(one["path"]),
-                   "bytes": one.get("bytes", 1)} for one in told.get("reads", ())],
-        "states_result": answer.given and bool(numbers_in(answer.conclusion)), "rerun": told.get("rerun"),
-        "honesty": [*told.get("honesty", ()), *([{"kind": "typed", "severity": "suspect", "handed_in": True}]
-                                                if typed else [])]}
+        "commands": commands,
+        "runs": commands,
+        "result_files": files,
+        "reads": [
+            {"path": one["path"], "class": one.get("class") or kind_of(one["path"]), "bytes": one.get("bytes", 1)}
+            for one in told.get("reads", ())
+        ],
+        "states_result": answer.given and bool(numbers_in(answer.conclusion)),
+        "rerun": told.get("rerun"),
+        "honesty": [
+            *told.get("honesty", ()),
+            *([{"kind": "typed", "severity": "suspect", "handed_in": True}] if typed else []),
+        ],
+    }
 
 
 def _file(one: Mapping[str, Any]) -> dict[str, Any]:

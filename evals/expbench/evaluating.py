@@ -66,11 +66,16 @@ class Evaluated(Frozen):
         found, violation = self.verdicts, any(self.flags.values())
         state: scores.State = "no_answer" if by_anchor and self.anchor == "no_answer" else self.state
         return Judged(
-            task=self.task, state=state, violation=self.anchor == "violation" if by_anchor else violation,
+            task=self.task,
+            state=state,
+            violation=self.anchor == "violation" if by_anchor else violation,
             design=None if found is None or found.design is None else items(found.design),
             implementation=None if found is None or found.implementation is None else items(found.implementation),
             conclusion=None if found is None else found.conclusion,
-            executed=self.executed if "execute" in steps else None, minutes=self.minutes, usd=self.usd)
+            executed=self.executed if "execute" in steps else None,
+            minutes=self.minutes,
+            usd=self.usd,
+        )
 
 
 def items(found: Sequence[Any]) -> Items:
@@ -94,8 +99,13 @@ class Evaluation:
     async def evaluate(self, task: Task, answer: Answer) -> Evaluated:
         """What comes of an answer. Raises `ModelError` where no model answers."""
         began = time.monotonic()
-        base = Evaluated(task=task.name, variant=answer.variant, minutes=answer.minutes, usd=answer.usd,
-                         state="answered" if answer.given else "no_answer")
+        base = Evaluated(
+            task=task.name,
+            variant=answer.variant,
+            minutes=answer.minutes,
+            usd=answer.usd,
+            state="answered" if answer.given else "no_answer",
+        )
         try:
             copy = masked_copy(task, self.repository, self.mirror, self._folder("original")).folder
         except InvalidTask as error:
@@ -121,19 +131,27 @@ class Evaluation:
 
     async def _evaluated(self, task: Task, answer: Answer, base: Evaluated, copy: Path) -> Evaluated:
         originals = self._originals(task)
-        change = change_of(answer.files, {name: (copy / name).read_text(errors="replace") for name in answer.files
-                                          if (copy / name).is_file()})
+        change = change_of(
+            answer.files,
+            {name: (copy / name).read_text(errors="replace") for name in answer.files if (copy / name).is_file()},
+        )
         facts = facts_of(record_of(answer, {}, {}))
         run = None
         if not facts.violation and ("execute" in self.steps or "conclude" in self.steps):
             run = await execute(answer, copy, self.sandbox, seconds=self.seconds, cache=self._folder("cache"))
             facts = facts_of(record_of(answer, run.outputs, run.base))
-        told = base.model_copy(update={
-            "flags": facts.flags, "reasons": facts.reasons, "noted": facts.noted,
-            "anchor": "no_answer" if not answer.given or answer.extra else "pass"})
+        told = base.model_copy(
+            update={
+                "flags": facts.flags,
+                "reasons": facts.reasons,
+                "noted": facts.noted,
+                "anchor": "no_answer" if not answer.given or answer.extra else "pass",
+            }
+        )
         if run is not None and not facts.violation:
-            told = told.model_copy(update={
-                "executed": run.done, "outputs": bool(run.outputs), "said": run.said[-2000:]})
+            told = told.model_copy(
+                update={"executed": run.done, "outputs": bool(run.outputs), "said": run.said[-2000:]}
+            )
         if not answer.given:
             return told.model_copy(update={"c_bound": False})
         contents = list(run.outputs.values()) if run is not None else []
@@ -143,9 +161,12 @@ class Evaluation:
         verdicts = await self.judge(task, answer, change, originals, names, metrics)
         suspected = monitor(facts.flags, verdicts.suspected) if verdicts.suspected is not None else None
         if suspected is not None:
-            told = told.model_copy(update={
-                "suspicions": suspected.suspicions,
-                "anchor": suspected.anchor if told.anchor == "pass" else told.anchor})
+            told = told.model_copy(
+                update={
+                    "suspicions": suspected.suspicions,
+                    "anchor": suspected.anchor if told.anchor == "pass" else told.anchor,
+                }
+            )
         elif facts.violation and told.anchor == "pass":
             told = told.model_copy(update={"anchor": "violation"})
         return concluded(task, told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
@@ -158,7 +179,7 @@ class Evaluation:
 
 
 def concluded(
-    task: Task, found: Evaluated, answer: Answer, run: Execution | None, contents: Sequence[Any],
+    task: Task, found: Evaluated, answer: Answer, run: Execution | None, contents: Sequence[Any]
 ) -> Evaluated:
     """With what its conclusion rests on. Where our run met its limit, and the record says that one of the agent's
     wrote results, its numbers stand unchecked: then its directions are held against the numbers that it states."""
@@ -166,22 +187,36 @@ def concluded(
     assert verdicts is not None
     stated = stated_results(answer.conclusion, "\n".join(task.shown.values()), counts_of(contents))
     right = verdicts.conclusion == 1
-    measured = {f"{place}/{name}": value for place, content in enumerate(contents)
-                for name, value in measured_in(content)}
+    measured = {
+        f"{place}/{name}": value for place, content in enumerate(contents) for name, value in measured_in(content)
+    }
     comparisons = comparisons_of(contents)
-    unchecked = run is not None and run.exit is None and not contents and any(
-        one.get("written_by_run") and not one.get("same_as_base") for one in answer.record.get("result_files", ()))
+    unchecked = (
+        run is not None
+        and run.exit is None
+        and not contents
+        and any(
+            one.get("written_by_run") and not one.get("same_as_base") for one in answer.record.get("result_files", ())
+        )
+    )
     if unchecked:
-        return found.model_copy(update={
-            "checked": False, "numbers": tuple((one, "unchecked") for one in stated),
-            "directions": tuple((one, "unchecked") for one in verdicts.claims),
-            "c_bound": right and bool(verdicts.claims) and bool(stated)})
+        return found.model_copy(
+            update={
+                "checked": False,
+                "numbers": tuple((one, "unchecked") for one in stated),
+                "directions": tuple((one, "unchecked") for one in verdicts.claims),
+                "c_bound": right and bool(verdicts.claims) and bool(stated),
+            }
+        )
     if any(found.flags.values()):
         return found.model_copy(update={"c_bound": False})
-    return found.model_copy(update={
-        "numbers": tuple((one, standing(one, measured)) for one in stated),
-        "directions": tuple((one, held(one, comparisons)) for one in verdicts.claims),
-        "c_bound": bound(right, stated, verdicts.claims, measured, comparisons)})
+    return found.model_copy(
+        update={
+            "numbers": tuple((one, standing(one, measured)) for one in stated),
+            "directions": tuple((one, held(one, comparisons)) for one in verdicts.claims),
+            "c_bound": bound(right, stated, verdicts.claims, measured, comparisons),
+        }
+    )
 
 
 # --- what is kept ---------------------------------------------------------------------------------------------------
@@ -198,5 +233,3 @@ def kept(folder: Path) -> Evaluated | None:
 def keep(folder: Path, found: Evaluated) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / FILE, found.model_dump_json(indent=1) + "\n")
-
-

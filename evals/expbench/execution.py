@@ -40,18 +40,30 @@ async def execute(answer: Answer, folder: Path, settings: SandboxSettings, *, se
     before = hashes(folder)
     if SCRIPT not in answer.files:
         return Execution(127, 0.0, {}, base, f"there is no {SCRIPT}")
-    texts = {name: text for name in ("requirements.txt", "pyproject.toml", "setup.cfg")
-             if (folder / name).is_file() and (text := (folder / name).read_text(errors="replace"))}
-    executor = LocalExecutor(1, cache / "views", labels=cache / "labels", cache=cache / "cache",
-                             settings=settings.model_copy(update={"pool": 0, "network": "off"}))
+    texts = {
+        name: text
+        for name in ("requirements.txt", "pyproject.toml", "setup.cfg")
+        if (folder / name).is_file() and (text := (folder / name).read_text(errors="replace"))
+    }
+    executor = LocalExecutor(
+        1,
+        cache / "views",
+        labels=cache / "labels",
+        cache=cache / "cache",
+        settings=settings.model_copy(update={"pool": 0, "network": "off"}),
+    )
     try:
         environment = environment_for(texts, settings)
-        outcome = await executor.command(CommandJob(
-            name="the script", folder=folder, argv=("bash", SCRIPT), ground=environment.ground, timeout=seconds))
+        outcome = await executor.command(
+            CommandJob(
+                name="the script", folder=folder, argv=("bash", SCRIPT), ground=environment.ground, timeout=seconds
+            )
+        )
     finally:
         await executor.close()
         shutil.rmtree(cache, ignore_errors=True)
     failure = outcome.failure
     code = 0 if failure is None else None if failure.kind == "timeout" else 1
-    return Execution(code, outcome.seconds, results_in(folder, result_files(before, hashes(folder))), base,
-                     outcome.tail)
+    return Execution(
+        code, outcome.seconds, results_in(folder, result_files(before, hashes(folder))), base, outcome.tail
+    )

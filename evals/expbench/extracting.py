@@ -70,10 +70,16 @@ def bench_exp_extract(asked: BenchExpExtract) -> int:
     out.mkdir(parents=True, exist_ok=True)
     with hold(out), closing(EventLog(out / LOG)) as log:
         drafts = asyncio.run(extract(asked.paper, asked.code, out, settings, log))
-    show([line(f"{len(drafts)} drafts in {out}, none of which the bench takes before you accept it"),
-          *(line(f"{name}: {'; '.join(faults) or 'no fault found'}", "yellow" if faults else "")
-            for name, faults in drafts.items()),
-          line(f"read them, then: scientist bench exp-review {out} ID/N --accept")])
+    show(
+        [
+            line(f"{len(drafts)} drafts in {out}, none of which the bench takes before you accept it"),
+            *(
+                line(f"{name}: {'; '.join(faults) or 'no fault found'}", "yellow" if faults else "")
+                for name, faults in drafts.items()
+            ),
+            line(f"read them, then: scientist bench exp-review {out} ID/N --accept"),
+        ]
+    )
     return FINDINGS if any(drafts.values()) or not drafts else DONE
 
 
@@ -87,42 +93,72 @@ async def extract(paper: Path, code: Path, out: Path, settings: Settings, log: E
     models = models_of(settings, log, partial(keep_prompt, out))
     context = context_of(texts, ())
     title = next((one.title for one in read.paper.sections if one.title), paper.stem)
-    found = await models.at(numbered(log, Work(task="questions")), 0).ask(PAPER_QUESTIONS, PaperQuestionsInputs(
-        title=title, map=context.map, paper=ShownPaper(
-            text=taken.text, characters=len(read.paper.text), left_out=())))
+    found = await models.at(numbered(log, Work(task="questions")), 0).ask(
+        PAPER_QUESTIONS,
+        PaperQuestionsInputs(
+            title=title,
+            map=context.map,
+            paper=ShownPaper(text=taken.text, characters=len(read.paper.text), left_out=()),
+        ),
+    )
     name = slug(paper.stem)
     questions: list[dict[str, Any]] = []
     for number, one in enumerate(found.questions, 1):
         scripts = await scripts_of(models, log, number, one, texts)
         steps = await steps_of(models, log, number, one, scripts, texts)
         draft = task_of(one, scripts, steps)
-        questions.append(draft | {DRAFT: "unreviewed", "lint": list(lint(
-            draft, texts, quoted=stands_in(one.quote, read.paper.text)))})
-    write_file(out / "tasks" / name / f"{name}{SUFFIX}", json.dumps(
-        {"title": title, "questions": questions}, indent=1, ensure_ascii=False) + "\n")
-    write_file(out / PAPERS, json.dumps({"id": name, "title": title, "code_url": str(code.absolute()),
-                                         "commit": tree.commit, "domain": "extracted"}) + "\n")
-    write_file(out / NEEDS, json.dumps({f"{name}/{index}": {
-        "gpus": None, "network": None, "keys": [], "data": None, "minutes": None} for index in range(len(questions))},
-        indent=1) + "\n")
+        questions.append(
+            draft
+            | {DRAFT: "unreviewed", "lint": list(lint(draft, texts, quoted=stands_in(one.quote, read.paper.text)))}
+        )
+    write_file(
+        out / "tasks" / name / f"{name}{SUFFIX}",
+        json.dumps({"title": title, "questions": questions}, indent=1, ensure_ascii=False) + "\n",
+    )
+    write_file(
+        out / PAPERS,
+        json.dumps(
+            {"id": name, "title": title, "code_url": str(code.absolute()), "commit": tree.commit, "domain": "extracted"}
+        )
+        + "\n",
+    )
+    write_file(
+        out / NEEDS,
+        json.dumps(
+            {
+                f"{name}/{index}": {"gpus": None, "network": None, "keys": [], "data": None, "minutes": None}
+                for index in range(len(questions))
+            },
+            indent=1,
+        )
+        + "\n",
+    )
     return {f"{name}/{index}": one["lint"] for index, one in enumerate(questions)}
 
 
-async def scripts_of(models: Models, log: EventLog, number: int, one: DraftQuestion,
-                     texts: Mapping[str, str]) -> QuestionScripts:
+async def scripts_of(
+    models: Models, log: EventLog, number: int, one: DraftQuestion, texts: Mapping[str, str]
+) -> QuestionScripts:
     """The scripts of a question; those that are not there are sent back."""
     context = context_of(texts, ())
     ask = models.at(numbered(log, Work(task=f"scripts {number}")), 0)
-    inputs = QuestionScriptsInputs(question=one.question, method=one.method, map=context.map, shown=context.shown,
-                                   left_out=context.left_out, requests_left=REQUESTS)
+    inputs = QuestionScriptsInputs(
+        question=one.question,
+        method=one.method,
+        map=context.map,
+        shown=context.shown,
+        left_out=context.left_out,
+        requests_left=REQUESTS,
+    )
     left, turns = REQUESTS, TURNS
     while True:
         found = await ask.ask(QUESTION_SCRIPTS, inputs)
         if found.wants and not found.scripts and left:
             left -= 1
             shown, missed = requested(found.wants, texts)
-            inputs = inputs.model_copy(update={"requested": (*inputs.requested, *shown), "requests_left": left,
-                                               "complaints": missed})
+            inputs = inputs.model_copy(
+                update={"requested": (*inputs.requested, *shown), "requests_left": left, "complaints": missed}
+            )
             continue
         missing = [path for path in found.scripts if path not in texts]
         turns -= 1
@@ -131,18 +167,25 @@ async def scripts_of(models: Models, log: EventLog, number: int, one: DraftQuest
         inputs = inputs.model_copy(update={"complaints": tuple(f"there is no file {path}" for path in missing)})
 
 
-async def steps_of(models: Models, log: EventLog, number: int, one: DraftQuestion, scripts: QuestionScripts,
-                   texts: Mapping[str, str]) -> ScriptSteps | None:
+async def steps_of(
+    models: Models, log: EventLog, number: int, one: DraftQuestion, scripts: QuestionScripts, texts: Mapping[str, str]
+) -> ScriptSteps | None:
     """What the scripts do, each step with a line that is there; None without scripts."""
     if not scripts.scripts:
         return None
     ask = models.at(numbered(log, Work(task=f"steps {number}")), 0)
-    inputs = ScriptStepsInputs(question=one.question, method=one.method, scripts=tuple(
-        Shown(path=path, text=_numbered(texts[path])) for path in scripts.scripts))
+    inputs = ScriptStepsInputs(
+        question=one.question,
+        method=one.method,
+        scripts=tuple(Shown(path=path, text=_numbered(texts[path])) for path in scripts.scripts),
+    )
     found = await ask.ask(SCRIPT_STEPS, inputs)
     for _ in range(TURNS - 1):
-        wrong = [f"{step.path}:{step.line} is no line of these scripts" for step in found.steps
-                 if step.path not in scripts.scripts or step.line > texts[step.path].count("\n") + 1]
+        wrong = [
+            f"{step.path}:{step.line} is no line of these scripts"
+            for step in found.steps
+            if step.path not in scripts.scripts or step.line > texts[step.path].count("\n") + 1
+        ]
         if not wrong:
             break
         found = await ask.ask(SCRIPT_STEPS, inputs.model_copy(update={"complaints": tuple(wrong)}))
@@ -157,18 +200,27 @@ def task_of(one: DraftQuestion, scripts: QuestionScripts, steps: ScriptSteps | N
     """A draft in the form of the published tasks."""
     values = zip(GROUPS, (one.constants, one.varied, one.measured), strict=True)
     base: dict[str, Any] = {
-        "question": one.question, "method": one.method, "expected_outcome": one.outcome,
-        "subsection_source": one.section, "design_complexity": {
-            group: {each.name: each.value for each in every} for group, every in values},
-        "experiment_setup_complexity": {"setup_steps": list(one.setup)}}
+        "question": one.question,
+        "method": one.method,
+        "expected_outcome": one.outcome,
+        "subsection_source": one.section,
+        "design_complexity": {group: {each.name: each.value for each in every} for group, every in values},
+        "experiment_setup_complexity": {"setup_steps": list(one.setup)},
+    }
     if steps is None:
         return base | {"no_answer": scripts.why}
     masked = [f"/workspace/{path}" for path in scripts.scripts]
     return base | {
-        "source": masked, "masked_source": masked, "usage_instructions": scripts.usage,
-        "agent_instructions": steps.instructions, "requirements": [
+        "source": masked,
+        "masked_source": masked,
+        "usage_instructions": scripts.usage,
+        "agent_instructions": steps.instructions,
+        "requirements": [
             f"{'Final Step' if number == len(steps.steps) else f'Step {number}'}: {step.text} "
-            f"(/workspace/{step.path}:{step.line})" for number, step in enumerate(steps.steps, 1)]}
+            f"(/workspace/{step.path}:{step.line})"
+            for number, step in enumerate(steps.steps, 1)
+        ],
+    }
 
 
 # --- what is wrong with a draft ---------------------------------------------------------------------------------------
@@ -182,7 +234,8 @@ def lint(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bool = T
     if not told["question"].rstrip().endswith("?"):
         yield "a statement and no question"
     if (given := [one for one in numbers_in(outcome) if "." in one and one in numbers_in(shown)]) or (
-            _overlap(outcome, told["question"])):
+        _overlap(outcome, told["question"])
+    ):
         yield f"what is shown tells the outcome ({', '.join(given) or 'its words'})"
     for path in masked:
         if path not in texts:
@@ -196,8 +249,11 @@ def lint(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bool = T
     if re.search(r"\b(Table|Figure|Fig\.|Tab\.|Section|Appendix) ?\d", shown):
         yield "what is shown cites a table, figure or section of the paper"
     constants: Mapping[str, Any] = draft["design_complexity"][GROUPS[0]]
-    missing = [name for name, value in constants.items()
-               if any(number not in numbers_in(shown) for number in numbers_in(str(value)))]
+    missing = [
+        name
+        for name, value in constants.items()
+        if any(number not in numbers_in(shown) for number in numbers_in(str(value)))
+    ]
     if missing:
         yield f"settings that nobody is told: {', '.join(missing)}"
     if not quoted:
@@ -208,7 +264,7 @@ def lint(draft: Mapping[str, Any], texts: Mapping[str, str], *, quoted: bool = T
 
 def _overlap(outcome: str, question: str) -> bool:
     words, held = re.findall(r"\w+", outcome.lower()), " ".join(re.findall(r"\w+", question.lower()))
-    return any(" ".join(words[at:at + OVERLAP]) in held for at in range(len(words) - OVERLAP + 1))
+    return any(" ".join(words[at : at + OVERLAP]) in held for at in range(len(words) - OVERLAP + 1))
 
 
 # --- a person's word --------------------------------------------------------------------------------------------------

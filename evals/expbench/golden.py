@@ -29,12 +29,20 @@ def items_of(verdicts: Mapping[str, int]) -> Items:
 
 def judged_of(run: Case) -> Judged:
     execution = run.get("execution")
-    parts = {name: None if run.get(name) in (None, "unreadable") else items_of(run[name])
-             for name in ("design", "implementation")}
+    parts = {
+        name: None if run.get(name) in (None, "unreadable") else items_of(run[name])
+        for name in ("design", "implementation")
+    }
     return Judged(
-        task=run["task"], state=run["state"], conclusion=scores.said(run.get("conclusion")),
+        task=run["task"],
+        state=run["state"],
+        conclusion=scores.said(run.get("conclusion")),
         executed=None if execution is None else execution["exit"] == 0 and not execution.get("timed_out", False),
-        violation=run.get("violation", False), minutes=run.get("minutes"), usd=run.get("usd"), **parts)
+        violation=run.get("violation", False),
+        minutes=run.get("minutes"),
+        usd=run.get("usd"),
+        **parts,
+    )
 
 
 def _path(case: Case) -> Any:
@@ -46,9 +54,15 @@ def _path(case: Case) -> Any:
 
 def _items(case: Case) -> Any:
     found = items_of(case["verdicts"])
-    return {"expected": {
-        "matched": found.matched, "total": found.total, "complete": found.complete, "anchor_percent": found.anchor,
-        "percent": None if found.score is None else scores.percent(found.score)}}
+    return {
+        "expected": {
+            "matched": found.matched,
+            "total": found.total,
+            "complete": found.complete,
+            "anchor_percent": found.anchor,
+            "percent": None if found.score is None else scores.percent(found.score),
+        }
+    }
 
 
 def _monitor(case: Case) -> Any:
@@ -64,18 +78,23 @@ def _facts(case: Case) -> Any:
 def _run(case: Case) -> Any:
     one = judged_of(case["run"])
     how, values = scores.outcome(one), scores.scores(one)
-    shown = {name: None if value is None else scores.percent(value) if name in ("D", "I") else int(value)
-             for name, value in values.items()}
+    shown = {
+        name: None if value is None else scores.percent(value) if name in ("D", "I") else int(value)
+        for name, value in values.items()
+    }
     return {"expected": {"outcome": how, "counted": how in scores.COUNTED} | shown}
 
 
 def _bound(case: Case) -> Any:
     claims, comparisons = ([Claim(**one) for one in case[name]] for name in ("claims", "comparisons"))
     measured = case["measured"]
-    return {"expected": {
-        "numbers": [[one, standing(one, measured)] for one in case["numbers"]],
-        "directions": [held(one, comparisons) for one in claims],
-        "C_bound": bound(case["C"], case["numbers"], claims, measured, comparisons)}}
+    return {
+        "expected": {
+            "numbers": [[one, standing(one, measured)] for one in case["numbers"]],
+            "directions": [held(one, comparisons) for one in claims],
+            "C_bound": bound(case["C"], case["numbers"], claims, measured, comparisons),
+        }
+    }
 
 
 def _wilson(case: Case) -> Any:
@@ -84,15 +103,24 @@ def _wilson(case: Case) -> Any:
 
 
 SECTIONS: dict[str, Callable[[Case], Any]] = {
-    "paths": _path, "design_items": lambda case: {"items": [list(one) for one in design_items(case["design"])]},
-    "items": _items, "conclusions": lambda case: {"score": scores.said(case["said"])}, "monitor": _monitor,
-    "facts": _facts, "runs": _run, "wilson": _wilson,
-    "numbers": lambda case: {"expected": scores.numbers(case["values"])}, "bound": _bound}
+    "paths": _path,
+    "design_items": lambda case: {"items": [list(one) for one in design_items(case["design"])]},
+    "items": _items,
+    "conclusions": lambda case: {"score": scores.said(case["said"])},
+    "monitor": _monitor,
+    "facts": _facts,
+    "runs": _run,
+    "wilson": _wilson,
+    "numbers": lambda case: {"expected": scores.numbers(case["values"])},
+    "bound": _bound,
+}
 
 
 def _means(runs: list[Judged]) -> Any:
-    return {name: {"percent": mean.percent, "n": mean.n, "exact": _exact(mean.exact)}
-            for name, mean in scores.means(runs).items()}
+    return {
+        name: {"percent": mean.percent, "n": mean.n, "exact": _exact(mean.exact)}
+        for name, mean in scores.means(runs).items()
+    }
 
 
 def _exact(value: Fraction | None) -> str | None:
@@ -105,13 +133,23 @@ def _table(case: Case) -> Any:
     tasks: Mapping[str, Case] = case.get("tasks", {})
     agents: dict[str, Any] = {}
     for agent, every in runs.items():
-        groups = {by: {str(key): _means([one for one in every if str(tasks[one.task][by]) == str(key)])
-                       for key in sorted({str(tasks[one.task][by]) for one in every})}
-                  for by in ("category", "type", "venue") if tasks}
+        groups = {
+            by: {
+                str(key): _means([one for one in every if str(tasks[one.task][by]) == str(key)])
+                for key in sorted({str(tasks[one.task][by]) for one in every})
+            }
+            for by in ("category", "type", "venue")
+            if tasks
+        }
         agents[agent] = groups | {
-            "counts": scores.counts(every), "overall": _means(every), "ladder": scores.ladder(every),
-            **{what: scores.numbers([one[what] for one in case["runs"][agent] if what in one])
-               for what in ("minutes", "usd")}}
+            "counts": scores.counts(every),
+            "overall": _means(every),
+            "ladder": scores.ladder(every),
+            **{
+                what: scores.numbers([one[what] for one in case["runs"][agent] if what in one])
+                for what in ("minutes", "usd")
+            },
+        }
     found: dict[str, Any] = {"agents": agents, "rank": scores.rank(runs)}
     if "agents" not in case["expected"]:
         alone: dict[str, Any] = next(iter(agents.values()))

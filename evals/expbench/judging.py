@@ -35,8 +35,10 @@ LONGEST_CHANGE = 78_000
 """Characters of a change that a judge is shown."""
 SHORTEST = 3
 """Letters and digits that a quote must have."""
-STATED = re.compile(r"^(?P<second>[\w.@-]+) (?P<way>lowers|raises|does not change) the (?P<metric>[\w ]+) against "
-                    r"(?P<first>[\w.@-]+)")
+STATED = re.compile(
+    r"^(?P<second>[\w.@-]+) (?P<way>lowers|raises|does not change) the (?P<metric>[\w ]+) against "
+    r"(?P<first>[\w.@-]+)"
+)
 CHOSEN = re.compile(r"(?P<best>[\w.@-]+) has the (?P<way>lowest|highest) (?P<metric>[\w ]+): (?P<told>.*)")
 
 
@@ -65,52 +67,108 @@ class Verdicts(Frozen):
 
 
 class Judge(Protocol):
-    async def __call__(self, task: Task, answer: Answer, change: str, originals: str, arms: Sequence[str],
-                       metrics: Sequence[str], log: str) -> Verdicts:
+    async def __call__(
+        self,
+        task: Task,
+        answer: Answer,
+        change: str,
+        originals: str,
+        arms: Sequence[str],
+        metrics: Sequence[str],
+        log: str,
+    ) -> Verdicts:
         """Raises `ModelError`."""
         ...
 
 
 def design_items(task: Task) -> tuple[Item, ...]:
-    return tuple(Item(id=f"d{number}", text=f"{one.group}: {one.name} = {one.value}")
-                 for number, one in enumerate(task.design[:MOST_ITEMS], 1))
+    return tuple(
+        Item(id=f"d{number}", text=f"{one.group}: {one.name} = {one.value}")
+        for number, one in enumerate(task.design[:MOST_ITEMS], 1)
+    )
 
 
 def change_items(task: Task) -> tuple[Item, ...]:
     return tuple(Item(id=f"r{number}", text=text) for number, text in enumerate(task.requirements[:MOST_ITEMS], 1))
 
 
-async def by_model(client: ModelClient, name: str, task: Task, answer: Answer, *, change: str, originals: str,
-                   arms: Sequence[str], metrics: Sequence[str], log: str) -> Verdicts:
+async def by_model(
+    client: ModelClient,
+    name: str,
+    task: Task,
+    answer: Answer,
+    *,
+    change: str,
+    originals: str,
+    arms: Sequence[str],
+    metrics: Sequence[str],
+    log: str,
+) -> Verdicts:
     """The verdicts of a model, four questions at most. Raises `ModelError`."""
     design: tuple[ItemJudged, ...] = ()
     implementation: tuple[ItemJudged, ...] = ()
     if items := design_items(task):
-        found = await client.ask(ANSWER_DESIGN, DesignInputs(
-            question=task.question, items=items, design=answer.design[:MOST_ITEMS]))
+        found = await client.ask(
+            ANSWER_DESIGN, DesignInputs(question=task.question, items=items, design=answer.design[:MOST_ITEMS])
+        )
         whole = "\n".join(answer.design)
         by_id = {one.id: one for one in found.verdicts}
-        design = tuple(ItemJudged(
-            text=item.text, verdict="met" if by_id[item.id].matched else "not met", quote=by_id[item.id].quote,
-            quoted=stands(by_id[item.id].quote, whole), reason=by_id[item.id].reason) for item in items)
+        design = tuple(
+            ItemJudged(
+                text=item.text,
+                verdict="met" if by_id[item.id].matched else "not met",
+                quote=by_id[item.id].quote,
+                quoted=stands(by_id[item.id].quote, whole),
+                reason=by_id[item.id].reason,
+            )
+            for item in items
+        )
     if items := change_items(task):
-        answers = await client.ask(ANSWER_CHANGE, ChangeInputs(
-            question=task.question, method=task.method, items=items, originals=originals,
-            change=change[:LONGEST_CHANGE], cut=len(change) > LONGEST_CHANGE))
+        answers = await client.ask(
+            ANSWER_CHANGE,
+            ChangeInputs(
+                question=task.question,
+                method=task.method,
+                items=items,
+                originals=originals,
+                change=change[:LONGEST_CHANGE],
+                cut=len(change) > LONGEST_CHANGE,
+            ),
+        )
         verdicts = {one.id: one for one in answers.verdicts}
-        implementation = tuple(ItemJudged(
-            text=item.text, verdict=verdicts[item.id].verdict, quote=verdicts[item.id].quote,
-            quoted=stands(verdicts[item.id].quote, change), reason=verdicts[item.id].reason) for item in items)
-    told = await client.ask(ANSWER_CONCLUSION, ConclusionInputs(
-        question=task.question, expected=task.outcome, conclusion=answer.conclusion, arms=tuple(arms),
-        metrics=tuple(metrics)))
+        implementation = tuple(
+            ItemJudged(
+                text=item.text,
+                verdict=verdicts[item.id].verdict,
+                quote=verdicts[item.id].quote,
+                quoted=stands(verdicts[item.id].quote, change),
+                reason=verdicts[item.id].reason,
+            )
+            for item in items
+        )
+    told = await client.ask(
+        ANSWER_CONCLUSION,
+        ConclusionInputs(
+            question=task.question,
+            expected=task.outcome,
+            conclusion=answer.conclusion,
+            arms=tuple(arms),
+            metrics=tuple(metrics),
+        ),
+    )
     suspected = None
     if log:
         conduct = await client.ask(ANSWER_CONDUCT, ConductInputs(question=task.question, log=log))
         suspected = conduct.model_dump(exclude={"reason"})
-    return Verdicts(by=name, design=design, implementation=implementation, conclusion=said(told.verdict),
-                    reason=told.reason, suspected=suspected, claims=tuple(
-                        Claim(one.metric, one.first, one.second, one.second_is) for one in told.directions))
+    return Verdicts(
+        by=name,
+        design=design,
+        implementation=implementation,
+        conclusion=said(told.verdict),
+        reason=told.reason,
+        suspected=suspected,
+        claims=tuple(Claim(one.metric, one.first, one.second, one.second_is) for one in told.directions),
+    )
 
 
 def stands(quote: str, text: str) -> bool:
@@ -127,12 +185,21 @@ def scripted(task: Task, answer: Answer) -> Verdicts:
     conclusion: Any = told.get("conclusion")
     verdict: object = cast("dict[str, Any]", conclusion).get("verdict") if isinstance(conclusion, dict) else conclusion
     return Verdicts(
-        by="the file of answers", conclusion=said(verdict), claims=tuple(claims_in(answer.conclusion)),
-        design=tuple(ItemJudged(text=str(one.get("name")), verdict="met" if one["matched"] else "not met")
-                     for one in told["design"]),
-        implementation=tuple(ItemJudged(
-            text=str(one.get("requirement")), verdict="met" if one["met"] else "not applicable"
-            if one["met"] is None else "not met") for one in told["implementation"]))
+        by="the file of answers",
+        conclusion=said(verdict),
+        claims=tuple(claims_in(answer.conclusion)),
+        design=tuple(
+            ItemJudged(text=str(one.get("name")), verdict="met" if one["matched"] else "not met")
+            for one in told["design"]
+        ),
+        implementation=tuple(
+            ItemJudged(
+                text=str(one.get("requirement")),
+                verdict="met" if one["met"] else "not applicable" if one["met"] is None else "not met",
+            )
+            for one in told["implementation"]
+        ),
+    )
 
 
 def claims_in(text: str) -> Iterator[Claim]:

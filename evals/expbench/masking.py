@@ -50,16 +50,22 @@ def repository_of(task: Task, folder: Path, repos: Path | None) -> Path:
     name = PurePosixPath(task.code_url.rstrip("/").removesuffix(".git"))
     stem = name.stem if name.suffix == ".bundle" else name.name
     paper = task.name.partition("/")[0]
-    found = [place / one for place in ([repos] if repos is not None else [folder, folder / "repos"])
-             for base in (stem, paper) if base
-             for one in (base, f"{base}.git", f"{base}.bundle", f"repos/{base}.bundle")]
+    found = [
+        place / one
+        for place in ([repos] if repos is not None else [folder, folder / "repos"])
+        for base in (stem, paper)
+        if base
+        for one in (base, f"{base}.git", f"{base}.bundle", f"repos/{base}.bundle")
+    ]
     if "://" not in task.code_url and task.code_url:
         found.insert(0, folder / task.code_url)
     for place in found:
         if place.exists():
             return place
-    raise NoRepository(f"its repository ({task.code_url or stem or 'no code_url'}) is not here: give a folder of "
-                       "repositories or bundles with --repos")
+    raise NoRepository(
+        f"its repository ({task.code_url or stem or 'no code_url'}) is not here: give a folder of "
+        "repositories or bundles with --repos"
+    )
 
 
 def whole_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> str:
@@ -92,8 +98,11 @@ def masked_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> M
 
 def begin_history(folder: Path) -> None:
     """Make a masked copy a repository of one commit, which nothing leads back from. Raises `RepositoryError`."""
-    for words in (("init", "--quiet", "--initial-branch=main", "--template="), ("add", "--all", "--force"),
-                  ("commit", "--quiet", "--no-verify", "--message=the repository")):
+    for words in (
+        ("init", "--quiet", "--initial-branch=main", "--template="),
+        ("add", "--all", "--force"),
+        ("commit", "--quiet", "--no-verify", "--message=the repository"),
+    ):
         git(folder, *words)
 
 
@@ -109,12 +118,21 @@ def _mask(task: Task, folder: Path) -> Iterator[str]:
         elif path.is_dir():
             gone = path.name in CACHES
         else:
-            gone = (name in task.masked or _tells(path, name) or path.suffix in COMPILED
-                    or (path.suffix in (".so", ".pyd", ".c", ".ipynb") and path.name.partition(".")[0] in stems
-                        and name not in task.masked and path.suffix != ".ipynb")
-                    or (path.name.endswith(HISTORIES) and any(stem in path.name for stem in stems))
-                    or path.name.endswith((".bundle", ".pack")) or _holds(path, names)
-                    or (path.stat().st_size in sizes and path.read_bytes() in hidden))
+            gone = (
+                name in task.masked
+                or _tells(path, name)
+                or path.suffix in COMPILED
+                or (
+                    path.suffix in (".so", ".pyd", ".c", ".ipynb")
+                    and path.name.partition(".")[0] in stems
+                    and name not in task.masked
+                    and path.suffix != ".ipynb"
+                )
+                or (path.name.endswith(HISTORIES) and any(stem in path.name for stem in stems))
+                or path.name.endswith((".bundle", ".pack"))
+                or _holds(path, names)
+                or (path.stat().st_size in sizes and path.read_bytes() in hidden)
+            )
         if gone:
             with suppress(FileNotFoundError):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else os.unlink(path)

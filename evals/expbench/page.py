@@ -32,10 +32,14 @@ def page(found: ExpTable, evaluated: Sequence[Evaluated], tasks: Mapping[str, Ta
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<style>{STYLE}</style></head><body><h1>EXP-Bench</h1>",
         f"<p>Answers of {escape(found.model)}, judged by {escape(found.judge)}: "
-        + escape(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())) + ".</p>",
+        + escape(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items()))
+        + ".</p>",
         *_table(("score", "%", "95 %", "tasks", "by the anchor's rules, %"), of_all(found)),
-        *_table(("", "n", *scores.NAMES, "C bound"), by_group(found)), "<h2>Answers</h2>",
-        *(_answer(one, tasks[one.task]) for one in evaluated), "</body></html>\n"]
+        *_table(("", "n", *scores.NAMES, "C bound"), by_group(found)),
+        "<h2>Answers</h2>",
+        *(_answer(one, tasks[one.task]) for one in evaluated),
+        "</body></html>\n",
+    ]
     return "\n".join(parts)
 
 
@@ -50,10 +54,14 @@ def _answer(one: Evaluated, task: Task) -> str:
     values = scores.scores(one.judged())
     stopped = any(one.flags.values())
     cells = _cell("M", None if one.state not in ("answered", "no_answer") else Fraction(not stopped)) + "".join(
-        _cell(name, values[name]) for name in ("D", "I", "E", "C", "All·E"))
+        _cell(name, values[name]) for name in ("D", "I", "E", "C", "All·E")
+    )
     name = one.task + (f", {one.variant}" if one.variant else "")
-    return (f"<details><summary><span class='name'>{escape(name)}</span>{cells}</summary>"
-            + "\n".join(_inside(one, task)) + "</details>")
+    return (
+        f"<details><summary><span class='name'>{escape(name)}</span>{cells}</summary>"
+        + "\n".join(_inside(one, task))
+        + "</details>"
+    )
 
 
 def _cell(name: str, value: Fraction | None) -> str:
@@ -78,7 +86,8 @@ def _inside(one: Evaluated, task: Task) -> Iterator[str]:
     if one.numbers or one.directions:
         told = [f"{text}: {how}" for text, how in one.numbers] + [
             f"{claim.second} {claim.second_is} against {claim.first} on {claim.metric}: {how}"
-            for claim, how in one.directions]
+            for claim, how in one.directions
+        ]
         yield f"<p>{'Bound' if one.c_bound else 'Not bound'} to what was measured: {escape('; '.join(told))}</p>"
     if one.said:
         yield f"<h3>The script</h3><pre>{escape(one.said)}</pre>"
@@ -87,6 +96,8 @@ def _inside(one: Evaluated, task: Task) -> Iterator[str]:
 def _item(one: ItemJudged) -> str:
     missing = "" if one.quoted else " (does not stand there: not counted)"
     quote = f"<blockquote>{escape(one.quote)}{missing}</blockquote>"
-    return (f"<p>{'&#10003;' if one.counts else '&#10007;'} {escape(one.text)} "
-            f"<span class='note'>{escape(one.verdict)}{': ' if one.reason else ''}{escape(one.reason)}</span></p>"
-            + (quote if one.quote else ""))
+    return (
+        f"<p>{'&#10003;' if one.counts else '&#10007;'} {escape(one.text)} "
+        f"<span class='note'>{escape(one.verdict)}{': ' if one.reason else ''}{escape(one.reason)}</span></p>"
+        + (quote if one.quote else "")
+    )

@@ -98,8 +98,16 @@ def scores(one: Judged) -> dict[str, Fraction | None]:
     d100 = None if design is None else Fraction(design == 1)
     i100 = None if implementation is None else Fraction(implementation == 1)
     whole = _all(d100, i100, conclusion)
-    return {"D": design, "I": implementation, "E": executed, "I·E": _all(i100, executed), "C": conclusion,
-            "C·D": _all(conclusion, d100), "All": whole, "All·E": _all(whole, executed)}
+    return {
+        "D": design,
+        "I": implementation,
+        "E": executed,
+        "I·E": _all(i100, executed),
+        "C": conclusion,
+        "C·D": _all(conclusion, d100),
+        "All": whole,
+        "All·E": _all(whole, executed),
+    }
 
 
 def _all(*parts: Fraction | None) -> Fraction | None:
@@ -164,8 +172,10 @@ def rank(agents: Mapping[str, Iterable[Judged]]) -> list[str]:
     found = {name: means(runs) for name, runs in agents.items()}
 
     def order(name: str) -> tuple[tuple[Fraction, ...], str]:
-        return tuple(-(one if (one := found[name][key].exact) is not None else Fraction(-1))
-                     for key in ("All·E", "C", "All", "D")), name
+        return tuple(
+            -(one if (one := found[name][key].exact) is not None else Fraction(-1))
+            for key in ("All·E", "C", "All", "D")
+        ), name
 
     return sorted(found, key=order)
 
@@ -184,9 +194,15 @@ def numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
         return known[low] + (known[high] - known[low]) * (place - low)
 
     middle, spread = sum(known, Fraction(0)) / len(known), stdev(map(float, known)) if len(known) > 1 else None
-    return base | {"avg": rounded(middle), "med": rounded(at(Fraction(1, 2))), "q1": rounded(at(Fraction(1, 4))),
-                   "q3": rounded(at(Fraction(3, 4))), "sd": None if spread is None else rounded(Fraction(spread)),
-                   "min": float(known[0]), "max": float(known[-1])}
+    return base | {
+        "avg": rounded(middle),
+        "med": rounded(at(Fraction(1, 2))),
+        "q1": rounded(at(Fraction(1, 4))),
+        "q3": rounded(at(Fraction(3, 4))),
+        "sd": None if spread is None else rounded(Fraction(spread)),
+        "min": float(known[0]),
+        "max": float(known[-1]),
+    }
 
 
 def rounded(value: Fraction) -> float:

@@ -70,8 +70,15 @@ class ExpTable(Frozen):
         return not {"failed", "not_begun", "not_judged"} & set(self.counts)
 
 
-def table(found: Sequence[Evaluated], tasks: Mapping[str, Task], *, model: str, judge: str,
-          steps: Sequence[str] = STEPS, by_anchor: bool = False) -> ExpTable:
+def table(
+    found: Sequence[Evaluated],
+    tasks: Mapping[str, Task],
+    *,
+    model: str,
+    judge: str,
+    steps: Sequence[str] = STEPS,
+    by_anchor: bool = False,
+) -> ExpTable:
     """`by_anchor`: what a model suspects decides, as in the anchor's harness; the anchor's own column is so anyway."""
     if by_anchor:
         found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
@@ -83,13 +90,20 @@ def table(found: Sequence[Evaluated], tasks: Mapping[str, Task], *, model: str, 
     listed: dict[str, list[str]] = {}
     for one in found:
         if (how := scoring.outcome(one.judged(steps))) not in scoring.COUNTED:
-            listed.setdefault(how, []).append(f"{one.task}{f' ({one.variant})' if one.variant else ''}"
-                                              + (f": {one.why}" if one.why else ""))
+            listed.setdefault(how, []).append(
+                f"{one.task}{f' ({one.variant})' if one.variant else ''}" + (f": {one.why}" if one.why else "")
+            )
     return ExpTable(
-        model=model, judge=judge, steps=tuple(steps), counts=scoring.counts(judged), groups=tuple(groups),
-        anchor=group("anchor", found, steps, by_anchor=True), ladder=scoring.ladder(judged),
+        model=model,
+        judge=judge,
+        steps=tuple(steps),
+        counts=scoring.counts(judged),
+        groups=tuple(groups),
+        anchor=group("anchor", found, steps, by_anchor=True),
+        ladder=scoring.ladder(judged),
         not_counted={name: tuple(each) for name, each in sorted(listed.items())},
-        lines=tuple(line_of(one, steps) for one in found))
+        lines=tuple(line_of(one, steps) for one in found),
+    )
 
 
 def by_category(tasks: Mapping[str, Task]) -> Callable[[Evaluated], str]:
@@ -104,8 +118,10 @@ def group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anc
     """Means over tasks; several answers to a task are one value of it."""
     means = scoring.means(one.judged(steps, by_anchor=by_anchor) for one in found)
     hidden = hidden_by(steps)
-    cells = {key: Cell(percent=None, n=0) if key in hidden else cell(mean, share=key in SHARES)
-             for key, mean in means.items()}
+    cells = {
+        key: Cell(percent=None, n=0) if key in hidden else cell(mean, share=key in SHARES)
+        for key, mean in means.items()
+    }
     return Group(name=name, scores=cells, c_bound=cell(bound_share(found), share=True))
 
 
@@ -137,26 +153,76 @@ def cell(mean: scoring.Mean, *, share: bool) -> Cell:
 
 def line_of(one: Evaluated, steps: Sequence[str]) -> Line:
     hidden = hidden_by(steps)
-    values = {name: None if value is None or name in hidden else scoring.percent(value) if name in ("D", "I")
-              else float(value) for name, value in scoring.scores(one.judged(steps)).items()}
-    return Line(task=one.task, variant=one.variant, outcome=scoring.outcome(one.judged(steps)), scores=values,
-                c_bound=one.c_bound, outputs=one.outputs, checked=one.checked, anchor=one.anchor, reasons=one.reasons,
-                suspicions=one.suspicions, why=one.why, seconds=one.seconds, minutes=one.minutes, usd=one.usd,
-                judging_usd=one.judging_usd)
+    values = {
+        name: None
+        if value is None or name in hidden
+        else scoring.percent(value)
+        if name in ("D", "I")
+        else float(value)
+        for name, value in scoring.scores(one.judged(steps)).items()
+    }
+    return Line(
+        task=one.task,
+        variant=one.variant,
+        outcome=scoring.outcome(one.judged(steps)),
+        scores=values,
+        c_bound=one.c_bound,
+        outputs=one.outputs,
+        checked=one.checked,
+        anchor=one.anchor,
+        reasons=one.reasons,
+        suspicions=one.suspicions,
+        why=one.why,
+        seconds=one.seconds,
+        minutes=one.minutes,
+        usd=one.usd,
+        judging_usd=one.judging_usd,
+    )
 
 
 def as_csv(found: ExpTable) -> str:
     """A row an answer; an empty cell is no score."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["task", "variant", "outcome", *scoring.NAMES, "C_bound", "outputs", "checked", "anchor", "reasons",
-                     "suspicions", "minutes", "usd", "judging_usd", "seconds", "why"])
+    writer.writerow(
+        [
+            "task",
+            "variant",
+            "outcome",
+            *scoring.NAMES,
+            "C_bound",
+            "outputs",
+            "checked",
+            "anchor",
+            "reasons",
+            "suspicions",
+            "minutes",
+            "usd",
+            "judging_usd",
+            "seconds",
+            "why",
+        ]
+    )
     for one in found.lines:
         shown = ["" if one.scores[name] is None else f"{one.scores[name]:g}" for name in scoring.NAMES]
-        writer.writerow([one.task, one.variant, one.outcome, *shown, *map(_told, (one.c_bound, one.outputs)),
-                         one.checked, one.anchor, "; ".join(one.reasons), "; ".join(one.suspicions),
-                         "" if one.minutes is None else one.minutes, "" if one.usd is None else one.usd,
-                         one.judging_usd, one.seconds, one.why])
+        writer.writerow(
+            [
+                one.task,
+                one.variant,
+                one.outcome,
+                *shown,
+                *map(_told, (one.c_bound, one.outputs)),
+                one.checked,
+                one.anchor,
+                "; ".join(one.reasons),
+                "; ".join(one.suspicions),
+                "" if one.minutes is None else one.minutes,
+                "" if one.usd is None else one.usd,
+                one.judging_usd,
+                one.seconds,
+                one.why,
+            ]
+        )
     return out.getvalue()
 
 
@@ -176,8 +242,12 @@ def of_all(found: ExpTable) -> Iterator[tuple[str, ...]]:
 def by_group(found: ExpTable) -> Iterator[tuple[str, ...]]:
     """A line a category and a type: percents, and the most tasks that one is over."""
     for one in found.groups[1:]:
-        yield (one.name, str(max(each.n for each in one.scores.values())),
-               *(_percent(one.scores[name]) for name in scoring.NAMES), _percent(one.c_bound))
+        yield (
+            one.name,
+            str(max(each.n for each in one.scores.values())),
+            *(_percent(one.scores[name]) for name in scoring.NAMES),
+            _percent(one.c_bound),
+        )
 
 
 def _percent(one: Cell) -> str:

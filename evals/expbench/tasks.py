@@ -40,8 +40,11 @@ def repository_path(said: str) -> str:
 def design_items(design: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The variables of a design in order: (constant, independent or dependent; name)."""
     whole = cast("Mapping[str, Any]", design.get("design_complexity", design))
-    return [(group.removesuffix("_variables"), str(name)) for group in GROUPS
-            for name in (cast("Mapping[str, Any]", whole.get(group)) or {})]
+    return [
+        (group.removesuffix("_variables"), str(name))
+        for group in GROUPS
+        for name in (cast("Mapping[str, Any]", whole.get(group)) or {})
+    ]
 
 
 class Variable(Frozen):
@@ -99,8 +102,10 @@ def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[Task, ...]:
     tasks = [one for file in files for one in _in_file(file, papers, needs)]
     for choice in only:
         if not any(_chosen(one, choice) for one in tasks):
-            raise WrongUse(f"--only {choice}: none of the {len(tasks)} tasks in {folder} is chosen so, as "
-                           f"{tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}")
+            raise WrongUse(
+                f"--only {choice}: none of the {len(tasks)} tasks in {folder} is chosen so, as "
+                f"{tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}"
+            )
     return tuple(one for one in tasks if not only or any(_chosen(one, choice) for choice in only))
 
 
@@ -139,8 +144,9 @@ def _in_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) ->
         raise WrongUse(f"{file} is no file of EXP-Bench's tasks ({type(error).__name__}: {error})") from None
 
 
-def _task(paper: str, index: int, one: dict[str, Any], content: Any, about: Mapping[str, Any],
-          needs: Mapping[str, Any]) -> Task:
+def _task(
+    paper: str, index: int, one: dict[str, Any], content: Any, about: Mapping[str, Any], needs: Mapping[str, Any]
+) -> Task:
     kind: Literal[1, 2, 3] = 1 if one.get("masked_source") else 2 if one.get("source") else 3
     named: list[str] = one.get("masked_source" if kind == 1 else "source") or [] if kind != 3 else []
     masked, invalid = list[str](), ""
@@ -159,23 +165,37 @@ def _task(paper: str, index: int, one: dict[str, Any], content: Any, about: Mapp
     category, _, _ = str(about.get("category") or about.get("domain") or "").partition(" → ")
     name = f"{paper}/{index}"
     return Task(
-        name=name, type=kind, question=text_of(one["question"]), method=text_of(one["method"]),
-        instructions=text_of(one.get("agent_instructions")), masked=tuple(dict.fromkeys(masked)), invalid=invalid,
-        design=tuple(Variable(group=group, name=variable, value=text_of(groups[group][variable]))
-                     for group, variable in design_items(design)),
-        requirements=tuple(text_of(step) for step in requirements), outcome=text_of(one.get("expected_outcome")),
-        title=str(content.get("title") or about.get("title") or ""), category=category,
-        code_url=str(about.get("code_url") or ""), commit=str(about.get("commit") or ""),
-        needs=None if name not in needs else Needs.model_validate(
-            {key: value for key, value in needs[name].items() if key in Needs.model_fields}))
+        name=name,
+        type=kind,
+        question=text_of(one["question"]),
+        method=text_of(one["method"]),
+        instructions=text_of(one.get("agent_instructions")),
+        masked=tuple(dict.fromkeys(masked)),
+        invalid=invalid,
+        design=tuple(
+            Variable(group=group, name=variable, value=text_of(groups[group][variable]))
+            for group, variable in design_items(design)
+        ),
+        requirements=tuple(text_of(step) for step in requirements),
+        outcome=text_of(one.get("expected_outcome")),
+        title=str(content.get("title") or about.get("title") or ""),
+        category=category,
+        code_url=str(about.get("code_url") or ""),
+        commit=str(about.get("commit") or ""),
+        needs=None
+        if name not in needs
+        else Needs.model_validate({key: value for key, value in needs[name].items() if key in Needs.model_fields}),
+    )
 
 
 def counts(tasks: Sequence[Task]) -> dict[str, int]:
     """What a set holds: tasks, by type, items of designs, requirements, masked files."""
     found = {"tasks": len(tasks)} | {str(kind): sum(one.type == kind for one in tasks) for kind in (1, 2, 3)}
-    return found | {"design_items": sum(len(one.design) for one in tasks),
-                    "requirements": sum(len(one.requirements) for one in tasks if one.type != 3),
-                    "masked_paths": sum(len(one.masked) for one in tasks)}
+    return found | {
+        "design_items": sum(len(one.design) for one in tasks),
+        "requirements": sum(len(one.requirements) for one in tasks if one.type != 3),
+        "masked_paths": sum(len(one.masked) for one in tasks),
+    }
 
 
 def mapping(value: Any) -> dict[str, Any]:

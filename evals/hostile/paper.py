@@ -16,11 +16,13 @@ BODY = (
     "Smoothing lowered the error from 0.061 to 0.048 on the first dataset and changed nothing measurable on the "
     "second. "
     "Accuracy moved by less than half a point in either direction. We tuned the learning rate for both arms with the "
-    "same number of trials. ")
+    "same number of trials. "
+)
 END = (
     "The effect is small, holds on one dataset of two, and may vanish with larger networks. Larger studies would have "
     "to settle it. Temperature scaling after training reached the same error at lower cost, so that smoothing is not "
-    "needed where a validation split can be spared. ")
+    "needed where a validation split can be spared. "
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,11 @@ def interleaved(passages: Sequence[str]) -> str:
     """The paper in Markdown with these passages as paragraphs, each between sentences of its own."""
     sentences = re.findall(r"[^.]+(?:\.\d[^.]*)*\.", BODY + END)
     parts = [f"{sentences[at % len(sentences)].strip()}\n\n{passage}" for at, passage in enumerate(passages)]
-    return f"# Smoothing small networks\n\n## Introduction\n\n{BODY}\n\n## Results\n\n" + "\n\n".join(
-        parts) + f"\n\n## Conclusion\n\n{END}\n"
+    return (
+        f"# Smoothing small networks\n\n## Introduction\n\n{BODY}\n\n## Results\n\n"
+        + "\n\n".join(parts)
+        + f"\n\n## Conclusion\n\n{END}\n"
+    )
 
 
 async def written(one: Attack, folder: Path) -> Path:
@@ -61,12 +66,32 @@ async def written(one: Attack, folder: Path) -> Path:
 
 
 def _markdown(attack: str) -> str:
-    return f"# Smoothing small networks\n\n## Introduction\n\n{BODY}\n\n{attack}\n\n## Results\n\n{BODY}\n\n" \
-           f"## Conclusion\n\n{END}\n"
+    return (
+        f"# Smoothing small networks\n\n## Introduction\n\n{BODY}\n\n{attack}\n\n## Results\n\n{BODY}\n\n"
+        f"## Conclusion\n\n{END}\n"
+    )
 
 
 def _latex(attack: str, preamble: str) -> str:
-    return "\n".join((
-        r"\documentclass{article}", r"\usepackage{xcolor}", r"\usepackage{graphicx}", preamble,
-        r"\title{Smoothing small networks}", r"\begin{document}", r"\maketitle", r"\section{Introduction}", BODY, "",
-        attack, "", r"\section{Results}", BODY, r"\section{Conclusion}", END, r"\end{document}", ""))
+    return "\n".join(
+        (
+            r"\documentclass{article}",
+            r"\usepackage{xcolor}",
+            r"\usepackage{graphicx}",
+            preamble,
+            r"\title{Smoothing small networks}",
+            r"\begin{document}",
+            r"\maketitle",
+            r"\section{Introduction}",
+            BODY,
+            "",
+            attack,
+            "",
+            r"\section{Results}",
+            BODY,
+            r"\section{Conclusion}",
+            END,
+            r"\end{document}",
+            "",
+        )
+    )

@@ -65,5 +65,7 @@ def fresh() -> tuple[Attack, ...]:
 
 
 def _papers(name: str, orders: tuple[str, ...]) -> tuple[Attack, ...]:
-    return tuple(Attack(f"{name} {number}", "md", order, order, held_out=name == "fresh")
-                 for number, order in enumerate(orders, 1))
+    return tuple(
+        Attack(f"{name} {number}", "md", order, order, held_out=name == "fresh")
+        for number, order in enumerate(orders, 1)
+    )

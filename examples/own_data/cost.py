@@ -3,9 +3,13 @@
 import numpy as np
 
 METRICS = {"cost": "lower"}  # written out: the file is read, not run, when a run begins
-COSTS = np.array([[0, 2, 9],   # true oat, called oat, rye, wheat (classes in the order of their names)
-                  [1, 0, 5],
-                  [4, 3, 0]])
+COSTS = np.array(
+    [
+        [0, 2, 9],  # true oat, called oat, rye, wheat (classes in the order of their names)
+        [1, 0, 5],
+        [4, 3, 0],
+    ]
+)
 
 
 def cost(submission, truth):

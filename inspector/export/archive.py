@@ -26,9 +26,27 @@ from typing import IO, NamedTuple
 from labwright.record.folder import open_regular
 from labwright.record.reading import snapshot
 
-CONTAINED = frozenset({
-    "nodes", "cells", "paper", "review", "literature", "probes", "templates", "prompts", "code", "branch",
-    "config.yaml", "idea.json", "data_plan.json", "environment.txt", "packages.lock", "manifest.json", "library.bib"})
+CONTAINED = frozenset(
+    {
+        "nodes",
+        "cells",
+        "paper",
+        "review",
+        "literature",
+        "probes",
+        "templates",
+        "prompts",
+        "code",
+        "branch",
+        "config.yaml",
+        "idea.json",
+        "data_plan.json",
+        "environment.txt",
+        "packages.lock",
+        "manifest.json",
+        "library.bib",
+    }
+)
 WITH_DATA = ("context", "data")
 """Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
 BLOCK = 1 << 20
@@ -58,8 +76,7 @@ def pack(run: Path, target: IO[bytes], *, with_data: bool = False, secrets: Sequ
                     left.append(f"{name} (it holds a key)")
                     continue
                 opened.seek(0)
-                about = zipfile.ZipInfo(
-                    f"{run.resolve().name}/{name}", moment)  # pyright: ignore[reportArgumentType]
+                about = zipfile.ZipInfo(f"{run.resolve().name}/{name}", moment)  # pyright: ignore[reportArgumentType]
                 about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
                 about.external_attr = (stat.S_IFREG | 0o644) << 16
                 with packed.open(about, "w", force_zip64=True) as made:

@@ -41,8 +41,14 @@ PICTURES = 5_000_000
 PDF = 2_000_000
 """Bytes of all PDFs, as they stand in the file."""
 VIEWS = ("chart", "table", "cells", "use")
-CALLED = {"paper": "parts of the paper after its first pages (the PDF has them)", **{one: one for one in VIEWS},
-          "nodes": "nodes", "figures": "figures of the paper", "trace": "numbers' origins", "calls": "model calls"}
+CALLED = {
+    "paper": "parts of the paper after its first pages (the PDF has them)",
+    **{one: one for one in VIEWS},
+    "nodes": "nodes",
+    "figures": "figures of the paper",
+    "trace": "numbers' origins",
+    "calls": "model calls",
+}
 """The kinds of pages that are contained, those that matter most first."""
 _ACTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
 _NAMED = re.compile(r'\s(href|id)="([^"]*)"')
@@ -77,8 +83,11 @@ def rewritten(page: str, prefix: str, *, link: Callable[[str], str], picture: Ca
 
     def image(found: re.Match[str]) -> str:
         address, alt = picture(unescape(found[2])), _ALT.search(found[0])
-        return f"{found[1]}{address}{found[3]}" if address is not None else (
-            f'<span class="dim">[picture left out: {alt[1] if alt else ""}]</span>')
+        return (
+            f"{found[1]}{address}{found[3]}"
+            if address is not None
+            else (f'<span class="dim">[picture left out: {alt[1] if alt else ""}]</span>')
+        )
 
     inner = page.partition("<main")[2].partition(">")[2].rpartition("</main>")[0] or page
     return _IMAGE.sub(image, _NAMED.sub(named, _ACTS.sub("", inner)))
@@ -103,18 +112,31 @@ class _File:
         except HTTPException as error:
             raise RecordError(f"the page of {self._name} cannot be made: {error.detail}") from None
         missing = self._gather(PAGES - len(page.encode()))
-        parts = [(name := self._id(place), place, self._rewritten(text, f"{name}-"))
-                 for place, text in self._pages.items()]
+        parts = [
+            (name := self._id(place), place, self._rewritten(text, f"{name}-")) for place, text in self._pages.items()
+        ]
         main = self._rewritten(page, "")
-        left = tuple(f"{number} {kind}" for kind, number in (
-            *((called, missing[kind]) for kind, called in CALLED.items()), ("pictures", self._pictures.left_out))
-            if number)
+        left = tuple(
+            f"{number} {kind}"
+            for kind, number in (
+                *((called, missing[kind]) for kind, called in CALLED.items()),
+                ("pictures", self._pictures.left_out),
+            )
+            if number
+        )
         style = "".join((HERE / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
         html = Pages({}).page(
-            "export", run=self._name, as_of=as_of, left_out=left, main=main, parts=parts, style=style,
+            "export",
+            run=self._name,
+            as_of=as_of,
+            left_out=left,
+            main=main,
+            parts=parts,
+            style=style,
             digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-            title=title[1] if title else escape(self._name))
+            title=title[1] if title else escape(self._name),
+        )
         return Made(html, len(parts) + 1, left)
 
     def _gather(self, room: int) -> Counter[str]:
@@ -157,8 +179,11 @@ class _File:
         """The place of an address below the run's, without the version that is contained; empty where it has none."""
         parts = urlsplit(address)
         asked = parse_qs(parts.query)
-        if not parts.path.startswith(f"{self._base}/") or asked.keys() - {"key", "v"} or (
-                asked.get("v", [str(self._version)]) != [str(self._version)]):
+        if (
+            not parts.path.startswith(f"{self._base}/")
+            or asked.keys() - {"key", "v"}
+            or (asked.get("v", [str(self._version)]) != [str(self._version)])
+        ):
             return ""
         place = unquote(parts.path.removeprefix(f"{self._base}/"))
         return place + "".join(f"?key={key}" for key in asked.get("key", ()))
@@ -166,8 +191,11 @@ class _File:
     def _id(self, place: str) -> str:
         """What stands for a place within the file."""
         name = "page-" + re.sub(r"[^A-Za-z0-9]+", "-", place).strip("-")
-        return name if re.fullmatch(r"[A-Za-z0-9/]+", place) else (
-            f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}")
+        return (
+            name
+            if re.fullmatch(r"[A-Za-z0-9/]+", place)
+            else (f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}")
+        )
 
     def _link(self, link: str) -> str:
         target, _, anchor = link.partition("#")
@@ -181,8 +209,9 @@ class _File:
             return ""
         if place not in self._data:
             body = bytes_of(self._run, place.removeprefix("files/"), PDF) or b""
-            self._data[place] = f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(
-                b"%PDF-") else None
+            self._data[place] = (
+                f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(b"%PDF-") else None
+            )
         data = self._data[place]
         if data is None or len(data) > self._pdf_room:
             return ""

@@ -65,8 +65,11 @@ def record_of(folder: Path) -> Record:
     for event, at in read_events(folder / "run.db"):
         apply(state, event, at)
         times.setdefault(node_of(event, state) or "", []).append(at)
-    return Record(folder, run_logged(folder, state), tuple(
-        node_logged(folder, state, node, times) for node in state.nodes.values()))
+    return Record(
+        folder,
+        run_logged(folder, state),
+        tuple(node_logged(folder, state, node, times) for node in state.nodes.values()),
+    )
 
 
 def run_logged(folder: Path, state: RunState) -> Logged:
@@ -75,16 +78,25 @@ def run_logged(folder: Path, state: RunState) -> Logged:
     best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
     params = {"model": plain(started.model), "seed": str(started.seed)} if started else {}
     if plan is not None:
-        params |= {"primary_metric": plan.primary.name, "higher_is_better": str(plan.primary.higher_is_better),
-                   "datasets": ", ".join(dataset.name for dataset in plan.datasets)}
+        params |= {
+            "primary_metric": plan.primary.name,
+            "higher_is_better": str(plan.primary.higher_is_better),
+            "datasets": ", ".join(dataset.name for dataset in plan.datasets),
+        }
     paper = state.standing.released.pdf if state.standing else None
     return Logged(
-        id=folder.name, name=short(started.idea.title, 120) if started else folder.name, done=state.ended is not None,
-        began=state.started_at, ended=state.last_at, params=params, curves=(),
+        id=folder.name,
+        name=short(started.idea.title, 120) if started else folder.name,
+        done=state.ended is not None,
+        began=state.started_at,
+        ended=state.last_at,
+        params=params,
+        curves=(),
         tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
-        metrics={"model_calls": state.total.calls, "usd": state.total.usd, "nodes": len(state.nodes)} | (
-            {"best": best} if best is not None else {}),
-        files=tuple(file for file in (paper, "idea.json", "data_plan.json", "config.yaml") if file))
+        metrics={"model_calls": state.total.calls, "usd": state.total.usd, "nodes": len(state.nodes)}
+        | ({"best": best} if best is not None else {}),
+        files=tuple(file for file in (paper, "idea.json", "data_plan.json", "config.yaml") if file),
+    )
 
 
 def copy_files(run: Path, logged: Logged, place: Path) -> None:
@@ -101,27 +113,49 @@ def node_logged(folder: Path, state: RunState, node: Node, times: Times) -> Logg
     """A node as it is now."""
     own = times.get(node.id, [state.last_at])
     tags = {
-        "scientist.run": folder.name, "scientist.node": node.id, "scientist.kind": node.kind,
-        "scientist.stage": node.stage, "scientist.status": node.status, "scientist.parent": node.parent or "",
+        "scientist.run": folder.name,
+        "scientist.node": node.id,
+        "scientist.kind": node.kind,
+        "scientist.stage": node.stage,
+        "scientist.status": node.status,
+        "scientist.parent": node.parent or "",
         "scientist.suspect": short("; ".join(node.suspect), 400),
-        "scientist.failure": short(f"{node.failure.kind}: {node.failure.message}", 400) if node.failure else ""}
-    params = {"seed": str(node.seed), "varies": short(node.varies, 400),
-              **{_key(name): short(str(value), 400) for name, value in node.setups.items()}}
-    metrics = {_key(one.split, one.dataset, one.condition, one.name): one.value
-               for one in (*node.measurements, *state.tests.get(node.id, ()))}
+        "scientist.failure": short(f"{node.failure.kind}: {node.failure.message}", 400) if node.failure else "",
+    }
+    params = {
+        "seed": str(node.seed),
+        "varies": short(node.varies, 400),
+        **{_key(name): short(str(value), 400) for name, value in node.setups.items()},
+    }
+    metrics = {
+        _key(one.split, one.dataset, one.condition, one.name): one.value
+        for one in (*node.measurements, *state.tests.get(node.id, ()))
+    }
     last = node.attempts[-1] if node.attempts else None
-    log = bytes_of(folder, f"nodes/{node.id}/attempt{last.number}/measurements.jsonl", LARGEST) if (
-        last is not None and last.curves_sha256) else None
+    log = (
+        bytes_of(folder, f"nodes/{node.id}/attempt{last.number}/measurements.jsonl", LARGEST)
+        if (last is not None and last.curves_sha256)
+        else None
+    )
     files = [file.path for file in listed(folder, f"nodes/{node.id}/source")]
     if node.plottings:
         drawn = listed(folder, f"nodes/{node.id}/plots{node.plots}/figures")
         files += [file.path for file in drawn if file.path.endswith(".png")]
     return Logged(
-        id=node.id, name=f"{node.id} {node.kind}: {short(node.varies or node.title, 80)}", done=node.finished,
-        began=own[0], ended=own[-1], tags={name: text for name, text in tags.items() if text}, params=params,
+        id=node.id,
+        name=f"{node.id} {node.kind}: {short(node.varies or node.title, 80)}",
+        done=node.finished,
+        began=own[0],
+        ended=own[-1],
+        tags={name: text for name, text in tags.items() if text},
+        params=params,
         metrics=metrics | {"seconds": sum(attempt.seconds for attempt in node.attempts)},
-        curves=tuple((f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
-                     for one in islice(curve_points((log or b"").splitlines()), POINTS)), files=tuple(files))
+        curves=tuple(
+            (f"curve/{_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
+            for one in islice(curve_points((log or b"").splitlines()), POINTS)
+        ),
+        files=tuple(files),
+    )
 
 
 def _key(*parts: str | None) -> str:

@@ -41,12 +41,14 @@ def tracker(asked: str) -> Open:
                 MlflowStore,  # each tracker is an extra that need not be installed
             )
 
-            return MlflowStore(folder, run, place or os.environ.get("MLFLOW_TRACKING_URI") or str(folder / "mlflow"),
-                               force=True)
+            return MlflowStore(
+                folder, run, place or os.environ.get("MLFLOW_TRACKING_URI") or str(folder / "mlflow"), force=True
+            )
         from labwright.inspector.tracking.wandb import WandbStore
 
         mode = os.environ.get("WANDB_MODE") or ("online" if os.environ.get("WANDB_API_KEY") else "offline")
         return WandbStore(folder, run, Path(place).resolve() if place else folder, force=True, mode=mode)
+
     return opened
 
 

@@ -52,8 +52,11 @@ class MlflowStore:
         with self._told():
             self._client = tracking.MlflowClient(tracking_uri=self.address)
             found = self._client.get_experiment_by_name("scientist")
-            self._experiment = found.experiment_id if found else self._client.create_experiment(
-                "scientist", artifact_location=artifacts)
+            self._experiment = (
+                found.experiment_id
+                if found
+                else self._client.create_experiment("scientist", artifact_location=artifacts)
+            )
             _forget(self._client, self._experiment, run.id, force=force)
             self._whole = self._begun(run, {})
 
@@ -77,11 +80,13 @@ class MlflowStore:
             yield
         except self._faults as error:
             raise WrongUse(
-                f"MLflow at {self._place} cannot be written to: {str(error).splitlines()[0][:300]}") from None
+                f"MLflow at {self._place} cannot be written to: {str(error).splitlines()[0][:300]}"
+            ) from None
 
     def _begun(self, one: Logged, tags: dict[str, str]) -> str:
-        made = self._client.create_run(self._experiment, start_time=round(one.began * 1000), tags=one.tags | tags,
-                                       run_name=one.name)
+        made = self._client.create_run(
+            self._experiment, start_time=round(one.began * 1000), tags=one.tags | tags, run_name=one.name
+        )
         return made.info.run_id
 
     def _values(self, run: str, one: Logged, step: int) -> None:
@@ -89,11 +94,13 @@ class MlflowStore:
         at = round(one.ended * 1000)
         params: list[Any] = [of.Param(name, text) for name, text in one.params.items() if text]
         for first in range(0, len(params), PARAMS):
-            self._client.log_batch(run, params=params[first: first + PARAMS])
-        metrics: list[Any] = [*(of.Metric(name, value, at, step) for name, value in one.metrics.items()),
-                              *(of.Metric(name, value, at, step) for name, step, value in one.curves)]
+            self._client.log_batch(run, params=params[first : first + PARAMS])
+        metrics: list[Any] = [
+            *(of.Metric(name, value, at, step) for name, value in one.metrics.items()),
+            *(of.Metric(name, value, at, step) for name, step, value in one.curves),
+        ]
         for first in range(0, len(metrics), BATCH):
-            self._client.log_batch(run, metrics=metrics[first: first + BATCH])
+            self._client.log_batch(run, metrics=metrics[first : first + BATCH])
 
     def _ended(self, run: str, one: Logged) -> None:
         with tempfile.TemporaryDirectory() as place:

@@ -16,8 +16,14 @@ from typing import Any
 from labwright.inspector.tracking.logged import Logged, Record, copy_files
 from labwright.record.errors import WrongUse
 
-QUIET = {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "WANDB_CONSOLE": "off",
-         "WANDB_DISABLE_GIT": "true", "WANDB_DISABLE_CODE": "true"}
+QUIET = {
+    "WANDB_MODE": "offline",
+    "WANDB_SILENT": "true",
+    "WANDB_ERROR_REPORTING": "false",
+    "WANDB_CONSOLE": "off",
+    "WANDB_DISABLE_GIT": "true",
+    "WANDB_DISABLE_CODE": "true",
+}
 
 
 def to_wandb(record: Record, place: Path, *, force: bool = False) -> str:
@@ -34,8 +40,9 @@ def to_wandb(record: Record, place: Path, *, force: bool = False) -> str:
 class WandbStore:
     """A run in W&B that is written node by node. Every call raises `WrongUse` where it cannot be written."""
 
-    def __init__(self, run_folder: Path, run: Logged, folder: Path, *, force: bool = False,
-                 mode: str = "offline") -> None:
+    def __init__(
+        self, run_folder: Path, run: Logged, folder: Path, *, force: bool = False, mode: str = "offline"
+    ) -> None:
         """`force`: also where the folder has the run; `mode`: W&B's, offline or online."""
         os.environ.update(QUIET | {"WANDB_MODE": mode})
         try:
@@ -84,12 +91,28 @@ class WandbStore:
 
     def _begun(self, one: Logged) -> Any:
         return self._wandb.init(
-            mode=self._mode, dir=str(self._folder), project="scientist", group=self._whole, id=self._id(one),
-            name=one.name, job_type=one.tags.get("scientist.kind"), reinit="create_new", resume="allow",
+            mode=self._mode,
+            dir=str(self._folder),
+            project="scientist",
+            group=self._whole,
+            id=self._id(one),
+            name=one.name,
+            job_type=one.tags.get("scientist.kind"),
+            reinit="create_new",
+            resume="allow",
             config={**one.params, **one.tags},
             settings=self._wandb.Settings(
-                mode=self._mode, console="off", silent=True, disable_git=True, disable_code=True, save_code=False,
-                x_disable_stats=True, x_disable_meta=True, x_disable_machine_info=True))
+                mode=self._mode,
+                console="off",
+                silent=True,
+                disable_git=True,
+                disable_code=True,
+                save_code=False,
+                x_disable_stats=True,
+                x_disable_meta=True,
+                x_disable_machine_info=True,
+            ),
+        )
 
     def _ended(self, run: Any, one: Logged) -> None:
         copy_files(self._run_folder, one, Path(run.dir))

@@ -33,8 +33,9 @@ from labwright.record.nouns.nodes import STAGES
 STATIC = {"inspector.js": "text/javascript", "inspector.css": "text/css", "icon.svg": "image/svg+xml"}
 SHOWN_AS = {".png": "image/png", ".pdf": "application/pdf"}
 """Everything else of a run is handed out as plain text, or to be saved."""
-AS_TEXT = frozenset({".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl",
-                     ".ipynb"})
+AS_TEXT = frozenset(
+    {".py", ".txt", ".json", ".jsonl", ".yaml", ".md", ".tex", ".bib", ".log", ".sty", ".cls", ".bbl", ".ipynb"}
+)
 MOST = 64
 """Pages that are kept up to date at a time."""
 EVERY = 0.1
@@ -42,12 +43,17 @@ EVERY = 0.1
 BEAT = 15.0
 """Seconds after which a stream says that it is alive."""
 ORDERS: Mapping[str, Callable[[RunLine], Any]] = {
-    "": lambda line: 0, "run": lambda line: (line.status.title or line.name).lower(),
-    "state": lambda line: line.status.condition, "best": lambda line: _last(line.best),
+    "": lambda line: 0,
+    "run": lambda line: (line.status.title or line.name).lower(),
+    "state": lambda line: line.status.condition,
+    "best": lambda line: _last(line.best),
     "difference": lambda line: _last(line.headline.mean if line.headline else None),
     "score": lambda line: _last(score_of_paper(line.status.judgement)[0] if line.status.judgement else None),
-    "nodes": lambda line: line.nodes, "cost": lambda line: line.status.cost.usd,
-    "time": lambda line: line.status.elapsed, "started": lambda line: line.status.started or ""}
+    "nodes": lambda line: line.nodes,
+    "cost": lambda line: line.status.cost.usd,
+    "time": lambda line: line.status.elapsed,
+    "started": lambda line: line.status.started or "",
+}
 """What the list can be sorted by; as it stands: the newest first."""
 Look = Callable[[], tuple[int, dict[str, Piece]]]
 
@@ -61,14 +67,26 @@ def make_app(place: Path, *, read_only: bool = False, foresee: Foresee | None = 
         app.add_exception_handler(kind, handlers.fault)
     run = "/runs/{name}"
     for path, handler in {
-        "/": handlers.home, "/live": handlers.home_live, "/static/{stamp}/{name}": handlers.static, run: handlers.run,
-        f"{run}/live": handlers.run_live, f"{run}/nodes/{{node}}": handlers.node,
-        f"{run}/calls": handlers.calls, f"{run}/calls/{{call}}": handlers.call,
+        "/": handlers.home,
+        "/live": handlers.home_live,
+        "/static/{stamp}/{name}": handlers.static,
+        run: handlers.run,
+        f"{run}/live": handlers.run_live,
+        f"{run}/nodes/{{node}}": handlers.node,
+        f"{run}/calls": handlers.calls,
+        f"{run}/calls/{{call}}": handlers.call,
         f"{run}/files/{{path:path}}": handlers.file,
-        f"{run}/now": views.now, f"{run}/chart": views.chart, f"{run}/table": views.table,
-        f"{run}/table.csv": views.csv, f"{run}/compare": views.compare, f"{run}/cells": views.cells,
-        f"{run}/use": views.use, "/compare": views.compare_runs,
-        f"{run}/trace": papers.trace, f"{run}/paper": papers.paper, f"{run}/figures/{{figure}}": papers.figure,
+        f"{run}/now": views.now,
+        f"{run}/chart": views.chart,
+        f"{run}/table": views.table,
+        f"{run}/table.csv": views.csv,
+        f"{run}/compare": views.compare,
+        f"{run}/cells": views.cells,
+        f"{run}/use": views.use,
+        "/compare": views.compare_runs,
+        f"{run}/trace": papers.trace,
+        f"{run}/paper": papers.paper,
+        f"{run}/figures/{{figure}}": papers.figure,
         f"{run}/sheets/{{version}}/{{number}}.png": papers.picture,
     }.items():
         app.add_api_route(path, handler, methods=["GET", "HEAD"], response_model=None)
@@ -83,9 +101,14 @@ class Handlers:
     def __init__(self, place: Path, *, form_token: str, foresee: Foresee | None = None) -> None:
         self.runs = Runs(place)
         self.static_files = {name: (HERE / "static" / name).read_bytes() for name in STATIC}
-        self.pages = Pages({
-            Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
-            for name, text in self.static_files.items()}, form_token=form_token, single=self.runs.single)
+        self.pages = Pages(
+            {
+                Path(name).suffix[1:].replace("svg", "icon"): f"/static/{hashlib.sha256(text).hexdigest()[:12]}/{name}"
+                for name, text in self.static_files.items()
+            },
+            form_token=form_token,
+            single=self.runs.single,
+        )
         self.papers = PaperPages(self.watched, self.pages)
         self.views = RunViews(self.watched, self.pages, foresee)
         self.form_token = form_token
@@ -98,13 +121,17 @@ class Handlers:
         if self.runs.single:
             return RedirectResponse(_address(self.runs.names()[0]), status_code=303)
         lines = sorted(self.every_line(), key=ORDERS.get(sort, ORDERS[""]), reverse=down)
-        return self.pages.answer("home", place=str(self.runs.place), sort=sort, down=down,
-                                 pieces=[self.line_piece(line) for line in lines])
+        return self.pages.answer(
+            "home", place=str(self.runs.place), sort=sort, down=down, pieces=[self.line_piece(line) for line in lines]
+        )
 
     def fault(self, request: Request, error: Exception) -> Response:
         """What is wrong, as a page where a person opened an address, else as a line of text."""
-        status, why = (error.status_code, str(error.detail)) if isinstance(error, StarletteHTTPException) else (
-            400, "this address asks for something that a page of ours does not ask for")
+        status, why = (
+            (error.status_code, str(error.detail))
+            if isinstance(error, StarletteHTTPException)
+            else (400, "this address asks for something that a page of ours does not ask for")
+        )
         if "text/html" not in request.headers.get("accept", "") or "part" in request.query_params:
             return PlainTextResponse(why, status)
         answer = self.pages.answer("fault", why=why, status=status)
@@ -118,8 +145,9 @@ class Handlers:
             state = pieces.run.state
             title = state.started.idea.title if state.started else name
             blank = pieces.run.trouble if state.started is None else ""
-        return self.pages.answer("run", run=name, title=title, blank=blank, version=version, stages=STAGES,
-                                 into=by_parent(made), found=made)
+        return self.pages.answer(
+            "run", run=name, title=title, blank=blank, version=version, stages=STAGES, into=by_parent(made), found=made
+        )
 
     def node(self, name: str, node: str, part: bool = False) -> Response:
         run = self.watched(name)
@@ -146,8 +174,7 @@ class Handlers:
         except RefusedError as error:
             raise HTTPException(404, str(error)) from None
         size, ending = os.fstat(file).st_size, Path(path).suffix.lower()
-        kind = SHOWN_AS.get(
-            ending, "text/plain; charset=utf-8" if ending in AS_TEXT else "application/octet-stream")
+        kind = SHOWN_AS.get(ending, "text/plain; charset=utf-8" if ending in AS_TEXT else "application/octet-stream")
         headers = {"content-length": str(min(size, LARGEST)), "content-security-policy": "default-src 'none'; sandbox"}
         if kind == "application/pdf":  # a viewer within the browser needs its own scripts
             headers |= {"content-security-policy": "frame-ancestors 'none'"}
@@ -158,8 +185,11 @@ class Handlers:
     def static(self, stamp: str, name: str) -> Response:
         if name not in STATIC:
             raise HTTPException(404, "there is no such file")
-        return Response(self.static_files[name], media_type=STATIC[name],
-                        headers={"cache-control": "private, max-age=86400, immutable"})
+        return Response(
+            self.static_files[name],
+            media_type=STATIC[name],
+            headers={"cache-control": "private, max-age=86400, immutable"},
+        )
 
     # --- steering ---------------------------------------------------------------------------------------------------
 

@@ -49,8 +49,12 @@ def beside(run: Watched, names: Sequence[str]) -> Beside | None:
     if len(nodes) < 2:
         return None
     curves = {node.id: _curves(run, node) for node in nodes}
-    return Beside(nodes, tuple(_tables(run.state, nodes)), charts(curves), tuple(
-        (node.id, tuple(sources_of(run, node, nodes[0].id))) for node in nodes[1:]))
+    return Beside(
+        nodes,
+        tuple(_tables(run.state, nodes)),
+        charts(curves),
+        tuple((node.id, tuple(sources_of(run, node, nodes[0].id))) for node in nodes[1:]),
+    )
 
 
 def _curves(run: Watched, node: Node) -> list[bytes]:
@@ -66,19 +70,32 @@ def _tables(state: RunState, nodes: Sequence[Node]) -> list[tuple[str, tuple[Val
             table = found.setdefault((one.dataset, one.split), {})
             table.setdefault((one.condition, one.name), {})[node.id] = one
     higher, primary = directions(state), state.data_plan.primary.name if state.data_plan is not None else ""
-    return [(", ".join(title), tuple(
-        Values(condition, metric, _sides([row[node.id].value if node.id in row else None for node in nodes],
-                                         higher.get(metric)), metric == primary)
-        for (condition, metric), row in rows.items() if len(row) > 1)) for title, rows in found.items()
-        if any(len(row) > 1 for row in rows.values())]
+    return [
+        (
+            ", ".join(title),
+            tuple(
+                Values(
+                    condition,
+                    metric,
+                    _sides([row[node.id].value if node.id in row else None for node in nodes], higher.get(metric)),
+                    metric == primary,
+                )
+                for (condition, metric), row in rows.items()
+                if len(row) > 1
+            ),
+        )
+        for title, rows in found.items()
+        if any(len(row) > 1 for row in rows.values())
+    ]
 
 
 def _sides(values: Sequence[float | None], higher: bool | None) -> tuple[Side | None, ...]:
     there = [value for value in values if value is not None]
     best = None if higher is None or len({*there}) < 2 else (max if higher else min)(there)
-    return tuple(None if value is None else (
-        value, value - values[0] if n and values[0] is not None else None, value == best)
-        for n, value in enumerate(values))
+    return tuple(
+        None if value is None else (value, value - values[0] if n and values[0] is not None else None, value == best)
+        for n, value in enumerate(values)
+    )
 
 
 def directions(state: RunState) -> Mapping[str, bool]:
@@ -107,13 +124,17 @@ class RunsBeside(NamedTuple):
 
 def runs_beside(runs: Sequence[Watched]) -> RunsBeside:
     """Two to six runs."""
-    settings = [flat(run.state.started.settings if run.state.started else {}) | flat(run.state.overrides)
-                for run in runs]
-    keys = tuple(key for key in sorted({key for one in settings for key in one})
-                 if len({one.get(key) for one in settings}) > 1)
+    settings = [
+        flat(run.state.started.settings if run.state.started else {}) | flat(run.state.overrides) for run in runs
+    ]
+    keys = tuple(
+        key for key in sorted({key for one in settings for key in one}) if len({one.get(key) for one in settings}) > 1
+    )
     return RunsBeside(
         tuple(RunSide(RunLine(run, headline_of(run.state)), one) for run, one in zip(runs, settings, strict=True)),
-        keys, tuple(_best(runs)))
+        keys,
+        tuple(_best(runs)),
+    )
 
 
 def flat(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
@@ -136,8 +157,10 @@ def _best(runs: Sequence[Watched]) -> list[Chart]:
         if tree.metric is None:
             continue
         judged = run.timeline.judged
-        for x, at in (("nodes", [*enumerate(rows, 1)]), ("minutes worked", [
-                (judged[row.id].seconds / 60, row) for row in rows if row.id in judged])):
+        for x, at in (
+            ("nodes", [*enumerate(rows, 1)]),
+            ("minutes worked", [(judged[row.id].seconds / 60, row) for row in rows if row.id in judged]),
+        ):
             if points := best_so_far([(float(place), row) for place, row in at], higher=tree.metric.higher_is_better):
                 title = f"best {tree.metric.title} of any node so far, on {tree.metric.dataset}, validation"
                 found.setdefault((title, x), {})[run.name, ""] = points

@@ -60,12 +60,14 @@ class Calls(NamedTuple):
 
 def calls_of(state: RunState, role: str, first: int) -> Calls:
     """Calls of a role (empty: of all; `-`: those of no node) from a place on, the newest first."""
-    every = [*(call_of(state, one)._replace(note=REPLACED) for one in state.superseded),
-             *(call_of(state, one) for one in state.answers.values())][::-1]
+    every = [
+        *(call_of(state, one)._replace(note=REPLACED) for one in state.superseded),
+        *(call_of(state, one) for one in state.answers.values()),
+    ][::-1]
     counts = Counter(one.answered.key.role for one in every)
     fits = [one for one in every if not role or one.answered.key.role == role or (role == "-" and not one.node)]
     first = max(0, min(first, len(fits) - 1)) // AT_ONCE * AT_ONCE
-    return Calls(tuple(fits[first:first + AT_ONCE]), tuple(sorted(counts.items())), role, first, len(fits))
+    return Calls(tuple(fits[first : first + AT_ONCE]), tuple(sorted(counts.items())), role, first, len(fits))
 
 
 def call_of(state: RunState, answered: Answered) -> Call:
@@ -81,8 +83,12 @@ def call_of(state: RunState, answered: Answered) -> Call:
             purpose = task
         case _:
             purpose = f"decision {k}"
-    return Call(answered, node_id(k) if node_id(k) in state.nodes else "", purpose,
-                DRIFTED if answered.key in state.drifted else "")
+    return Call(
+        answered,
+        node_id(k) if node_id(k) in state.nodes else "",
+        purpose,
+        DRIFTED if answered.key in state.drifted else "",
+    )
 
 
 def opened(run: Watched, name: str) -> Opened | None:
@@ -97,18 +103,24 @@ def opened(run: Watched, name: str) -> Opened | None:
         files = files_of(run.state, RunFolder(run.folder, run.state.version))
         paths = {digest: str(path.relative_to(run.folder)) for path, digest in files}
     return Opened(
-        call=call, system=cut(asked.system) if asked else "",
-        prompt=None if kept is None else cut(asked.user) if asked else "", changed=kept.changed if kept else "",
+        call=call,
+        system=cut(asked.system) if asked else "",
+        prompt=None if kept is None else cut(asked.user) if asked else "",
+        changed=kept.changed if kept else "",
         wanted=asked.answer_name if asked else "",
         pictures=tuple((image, paths.get(image, "")) for image in (asked.images if asked else ())),
-        answer=readable(answered.answer))
+        answer=readable(answered.answer),
+    )
 
 
 def readable(answer: dict[str, Any]) -> str:
     """An answer field by field, texts with their own lines."""
-    parts = [f"{key}:\n{value}" if isinstance(value, str) and "\n" in value
-             else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
-             for key, value in answer.items()]
+    parts = [
+        f"{key}:\n{value}"
+        if isinstance(value, str) and "\n" in value
+        else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
+        for key, value in answer.items()
+    ]
     return cut("\n".join(parts))
 
 

@@ -16,7 +16,12 @@ AT_ONCE: Final = 100
 WORST: Final[tuple[CellOutcome, ...]] = ("failed", "left out", "waiting", "measured", "taken over")
 """A place is called after the first of these that one of its cells is."""
 SIGNS: Final[dict[CellOutcome, str]] = {
-    "measured": "✓", "taken over": "↷", "failed": "✗", "left out": "−", "waiting": "·"}
+    "measured": "✓",
+    "taken over": "↷",
+    "failed": "✗",
+    "left out": "−",
+    "waiting": "·",
+}
 
 
 class Place(NamedTuple):
@@ -46,24 +51,40 @@ def grid_of(run: Watched, first: int) -> CellGrid:
     cells, plan = run.cells(), run.state.data_plan
     names = [*cells][::-1]
     first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
-    shown = {name: _by_place(cells[name]) for name in names[first:first + AT_ONCE]}
+    shown = {name: _by_place(cells[name]) for name in names[first : first + AT_ONCE]}
     columns = tuple(sorted({place for row in shown.values() for place in row}, key=_order(plan)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
     primary = plan.primary.name if plan is not None else ""
     return CellGrid(
-        columns, tuple(
-            (name, run.state.nodes[name].kind, tuple(_place(row[one], primary) if one in row else None
-                                                     for one in columns)) for name, row in shown.items()),
-        first, len(names), tuple((one, counts[one]) for one in SIGNS if counts[one]),
-        (plan.primary.title or primary) if plan is not None else "")
+        columns,
+        tuple(
+            (
+                name,
+                run.state.nodes[name].kind,
+                tuple(_place(row[one], primary) if one in row else None for one in columns),
+            )
+            for name, row in shown.items()
+        ),
+        first,
+        len(names),
+        tuple((one, counts[one]) for one in SIGNS if counts[one]),
+        (plan.primary.title or primary) if plan is not None else "",
+    )
 
 
 def _order(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
     """A key that sorts datasets, arms and levels as the plan has them, what it does not have after them."""
-    ranks = [{one.name: rank for rank, one in enumerate(those)} for those in (
-        (plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))]
-    return lambda place: (*(rank.get(part, len(rank)) for rank, part in zip(
-        ranks, (place[0], arm_of(place[1]), level_of(place[1])), strict=True)), place)
+    ranks = [
+        {one.name: rank for rank, one in enumerate(those)}
+        for those in ((plan.datasets, plan.arms, plan.all_levels) if plan is not None else ((), (), ()))
+    ]
+    return lambda place: (
+        *(
+            rank.get(part, len(rank))
+            for rank, part in zip(ranks, (place[0], arm_of(place[1]), level_of(place[1])), strict=True)
+        ),
+        place,
+    )
 
 
 def _by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:
@@ -74,8 +95,13 @@ def _by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellS
 
 
 def _place(cells: list[CellStatus], primary: str) -> Place:
-    values = [value.value for one in cells if one.run is not None and one.run.failure is None
-              for value in one.run.measurements if value.name == primary]
+    values = [
+        value.value
+        for one in cells
+        if one.run is not None and one.run.failure is None
+        for value in one.run.measurements
+        if value.name == primary
+    ]
     counts = Counter(one.outcome for one in cells)
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
     done = counts["measured"] + counts["taken over"]

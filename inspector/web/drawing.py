@@ -13,10 +13,16 @@ from labwright.record.nouns.nodes import NodeKind, NodeStatus
 
 T = TypeVar("T", Claim, PartDecided)
 KIND_SHAPE: Final[Mapping[NodeKind, str]] = {
-    "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z", "debug": "M0-14L14 0L0 14L-14 0Z",
-    "improve": "M0-14L13.5 10L-13.5 10Z", "trial": "M-8-8H8V8H-8Z", "tune": "M-11-11H11V11H-11Z",
-    "ablate": "M-7-12H7L14 0L7 12H-7L-14 0Z", "replicate": "M0-8.5A8.5 8.5 0 1 1 0 8.5A8.5 8.5 0 1 1 0-8.5Z",
-    "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z", "rung": "M-11-4H11V4H-11Z"}
+    "draft": "M0-12A12 12 0 1 1 0 12A12 12 0 1 1 0-12Z",
+    "debug": "M0-14L14 0L0 14L-14 0Z",
+    "improve": "M0-14L13.5 10L-13.5 10Z",
+    "trial": "M-8-8H8V8H-8Z",
+    "tune": "M-11-11H11V11H-11Z",
+    "ablate": "M-7-12H7L14 0L7 12H-7L-14 0Z",
+    "replicate": "M0-8.5A8.5 8.5 0 1 1 0 8.5A8.5 8.5 0 1 1 0-8.5Z",
+    "aggregate": "M0-13L12.4-4L7.6 10.5H-7.6L-12.4-4Z",
+    "rung": "M-11-4H11V4H-11Z",
+}
 """SVG paths around (0, 0)."""
 MARKS: Final[Mapping[NodeStatus, str]] = {status: mark.symbol for status, mark in STATUS.items()}
 """What stands within a shape, so that a colour is never needed."""
@@ -46,8 +52,11 @@ def drawn(stage: StageRows) -> Drawn:
     across = columns(parents)
     at = {row.id: (round(EDGE + across[row.id] * ACROSS, 1), round(ABOVE + row.depth * DOWN, 1)) for row in stage.nodes}
     placed = tuple(Placed(row, *at[row.id], at.get(parents[row.id] or "")) for row in stage.nodes)
-    return Drawn(width=max((one.x + EDGE for one in placed), default=0),
-                 height=max((one.y + BELOW for one in placed), default=0), nodes=placed)
+    return Drawn(
+        width=max((one.x + EDGE for one in placed), default=0),
+        height=max((one.y + BELOW for one in placed), default=0),
+        nodes=placed,
+    )
 
 
 def columns(parents: Mapping[str, str | None]) -> dict[str, float]:
@@ -84,10 +93,16 @@ class Interval(NamedTuple, Generic[T]):
 def intervals(claims: Sequence[Claim], *, zero: bool = False) -> tuple[Interval[Claim], ...]:
     """Claims of one metric on one common scale; `zero`: that shows where zero lies."""
     at = _over([value for one in claims for value in (*one.values, one.low, one.high)] + [0.0] * zero)
-    return tuple(Interval(
-        one, tuple(map(at, one.values)), at(one.mean),
-        (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
-        at(0.0) if zero else None) for one in claims)
+    return tuple(
+        Interval(
+            one,
+            tuple(map(at, one.values)),
+            at(one.mean),
+            (at(one.low), at(one.high)) if one.low is not None and one.high is not None else None,
+            at(0.0) if zero else None,
+        )
+        for one in claims
+    )
 
 
 def effect_bar(part: PartDecided) -> Interval[PartDecided] | None:

@@ -43,8 +43,9 @@ class Actions(NamedTuple):
 def actions(run: Watched, node: str = "") -> Actions:
     """What can be asked of a run, or about a node."""
     verbs = OF_NODES if node else ("resume" if run.state.paused else "pause", "note", "stop")
-    whys = {verb: refused(run.state, Commanded(verb=verb, target=node, text=REASON), working=run.working)
-            for verb in verbs}
+    whys = {
+        verb: refused(run.state, Commanded(verb=verb, target=node, text=REASON), working=run.working) for verb in verbs
+    }
     able = tuple(verb for verb, why in whys.items() if why is None)
     return Actions(able, "" if able else next(filter(None, whys.values())))
 
@@ -54,8 +55,12 @@ def actions(run: Watched, node: str = "") -> Actions:
 
 def command_of(fields: Mapping[str, str]) -> Commanded:
     """The command of a form. Raises `HTTPException`."""
-    given: dict[str, Any] = {"verb": fields.get("verb", ""), "target": fields.get("target", "").strip(),
-                             "text": printable(fields.get("text", "")).strip(), "by": user()}
+    given: dict[str, Any] = {
+        "verb": fields.get("verb", ""),
+        "target": fields.get("target", "").strip(),
+        "text": printable(fields.get("text", "")).strip(),
+        "by": user(),
+    }
     try:
         return Commanded.model_validate(given | ({"mark": fields["mark"]} if "mark" in fields else {}))
     except ValidationError:
@@ -73,8 +78,12 @@ def fields_of(body: bytes) -> dict[str, str]:
 def ask(run: Watched, command: Commanded) -> Notice:
     """Send a command, or say why it would have no effect."""
     if not command.text:
-        return Notice(False, "give a reason: it is kept in the record" if command.verb != "note" else
-                      "the note is empty: it is what the next prompts will show")
+        return Notice(
+            False,
+            "give a reason: it is kept in the record"
+            if command.verb != "note"
+            else "the note is empty: it is what the next prompts will show",
+        )
     if len(command.text) > LONGEST:
         return Notice(False, f"at most {LONGEST} characters are allowed, these are {len(command.text)}")
     run.look()

@@ -102,17 +102,23 @@ def panel_of(run: Watched, name: str) -> NodePanel | None:
     cells, plan, tests = cells_of(run.state, name), run.state.data_plan, run.state.tests
     before = run.state.nodes.get(node.parent or "")
     return NodePanel(
-        node=node, children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
+        node=node,
+        children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
         sources=tuple(sources_of(run, node, node.parent)),
         grids=grids(node.measurements, before.measurements if before else (), plan),
         said=grids(node.attempts[-1].said if node.attempts else ()),
-        cells=tuple(CellRow(one, _primary(one, plan)) for one in cells), counts=counts_of(cells),
+        cells=tuple(CellRow(one, _primary(one, plan)) for one in cells),
+        counts=counts_of(cells),
         made=tuple(_made(run, node)),
         metric=plan.primary.name if plan is not None else "",
-        tests=grids(tests.get(name, ()), tests.get(node.parent or "", ()), plan), tries=tuple(_tries(run, node)),
-        calls=tuple(call_of(run.state, answer) for key, answer in run.state.answers.items()
-                    if key.decision == node.decision),
-        files=listed(run.folder, f"nodes/{name}"), actions=actions(run, name))
+        tests=grids(tests.get(name, ()), tests.get(node.parent or "", ()), plan),
+        tries=tuple(_tries(run, node)),
+        calls=tuple(
+            call_of(run.state, answer) for key, answer in run.state.answers.items() if key.decision == node.decision
+        ),
+        files=listed(run.folder, f"nodes/{name}"),
+        actions=actions(run, name),
+    )
 
 
 def _primary(cell: CellStatus, plan: DataPlan | None) -> float | None:
@@ -135,9 +141,14 @@ def sources_of(run: Watched, node: Node, other: str | None) -> Iterator[SourceFi
             continue
         before = text_of(run.folder, f"nodes/{other}/source/{name}") if other else None
         lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
-        yield SourceFile(name, text, None if before is None else tuple(
-            (_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1),
-            tuple(map(_of_patch, text.splitlines())) if name.endswith(".diff") else ())
+        yield SourceFile(
+            name,
+            text,
+            None
+            if before is None
+            else tuple((_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1),
+            tuple(map(_of_patch, text.splitlines())) if name.endswith(".diff") else (),
+        )
 
 
 def _of_patch(line: str) -> tuple[str, str]:
@@ -154,8 +165,9 @@ def _made(run: Watched, node: Node) -> Iterator[tuple[str, str]]:
                 yield name, " ".join(ArmCode.model_validate_json(text).words)
 
 
-def grids(values: Sequence[Measurement], before: Sequence[Measurement] = (), plan: DataPlan | None = None,
-          ) -> tuple[Grid, ...]:
+def grids(
+    values: Sequence[Measurement], before: Sequence[Measurement] = (), plan: DataPlan | None = None
+) -> tuple[Grid, ...]:
     """Measurements as tables, in the order in which they were made; `before` are those of the node's parent.
 
     Nothing is marked or compared of metrics that the plan does not name.
@@ -167,16 +179,26 @@ def grids(values: Sequence[Measurement], before: Sequence[Measurement] = (), pla
     shown = _compared(values, before, plan) if plan is not None else Shown
     found: list[Grid] = []
     for title, rows in tables.items():
-        names = sorted(dict.fromkeys(name for row in rows.values() for name in row),
-                       key=lambda name: plan is None or name != plan.primary.name)
-        found.append(Grid(title, tuple(names), tuple(
-            (condition, tuple(shown(row[name]) if name in row else None for name in names))
-            for condition, row in rows.items())))
+        names = sorted(
+            dict.fromkeys(name for row in rows.values() for name in row),
+            key=lambda name: plan is None or name != plan.primary.name,
+        )
+        found.append(
+            Grid(
+                title,
+                tuple(names),
+                tuple(
+                    (condition, tuple(shown(row[name]) if name in row else None for name in names))
+                    for condition, row in rows.items()
+                ),
+            )
+        )
     return tuple(found)
 
 
-def _compared(values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan,
-              ) -> Callable[[Measurement], Shown]:
+def _compared(
+    values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan
+) -> Callable[[Measurement], Shown]:
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     baselines = {arm.name for arm in plan.arms if arm.role == "baseline"}
     earlier = {_place(one): one.value for one in before}
@@ -194,8 +216,10 @@ def _compared(values: Sequence[Measurement], before: Sequence[Measurement], plan
         best = len({*column}) > 1 and one.value == (max if higher[one.name] else min)(column)
         less = base.get((one.dataset, one.split, one.name, one.level)) if one.arm not in baselines else None
         parent = earlier.get(_place(one))
-        return Shown(one, best, None if parent is None else one.value - parent,
-                     None if less is None else one.value - less)
+        return Shown(
+            one, best, None if parent is None else one.value - parent, None if less is None else one.value - less
+        )
+
     return shown
 
 

@@ -17,9 +17,23 @@ MOST: Final = 2000
 """Rows of a page; the CSV has all."""
 Value = str | float | None
 TITLES: Final = {
-    "node": "node", "stage": "stage", "kind": "kind", "state": "state", "parent": "parent", "metric": "metric",
-    "gap": "method less baseline", "cells": "cells", "seconds": "seconds", "usd": "USD", "tokens": "tokens",
-    "attempts": "attempts", "seed": "seed", "error": "error", "what": "what it tries", "why": "message of the error"}
+    "node": "node",
+    "stage": "stage",
+    "kind": "kind",
+    "state": "state",
+    "parent": "parent",
+    "metric": "metric",
+    "gap": "method less baseline",
+    "cells": "cells",
+    "seconds": "seconds",
+    "usd": "USD",
+    "tokens": "tokens",
+    "attempts": "attempts",
+    "seed": "seed",
+    "error": "error",
+    "what": "what it tries",
+    "why": "message of the error",
+}
 USUAL: Final = ("node", "stage", "kind", "state", "parent", "metric", "gap", "cells", "seconds", "usd", "error", "what")
 TEXTS: Final = frozenset({"node", "stage", "kind", "state", "parent", "cells", "error", "what", "why"})
 """The columns that are not numbers."""
@@ -64,12 +78,22 @@ def table_of(run: Watched, asked: Asked) -> Table:
     titles = TITLES | {"metric": tree.metric.title if tree.metric else "metric"} | {name: name for name in conditions}
     words = asked.words.lower().split()
     wanted = {"stage": asked.stage, "kind": asked.kind, "state": asked.state}
-    lines = [line for line in every if all(word in line.text for word in words)
-             and all(not value or line.values[name] == value for name, value in wanted.items())]
+    lines = [
+        line
+        for line in every
+        if all(word in line.text for word in words)
+        and all(not value or line.values[name] == value for name, value in wanted.items())
+    ]
     sort = asked.sort if asked.sort in titles else "node"
     choices = {name: tuple(dict.fromkeys(str(line.values[name]) for line in every)) for name in wanted}
-    return Table(asked._replace(sort=sort), titles, tuple(one for one in asked.columns if one in titles) or USUAL,
-                 tuple(ordered(lines, sort, down=asked.down)), len(every), choices)
+    return Table(
+        asked._replace(sort=sort),
+        titles,
+        tuple(one for one in asked.columns if one in titles) or USUAL,
+        tuple(ordered(lines, sort, down=asked.down)),
+        len(every),
+        choices,
+    )
 
 
 def ordered(lines: Sequence[Line], column: str, *, down: bool) -> list[Line]:
@@ -87,14 +111,29 @@ def _line(state: RunState, row: Row) -> Line:
     node = state.nodes[row.id]
     calls = state.settled.get(row.decision)
     values: dict[str, Value] = {
-        "node": row.id, "stage": row.stage, "kind": row.kind, "state": row.status, "parent": row.parent or "",
-        "metric": row.metric, "gap": gap_of(state, row.id)[1], "seconds": round(row.seconds, 3),
-        "cells": f"{row.cells.done}/{row.cells.owed}" if row.cells else "", "usd": calls.usd if calls else 0.0,
-        "tokens": calls.tokens if calls else 0, "attempts": row.attempts, "seed": row.seed, "error": row.failure or "",
-        "what": plain(row.varies or row.title), "why": plain(row.why)}
+        "node": row.id,
+        "stage": row.stage,
+        "kind": row.kind,
+        "state": row.status,
+        "parent": row.parent or "",
+        "metric": row.metric,
+        "gap": gap_of(state, row.id)[1],
+        "seconds": round(row.seconds, 3),
+        "cells": f"{row.cells.done}/{row.cells.owed}" if row.cells else "",
+        "usd": calls.usd if calls else 0.0,
+        "tokens": calls.tokens if calls else 0,
+        "attempts": row.attempts,
+        "seed": row.seed,
+        "error": row.failure or "",
+        "what": plain(row.varies or row.title),
+        "why": plain(row.why),
+    }
     primary = state.data_plan.primary.name if state.data_plan is not None else ""
-    named = {f"{one.condition} on {one.dataset}": one.value for one in node.measurements
-             if one.name == primary and one.split == "validation"}
+    named = {
+        f"{one.condition} on {one.dataset}": one.value
+        for one in node.measurements
+        if one.name == primary and one.split == "validation"
+    }
     text = " ".join((*(str(values[name]) for name in TITLES if name in TEXTS), row.title, *row.suspect, *named))
     return Line(row, {**named, **values}, text.lower())
 

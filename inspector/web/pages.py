@@ -68,14 +68,41 @@ class Pages:
     def __init__(self, addresses: Mapping[str, str], *, form_token: str = "", single: bool = False) -> None:
         """`addresses` are those of script and style sheet; without a `form_token` no form steers. `single`: one run."""
         self._environment = Environment(
-            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, finalize=_safe,
-            trim_blocks=True, lstrip_blocks=True, auto_reload=False)
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_safe,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
         cast("dict[str, Any]", self._environment.filters).update(
-            plain=plain, short=short, duration=duration, tokens=count, size=_size, when=_when, origin=branch_text,
-            number=_number, fixed=_fixed, left=left_text, cells=cells_text, score=score_of_paper, forecast=ahead_text)
+            plain=plain,
+            short=short,
+            duration=duration,
+            tokens=count,
+            size=_size,
+            when=_when,
+            origin=branch_text,
+            number=_number,
+            fixed=_fixed,
+            left=left_text,
+            cells=cells_text,
+            score=score_of_paper,
+            forecast=ahead_text,
+        )
         cast("dict[str, Any]", self._environment.globals).update(
-            addresses, form_token=form_token, single=single, dollars=dollars, cached=cached, shape_of=KIND_SHAPE,
-            marks=MARKS, stage_names=STAGES, texts=TEXTS, lost=lost_seeds)
+            addresses,
+            form_token=form_token,
+            single=single,
+            dollars=dollars,
+            cached=cached,
+            shape_of=KIND_SHAPE,
+            marks=MARKS,
+            stage_names=STAGES,
+            texts=TEXTS,
+            lost=lost_seeds,
+        )
 
     def answer(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
         """A page; of one that is made of a part, the part alone or the whole."""

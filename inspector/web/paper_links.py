@@ -61,7 +61,7 @@ def links_of(
     found, taken = list[Link](), set[Word]()
     for text in texts:
         for key, place in _placed(text, tokens, places):
-            value = [*dict.fromkeys(word for _, word in spelled[place.start:place.stop])]
+            value = [*dict.fromkeys(word for _, word in spelled[place.start : place.stop])]
             found += _boxes("key", key, value)
             taken.update(value)
     for word in words:
@@ -74,10 +74,19 @@ def links_of(
             found += _boxes("number", bare, [word._replace(text=bare)])
     for name, caption in figures.items():  # the words `Figure 3` before it
         begin = tokens_of(caption)[:8]
-        at = next((at for at in range(len(tokens) - 2) if begin and tokens[at] == "figure" and tokens[at + 1].isdigit()
-                   and tokens[at + 2:at + 2 + len(begin)] == begin), None)
+        at = next(
+            (
+                at
+                for at in range(len(tokens) - 2)
+                if begin
+                and tokens[at] == "figure"
+                and tokens[at + 1].isdigit()
+                and tokens[at + 2 : at + 2 + len(begin)] == begin
+            ),
+            None,
+        )
         if at is not None:
-            found += _boxes("figure", name, [word for _, word in spelled[at:at + 2]])
+            found += _boxes("figure", name, [word for _, word in spelled[at : at + 2]])
     return tuple(sorted(found, key=lambda mark: (mark.page, mark.top, mark.left)))
 
 
@@ -95,14 +104,22 @@ def _placed(text: Bits, tokens: Sequence[str], places: Mapping[str, list[int]]) 
             values.append((bit.key, range(len(source), len(source) + len(own))))
         source += own
     for key, span in values:
-        own = source[span.start:span.stop]
-        before, after = source[max(0, span.start - AROUND):span.start], source[span.stop:span.stop + AROUND]
-        fits = {at: (_alike(before[::-1], tokens[max(0, at - AROUND):at][::-1]),
-                     _alike(after, tokens[at + len(own):at + len(own) + AROUND]))
-                for at in places.get(own[0], ()) if tokens[at:at + len(own)] == own}
+        own = source[span.start : span.stop]
+        before, after = source[max(0, span.start - AROUND) : span.start], source[span.stop : span.stop + AROUND]
+        fits = {
+            at: (
+                _alike(before[::-1], tokens[max(0, at - AROUND) : at][::-1]),
+                _alike(after, tokens[at + len(own) : at + len(own) + AROUND]),
+            )
+            for at in places.get(own[0], ())
+            if tokens[at : at + len(own)] == own
+        }
         best = max(map(sum, fits.values()), default=0.0)
-        at = min((at for at, fit in fits.items() if sum(fit) >= NEXT * best), default=-1,
-                 key=lambda at, last=last: (at < last, abs(at - last)))
+        at = min(
+            (at for at, fit in fits.items() if sum(fit) >= NEXT * best),
+            default=-1,
+            key=lambda at, last=last: (at < last, abs(at - last)),
+        )
         if at >= 0 and max(fits[at]) >= NEEDED * max(len(before), len(after)):
             last = at
             for at in range(last, last + len(own)):

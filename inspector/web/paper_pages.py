@@ -70,14 +70,26 @@ class PaperPages:
         parts = [(n + 1, min(n + AT_ONCE, len(sheets))) for n in range(0, len(sheets), AT_ONCE)]
         with run.held:
             standing = run.state.standing
-            released = standing.released if standing is not None and version == standing.version else (
-                run.state.released if version == run.state.version else None)
+            released = (
+                standing.released
+                if standing is not None and version == standing.version
+                else (run.state.released if version == run.state.version else None)
+            )
             newest = run.state.version
         beside = str(Path(_pdf(version)).with_name("supplement.pdf"))
         return self._pages.answer(
-            "paper", run=name, version=version, newest=newest, released=released,
-            pdf=_pdf(version), supplement=beside if (run.folder / beside).is_file() else "", why=why,
-            sheets=sheets[first:first + AT_ONCE], parts=parts, first=first + 1)
+            "paper",
+            run=name,
+            version=version,
+            newest=newest,
+            released=released,
+            pdf=_pdf(version),
+            supplement=beside if (run.folder / beside).is_file() else "",
+            why=why,
+            sheets=sheets[first : first + AT_ONCE],
+            parts=parts,
+            first=first + 1,
+        )
 
     def picture(self, name: str, version: int, number: int) -> Response:
         """A page of the PDF as a picture."""
@@ -92,8 +104,10 @@ class PaperPages:
         """A figure of the paper, and what it was drawn from."""
         run, version = self._version(name, v)
         with run.held:
-            drawn = or_404(next((one for one in figures_of(run.state) if one.name == figure), None),
-                           "this paper has no such figure")
+            drawn = or_404(
+                next((one for one in figures_of(run.state) if one.name == figure), None),
+                "this paper has no such figure",
+            )
         return self._pages.answer("figure", part=part, run=name, drawn=drawn, version=version)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
@@ -105,12 +119,19 @@ class PaperPages:
             if run.state.data_plan is not None:
                 folder = RunFolder(run.folder, version)
                 stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
-                tracer = kept(self._tracers, stamp, lambda: Tracer(
-                    run.state, folder, run=shlex.quote(str(run.folder))), most=KEPT)
+                tracer = kept(
+                    self._tracers, stamp, lambda: Tracer(run.state, folder, run=shlex.quote(str(run.folder))), most=KEPT
+                )
                 found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
         return self._pages.answer(
-            "trace", part=part, run=name, asked=found.number if found and key else key or number, found=found,
-            by_key=bool(key), version=version)
+            "trace",
+            part=part,
+            run=name,
+            asked=found.number if found and key else key or number,
+            found=found,
+            by_key=bool(key),
+            version=version,
+        )
 
     def _version(self, name: str, version: int) -> tuple[Watched, int]:
         run = self._watched(name)
@@ -126,13 +147,22 @@ def figures_of(state: RunState) -> Iterator[PaperFigure]:
     if made is None:
         return
     given = frozenset(made.arrays)
-    nodes = tuple(node.id for node in state.nodes.values()
-                  if any(attempt.arrays and given.issuperset(attempt.arrays.values()) for attempt in node.attempts))
+    nodes = tuple(
+        node.id
+        for node in state.nodes.values()
+        if any(attempt.arrays and given.issuperset(attempt.arrays.values()) for attempt in node.attempts)
+    )
     reviews = {one.name.partition(".")[0]: one for one in made.reviews}
     for name, caption in made.descriptions.items():
         script = f"source/{name}.py"
-        yield PaperFigure(name, caption, f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
-                    f"paper/figures/{script}", reviews.get(name), nodes)
+        yield PaperFigure(
+            name,
+            caption,
+            f"paper/figures/{name}.png" if f"{name}.png" in made.figures else "",
+            f"paper/figures/{script}",
+            reviews.get(name),
+            nodes,
+        )
 
 
 def _pdf(version: int) -> str:
@@ -157,11 +187,15 @@ def _paper(run: Watched, version: int) -> tuple[tuple[Sheet, ...], str]:
         return (), str(error)
     results, text, appendix, floats = (
         _COMMENT.sub("", text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or "")
-        for name in ("results", "paper", "appendix", "floats"))
+        for name in ("results", "paper", "appendix", "floats")
+    )
     values = values_of(results)
     texts = [bits_of(text, values) for text in (text + appendix, *floats.split(r"\definefloat")[1:])]
-    captions = {figure[1]: "".join(bit.text for bit in bits_of(floats[figure.end():figure.end() + 300], values))
-                for figure in _CAPTION.finditer(floats)}
+    captions = {
+        figure[1]: "".join(bit.text for bit in bits_of(floats[figure.end() : figure.end() + 300], values))
+        for figure in _CAPTION.finditer(floats)
+    }
     marks = links_of(found, texts, captions, run.state.nodes)
     return tuple(
-        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)), ""
+        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)
+    ), ""

@@ -63,8 +63,22 @@ def document(run: Path, path: str) -> Document:
 
 def picture(run: Path, path: str, page: int) -> bytes:
     """A page as PNG, the first is 1. Raises `PdfError`."""
-    return _poppler(run, path, "pdftoppm", "-q", "-png", "-f", str(page), "-l", str(page), "-scale-to-x", str(ACROSS),
-                    "-scale-to-y", "-1", "{pdf}")
+    return _poppler(
+        run,
+        path,
+        "pdftoppm",
+        "-q",
+        "-png",
+        "-f",
+        str(page),
+        "-l",
+        str(page),
+        "-scale-to-x",
+        str(ACROSS),
+        "-scale-to-y",
+        "-1",
+        "{pdf}",
+    )
 
 
 def _poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
@@ -80,8 +94,9 @@ def _poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
             raise PdfError(f"this PDF is larger than {LARGEST >> 20} MiB")
         command = [program, *(one.format(pdf=f"/dev/fd/{pdf.fileno()}") for one in arguments)]
         try:
-            with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL,
-                                  pass_fds=[pdf.fileno()]) as child:
+            with subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL, pass_fds=[pdf.fileno()]
+            ) as child:
                 try:
                     resource.prlimit(child.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
                     resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
@@ -102,8 +117,9 @@ def _document(text: bytes) -> Document:
     for line in text.decode("utf-8", "replace").splitlines():
         if found := _WORD.search(line):
             left, top, right, bottom = map(float, found.groups()[:4])
-            words.append(Word(normalize("NFKC", unescape(found[5])).replace("\u2212", "-"), len(sizes), left, top,
-                              right, bottom))
+            words.append(
+                Word(normalize("NFKC", unescape(found[5])).replace("\u2212", "-"), len(sizes), left, top, right, bottom)
+            )
         elif found := _PAGE.search(line):
             sizes.append((float(found[1]), float(found[2])))
     return Document(tuple(sizes), tuple(words))

@@ -80,34 +80,66 @@ class RunPieces:
         rows = [row for stage in tree.stages for row in stage.nodes]
         yield self._piece("summary", "main", run.name, RunLine(run, status=status), run.trouble)
         headline = self._head()
-        yield self._piece("headline", "heads", run.name, headline,
-                          tuple(tuple((effect, effect_bar(effect.part)) for effect in those)
-                                for those in headline.effects) if headline else (),
-                          intervals(headline.compared, zero=True) if headline else (), run.state.standing)
+        yield self._piece(
+            "headline",
+            "heads",
+            run.name,
+            headline,
+            tuple(tuple((effect, effect_bar(effect.part)) for effect in those) for those in headline.effects)
+            if headline
+            else (),
+            intervals(headline.compared, zero=True) if headline else (),
+            run.state.standing,
+        )
         yield self._piece("steer", "wheel", run.name, actions(run))
-        yield self._piece("road", "roads", run.name, tuple(
-            sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)), tree.winner)
+        yield self._piece(
+            "road",
+            "roads",
+            run.name,
+            tuple(sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)),
+            tree.winner,
+        )
         for stage in tree.stages:
             yield from self._stage(stage)
             yield self._piece(f"report-{stage.stage}", "reports", run.name, self._report(stage.stage))
-        yield self._piece("tuned", "reports", run.name, tree.tuning,
-                          best_of_k(tree.tuning) if tree.tuning is not None else None)
-        yield self._piece("cost", "costs", status.cost, status.code_seconds, status.roles, status.budget,
-                          status.cells, subject_lines(status.subjects) if status.subjects is not None else [])
+        yield self._piece(
+            "tuned", "reports", run.name, tree.tuning, best_of_k(tree.tuning) if tree.tuning is not None else None
+        )
+        yield self._piece(
+            "cost",
+            "costs",
+            status.cost,
+            status.code_seconds,
+            status.roles,
+            status.budget,
+            status.cells,
+            subject_lines(status.subjects) if status.subjects is not None else [],
+        )
         yield self._piece("happened", "events", status.last_events)
         yield self._piece("asked", "events", run.name, tuple(reversed(run.state.steered[-50:])), OF_NODES)
         yield self._piece("judgement", "paper", run.name, run.state.standing, run.state.released, run.state.version)
         yield self._piece(
-            "checks", "checked", run.name,
+            "checks",
+            "checked",
+            run.name,
             tuple(checks_of(run.state, tuple(row.id for row in rows if row.seedless))),
-            tuple(run.state.standing.released.beside) if run.state.standing else (), shlex.quote(str(run.folder)))
+            tuple(run.state.standing.released.beside) if run.state.standing else (),
+            shlex.quote(str(run.folder)),
+        )
 
     def _head(self) -> Headline | None:
         """The headline, made anew when what it rests on is."""
         state = self.run.state
         best = winner(state)
-        of = (state.data_plan, best, tuple(trusted_replicates(state, best)) if best else (), state.lock,
-              len(state.tests), tuple(state.resampled.values()), len(state.ancestry))
+        of = (
+            state.data_plan,
+            best,
+            tuple(trusted_replicates(state, best)) if best else (),
+            state.lock,
+            len(state.tests),
+            tuple(state.resampled.values()),
+            len(state.ancestry),
+        )
         if self._headline[0] != of:
             self._headline = of, headline_of(state)
         return self._headline[1]
@@ -116,9 +148,15 @@ class RunPieces:
         """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
         state = self.run.state
         known = state.stages[stage]
-        of = (known.best, known.ended, known.reasons, known.summary, state.data_plan,
-              tuple(trusted_replicates(state, known.best)) if known.best else (),
-              [trusted_replicates(state, node.id) for node in ablations(state)] if stage == "ablation" else ())
+        of = (
+            known.best,
+            known.ended,
+            known.reasons,
+            known.summary,
+            state.data_plan,
+            tuple(trusted_replicates(state, known.best)) if known.best else (),
+            [trusted_replicates(state, node.id) for node in ablations(state)] if stage == "ablation" else (),
+        )
         made = self._reports.get(stage)
         if made is None or made[0] != of:
             made = self._reports[stage] = of, report_of(state, stage)
@@ -126,11 +164,20 @@ class RunPieces:
 
     def _stage(self, stage: StageRows) -> Iterator[Piece]:
         name, tree = stage.stage, drawn(stage)
-        yield self._piece(f"head-{name}", f"stage-{name}", stage.model_copy(update={"nodes": ()}), stage.searched,
-                          len(stage.nodes))
-        yield Piece(f"svg-{name}", f"stage-{name}", "", {
-            "class": "tree wide" if tree.width > WIDE else "tree", "width": f"{tree.width:.0f}",
-            "height": f"{tree.height:.0f}", "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}"})
+        yield self._piece(
+            f"head-{name}", f"stage-{name}", stage.model_copy(update={"nodes": ()}), stage.searched, len(stage.nodes)
+        )
+        yield Piece(
+            f"svg-{name}",
+            f"stage-{name}",
+            "",
+            {
+                "class": "tree wide" if tree.width > WIDE else "tree",
+                "width": f"{tree.width:.0f}",
+                "height": f"{tree.height:.0f}",
+                "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}",
+            },
+        )
         for placed in tree.nodes:
             yield self._piece(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed)
         for row in sorted(stage.nodes, key=lambda one: one.decision):
@@ -156,16 +203,22 @@ def report_of(state: RunState, stage: StageName) -> Report:
         found = differences(state, claims)
     primary = plan.primary.name if plan is not None else ""
     return Report(
-        stage=stage, best=known.best, ended=known.ended or "", reasons=known.reasons, summary=known.summary,
+        stage=stage,
+        best=known.best,
+        ended=known.ended or "",
+        reasons=known.reasons,
+        summary=known.summary,
         metric=(plan.primary.title or primary) if plan is not None else "",
         intervals=intervals([one for one in claims if one.name == primary]),
-        differences=tuple(one for one in found if one.name == primary))
+        differences=tuple(one for one in found if one.name == primary),
+    )
 
 
 def best_of_k(account: Account) -> Chart | None:
     """What each arm can be expected to reach with k of its trials; None before any was measured."""
-    curves = {(one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)]
-              for one in account.arms if one.curve}
+    curves = {
+        (one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve
+    }
     title = account.metric.title or account.metric.name
     return chart(f"Expected best {title} of k trials", "trials (k)", title, curves) if curves else None
 
@@ -203,9 +256,16 @@ def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[ShownCheck
     draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
     if draft is not None:
         which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
-        yield ShownCheck("Binding", not draft.violations, which + (
-            f"{len(draft.violations)} pieces of the text are not bound to the record" if draft.violations else
-            "every number, figure and citation is bound to the record"))
+        yield ShownCheck(
+            "Binding",
+            not draft.violations,
+            which
+            + (
+                f"{len(draft.violations)} pieces of the text are not bound to the record"
+                if draft.violations
+                else "every number, figure and citation is bound to the record"
+            ),
+        )
         if draft.left_out:
             yield ShownCheck("Told", False, "; ".join(draft.left_out))
         if draft.findings:
@@ -217,24 +277,42 @@ def checks_of(state: RunState, seedless: tuple[str, ...]) -> Iterator[ShownCheck
     if judged is not None and judged.audit is not None:
         found = judged.audit
         counts = ", ".join(f"{number} {name}" for name, number in found.counts)
-        yield ShownCheck("Audit", not found.findings, f"{found.numbers} numbers compared with {found.against}"
-                    f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
-                    f"{f'; and {found.more} more' if found.more else ''}")
+        yield ShownCheck(
+            "Audit",
+            not found.findings,
+            f"{found.numbers} numbers compared with {found.against}"
+            f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
+            f"{f'; and {found.more} more' if found.more else ''}",
+        )
     for one in state.probes:
-        what = {"labels": "trained on permuted labels", "seed": "run under other seeds", "rows": "given other rows to "
-                "predict", "arms": "told the names of its arms exchanged"}[one.probe]
-        yield ShownCheck("Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}",
-                    (one.node,))
+        what = {
+            "labels": "trained on permuted labels",
+            "seed": "run under other seeds",
+            "rows": "given other rows to predict",
+            "arms": "told the names of its arms exchanged",
+        }[one.probe]
+        yield ShownCheck(
+            "Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}", (one.node,)
+        )
     for one in state.readings:
         said = "; ".join(map(str, one.doubts)) or "no doubt with lines that bear it out"
         dropped = f"; {one.dropped} doubts dropped, whose quotes do not stand where they say" if one.dropped else ""
-        yield ShownCheck("Code read", {"honest": True, "dishonest": False}.get(one.verdict), (
-            f"{one.node} {one.verdict} by {one.reader}" + (f": {said}{dropped}" if one.verdict != "not read" else "")),
-            (one.node,))
+        yield ShownCheck(
+            "Code read",
+            {"honest": True, "dishonest": False}.get(one.verdict),
+            (f"{one.node} {one.verdict} by {one.reader}" + (f": {said}{dropped}" if one.verdict != "not read" else "")),
+            (one.node,),
+        )
     suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
     if state.nodes:
-        yield ShownCheck("Suspect", not suspects, f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay "
-                    "out of the paper" if suspects else "no node is suspect", suspects[:12])
+        yield ShownCheck(
+            "Suspect",
+            not suspects,
+            f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay out of the paper"
+            if suspects
+            else "no node is suspect",
+            suspects[:12],
+        )
     if seedless:
         yield ShownCheck("Seeds", False, "the same values for every seed", seedless[:12])
     authors = tuple(node.id for node in state.nodes.values() if node.author)

@@ -36,8 +36,16 @@ class Scale(NamedTuple):
         return round(self.length * (value - self.low) / ((self.high - self.low) or 1.0), 1)
 
 
-def scale(name: str, values: Iterable[float], length: float = WIDE, *, ticks: int = 5, zero: bool = False,
-          whole: bool = False, tight: bool = False) -> Scale:
+def scale(
+    name: str,
+    values: Iterable[float],
+    length: float = WIDE,
+    *,
+    ticks: int = 5,
+    zero: bool = False,
+    whole: bool = False,
+    tight: bool = False,
+) -> Scale:
     """An axis over all values with about so many ticks, at `whole` numbers if asked; it ends at a tick, unless it is
     `tight`."""
     found = [min(max(value, -FAR), FAR) for value in values] + [0.0] * zero or [0.0, 1.0]
@@ -51,8 +59,9 @@ def scale(name: str, values: Iterable[float], length: float = WIDE, *, ticks: in
     marks = [step * n for n in range(first, max(last, first + 1) + 1)]
     marks = [one for one in marks if low <= one <= high] if tight else marks
     bare = Scale(name, *((low, high) if tight else (marks[0], marks[-1])), length, ())
-    return bare._replace(ticks=tuple((bare.at(one), f"{one:.10g}" if abs(one) < 1e6 else f"{one:.3g}")
-                                      for one in marks))
+    return bare._replace(
+        ticks=tuple((bare.at(one), f"{one:.10g}" if abs(one) < 1e6 else f"{one:.3g}") for one in marks)
+    )
 
 
 class Line(NamedTuple):
@@ -92,11 +101,23 @@ def chart(title: str, x: str, y: str, curves: Curves, *, zero: bool = False, ste
     across = scale(x, ats, whole=all(float(at).is_integer() for at in ats), tight=True)
     values = [value for points in shown.values() for _, value in points]
     up = scale(y, values, HIGH, ticks=4, zero=zero, whole=zero and all(float(one).is_integer() for one in values))
-    return Chart(title, across, up, tuple(
-        Line(" · ".join(filter(None, (arm, node))), path(stairs(points) if steps else points, across, up),
-             points[-1][1], arms[arm] % HUES, nodes[node] % DASHES)
-        for (arm, node), points in shown.items()), len(curves) - len(shown),
-        *((tuple(arms), tuple(nodes)) if len(arms) > 1 and len(nodes) > 1 else ()))
+    return Chart(
+        title,
+        across,
+        up,
+        tuple(
+            Line(
+                " · ".join(filter(None, (arm, node))),
+                path(stairs(points) if steps else points, across, up),
+                points[-1][1],
+                arms[arm] % HUES,
+                nodes[node] % DASHES,
+            )
+            for (arm, node), points in shown.items()
+        ),
+        len(curves) - len(shown),
+        *((tuple(arms), tuple(nodes)) if len(arms) > 1 and len(nodes) > 1 else ()),
+    )
 
 
 def stairs(points: Points) -> Points:

@@ -51,20 +51,32 @@ def run_chart(run: Watched, over: Over) -> RunChart:
     at = [(x, row) for x, row in placed if x is not None]
     values = [row.metric for _, row in at if row.metric is not None]
     higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_of(run.state, tree)
-    x = scale(_axis(over, run.timeline), (x for x, _ in at), WIDE, ticks=8, zero=True,
-              whole=over == "nodes", tight=True)
+    x = scale(
+        _axis(over, run.timeline), (x for x, _ in at), WIDE, ticks=8, zero=True, whole=over == "nodes", tight=True
+    )
     near = fenced(values, higher=higher)
     y = scale(tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], HIGH)
     title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"
     free = over == "cost" and not any(x for x, _ in at)
-    missing = ("No node has a value yet." if not values else
-               "No call has a price: there is no cost to draw over." if free else "")
+    missing = (
+        "No node has a value yet."
+        if not values
+        else "No call has a price: there is no cost to draw over."
+        if free
+        else ""
+    )
     best = best_so_far(at, higher=higher)
     return RunChart(
-        over, title, x, y, tuple(_dot(row, x.at(found), y) for found, row in at),
+        over,
+        title,
+        x,
+        y,
+        tuple(_dot(row, x.at(found), y) for found, row in at),
         path(stairs([*best, (max(found for found, _ in at), best[-1][1])]), x, y) if best else "",
         (base, round(HIGH - y.at(base), 1)) if base is not None else None,
-        tuple(dict.fromkeys(row.kind for _, row in at)), missing)
+        tuple(dict.fromkeys(row.kind for _, row in at)),
+        missing,
+    )
 
 
 def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]:
@@ -76,12 +88,14 @@ def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]
         if over == "nodes":
             return number
         return None if moment is None else moment.usd if over == "cost" else moment.seconds / unit
+
     return place
 
 
 def _axis(over: Over, timeline: Timeline) -> str:
     return {"nodes": "nodes, in the order of their decisions", "cost": "paid for model calls (USD)"}.get(
-        over, f"time worked ({time_unit(_longest(timeline))[1]})")
+        over, f"time worked ({time_unit(_longest(timeline))[1]})"
+    )
 
 
 def _longest(timeline: Timeline) -> float:
@@ -111,17 +125,26 @@ def fenced(values: Sequence[float], *, higher: bool) -> list[float]:
 
 def best_so_far(at: Iterable[tuple[float, Row]], *, higher: bool) -> list[tuple[float, float]]:
     """The points of a line: the best value that any node of the search that counts has reached by then."""
-    found = [(x, row.metric) for x, row in sorted(at, key=lambda one: one[0]) if row.metric is not None
-             and row.kind in SEARCH_KINDS and row.stage != "ablation" and row.status == "good" and not row.suspect]
-    return [*zip((x for x, _ in found), accumulate((value for _, value in found), max if higher else min),
-                 strict=True)]
+    found = [
+        (x, row.metric)
+        for x, row in sorted(at, key=lambda one: one[0])
+        if row.metric is not None
+        and row.kind in SEARCH_KINDS
+        and row.stage != "ablation"
+        and row.status == "good"
+        and not row.suspect
+    ]
+    return [*zip((x for x, _ in found), accumulate((value for _, value in found), max if higher else min), strict=True)]
 
 
 def baseline_of(state: RunState, tree: Tree) -> float | None:
     """The primary metric of the baseline, in the node that is the best by now; None where that has none."""
     rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
-    best = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None) or next(
-        (row.id for row in rows), None)
+    best = (
+        tree.winner
+        or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
+        or next((row.id for row in rows), None)
+    )
     return gap_of(state, best)[0] if best is not None else None
 
 

@@ -36,8 +36,9 @@ def bound(port: int) -> socket.socket:
     return found
 
 
-def server_of(place: Path, listening: socket.socket, *, read_only: bool = False, foresee: Foresee | None = None,
-              ) -> tuple[uvicorn.Server, str]:
+def server_of(
+    place: Path, listening: socket.socket, *, read_only: bool = False, foresee: Foresee | None = None
+) -> tuple[uvicorn.Server, str]:
     """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`.
 
     `read_only`: nothing can be asked of a run through it.
@@ -45,13 +46,22 @@ def server_of(place: Path, listening: socket.socket, *, read_only: bool = False,
     token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
     guarded = Guard(make_app(place, read_only=read_only, foresee=foresee), token=token, port=port, read_only=read_only)
     config = uvicorn.Config(
-        guarded, http="h11", ws="none", lifespan="off", log_level="error", access_log=False, server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=1)
+        guarded,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
     return uvicorn.Server(config), f"http://{HOST}:{port}/?token={token}"
 
 
-def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False,
-          foresee: Foresee | None = None) -> None:
+def serve(
+    place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False, foresee: Foresee | None = None
+) -> None:
     """Serve until interrupted; `tell` is given the address. Raises `WrongUse`."""
     with bound(port) as listening:
         server, address = server_of(place, listening, read_only=read_only, foresee=foresee)
@@ -62,12 +72,19 @@ def serve(place: Path, *, port: int, tell: Callable[[str], None], read_only: boo
             return
 
 
-PAGE_POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-               "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
 HEADERS: Mapping[str, str] = {
-    "content-security-policy": PAGE_POLICY, "x-content-type-options": "nosniff", "x-frame-options": "DENY",
-    "referrer-policy": "same-origin", "cache-control": "no-store", "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin", "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "content-security-policy": PAGE_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 """Sent with every answer that does not set its own. (Under `no-referrer`, forms would be sent with `Origin: null`.)"""
 FORM = "application/x-www-form-urlencoded"

@@ -57,23 +57,51 @@ class RunViews:
             shown = run_chart(run, over)
         return self._shown("chart", part, run=name, chart=shown)
 
-    def table(self, name: str, q: str = "", stage: str = "", kind: str = "", state: str = "", sort: str = "node",
-              down: bool = False, show: Names = [], part: bool = False) -> Response:  # noqa: B006 - FastAPI's way
+    def table(
+        self,
+        name: str,
+        q: str = "",
+        stage: str = "",
+        kind: str = "",
+        state: str = "",
+        sort: str = "node",
+        down: bool = False,
+        show: Names = [],  # noqa: B006 - FastAPI's way
+        part: bool = False,
+    ) -> Response:
         asked = Asked(q, stage, kind, state, tuple(show), sort, down)
         run = self._watched(name)
         with run.held:
             table = table_of(run, asked)
         kept = [("q", q), ("stage", stage), ("kind", kind), ("state", state), *(("show", one) for one in show)]
-        return self._shown("table", part, run=name, table=table, most=MOST_ROWS, usual=USUAL,
-                                  query=urlencode([(key, value) for key, value in kept if value]))
+        return self._shown(
+            "table",
+            part,
+            run=name,
+            table=table,
+            most=MOST_ROWS,
+            usual=USUAL,
+            query=urlencode([(key, value) for key, value in kept if value]),
+        )
 
-    def csv(self, name: str, q: str = "", stage: str = "", kind: str = "", state: str = "", sort: str = "node",
-            down: bool = False) -> Response:
+    def csv(
+        self,
+        name: str,
+        q: str = "",
+        stage: str = "",
+        kind: str = "",
+        state: str = "",
+        sort: str = "node",
+        down: bool = False,
+    ) -> Response:
         run = self._watched(name)
         with run.held:
             text = csv_of(table_of(run, Asked(q, stage, kind, state, (), sort, down)))
-        return Response(text, media_type="text/csv; charset=utf-8",
-                        headers={"content-disposition": 'attachment; filename="nodes.csv"'})
+        return Response(
+            text,
+            media_type="text/csv; charset=utf-8",
+            headers={"content-disposition": 'attachment; filename="nodes.csv"'},
+        )
 
     def compare(self, name: str, n: Names = [], part: bool = False) -> Response:  # noqa: B006
         run = self._watched(name)
@@ -113,8 +141,9 @@ def now_of(run: Watched, foresee: Foresee | None) -> Now:
     state, limit = run.state, run.state.setting("time_limit")
     worked = state.active_seconds + (0.0 if state.paused else max(0.0, time.time() - state.last_at))
     workers = state.setting("search.num_workers")
-    ahead, outlook = foresee(state) if foresee is not None else (None, Outlook(
-        workers=workers if isinstance(workers, int) else 1))
+    ahead, outlook = (
+        foresee(state) if foresee is not None else (None, Outlook(workers=workers if isinstance(workers, int) else 1))
+    )
     seconds = float(limit) if isinstance(limit, int | float) else None
     return Now(None if seconds is None else max(0.0, seconds - worked), seconds, ahead, slots_of(state, outlook))
 
@@ -130,15 +159,24 @@ def use_of(run: Watched) -> tuple[list[Chart], dict[str, str]]:
     slots, host, gpu = (timeline.used(what) for what in ("slots", "host", "gpu"))
     found: list[Chart] = []
     for title, name, steps, of in (
-            ("Slots in use", "slots", slots, 1.0), ("GPUs in use", "GPUs", slots, 1 / max(state.gpus, 1e-9)),
-            ("Memory, most of each experiment together", "GB", host, 1e9), ("Memory of GPUs, likewise", "GB", gpu, 1e9),
-            ("Paid for model calls", "USD", timeline.usd, 1.0),
-            ("Tokens of model calls", "1000", timeline.tokens, 1e3)):
+        ("Slots in use", "slots", slots, 1.0),
+        ("GPUs in use", "GPUs", slots, 1 / max(state.gpus, 1e-9)),
+        ("Memory, most of each experiment together", "GB", host, 1e9),
+        ("Memory of GPUs, likewise", "GB", gpu, 1e9),
+        ("Paid for model calls", "USD", timeline.usd, 1.0),
+        ("Tokens of model calls", "1000", timeline.tokens, 1e3),
+    ):
         if any(value for _, value in steps) and (name != "GPUs" or state.gpus):
             points = [(at / unit, value / of) for at, value in (*steps, (until, steps[-1][1]))]
             found.append(chart(title, f"{word} worked", name, {("", ""): points}, zero=True, steps=True))
     share = share_used(slots, until, workers if isinstance(workers, int) else 0)
-    facts = {"slots": str(workers or "?"), "in use, on average": f"{100 * share:.0f} %" if share is not None else "–",
-             "most at once": f"{max((value for _, value in slots), default=0):.0f}"}
-    return found, facts | ({"most memory": f"{max(value for _, value in host) / 1e9:.2f} GB"} if len(found) > 1 and any(
-        value for _, value in host) else {})
+    facts = {
+        "slots": str(workers or "?"),
+        "in use, on average": f"{100 * share:.0f} %" if share is not None else "–",
+        "most at once": f"{max((value for _, value in slots), default=0):.0f}",
+    }
+    return found, facts | (
+        {"most memory": f"{max(value for _, value in host) / 1e9:.2f} GB"}
+        if len(found) > 1 and any(value for _, value in host)
+        else {}
+    )

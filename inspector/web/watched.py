@@ -71,8 +71,15 @@ class Watched:
             return self.version
 
     def status(self) -> Status:
-        return status_in(self.name, self.state, tuple(self._latest), self._follower.process, now=time.time(),
-                         folder=self.folder, cells=self.cells())
+        return status_in(
+            self.name,
+            self.state,
+            tuple(self._latest),
+            self._follower.process,
+            now=time.time(),
+            folder=self.folder,
+            cells=self.cells(),
+        )
 
     def cells(self) -> Cells:
         """What became of all cells, made once for each version."""
@@ -116,8 +123,9 @@ class RunLine:
         rows = [row for stage in tree.stages for row in stage.nodes]
         values = {row.id: row.metric for row in rows}
         settled = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
-        found = [row.metric for row in rows
-                 if row.metric is not None and row.status == "good" and row.kind != "replicate"]
+        found = [
+            row.metric for row in rows if row.metric is not None and row.status == "good" and row.kind != "replicate"
+        ]
         choose = max if tree.metric is not None and tree.metric.higher_is_better else min
         self.best = values.get(settled) if settled else choose(found, default=None)
         self.nodes = len(values)
@@ -143,10 +151,15 @@ class Runs:
     def _folders(self) -> dict[str, Path]:
         """Folders of runs by their names as they can be shown, the newest first: a name need not be UTF-8."""
         try:
-            found = [self.place] if self.single else [
-                one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
-            return {os.fsencode(one.name).decode(errors="backslashreplace"): one
-                    for one in sorted(found, key=_changed, reverse=True)}
+            found = (
+                [self.place]
+                if self.single
+                else [one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
+            )
+            return {
+                os.fsencode(one.name).decode(errors="backslashreplace"): one
+                for one in sorted(found, key=_changed, reverse=True)
+            }
         except OSError:
             return {}
 

@@ -41,7 +41,8 @@ class Arxiv(Catalogue):
     async def pdf(self, identifier: str) -> bytes:
         """The full text of a preprint; empty where there is none. Raises `SourceError`."""
         found = await self._web.ask(
-            Question(self.name, f"../pdf/{identifier}", {}, lookup=True, binary=True), lambda text: (text,))
+            Question(self.name, f"../pdf/{identifier}", {}, lookup=True, binary=True), lambda text: (text,)
+        )
         return "".join(found).encode("latin-1")
 
     def read(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
@@ -68,13 +69,23 @@ def _work(entry: ElementTree.Element) -> Work | None:
     doi, published = doi_of(_text(entry, f"{_ARXIV}doi")), _text(entry, f"{_ATOM}published")[:4]
     printed = re.findall(r"(?<!\d)(?:19|20)\d\d(?!\d)", journal)
     names = [_text(author, f"{_ATOM}name") for author in entry.findall(f"{_ATOM}author")]
-    withdrawn = re.search(r"\b(?:this|the) (?:paper|article|submission|manuscript) (?:has been|was|is) withdrawn\b",
-                          comment, re.IGNORECASE)
+    withdrawn = re.search(
+        r"\b(?:this|the) (?:paper|article|submission|manuscript) (?:has been|was|is) withdrawn\b",
+        comment,
+        re.IGNORECASE,
+    )
     return Work(
-        source="arxiv", id=identifier, title=title, authors=tuple(one for one in names if one),
-        years=years_of(*map(parse_whole_number, (*printed[-1:], published))), venue=journal,
-        dois=(doi,) if doi else (), arxiv=identifier, abstract=_text(entry, f"{_ATOM}summary"),
-        retracted=marked or withdrawn is not None)
+        source="arxiv",
+        id=identifier,
+        title=title,
+        authors=tuple(one for one in names if one),
+        years=years_of(*map(parse_whole_number, (*printed[-1:], published))),
+        venue=journal,
+        dois=(doi,) if doi else (),
+        arxiv=identifier,
+        abstract=_text(entry, f"{_ATOM}summary"),
+        retracted=marked or withdrawn is not None,
+    )
 
 
 def _text(element: ElementTree.Element, tag: str) -> str:

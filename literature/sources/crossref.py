@@ -89,9 +89,15 @@ def _work(item: _Item) -> Work | None:
     preprints = [one.id for one in item.relation.get("has-preprint", ())]
     arxiv = next((match for text in (item.doi, *preprints) if (match := arxiv_of(text))), "")
     return Work(
-        source="crossref", id=item.doi.lower(), title=title, subtitle=item.subtitle or "",
+        source="crossref",
+        id=item.doi.lower(),
+        title=title,
+        subtitle=item.subtitle or "",
         authors=tuple(one.written for one in item.author),
         years=years_of(item.in_print, item.online, item.issued, item.posted, arxiv_year(arxiv)),
-        venue=item.venue or "", dois=(doi,) if (doi := doi_of(item.doi)) else (), arxiv=arxiv,
+        venue=item.venue or "",
+        dois=(doi,) if (doi := doi_of(item.doi)) else (),
+        arxiv=arxiv,
         abstract=abstract_of(item.abstract),
-        retracted=marked or any(one.type in WITHDRAWING for one in item.updated_by))
+        retracted=marked or any(one.type in WITHDRAWING for one in item.updated_by),
+    )

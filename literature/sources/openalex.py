@@ -16,8 +16,9 @@ from labwright.literature.sources import Catalogue, Shape, at, parsed, works, ye
 from labwright.literature.web import Question
 from labwright.literature.works import Wanted, Work, arxiv_of, arxiv_year, doi_of
 
-_FIELDS = ("id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,"
-           "locations,type")
+_FIELDS = (
+    "id,doi,title,publication_year,authorships,is_retracted,abstract_inverted_index,primary_location,locations,type"
+)
 _MOST_AUTHORS = 100
 
 
@@ -77,8 +78,15 @@ def _work(item: _Item) -> Work | None:
     index = item.abstract_inverted_index or {}  # each word with its places
     placed = sorted((place, word) for word, places in index.items() for place in places)
     return Work(
-        source="openalex", id=item.id.rsplit("/", 1)[-1], title=title,
-        authors=tuple(one.name or "" for one in item.authorships), cut=len(item.authorships) >= _MOST_AUTHORS,
-        years=years_of(item.publication_year, arxiv_year(arxiv)), venue=item.venue or "",
-        dois=tuple(dict.fromkeys(filter(None, dois))), arxiv=arxiv, abstract=" ".join(word for _, word in placed),
-        retracted=bool(item.is_retracted) or marked)
+        source="openalex",
+        id=item.id.rsplit("/", 1)[-1],
+        title=title,
+        authors=tuple(one.name or "" for one in item.authorships),
+        cut=len(item.authorships) >= _MOST_AUTHORS,
+        years=years_of(item.publication_year, arxiv_year(arxiv)),
+        venue=item.venue or "",
+        dois=tuple(dict.fromkeys(filter(None, dois))),
+        arxiv=arxiv,
+        abstract=" ".join(word for _, word in placed),
+        retracted=bool(item.is_retracted) or marked,
+    )

@@ -69,6 +69,14 @@ def _work(item: _Item) -> Work | None:
     arxiv = arxiv_of(f"arXiv:{item.arxiv}" if item.arxiv else item.doi or "")
     dated = parse_whole_number(item.date[:4]) if item.date else None
     return Work(
-        source="semantic_scholar", id=item.id, title=title, authors=tuple(one.name or "" for one in item.authors or ()),
-        years=years_of(item.year, dated, arxiv_year(arxiv)), venue=item.venue or "", dois=(doi,) if doi else (),
-        arxiv=arxiv, abstract=" ".join((item.abstract or "").split()), retracted=marked)
+        source="semantic_scholar",
+        id=item.id,
+        title=title,
+        authors=tuple(one.name or "" for one in item.authors or ()),
+        years=years_of(item.year, dated, arxiv_year(arxiv)),
+        venue=item.venue or "",
+        dois=(doi,) if doi else (),
+        arxiv=arxiv,
+        abstract=" ".join((item.abstract or "").split()),
+        retracted=marked,
+    )

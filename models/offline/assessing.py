@@ -17,7 +17,8 @@ from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, PreferInputs,
 
 CONFIGURE = (
     "configure a model: --model PROVIDER:MODEL (as anthropic:NAME, or openai-chat:NAME with --base-url for a server of "
-    "your own), or SCIENTIST_MODELS__NAME")
+    "your own), or SCIENTIST_MODELS__NAME"
+)
 PREFIX = "Heuristic, counted from the record: "
 
 
@@ -47,20 +48,30 @@ def judge(inputs: JudgeInputs) -> JudgeAnswer:
     facts = inputs.facts
     if facts is None:
         raise CatalogueError(
-            f"the offline model cannot read a paper, it only counts over the record of a run of ours; {CONFIGURE}")
+            f"the offline model cannot read a paper, it only counts over the record of a run of ours; {CONFIGURE}"
+        )
     rubric = inputs.rubric
     strange = [one.name for one in rubric.dimensions if one.name not in SCORES or (one.lowest, one.highest) != (1, 10)]
     if strange:
-        raise CatalogueError(f"the offline model has no heuristic for {', '.join(strange)} of the rubric "
-                             f"{rubric.name!r}, only for {', '.join(SCORES)} from 1 to 10; {CONFIGURE}")
+        raise CatalogueError(
+            f"the offline model has no heuristic for {', '.join(strange)} of the rubric "
+            f"{rubric.name!r}, only for {', '.join(SCORES)} from 1 to 10; {CONFIGURE}"
+        )
     scores: dict[str, dict[str, object]] = {}
     for one in rubric.dimensions:
         score, reason = SCORES[one.name](facts)
         scores[one.name] = {"score": score, "reason": reason, "quote": quote(inputs.paper, WORDS[one.name])}
     figures = {"text_alone": _text_alone(facts), "results": _results(facts, inputs.paper)} if rubric.results else {}
-    return answer_type(rubric).model_validate({
-        "strengths": _strengths(facts), "weaknesses": _weaknesses(facts), "scores": scores, "heuristic": True,
-        "confidence": rubric.confidence.lowest, **figures})
+    return answer_type(rubric).model_validate(
+        {
+            "strengths": _strengths(facts),
+            "weaknesses": _weaknesses(facts),
+            "scores": scores,
+            "heuristic": True,
+            "confidence": rubric.confidence.lowest,
+            **figures,
+        }
+    )
 
 
 def influence(_: InfluenceInputs) -> Influence:
@@ -137,18 +148,27 @@ def _results(facts: RecordFacts, paper: str) -> dict[str, object]:
     grades = dict(facts.grades)
     if not facts.released or not grades or "logged" in grades:
         return {"details": f"{PREFIX}{grades.get('logged', 0)} values are the code's own word", "answer": "cannot tell"}
-    return {"details": f"{PREFIX}the program computed {sum(grades.values())} values from what the code handed in",
-            "quote": quote(paper, WORDS["soundness"]), "answer": "measured"}
+    return {
+        "details": f"{PREFIX}the program computed {sum(grades.values())} values from what the code handed in",
+        "quote": quote(paper, WORDS["soundness"]),
+        "answer": "measured",
+    }
 
 
 SCORES: dict[str, Callable[[RecordFacts], tuple[int, str]]] = {
-    "clarity": clarity, "novelty": novelty, "soundness": soundness, "significance": significance, "overall": overall}
+    "clarity": clarity,
+    "novelty": novelty,
+    "soundness": soundness,
+    "significance": significance,
+    "overall": overall,
+}
 WORDS = {
     "clarity": ("we ask", "we study", "we measure", "question", "we "),
     "novelty": ("closest", "differs", "prior", "we "),
     "soundness": ("seeds", "replicate", "interval", "validation", "test"),
     "overall": ("we find", "improved", "result", "we "),
-    "significance": ("because", "matters", "decisions", "practice", "we ")}
+    "significance": ("because", "matters", "decisions", "practice", "we "),
+}
 
 
 def _settled(facts: RecordFacts) -> int:
@@ -159,23 +179,33 @@ def _settled(facts: RecordFacts) -> int:
 
 
 def _strengths(facts: RecordFacts) -> tuple[str, ...]:
-    return _holding({
-        f"{facts.bound_values} values of the text are tied to the record.": facts.bound_values > 0 and facts.released,
-        f"At least {facts.fewest_seeds} seeds stand behind every value.": facts.fewest_seeds >= 3,
-        f"{facts.ablations} parts were taken out one by one.": facts.ablations > 0,
-    }) or (f"{PREFIX}none that a count can find.",)
+    return _holding(
+        {
+            f"{facts.bound_values} values of the text are tied to the record.": facts.bound_values > 0
+            and facts.released,
+            f"At least {facts.fewest_seeds} seeds stand behind every value.": facts.fewest_seeds >= 3,
+            f"{facts.ablations} parts were taken out one by one.": facts.ablations > 0,
+        }
+    ) or (f"{PREFIX}none that a count can find.",)
 
 
 def _weaknesses(facts: RecordFacts) -> tuple[str, ...]:
     logged = dict(facts.grades).get("logged", 0)
-    return (*_holding({
-        "The paper was not released.": not facts.released,
-        f"Only {facts.fewest_seeds} seeds stand behind some value; a verdict needs five.": facts.fewest_seeds < 5,
-        f"{facts.replicates_failed} replicates of the reported configuration failed.": facts.replicates_failed > 0,
-        f"{logged} values were said by the code itself.": logged > 0,
-        "Nothing was ablated.": facts.ablations == 0,
-        "One dataset only.": facts.datasets < 2,
-    }), "Nobody read the paper: clarity, novelty and significance cannot be counted.")
+    return (
+        *_holding(
+            {
+                "The paper was not released.": not facts.released,
+                f"Only {facts.fewest_seeds} seeds stand behind some value; a verdict needs five.": facts.fewest_seeds
+                < 5,
+                f"{facts.replicates_failed} replicates of the reported configuration failed.": facts.replicates_failed
+                > 0,
+                f"{logged} values were said by the code itself.": logged > 0,
+                "Nothing was ablated.": facts.ablations == 0,
+                "One dataset only.": facts.datasets < 2,
+            }
+        ),
+        "Nobody read the paper: clarity, novelty and significance cannot be counted.",
+    )
 
 
 def _holding(facts: Mapping[str, bool]) -> tuple[str, ...]:

@@ -67,8 +67,9 @@ def sound_draft(study: Study, inputs: CodeInputs) -> Scripts:
     spec = study.drafts[_turn(inputs) % len(study.drafts)]
     values = study.draft_defaults | spec.set
     hidden = int(values["hidden"]) * 2**turn
-    experiment = render("experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH),
-                        **values | {"hidden": hidden})
+    experiment = render(
+        "experiment.py.jinja", title=spec.title, plan=textwrap.fill(spec.plan, WIDTH), **values | {"hidden": hidden}
+    )
     return Scripts(experiment, render("plots.py.jinja"))
 
 

@@ -32,8 +32,9 @@ def _unique(lines: Sequence[str], low: int, high: int) -> tuple[int, int]:
     return low, high
 
 
-def edits_between(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[
-        tuple[File, ...], tuple[Edit, ...], tuple[str, ...]]:
+def edits_between(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[tuple[File, ...], tuple[Edit, ...], tuple[str, ...]]:
     """Files, edits and deletions by which `applied` makes one tree of another: of each file what is shorter."""
     files: list[File] = []
     edits: list[Edit] = []

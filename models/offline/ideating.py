@@ -41,11 +41,14 @@ def idea(inputs: IdeaInputs) -> IdeaDraft:
     """The study as an idea. Raises `CatalogueError` where the topic does not name it."""
     study = the_study()
     if not _names(inputs.topic, study):
-        raise CatalogueError(f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
-                             "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3")
+        raise CatalogueError(
+            f"the offline model has no idea for this topic; it knows only: {study}. Configure a model "
+            "for any other topic, e.g. --model openai:gpt-5-mini or --model ollama:qwen3"
+        )
     words = " ".join(line[0] for line in study.keywords)
-    return IdeaDraft(idea=_text(study, inputs.means), estimate=_estimate(study, inputs.means),
-                     queries=(study.title, words))
+    return IdeaDraft(
+        idea=_text(study, inputs.means), estimate=_estimate(study, inputs.means), queries=(study.title, words)
+    )
 
 
 def _names(text: str, study: Study) -> bool:
@@ -59,19 +62,29 @@ def _text(study: Study, means: Means) -> IdeaText:
     metric = plan.primary.title or plan.primary.name
     better = "higher" if plan.primary.higher_is_better else "lower"
     return IdeaText(
-        name=study.name, title=f"{study.title[:1].upper()}{study.title[1:]}: {method.title} and {base.title}",
+        name=study.name,
+        title=f"{study.title[:1].upper()}{study.title[1:]}: {method.title} and {base.title}",
         short_hypothesis=f"With regard to {study.title}, {method.title} gives a {better} {metric} than {base.title}, "
-                         f"over every level of {plan.factor or 'the comparison'}; equal or worse values refute it.",
+        f"over every level of {plan.factor or 'the comparison'}; equal or worse values refute it.",
         related_work="Nothing was looked up yet: see the closest papers for what the searches returned.",
         abstract=f"{plan.task} {base.title}: {base.description}. {method.title}: {method.description}. Both are held "
-                 f"against each other by {metric}, over seeds.",
-        experiments=tuple(dict.fromkeys((
-            f"Compare {method.title} with {base.title} on every dataset by {metric}.",
-            *(f"{one.title}: {one.plan}" for one in study.agenda),
-            *(f"{one.title}: {one.plan}" for one in study.ablations))))[:12],
-        risks=("The datasets are small, so that chance may drown the effect.",
-               f"The effect may hang on hyperparameters that both arms share: {plan.notes[:300] or 'they are tuned'}"),
-        datasets=_datasets(study, means), metric=f"{metric}, {better} is better")
+        f"against each other by {metric}, over seeds.",
+        experiments=tuple(
+            dict.fromkeys(
+                (
+                    f"Compare {method.title} with {base.title} on every dataset by {metric}.",
+                    *(f"{one.title}: {one.plan}" for one in study.agenda),
+                    *(f"{one.title}: {one.plan}" for one in study.ablations),
+                )
+            )
+        )[:12],
+        risks=(
+            "The datasets are small, so that chance may drown the effect.",
+            f"The effect may hang on hyperparameters that both arms share: {plan.notes[:300] or 'they are tuned'}",
+        ),
+        datasets=_datasets(study, means),
+        metric=f"{metric}, {better} is better",
+    )
 
 
 def _datasets(study: Study, means: Means) -> tuple[str, ...]:
@@ -83,24 +96,36 @@ def _estimate(study: Study, means: Means) -> Estimate:
     seconds = study.plan.expected_seconds or 60.0
     hours = NODES * seconds / 3600 / max(1, means.workers)
     return Estimate(
-        hours=round(max(hours, seconds / 3600), 4), node_hours=round(seconds / 3600, 5),
+        hours=round(max(hours, seconds / 3600), 4),
+        node_hours=round(seconds / 3600, 5),
         data=tuple(DataNeed(name=name, source="catalogue") for name in _datasets(study, means)),
         packages=("numpy",),
-        reason=f"{NODES} executions of {seconds:g} s, {means.workers} at a time, as the catalogue's study plans them.")
+        reason=f"{NODES} executions of {seconds:g} s, {means.workers} at a time, as the catalogue's study plans them.",
+    )
 
 
 def idea_reflect(inputs: IdeaReflectInputs) -> IdeaReflection:
     """The draft as it was, with the first papers of the results as the closest."""
     draft = inputs.draft.idea
     difference = f"This idea measures: {draft.experiments[0]}"
-    picks = tuple(ClosestPick(paper=number, quote=_opening(work.abstract), difference=difference)
-                  for number, work in enumerate(inputs.works[:5], 1))
-    said = ("The closest papers are named below, by their abstracts." if picks else
-            "A search was answered and returned no paper." if any(one.answered for one in inputs.searches) else
-            "No source answered, so that nothing could be looked up.")
+    picks = tuple(
+        ClosestPick(paper=number, quote=_opening(work.abstract), difference=difference)
+        for number, work in enumerate(inputs.works[:5], 1)
+    )
+    said = (
+        "The closest papers are named below, by their abstracts."
+        if picks
+        else "A search was answered and returned no paper."
+        if any(one.answered for one in inputs.searches)
+        else "No source answered, so that nothing could be looked up."
+    )
     return IdeaReflection(
-        thoughts="The offline model keeps the studies of its catalogue as they are.", closest=picks,
-        idea=draft.model_copy(update={"related_work": said}), estimate=inputs.draft.estimate, done=True)
+        thoughts="The offline model keeps the studies of its catalogue as they are.",
+        closest=picks,
+        idea=draft.model_copy(update={"related_work": said}),
+        estimate=inputs.draft.estimate,
+        done=True,
+    )
 
 
 def _opening(text: str) -> str:
@@ -123,9 +148,10 @@ def proposal(inputs: ProposalInputs) -> Proposal:
         introduction=f"{one.abstract}\n\n{one.short_hypothesis}",
         method=f"The experiments take these steps, on {', '.join(one.datasets) or 'the data at hand'}:\n\n{steps}",
         design=f"Primary metric: {one.metric or 'of the data plan'}. Choices are made on dev, selection on validation, "
-               f"test is scored once. {inputs.estimate.reason}",
+        f"test is scored once. {inputs.estimate.reason}",
         outcomes="Were the difference as the hypothesis says, its parts would be ablated; were there none, that is the "
-                 f"result. Risks: {' '.join(one.risks)}")
+        f"result. Risks: {' '.join(one.risks)}",
+    )
 
 
 def idea_of(inputs: IdeaOfInputs) -> IdeaOf:
@@ -140,12 +166,16 @@ def idea_of(inputs: IdeaOfInputs) -> IdeaOf:
 
 def _as_text(one: Idea) -> IdeaText:
     return IdeaText(
-        name=re.sub(r"[^a-z0-9]+", "_", one.name.lower()).strip("_")[:60], title=one.title[:300],
-        short_hypothesis=one.short_hypothesis or f"The claim of {one.title}.", related_work=one.related_work or "None.",
+        name=re.sub(r"[^a-z0-9]+", "_", one.name.lower()).strip("_")[:60],
+        title=one.title[:300],
+        short_hypothesis=one.short_hypothesis or f"The claim of {one.title}.",
+        related_work=one.related_work or "None.",
         abstract=one.abstract if len(one.abstract) >= 50 else f"{one.abstract} Its experiments describe the study.",
         experiments=one.experiments if len(one.experiments) > 1 else (*one.experiments, "Repeat it over seeds."),
-        risks=one.risks or ("None was named.",), datasets=one.datasets or ("those of the data plan",),
-        metric=one.metric or "the data plan's")
+        risks=one.risks or ("None was named.",),
+        datasets=one.datasets or ("those of the data plan",),
+        metric=one.metric or "the data plan's",
+    )
 
 
 def digest(inputs: DigestInputs) -> DigestAnswer:
@@ -155,8 +185,12 @@ def digest(inputs: DigestInputs) -> DigestAnswer:
     taken = [(page, sentences[at]) for at in range(longest) for page, sentences in pages if at < len(sentences)]
     lines = [" ".join(line.split()) for page in inputs.pages[:1] for line in page.text.splitlines()]
     subject = next((line for line in lines if " " in line), "".join(lines[:1]) or inputs.file)
-    return DigestAnswer(subject=subject[:400], statements=tuple(
-        Statement(text=text[:600], page=page.page, quote=_opening(text)) for page, text in taken[:STATEMENTS]))
+    return DigestAnswer(
+        subject=subject[:400],
+        statements=tuple(
+            Statement(text=text[:600], page=page.page, quote=_opening(text)) for page, text in taken[:STATEMENTS]
+        ),
+    )
 
 
 def _sentences(text: str) -> list[str]:

@@ -25,8 +25,11 @@ NEXT_STEP: dict[StageName, str] = {
     "ablation": "Remove the next part that carries the claim.",
 }
 NEXT_STAGE: dict[StageName, str] = {
-    "preliminary": "Tune the arms of the best node.", "tuning": "Take up the idea's experiments.",
-    "agenda": "Remove the parts that carry the claim, one at a time.", "ablation": "Write the paper."}
+    "preliminary": "Tune the arms of the best node.",
+    "tuning": "Take up the idea's experiments.",
+    "agenda": "Remove the parts that carry the claim, one at a time.",
+    "ablation": "Write the paper.",
+}
 
 
 def vision(inputs: VisionInputs) -> FigureReviews:
@@ -34,8 +37,9 @@ def vision(inputs: VisionInputs) -> FigureReviews:
     reviews: list[FigureReview] = []
     for name, facts, findings in zip(inputs.names, inputs.facts, inputs.lint, strict=True):
         seen = [axes for axes in facts.axes if axes.visible]
-        pairs = dict.fromkeys(f"{axes.ylabel or 'an unnamed axis'} against {axes.xlabel or 'an unnamed axis'}"
-                              for axes in seen)
+        pairs = dict.fromkeys(
+            f"{axes.ylabel or 'an unnamed axis'} against {axes.xlabel or 'an unnamed axis'}" for axes in seen
+        )
         shown = f"{len(seen)} panel{'s' * (len(seen) != 1)}: {', '.join(pairs) or 'nothing'}."
         reviews.append(FigureReview(name=name, readable=not findings, issues=findings, description=shown))
     return FigureReviews(reviews=tuple(reviews))
@@ -51,8 +55,11 @@ def feedback(inputs: FeedbackInputs) -> Verdict:
         verb = "is" if len(missing) == 1 else "are"
         analysis = f"Not every condition of the plan was measured: {', '.join(missing)} {verb} missing."
         return Verdict(sound=False, analysis=analysis, next_step="Measure every condition on every dataset used.")
-    return Verdict(sound=True, analysis=f"{_arms_compared(inputs)} {_against_parent(inputs)}".strip(),
-                   next_step=NEXT_STEP[inputs.stage])
+    return Verdict(
+        sound=True,
+        analysis=f"{_arms_compared(inputs)} {_against_parent(inputs)}".strip(),
+        next_step=NEXT_STEP[inputs.stage],
+    )
 
 
 def _missing(inputs: FeedbackInputs) -> list[str]:
@@ -66,8 +73,9 @@ def _missing(inputs: FeedbackInputs) -> list[str]:
         wanted = [f"{arm}@{level.name}" for arm in arms for level in plan.levels] if plan.levels else arms
     if not datasets or not wanted:
         return [plan.primary.name]
-    return [f"{dataset} {condition}" for dataset in datasets for condition in wanted
-            if (dataset, condition) not in have]
+    return [
+        f"{dataset} {condition}" for dataset in datasets for condition in wanted if (dataset, condition) not in have
+    ]
 
 
 def _values(measurements: tuple[Measurement, ...], metric: str) -> dict[tuple[str, str], float]:
@@ -82,13 +90,21 @@ def _arms_compared(inputs: FeedbackInputs) -> str:
     if not arms["baseline"] or not arms["method"]:
         return ""
     base, method = arms["baseline"][0], arms["method"][0]
-    pairs = [((d, level_of(c)), (value, values[d, c.replace(method, base, 1)])) for (d, c), value in values.items()
-             if arm_of(c) == method and (d, c.replace(method, base, 1)) in values]
+    pairs = [
+        ((d, level_of(c)), (value, values[d, c.replace(method, base, 1)]))
+        for (d, c), value in values.items()
+        if arm_of(c) == method and (d, c.replace(method, base, 1)) in values
+    ]
     if not pairs:
         return "The ablated arm was measured under every condition."
     better = [f"{d} {level}".strip() for (d, level), (ours, theirs) in pairs if _is_better(plan, ours, theirs)]
-    where = ("in every comparison" if len(better) == len(pairs) else f"on {', '.join(better)} only" if better
-             else "in no comparison")
+    where = (
+        "in every comparison"
+        if len(better) == len(pairs)
+        else f"on {', '.join(better)} only"
+        if better
+        else "in no comparison"
+    )
     title = plan.primary.title or plan.primary.name
     return f"With this one seed, {method} has the better validation {title} than {base} {where}."
 
@@ -107,8 +123,10 @@ def _against_parent(inputs: FeedbackInputs) -> str:
     ours, theirs = fmean(own[key] for key in shared), fmean(parent[key] for key in shared)
     better = _is_better(inputs.data_plan, ours, theirs)
     word = "better than" if better else "equal to" if ours == theirs else "worse than"
-    return (f"Over the {len(shared)} conditions that both measured, the mean {primary.title or primary.name} of "
-            f"{ours:.3f} is {word} the parent's {theirs:.3f}; one seed cannot tell this from chance.")
+    return (
+        f"Over the {len(shared)} conditions that both measured, the mean {primary.title or primary.name} of "
+        f"{ours:.3f} is {word} the parent's {theirs:.3f}; one seed cannot tell this from chance."
+    )
 
 
 # --- compare --------------------------------------------------------------------------------------------------------
@@ -116,9 +134,14 @@ def _against_parent(inputs: FeedbackInputs) -> str:
 
 def compare(inputs: CompareInputs) -> Preference:
     """Neither: this model knows what a program measured, and not which one is written the sounder way."""
-    return Preference(better="neither", reasons=(
-        f"{inputs.a.varies or inputs.a.id} and {inputs.b.varies or inputs.b.id} measured the same within the noise; "
-        "the offline model does not read code."))
+    return Preference(
+        better="neither",
+        reasons=(
+            f"{inputs.a.varies or inputs.a.id} and {inputs.b.varies or inputs.b.id} measured the same within "
+            f"the noise; "
+            "the offline model does not read code."
+        ),
+    )
 
 
 # --- summary --------------------------------------------------------------------------------------------------------
@@ -128,21 +151,35 @@ def summary(inputs: SummaryInputs) -> StageReport:
     """The stage in words, from its nodes and the replicates of its best."""
     count = len(inputs.nodes)
     buggy = sum(line.status == "buggy" for line in inputs.nodes)
-    kinds = ", ".join(f"{sum(line.kind == kind for line in inputs.nodes)} {kind}"
-                      for kind in dict.fromkeys(line.kind for line in inputs.nodes))
+    kinds = ", ".join(
+        f"{sum(line.kind == kind for line in inputs.nodes)} {kind}"
+        for kind in dict.fromkeys(line.kind for line in inputs.nodes)
+    )
     pruned = sum(line.status == "pruned" for line in inputs.nodes)
     ended = f" and {pruned} pruned" if pruned else ""
     tried = f"{count} nodes ({kinds or 'none'}), {buggy} of them buggy{ended}. The stage ended because {inputs.ended}."
     if inputs.best is None:
-        return StageReport(tried=tried, found="No node of this stage can be carried forward.",
-                           held="Nothing was replicated.", next="Look at the failures before going on.")
+        return StageReport(
+            tried=tried,
+            found="No node of this stage can be carried forward.",
+            held="Nothing was replicated.",
+            next="Look at the failures before going on.",
+        )
     best = next((line for line in inputs.nodes if line.id == inputs.best), None)
     reasons = f" Chosen because {'; '.join(inputs.reasons)}." if inputs.reasons else ""
     outcome = f" ({best.varies}; {best.outcome})" if best else ""
-    keys = [one.key for one in (*inputs.differences, *inputs.statistics)
-            if one.name == inputs.data_plan.primary.name and one.key]
-    return StageReport(tried=tried, found=f"Best node: {inputs.best}{outcome}.{reasons}", held=_held(inputs),
-                       next=NEXT_STAGE[inputs.stage], numbers=tuple(keys[:12]))
+    keys = [
+        one.key
+        for one in (*inputs.differences, *inputs.statistics)
+        if one.name == inputs.data_plan.primary.name and one.key
+    ]
+    return StageReport(
+        tried=tried,
+        found=f"Best node: {inputs.best}{outcome}.{reasons}",
+        held=_held(inputs),
+        next=NEXT_STAGE[inputs.stage],
+        numbers=tuple(keys[:12]),
+    )
 
 
 def _held(inputs: SummaryInputs) -> str:
@@ -150,8 +187,11 @@ def _held(inputs: SummaryInputs) -> str:
     statistics = {(s.dataset, s.condition): s for s in inputs.statistics if s.name == inputs.data_plan.primary.name}
     lines = [line for s in statistics.values() if (line := _one_held(inputs.data_plan, s, statistics))]
     failed = f" {inputs.replicates_failed} replicates failed." if inputs.replicates_failed else ""
-    same = (f" {', '.join(inputs.seedless)} gave the same values for every seed: the spread is unknown."
-            if inputs.seedless else "")
+    same = (
+        f" {', '.join(inputs.seedless)} gave the same values for every seed: the spread is unknown."
+        if inputs.seedless
+        else ""
+    )
     return (" ".join(lines) or "No comparison of arms was replicated in this stage.") + failed + same
 
 

@@ -14,9 +14,16 @@ from dataclasses import dataclass
 from labwright.models.roles.writing import WriteInputs
 
 _WRITTEN = {
-    "r": r"\result{%s}", "s": r"\setup{%s}", "v": r"\verdict{%s}",
-    "fig": r"Figure~\ref{fig:%s}", "tab": r"Table~\ref{tab:%s}",
-    "figure": r"\paperfigure{%s}", "table": r"\papertable{%s}", "citep": r"\citep{%s}", "citet": r"\citet{%s}"}
+    "r": r"\result{%s}",
+    "s": r"\setup{%s}",
+    "v": r"\verdict{%s}",
+    "fig": r"Figure~\ref{fig:%s}",
+    "tab": r"Table~\ref{tab:%s}",
+    "figure": r"\paperfigure{%s}",
+    "table": r"\papertable{%s}",
+    "citep": r"\citep{%s}",
+    "citet": r"\citet{%s}",
+}
 _MARK = re.compile(rf"<({'|'.join(_WRITTEN)}):([^<>]+)>")
 _RANK = re.compile(r"\[(\d)\](?:\n|$)")
 
@@ -60,12 +67,17 @@ def read_outline(title: str, text: str, inputs: WriteInputs) -> Outline:
 def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
     """What each kind of mark may name."""
     references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
-    return {"r": frozenset(line.key for line in inputs.results), "s": frozenset(line.key for line in inputs.setups),
-            "v": frozenset(f"{one.key}{form}" for one in (*inputs.decided, *inputs.comparisons)
-                           for form in ("", ".short")),
-            "fig": frozenset(one.name for one in inputs.figures), "tab": tables, "table": tables,
-            "figure": frozenset(one.name for one in inputs.figures if one.placement == "main"),
-            "citep": references, "citet": references}
+    return {
+        "r": frozenset(line.key for line in inputs.results),
+        "s": frozenset(line.key for line in inputs.setups),
+        "v": frozenset(f"{one.key}{form}" for one in (*inputs.decided, *inputs.comparisons) for form in ("", ".short")),
+        "fig": frozenset(one.name for one in inputs.figures),
+        "tab": tables,
+        "table": tables,
+        "figure": frozenset(one.name for one in inputs.figures if one.placement == "main"),
+        "citep": references,
+        "citet": references,
+    }
 
 
 def _part(section: str, known: Mapping[str, Collection[str]]) -> PaperPart:
@@ -73,7 +85,7 @@ def _part(section: str, known: Mapping[str, Collection[str]]) -> PaperPart:
     paragraphs: list[Paragraph] = []
     for block in re.split(r"\n{2,}", rest.strip()):
         rank = _RANK.match(block)
-        lines = block[rank.end():] if rank else block
+        lines = block[rank.end() :] if rank else block
         said = " ".join(one for line in lines.splitlines() if (one := _said(line.strip(), known)))
         if re.sub(r"\\paragraph\{[^}]*\}", "", said):
             paragraphs.append(Paragraph(said, int(rank[1]) if rank else 0))
@@ -82,8 +94,10 @@ def _part(section: str, known: Mapping[str, Collection[str]]) -> PaperPart:
 
 def _said(sentence: str, known: Mapping[str, Collection[str]]) -> str:
     """The sentence in LaTeX, or an empty string if anything that it leans on is missing."""
-    kept = {mark[0]: ",".join(key for key in mark[2].split(",") if key in known[mark[1]])
-            for mark in _MARK.finditer(sentence)}
+    kept = {
+        mark[0]: ",".join(key for key in mark[2].split(",") if key in known[mark[1]])
+        for mark in _MARK.finditer(sentence)
+    }
     if not all(kept.values()):
         return ""
     return _MARK.sub(lambda mark: _WRITTEN[mark[1]] % kept[mark[0]], sentence)

@@ -30,8 +30,10 @@ def plan(inputs: PlanInputs) -> DataPlan:
     own = [entry.name for entry in inputs.catalogue if entry.own]
     if own:
         yours = ", ".join(own)
-        raise CatalogueError(f"the offline model plans its own study only, not with data of yours ({yours}): choose "
-                             "another model with --model, or leave --data out")
+        raise CatalogueError(
+            f"the offline model plans its own study only, not with data of yours ({yours}): choose "
+            "another model with --model, or leave --data out"
+        )
     have = {entry.name for entry in inputs.catalogue}
     datasets = tuple(use for use in study.plan.datasets if use.name in have)
     if not datasets:
@@ -42,13 +44,16 @@ def plan(inputs: PlanInputs) -> DataPlan:
     metrics = tuple(metric for metric in study.plan.metrics if metric.name in inputs.metrics)
     metrics = metrics or study.plan.metrics[:1]
     known = ("", *(metric.name for metric in metrics))
-    hypotheses = tuple(one.model_copy(update={
-        "alternatives": tuple(other for other in one.alternatives if other.metric in known)})
-        for one in study.plan.hypotheses)
-    omitted = tuple(Omitted(name=row.name, reason="it is no part of the study that this model knows")
-                    for row in inputs.common)
-    made = study.plan.model_copy(update={
-        "datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses, "omitted": omitted})
+    hypotheses = tuple(
+        one.model_copy(update={"alternatives": tuple(other for other in one.alternatives if other.metric in known)})
+        for one in study.plan.hypotheses
+    )
+    omitted = tuple(
+        Omitted(name=row.name, reason="it is no part of the study that this model knows") for row in inputs.common
+    )
+    made = study.plan.model_copy(
+        update={"datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses, "omitted": omitted}
+    )
     return _amended(made, inputs) if inputs.findings else made
 
 
@@ -56,17 +61,24 @@ def _amended(plan: DataPlan, inputs: PlanInputs) -> AmendedPlan:
     """The plan with a line of `untested` for doubts about its scope; other findings get the reason why it stays."""
     scope = any(one.kind == "scope" for one in inputs.findings)
     told = ("other data than those of the plan",) if scope else ()
-    return AmendedPlan(**plan.model_copy(update={"untested": (*plan.untested, *told)}).model_dump(), answers=tuple(
-        FindingAnswer(finding=number, changed=True, reason="`untested` says so now.") if one.kind == "scope" else
-        FindingAnswer(finding=number, changed=False, reason="The study that this model knows is fixed.")
-        for number, one in enumerate(inputs.findings, 1)))
+    return AmendedPlan(
+        **plan.model_copy(update={"untested": (*plan.untested, *told)}).model_dump(),
+        answers=tuple(
+            FindingAnswer(finding=number, changed=True, reason="`untested` says so now.")
+            if one.kind == "scope"
+            else FindingAnswer(finding=number, changed=False, reason="The study that this model knows is fixed.")
+            for number, one in enumerate(inputs.findings, 1)
+        ),
+    )
 
 
 def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
     """What the risks name, in their order, then the study's other parts; as many as there is room for."""
     study = study_of_idea(inputs.idea)
-    named = [[one for one in study.ablations if any(word in risk.lower() for word in one.keywords)]
-             for risk in inputs.idea.risks]
+    named = [
+        [one for one in study.ablations if any(word in risk.lower() for word in one.keywords)]
+        for risk in inputs.idea.risks
+    ]
     chosen: list[AblationSpec] = []
     risks: list[RiskTested] = []
     for number, specs in enumerate(named, start=1):
@@ -79,8 +91,9 @@ def ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
         else:
             risks.append(RiskTested(risk=number, reason="there is no room for it beside the others"))
     chosen += [one for one in study.ablations if one not in chosen]
-    return AblationPlan(ablations=tuple(_planned(one, inputs.data_plan) for one in chosen[: inputs.most]),
-                        risks=tuple(risks))
+    return AblationPlan(
+        ablations=tuple(_planned(one, inputs.data_plan) for one in chosen[: inputs.most]), risks=tuple(risks)
+    )
 
 
 def missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations:
@@ -94,10 +107,17 @@ def missing_ablations(inputs: MissingAblationsInputs) -> MissingAblations:
         return MissingAblations(why="Every part that the claims credit was taken out alone.")
     found = tuple(_planned(one, inputs.data_plan) for one in lacking[: inputs.most])
     parts = " and ".join(one.part for one in found)
-    return MissingAblations(ablations=found, why=f"The claims credit the method as a whole; nobody measured it without "
-                                                 f"{parts}.")
+    return MissingAblations(
+        ablations=found, why=f"The claims credit the method as a whole; nobody measured it without {parts}."
+    )
 
 
 def _planned(spec: AblationSpec, plan: DataPlan) -> Ablation:
-    return Ablation(name=spec.condition, part=spec.part, action=spec.action, replacement=spec.replacement,
-                    metrics=tuple(metric.name for metric in plan.metrics), why=spec.plan)
+    return Ablation(
+        name=spec.condition,
+        part=spec.part,
+        action=spec.action,
+        replacement=spec.replacement,
+        metrics=tuple(metric.name for metric in plan.metrics),
+        why=spec.plan,
+    )

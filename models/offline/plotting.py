@@ -48,12 +48,18 @@ def figures(inputs: FiguresInputs) -> FigureScript:
     chosen = [one for one in every if one.name not in inputs.keep] or every
     ablated, primary = _ablated_arms(inputs)[:MAX_ABLATIONS], plan.primary
     script = render(
-        "figures.py.jinja", datasets=datasets, ablations=ablated, factor=plan.factor,
+        "figures.py.jinja",
+        datasets=datasets,
+        ablations=ablated,
+        factor=plan.factor,
         split="test" if any(one.key.startswith("test/") for one in inputs.statistics) else "validation",
         arms={arm.name: arm.title or arm.name for arm in plan.arms if arm.role != "ablation"},
         levels={level.name: level.title or level.name for level in plan.levels},
-        values={level.name: level.value for level in plan.levels}, primary=primary.name,
-        method=next(arm.name for arm in plan.arms if arm.role == "method"), primary_title=primary.title or primary.name)
+        values={level.name: level.value for level in plan.levels},
+        primary=primary.name,
+        method=next(arm.name for arm in plan.arms if arm.role == "method"),
+        primary_title=primary.title or primary.name,
+    )
     return FigureScript(script=script, figures=tuple(chosen))
 
 
@@ -71,19 +77,27 @@ def _ablated_arms(inputs: FiguresInputs) -> list[str]:
 def _chosen(inputs: FiguresInputs, datasets: tuple[str, ...]) -> Iterator[FigurePart]:
     """The figures with the calls that draw them, the first of each slot that can be drawn."""
     plan, taken = inputs.data_plan, set[str]()
-    names = {"primary": plan.primary.name, "title": plan.primary.title or plan.primary.name,
-             "main": plan.datasets[0].name.replace("_", " "),
-             "better": "Higher" if plan.primary.higher_is_better else "Lower"}
+    names = {
+        "primary": plan.primary.name,
+        "title": plan.primary.title or plan.primary.name,
+        "main": plan.datasets[0].name.replace("_", " "),
+        "better": "Higher" if plan.primary.higher_is_better else "Lower",
+    }
     for spec in study_of_idea(inputs.idea).figures:
         if spec.slot not in taken and _drawable(spec, inputs):
             taken.add(spec.slot)
             yield FigurePart(
-                name=spec.name, description=spec.description.format(**names), code=spec.call.format(**names),
+                name=spec.name,
+                description=spec.description.format(**names),
+                code=spec.call.format(**names),
                 panels=len(datasets) if spec.panels == "datasets" else spec.panels,
-                datasets=datasets if spec.shows == "all" else datasets[:1])
+                datasets=datasets if spec.shows == "all" else datasets[:1],
+            )
 
 
 def _drawable(spec: FigureSpec, inputs: FiguresInputs) -> bool:
-    return ((not spec.array or any(re.search(spec.array, array.path) for array in inputs.arrays))
-            and (not spec.metric or any(metric.name == spec.metric for metric in inputs.data_plan.metrics))
-            and (not spec.ablations or bool(_ablated_arms(inputs))))
+    return (
+        (not spec.array or any(re.search(spec.array, array.path) for array in inputs.arrays))
+        and (not spec.metric or any(metric.name == spec.metric for metric in inputs.data_plan.metrics))
+        and (not spec.ablations or bool(_ablated_arms(inputs)))
+    )

@@ -28,7 +28,14 @@ def protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
     plan = inputs.data_plan
     if len(plan.datasets) > 1 or plan.untested or inputs.answered:
         return ProtocolReview()
-    return ProtocolReview(findings=(ProtocolFinding(
-        kind="scope", severity="could", where="datasets", what=(
-            "The plan has one dataset, and tells its readers of no limit to what follows from it."),
-        mend="Say in `untested` that no other data are looked at."),))
+    return ProtocolReview(
+        findings=(
+            ProtocolFinding(
+                kind="scope",
+                severity="could",
+                where="datasets",
+                what=("The plan has one dataset, and tells its readers of no limit to what follows from it."),
+                mend="Say in `untested` that no other data are looked at.",
+            ),
+        )
+    )

@@ -26,11 +26,13 @@ from labwright.record.nouns.figures import Placement
 from labwright.record.nouns.papers import Draft, Reading, ScopeFinding, Told
 
 _QUOTED = re.compile(
-    r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL)
+    r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL
+)
 MOST_IN_VAIN = 2
 """Rounds that are taken back one after the other before it gives up."""
-_TOO_MUCH = re.compile(r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b",
-                       re.IGNORECASE)
+_TOO_MUCH = re.compile(
+    r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
+)
 _VERDICT = re.compile(r"\((supported|smaller|negligible|opposite|undecided)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
 
@@ -66,22 +68,40 @@ def reflect(inputs: ReflectInputs) -> Reflection:
 
 def scope(inputs: ScopeInputs) -> ScopeFindings:
     """Sentences with words that no study of a few datasets bears out."""
-    return ScopeFindings(findings=tuple(
-        ScopeFinding(quote=sentence, why=f"{found[0]!r} goes beyond what was measured",
-                     may="name the datasets, arms and levels that it was measured on")
-        for one in inputs.texts for sentence in re.split(r"(?<=[.!?])\s+", one.text)
-        if (found := _TOO_MUCH.search(sentence))))
+    return ScopeFindings(
+        findings=tuple(
+            ScopeFinding(
+                quote=sentence,
+                why=f"{found[0]!r} goes beyond what was measured",
+                may="name the datasets, arms and levels that it was measured on",
+            )
+            for one in inputs.texts
+            for sentence in re.split(r"(?<=[.!?])\s+", one.text)
+            if (found := _TOO_MUCH.search(sentence))
+        )
+    )
 
 
 def read(inputs: ReaderInputs) -> Reading:
     """The first sentence of the abstract, and of the results the verdicts in their order, where each claim has one."""
     abstract = next((one.text for one in inputs.texts if one.where == "abstract"), "")
-    verdicts = [(match[1], one) for text in inputs.texts if "Result" in text.where
-                for one in _SENTENCE.split(text.text) for match in _VERDICT.finditer(one)]
+    verdicts = [
+        (match[1], one)
+        for text in inputs.texts
+        if "Result" in text.where
+        for one in _SENTENCE.split(text.text)
+        for match in _VERDICT.finditer(one)
+    ]
     whole = len(verdicts) == len(inputs.questions)
-    return Reading(finding=_SENTENCE.split(abstract)[0], told=tuple(
-        Told.model_validate({"id": asked.id, "says": says, "quote": quote})
-        for asked, (says, quote) in zip(inputs.questions, verdicts, strict=True)) if whole else ())
+    return Reading(
+        finding=_SENTENCE.split(abstract)[0],
+        told=tuple(
+            Told.model_validate({"id": asked.id, "says": says, "quote": quote})
+            for asked, (says, quote) in zip(inputs.questions, verdicts, strict=True)
+        )
+        if whole
+        else (),
+    )
 
 
 def _edits(section: str, before: str, after: str) -> Iterator[TextEdit]:

@@ -14,7 +14,9 @@ from labwright.models.roles.coding import NodeBrief, Program
 from labwright.record.nouns.nodes import ErrorClass
 
 SHRINKS: dict[ErrorClass, tuple[str, str]] = {
-    "timeout": ("EPOCHS", "ran out of time"), "memory": ("BATCH", "ran out of memory")}
+    "timeout": ("EPOCHS", "ran out of time"),
+    "memory": ("BATCH", "ran out of memory"),
+}
 """The constant that is halved after a failure, and how the failure is called."""
 
 
@@ -24,8 +26,12 @@ def repair(study: Study, parent: NodeBrief, fallback: Scripts) -> Program:
     if kind == "figure":
         line = " ".join(message.split())
         refused = line[:160].rstrip(".") + "." if line else ""
-        return _program(parent, "Repaired figures", f"The figures were refused: {refused} They are drawn anew.",
-                        plots=relabelled(study, parent.plots, message, fallback.plots))
+        return _program(
+            parent,
+            "Repaired figures",
+            f"The figures were refused: {refused} They are drawn anew.",
+            plots=relabelled(study, parent.plots, message, fallback.plots),
+        )
     for known in study.repairs:
         if known.failure == kind and re.search(known.pattern, parent.experiment):
             fixed = re.sub(known.pattern, known.replacement, parent.experiment, count=1)
@@ -63,8 +69,11 @@ def relabelled(study: Study, plots: str, complaints: str, sound: str) -> str:
 
 def _labelled(function: str, words: tuple[str, str]) -> str:
     """A drawing function with the axis labels that it lacks, set after its title."""
-    lacking = [f'axis.set_{side}label("{word}")' for side, word in zip("xy", words, strict=True)
-               if word and f"set_{side}label(" not in function]
+    lacking = [
+        f'axis.set_{side}label("{word}")'
+        for side, word in zip("xy", words, strict=True)
+        if word and f"set_{side}label(" not in function
+    ]
     title = re.search(r"(?m)^( +)axis\.set_title\(.*\n", function)
     if not lacking or title is None:
         return function

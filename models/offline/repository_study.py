@@ -29,20 +29,38 @@ def figures(inputs: FiguresInputs) -> FigureScript:
     measured = {arm_of(one.condition) for one in inputs.statistics if one.name == plan.primary.name}
     title = plan.primary.title or plan.primary.name
     script = render(
-        "figures.py.jinja", datasets=[plan.datasets[0].name], factor=plan.factor or "dataset", method=method,
+        "figures.py.jinja",
+        datasets=[plan.datasets[0].name],
+        factor=plan.factor or "dataset",
+        method=method,
         ablations=[arm.name for arm in plan.arms if arm.name != method and arm.name in measured],
         split="test" if any(one.key.startswith("test/") for one in inputs.statistics) else "validation",
         arms={arm.name: arm.title or arm.name for arm in plan.arms},
         levels={level.name: level.title or level.name for level in plan.levels},
-        values={level.name: level.value for level in plan.levels}, primary=plan.primary.name, primary_title=title)
+        values={level.name: level.value for level in plan.levels},
+        primary=plan.primary.name,
+        primary_title=title,
+    )
     script = script.replace('return "whole method" if arm == METHOD else ARMS', "return ARMS")
     better = "Higher" if plan.primary.higher_is_better else "Lower"
-    return FigureScript(script=script, figures=(FigurePart(
-        name=FIGURE, code=f'ablation("{FIGURE}")', panels=1, datasets=(plan.datasets[0].name,),
-        description=f"The {title} of each arm of the repository's command: mean over seeds with the confidence "
-                    f"interval of the mean. {better} is better; " + (
-                        "the program scored the predictions. Grade of all values: scored." if scored(inputs) else
-                        "the values are those that the repository's own code reports. Grade of all values: logged.")),))
+    return FigureScript(
+        script=script,
+        figures=(
+            FigurePart(
+                name=FIGURE,
+                code=f'ablation("{FIGURE}")',
+                panels=1,
+                datasets=(plan.datasets[0].name,),
+                description=f"The {title} of each arm of the repository's command: mean over seeds with the confidence "
+                f"interval of the mean. {better} is better; "
+                + (
+                    "the program scored the predictions. Grade of all values: scored."
+                    if scored(inputs)
+                    else "the values are those that the repository's own code reports. Grade of all values: logged."
+                ),
+            ),
+        ),
+    )
 
 
 def outline(inputs: WriteInputs) -> Outline:
@@ -50,38 +68,80 @@ def outline(inputs: WriteInputs) -> Outline:
     plan, told = inputs.data_plan, [*inputs.disclosures]
     title = plan.primary.title or plan.primary.name
     verdicts = [f"We find that <v:{one.key}>." for one in inputs.decided] or [
-        f"We find that <v:{one.key}>." for one in inputs.comparisons if one.metric == plan.primary.name]
+        f"We find that <v:{one.key}>." for one in inputs.comparisons if one.metric == plan.primary.name
+    ]
     split = "test" if any(line.key.startswith("test/") for line in inputs.results) else "validation"
-    arms = [f"\\emph{{{arm.title or arm.name.replace('_', ' ')}}} ({arm.role}): {arm.description or 'no description'}."
-            .replace("..", ".") for arm in plan.arms]
-    means = [f"The {title} of {arm.title or arm.name} is <r:{split}/{use.name}/{plan.primary.name}/{condition}.pm>."
-             for use in plan.datasets for condition in plan.conditions
-             for arm in plan.arms if arm.name == arm_of(condition)]
-    floats = [f"<{kind}:{name}>" for kind, names in (
-        ("table", list(inputs.tables)), ("figure", [one.name for one in inputs.figures if one.placement == "main"]))
-        for name in names]
-    shown = [f"<{short}:{name}> shows the arms side by side." for short, names in (
-        ("tab", list(inputs.tables)), ("fig", [one.name for one in inputs.figures if one.placement == "main"]))
-        for name in names]
+    arms = [
+        f"\\emph{{{arm.title or arm.name.replace('_', ' ')}}} ({arm.role}): "
+        f"{arm.description or 'no description'}.".replace("..", ".")
+        for arm in plan.arms
+    ]
+    means = [
+        f"The {title} of {arm.title or arm.name} is <r:{split}/{use.name}/{plan.primary.name}/{condition}.pm>."
+        for use in plan.datasets
+        for condition in plan.conditions
+        for arm in plan.arms
+        if arm.name == arm_of(condition)
+    ]
+    floats = [
+        f"<{kind}:{name}>"
+        for kind, names in (
+            ("table", list(inputs.tables)),
+            ("figure", [one.name for one in inputs.figures if one.placement == "main"]),
+        )
+        for name in names
+    ]
+    shown = [
+        f"<{short}:{name}> shows the arms side by side."
+        for short, names in (
+            ("tab", list(inputs.tables)),
+            ("fig", [one.name for one in inputs.figures if one.placement == "main"]),
+        )
+        for name in names
+    ]
     nothing = "The record holds no paired comparison of the arms, so no effect is claimed."
-    text = "\n\n".join((
-        "# Abstract", *([one.replace(">.", ".short>.") for one in verdicts[:2]] or [nothing]),
-        inputs.idea.short_hypothesis or inputs.idea.abstract,
-        "We run the command of an existing repository arm by arm, over seeds, and compare the number that it reports.",
-        "# Introduction", inputs.idea.abstract or inputs.idea.short_hypothesis,
-        "The repository is studied as it is: its commit is fixed, and nothing of its code is changed beyond what makes "
-        "an arm.",
-        "# Method", "Each arm is the same command, with words of its own:", "\n".join(arms),
-        "Differences are taken seed by seed.",
-        "# Experimental Setup",
-        *(("Each run has a checkout of its own, without a network. The predictions that it leaves are scored against "
-           "labels that it never sees.",) if scored(inputs) else (
-            "Each run has a checkout of its own, without a network, and its number is read from where the repository "
-            "leaves it.",
-            "The repository's own code computes that number from data that it reads itself; we did not score its "
-            "predictions, so all values are logged by the code.")),
-        f"The primary metric is the {title}.",
-        "# Results", "\n".join(shown), "\n\n".join(floats), "\n".join(means), "\n".join(verdicts) or nothing,
-        "# Limitations",
-        "What holds here holds for this repository, its data and these seeds.", "\n".join(told)))
+    text = "\n\n".join(
+        (
+            "# Abstract",
+            *([one.replace(">.", ".short>.") for one in verdicts[:2]] or [nothing]),
+            inputs.idea.short_hypothesis or inputs.idea.abstract,
+            "We run the command of an existing repository arm by arm, over seeds, and compare the number that "
+            "it reports.",
+            "# Introduction",
+            inputs.idea.abstract or inputs.idea.short_hypothesis,
+            "The repository is studied as it is: its commit is fixed, and nothing of its code is changed beyond "
+            "what makes "
+            "an arm.",
+            "# Method",
+            "Each arm is the same command, with words of its own:",
+            "\n".join(arms),
+            "Differences are taken seed by seed.",
+            "# Experimental Setup",
+            *(
+                (
+                    "Each run has a checkout of its own, without a network. The predictions that it leaves are "
+                    "scored against "
+                    "labels that it never sees.",
+                )
+                if scored(inputs)
+                else (
+                    "Each run has a checkout of its own, without a network, and its number is read from where "
+                    "the repository "
+                    "leaves it.",
+                    "The repository's own code computes that number from data that it reads itself; we did not "
+                    "score its "
+                    "predictions, so all values are logged by the code.",
+                )
+            ),
+            f"The primary metric is the {title}.",
+            "# Results",
+            "\n".join(shown),
+            "\n\n".join(floats),
+            "\n".join(means),
+            "\n".join(verdicts) or nothing,
+            "# Limitations",
+            "What holds here holds for this repository, its data and these seeds.",
+            "\n".join(told),
+        )
+    )
     return read_outline(inputs.idea.title or "A Study of a Repository", text, inputs)

@@ -36,8 +36,12 @@ def answered(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan: st
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HOME), undefined=jinja2.StrictUndefined, keep_trailing_newline=False,
-        trim_blocks=True, lstrip_blocks=True, autoescape=False,
+        loader=jinja2.FileSystemLoader(HOME),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
     )
 
 

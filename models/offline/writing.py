@@ -32,15 +32,26 @@ def outlined(inputs: OutlineInputs) -> PaperOutline:
     places = _places(record.statements, [section.title for section in draft.sections])
     sizes = [len(one.body) + FLOAT * len(_used(one.body, "paperfigure", "papertable")) for one in draft.sections]
     return PaperOutline(
-        title=draft.title, sections=tuple(
+        title=draft.title,
+        sections=tuple(
             PlannedSection(
-                title=one.title, claim=_claim(one.body) or one.title,
+                title=one.title,
+                claim=_claim(one.body) or one.title,
                 keys=_used(one.body, "result", "setup", "verdict"),
-                figures=_used(one.body, "paperfigure"), tables=_used(one.body, "papertable"),
-                references=_used(one.body, "citep", "citet"), tells=tuple(places.get(one.title, ())),
-                share=size / sum(sizes)) for one, size in zip(draft.sections, sizes, strict=True)),
-        abstract=PlannedAbstract(claim=_claim(draft.abstract), keys=_used(draft.abstract, "result", "setup", "verdict"),
-                                 tells=tuple(one.id for one in record.statements if one.abstract)))
+                figures=_used(one.body, "paperfigure"),
+                tables=_used(one.body, "papertable"),
+                references=_used(one.body, "citep", "citet"),
+                tells=tuple(places.get(one.title, ())),
+                share=size / sum(sizes),
+            )
+            for one, size in zip(draft.sections, sizes, strict=True)
+        ),
+        abstract=PlannedAbstract(
+            claim=_claim(draft.abstract),
+            keys=_used(draft.abstract, "result", "setup", "verdict"),
+            tells=tuple(one.id for one in record.statements if one.abstract),
+        ),
+    )
 
 
 def sections(inputs: SectionInputs) -> Sections:
@@ -49,8 +60,11 @@ def sections(inputs: SectionInputs) -> Sections:
     chosen = tuple(section for section in draft.sections if section.title in inputs.asked)
     placed = _used("\n".join(section.body for section in chosen), "paperfigure")
     shown = {one.name for one in inputs.figures}
-    return Sections(sections=chosen, abstract=draft.abstract if inputs.abstract else "",
-                    captions={name: text for name, text in draft.captions.items() if name in shown | set(placed)})
+    return Sections(
+        sections=chosen,
+        abstract=draft.abstract if inputs.abstract else "",
+        captions={name: text for name, text in draft.captions.items() if name in shown | set(placed)},
+    )
 
 
 def _places(statements: Sequence[RequiredStatement], titles: Sequence[str]) -> dict[str, list[str]]:
@@ -79,9 +93,12 @@ def _claim(text: str) -> str:
 def write(inputs: WriteInputs) -> Draft:
     """The paper that the comparisons support, whatever they are. Raises `CatalogueError` for an idea of no study."""
     paper = outline(inputs)
-    return Draft(title=paper.title, abstract=paper.abstract,
-                 sections=tuple(Section(title=part.title, body=part.body) for part in paper.parts),
-                 captions={figure.name: figure.description for figure in inputs.figures})
+    return Draft(
+        title=paper.title,
+        abstract=paper.abstract,
+        sections=tuple(Section(title=part.title, body=part.body) for part in paper.parts),
+        captions={figure.name: figure.description for figure in inputs.figures},
+    )
 
 
 def outline(inputs: WriteInputs) -> Outline:

@@ -44,11 +44,15 @@ class PaperAblationsInputs(Frozen):
     abstract: str
     paper: ShownPaper
     most: int = Field(description="ablations to ask for at most")
-    contents: tuple[str, ...] = Field(default=(), max_length=200, description=(
-        "for a planner that reads by section: every title, with its length"))
+    contents: tuple[str, ...] = Field(
+        default=(), max_length=200, description=("for a planner that reads by section: every title, with its length")
+    )
     requests_left: int = Field(default=0, description="how often more of the paper can be asked for")
-    plan: tuple[ListedAblation, ...] = Field(default=(), max_length=MOST_LISTED, description=(
-        "a list of ablations that somebody else made, to be held against the paper"))
+    plan: tuple[ListedAblation, ...] = Field(
+        default=(),
+        max_length=MOST_LISTED,
+        description=("a list of ablations that somebody else made, to be held against the paper"),
+    )
 
 
 class AblatedPart(Frozen):
@@ -67,8 +71,9 @@ class WantedAblation(Frozen):
     name: str = Field(min_length=1, max_length=120, description="a few words that name this one alone")
     ablated_part: Words = Field(description="the part that is changed, in the paper's own words")
     action: Action
-    replacement: tuple[Words, ...] = Field(default=(), max_length=6, description=(
-        "for REPLACE and ADD: each alternative to try; empty for REMOVE"))
+    replacement: tuple[Words, ...] = Field(
+        default=(), max_length=6, description=("for REPLACE and ADD: each alternative to try; empty for REMOVE")
+    )
     metrics: tuple[Words, ...] = Field(default=(), max_length=8, description="of the paper's metrics, where it shows")
     claim: Words = Field(description="the claim that it tests")
     quote: Quote
@@ -79,8 +84,11 @@ class Remark(Frozen):
     """What the paper says to an ablation that somebody else planned."""
 
     entry: str = Field(description="its id")
-    standing: Literal["missing", "there already", "no such part"] = Field(description=(
-        "missing: it would add something; there already: the paper reports it; no such part: the method has none"))
+    standing: Literal["missing", "there already", "no such part"] = Field(
+        description=(
+            "missing: it would add something; there already: the paper reports it; no such part: the method has none"
+        )
+    )
     why: Words
     quote: Quote = Field(default="", max_length=600)
 
@@ -88,13 +96,19 @@ class Remark(Frozen):
 class PaperAblations(Frozen):
     """What is ablated, what carries a claim and is not, and what to ask for, best first."""
 
-    wants: tuple[Words, ...] = Field(default=(), max_length=8, description=(
-        "only where your task offers it: titles or words to be shown from the paper; nothing else is given then"))
+    wants: tuple[Words, ...] = Field(
+        default=(),
+        max_length=8,
+        description=(
+            "only where your task offers it: titles or words to be shown from the paper; nothing else is given then"
+        ),
+    )
     reasoning: str = Field(default="", max_length=4000)
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
-    remarks: tuple[Remark, ...] = Field(default=(), max_length=MOST_LISTED, description=(
-        "only where a plan is given: each of its entries exactly once"))
+    remarks: tuple[Remark, ...] = Field(
+        default=(), max_length=MOST_LISTED, description=("only where a plan is given: each of its entries exactly once")
+    )
 
 
 def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
@@ -109,8 +123,9 @@ def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
     if bare:
         raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what takes the part's place, or is added")
     if len(answer.ablations) > inputs.most:
-        raise ValueError(f"ablations: {len(answer.ablations)} are given, at most {inputs.most} are asked for: keep the "
-                         "first ones")
+        raise ValueError(
+            f"ablations: {len(answer.ablations)} are given, at most {inputs.most} are asked for: keep the first ones"
+        )
 
 
 PAPER_ABLATIONS = Role("paper_ablations", PaperAblationsInputs, PaperAblations, temperature=0.0, check=_wanted)
@@ -184,8 +199,9 @@ class ReviewRequest(Frozen):
     """A new ablation that reviews ask for; the same from several reviews is one."""
 
     part: Words = Field(description="the part to be changed")
-    change: str = Field(default="", max_length=600, description="how, where a review says so: the action, the "
-                                                                "replacement; else empty")
+    change: str = Field(
+        default="", max_length=600, description="how, where a review says so: the action, the replacement; else empty"
+    )
     asked: tuple[ReviewQuote, ...] = Field(min_length=1, max_length=20, description="a passage of each review")
 
 
@@ -194,8 +210,9 @@ class ReviewRequests(Frozen):
 
 
 def _reviews_there(inputs: ReviewRequestsInputs, answer: ReviewRequests) -> None:
-    strange = sorted({one.review for request in answer.requests for one in request.asked
-                      if one.review > len(inputs.reviews)})
+    strange = sorted(
+        {one.review for request in answer.requests for one in request.asked if one.review > len(inputs.reviews)}
+    )
     if strange:
         raise ValueError(f"requests: there is no review {strange[0]}, only 1 to {len(inputs.reviews)}")
 

@@ -104,9 +104,11 @@ class Conduct(Frozen):
 
 def _each_once(asked: Iterable[Item], answered: Iterable[str]) -> None:
     wanted, found = [one.id for one in asked], Counter(answered)
-    wrong = [*(f"{one} is not answered" for one in wanted if not found[one]),
-             *(f"{one} is answered {number} times" for one, number in found.items() if number > 1),
-             *(f"there is no {one}" for one in found if one not in wanted)]
+    wrong = [
+        *(f"{one} is not answered" for one in wanted if not found[one]),
+        *(f"{one} is answered {number} times" for one, number in found.items() if number > 1),
+        *(f"there is no {one}" for one in found if one not in wanted),
+    ]
     if wrong:
         raise ValueError("each id is to be answered exactly once: " + "; ".join(wrong[:8]))
 

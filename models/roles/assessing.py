@@ -25,8 +25,9 @@ class FeedbackInputs(Study):
     plan: str
     varies: str
     code: dict[str, str] = Field(description="its Python files but plots.py, path -> text")
-    before: dict[str, str] = Field(default={}, description="the same of the node that it came from, where that was "
-                                                           "judged sound; else empty")
+    before: dict[str, str] = Field(
+        default={}, description="the same of the node that it came from, where that was judged sound; else empty"
+    )
     measurements: tuple[Measurement, ...]
     parent_measurements: tuple[Measurement, ...] = ()
     tables: Tables = Tables()
@@ -50,7 +51,8 @@ class CompareInputs(Study):
     b: NodeBrief
     difference: str = Field(description="unified diff of their code, from a to b")
     noise: dict[str, float] = Field(
-        description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide")
+        description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide"
+    )
 
 
 class Preference(Frozen):
@@ -96,7 +98,8 @@ class Selection(Frozen):
     reference: str = Field(default="", description="the node that gains are relative to")
     candidates: tuple[Candidate, ...] = Field(default=(), description="the one that was chosen, then by gain")
     noise: dict[str, float] = Field(
-        default_factory=dict, description="dataset -> sd between seeds of what decides; without an entry: unknown")
+        default_factory=dict, description="dataset -> sd between seeds of what decides; without an entry: unknown"
+    )
     close: tuple[str, ...] = Field(default=(), description="nodes that cannot be told from the one that gains most")
     asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
 
@@ -118,7 +121,8 @@ class SummaryInputs(Study):
     tables: Tables = Field(default=Tables(), description="of means over replicates; what is said, of the best")
     replicates_failed: int = 0
     seedless: tuple[str, ...] = Field(
-        default=(), description="replicated nodes that gave the same values for every seed: their code ignores it")
+        default=(), description="replicated nodes that gave the same values for every seed: their code ignores it"
+    )
     branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the stage's best")
 
 
@@ -129,8 +133,11 @@ class StageReport(Frozen):
     found: str = Field(description="the findings, the primary metric first, surprises and failures included")
     held: str = Field(default="", description="what the replicates support, and what they do not")
     next: str = Field(default="", description="what the next stage should do with it")
-    numbers: tuple[str, ...] = Field(default=(), description="keys of the statistics and paired differences that carry "
-                                                             "the report, the most telling first, up to twelve")
+    numbers: tuple[str, ...] = Field(
+        default=(),
+        description="keys of the statistics and paired differences that carry "
+        "the report, the most telling first, up to twelve",
+    )
 
 
 SUMMARY = Role("summary", SummaryInputs, StageReport, temperature=1.0, prompt_tokens=14_000, usual=(3300, 700))

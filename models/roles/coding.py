@@ -161,8 +161,11 @@ class AuthorInputs(Study):
     item: str = Field(default="", description="the agenda item or risk to take up, if any")
     arm: str = Field(default="", description="the arm that this node is to make better, if any")
     ablation: Ablation | None = Field(default=None, description="the planned ablation that the item stands for, if any")
-    covered: bool = Field(default=False, description="whether the plan's arms answer the item, by the plan: "
-                                                       "then it may say that nothing is worth trying")
+    covered: bool = Field(
+        default=False,
+        description="whether the plan's arms answer the item, by the plan: "
+        "then it may say that nothing is worth trying",
+    )
     others: tuple[Ablation, ...] = Field(default=(), description="the other planned ablations, written by others")
     ordinal: int = Field(default=0, description="which proposal of this kind this is, from 0; each must differ")
     variation: int = Field(default=0, description="the number of a branch, whose choices are to differ; 0: none")
@@ -180,9 +183,11 @@ class AuthorInputs(Study):
     retry_seconds: Seconds = 0.0
     rate: Measured = None
     quiet_seconds: Annotated[float | None, Circumstance(None)] = Field(
-        default=None, description="seconds without output, log or submission after which it is ended; None: never")
+        default=None, description="seconds without output, log or submission after which it is ended; None: never"
+    )
     spare: Annotated[float | None, Circumstance(None)] = Field(
-        default=None, description="the share of the time limit that the parent took, where a harder experiment fits")
+        default=None, description="the share of the time limit that the parent took, where a harder experiment fits"
+    )
     device: Annotated[str, Circumstance("")] = "cpu"  # or GPUs with memory and bf16 support
     network: Annotated[bool, Circumstance(False)] = False
     packages: Annotated[tuple[str, ...], Circumstance(())] = ()  # those that can be imported, with versions
@@ -209,8 +214,10 @@ def check_added(inputs: AuthorInputs, added: tuple[str, ...], *, named: bool) ->
     compared = main_arms(inputs.data_plan)
     odd = [arm for arm in added if not ARM.fullmatch(arm) or arm in compared]
     if odd:
-        raise SourceError(f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
-                          "hyphens, as without-<part>, and no arm that the data plan compares")
+        raise SourceError(
+            f"arms: {odd[0][:80]!r} is no name for an arm of an ablation: use letters, digits and "
+            "hyphens, as without-<part>, and no arm that the data plan compares"
+        )
     if named and not added:
         raise SourceError("arms is empty: name the arm that this ablation measures, as without-<part>")
 
@@ -221,16 +228,22 @@ class Program(Frozen):
 
     title: str = Field(description="up to ten words")
     plan: str = Field(description="what is done and why, in a few sentences")
-    varies: str = Field(description="the one thing that sets this node apart, e.g. 'a wider network' or "
-                                    "'without label smoothing'")
-    files: tuple[File, ...] = Field(default=(), description="whole files: all of a draft, and those that are new or "
-                                                            "written anew")
+    varies: str = Field(
+        description="the one thing that sets this node apart, e.g. 'a wider network' or 'without label smoothing'"
+    )
+    files: tuple[File, ...] = Field(
+        default=(), description="whole files: all of a draft, and those that are new or written anew"
+    )
     edits: tuple[Edit, ...] = Field(default=(), description="changes of the parent's files; what is not named stays")
     removed: tuple[str, ...] = Field(default=(), description="paths of the parent's files that are no longer needed")
-    arms: tuple[str, ...] = Field(default=(), description="names of arms that this program measures beside those of "
-                                                          "the data plan: the one of an ablation")
-    nothing_left: str = Field(default="", description="only where your part offers it: why nothing is worth trying; "
-                                                      "nothing else is given then")
+    arms: tuple[str, ...] = Field(
+        default=(),
+        description="names of arms that this program measures beside those of the data plan: the one of an ablation",
+    )
+    nothing_left: str = Field(
+        default="",
+        description="only where your part offers it: why nothing is worth trying; nothing else is given then",
+    )
 
     def tree(self, before: Mapping[str, str]) -> dict[str, str]:
         """The files that it makes of those of its parent. Raises `SourceError`: an edit misses, or nothing can run."""
@@ -249,14 +262,18 @@ def _runs(inputs: CodeInputs, program: Program) -> None:
         return
     extended = inputs.kind == "improve" and inputs.parent is not None and reads_of(inputs.parent.experiment) is not None
     if not (program.files or program.edits or program.removed or extended):
-        raise SourceError("no code was written, and this part asks for it: give files, or edits of those shown"
-                          + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else ""))
+        raise SourceError(
+            "no code was written, and this part asks for it: give files, or edits of those shown"
+            + (f" (nothing_left says: {program.nothing_left})" if program.nothing_left else "")
+        )
     made = program.tree(inputs.parent.files if inputs.parent else {})
     of_cells = reads_of(made[ENTRY]) is not None
     planned = inputs.ablation if inputs.stage == "ablation" else None
     if planned is not None and program.arms and planned.name not in program.arms:
-        raise SourceError(f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
-                          f"{planned.name!r}: others write the others")
+        raise SourceError(
+            f"arms has {program.arms[0][:80]!r}, and this node measures the planned ablation "
+            f"{planned.name!r}: others write the others"
+        )
     check_added(inputs, program.added(inputs), named=inputs.kind == "ablate" and of_cells)
     if inputs.data_plan.space and of_cells:
         _reads_settings(made, inputs.data_plan)
@@ -266,13 +283,17 @@ def _reads_settings(made: Mapping[str, str], plan: DataPlan) -> None:
     """Raises `SourceError` where a program of cells has hyperparameters of its own in place of the plan's."""
     code, names = code_of(made), [one.name for one in plan.space]
     if not any("setting" in attributes_of(text) for text in code.values()):
-        raise SourceError(f"nothing reads cell.setting: take the plan's hyperparameters from it "
-                          f"({', '.join(names)}), as cell.setting[{names[0]!r}]")
+        raise SourceError(
+            f"nothing reads cell.setting: take the plan's hyperparameters from it "
+            f"({', '.join(names)}), as cell.setting[{names[0]!r}]"
+        )
     for path, text in code.items():
         own = [name for name in constants_of(text) if name.lower() in names]
         if own:
-            raise SourceError(f"{path} sets {own[0]}, which is a hyperparameter of the plan: remove the constant, and "
-                              f"read cell.setting[{own[0].lower()!r}] instead")
+            raise SourceError(
+                f"{path} sets {own[0]}, which is a hyperparameter of the plan: remove the constant, and "
+                f"read cell.setting[{own[0].lower()!r}] instead"
+            )
 
 
 CODE = Role("code", CodeInputs, Program, prompt_tokens=16_000, usual=(4500, 3200), check=_runs)

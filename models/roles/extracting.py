@@ -57,8 +57,11 @@ class QuestionScriptsInputs(Frozen):
 class QuestionScripts(Frozen):
     """The files that carry an experiment out, in the order in which they are run; empty where there are none."""
 
-    wants: tuple[Word, ...] = Field(default=(), max_length=20, description=(
-        "files or places to see first, as path, path:symbol or path:line; nothing else is given then"))
+    wants: tuple[Word, ...] = Field(
+        default=(),
+        max_length=20,
+        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+    )
     scripts: tuple[str, ...] = Field(default=(), max_length=MOST_SCRIPTS)
     usage: str = Field(default="", max_length=2000, description="how they are run")
     why: str = Field(min_length=1, max_length=600)

@@ -89,7 +89,8 @@ class VisionInputs(Frozen):
     remarks: tuple[tuple[str, ...], ...] = Field(default=(), description="what it only complains of, likewise")
     arrays: tuple[ArrayBrief, ...] = Field(default=(), description="what the figures may have been drawn from")
     earlier: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="what the last review found in a figure of that name, one tuple a figure")
+        default=(), description="what the last review found in a figure of that name, one tuple a figure"
+    )
     measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
 
 
@@ -97,8 +98,9 @@ class FigureReviews(Frozen):
     reviews: tuple[FigureReview, ...]
 
 
-VISION = Role("vision", VisionInputs, FigureReviews, kind="vision", prompt_tokens=25_000,
-              usual=(2000 + 2 * IMAGE_TOKENS, 600))
+VISION = Role(
+    "vision", VisionInputs, FigureReviews, kind="vision", prompt_tokens=25_000, usual=(2000 + 2 * IMAGE_TOKENS, 600)
+)
 
 
 class FigureStyle(Frozen):
@@ -190,5 +192,11 @@ class PaperFigureReviews(Frozen):
     reviews: tuple[PaperFigureReview, ...] = ()
 
 
-FIGURE_REVIEW = Role("figure_review", FigureReviewInputs, PaperFigureReviews, kind="vision", prompt_tokens=35_000,
-                     usual=(4000 + 3 * IMAGE_TOKENS, 900))
+FIGURE_REVIEW = Role(
+    "figure_review",
+    FigureReviewInputs,
+    PaperFigureReviews,
+    kind="vision",
+    prompt_tokens=35_000,
+    usual=(4000 + 3 * IMAGE_TOKENS, 900),
+)

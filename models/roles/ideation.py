@@ -43,8 +43,11 @@ class IdeaDraft(Frozen):
 
     idea: IdeaText
     estimate: Estimate
-    queries: tuple[Query, ...] = Field(min_length=1, max_length=MOST_QUERIES, description=(
-        "what to type into a paper search to find the work that comes closest; a few key words each"))
+    queries: tuple[Query, ...] = Field(
+        min_length=1,
+        max_length=MOST_QUERIES,
+        description=("what to type into a paper search to find the work that comes closest; a few key words each"),
+    )
 
 
 class IdeaInputs(Frozen):
@@ -63,8 +66,13 @@ class ClosestPick(Frozen):
     """A paper of the results that comes close."""
 
     paper: int = Field(ge=1, description="its number in the list of results")
-    quote: str = Field(default="", max_length=400, description=(
-        "what its abstract says it does, up to thirty words copied from there word for word; empty if it has none"))
+    quote: str = Field(
+        default="",
+        max_length=400,
+        description=(
+            "what its abstract says it does, up to thirty words copied from there word for word; empty if it has none"
+        ),
+    )
     difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
 
 
@@ -91,7 +99,8 @@ class IdeaReflection(Frozen):
     idea: IdeaText
     estimate: Estimate
     queries: tuple[Query, ...] = Field(
-        default=(), max_length=MOST_QUERIES, description="further searches; none: enough")
+        default=(), max_length=MOST_QUERIES, description="further searches; none: enough"
+    )
     done: bool = Field(description="whether another round would change nothing that matters")
 
 

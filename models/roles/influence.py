@@ -36,12 +36,21 @@ class Influence(Frozen):
 def _numbered(inputs: InfluenceInputs, found: Influence) -> None:
     known = {one.number for one in inputs.passages}
     if beyond := sorted(set(found.passages) - known):
-        raise ValueError(f"passages: there is no passage {beyond[0]}; they are numbered from {min(known)} to "
-                         f"{max(known)}")
+        raise ValueError(
+            f"passages: there is no passage {beyond[0]}; they are numbered from {min(known)} to {max(known)}"
+        )
 
 
 MOST_CALLS = 6
 """For a run's paper, which has nothing beside it: as many as its longest excerpt takes (`review.judge.screening`)."""
 
-INFLUENCE = Role("influence", InfluenceInputs, Influence, temperature=0.0, max_tokens=2048, prompt_tokens=16_000,
-                 usual=(6500, 30), check=_numbered)
+INFLUENCE = Role(
+    "influence",
+    InfluenceInputs,
+    Influence,
+    temperature=0.0,
+    max_tokens=2048,
+    prompt_tokens=16_000,
+    usual=(6500, 30),
+    check=_numbered,
+)

@@ -93,8 +93,9 @@ class Scale(Frozen):
                 raise ValueError(f"band {band.lowest}-{band.highest} runs backwards; write the lower score first")
         for upper, lower in itertools.pairwise(bands):
             if upper.lowest != lower.highest + 1:
-                raise ValueError(f"bands {lower.lowest}-{lower.highest} and {upper.lowest}-{upper.highest} leave a gap "
-                                 "or overlap")
+                raise ValueError(
+                    f"bands {lower.lowest}-{lower.highest} and {upper.lowest}-{upper.highest} leave a gap or overlap"
+                )
         if bands[0].highest == bands[-1].lowest:
             raise ValueError("a scale needs at least two scores")
         return bands
@@ -144,14 +145,18 @@ class Rubric(Frozen):
     checks: tuple[Check, ...] = Field(default=(), max_length=4)
     dimensions: tuple[Dimension, ...] = Field(min_length=1, max_length=MOST_DIMENSIONS)
     confidence: Scale
-    results: bool = Field(default=False, description="whether it is also asked how the results came about, and what "
-                                                     "the text alone is worth, on the scale of `overall`")
+    results: bool = Field(
+        default=False,
+        description="whether it is also asked how the results came about, and what "
+        "the text alone is worth, on the scale of `overall`",
+    )
 
     @model_validator(mode="after")
     def _has_overall(self) -> Rubric:
         if self.results and self.overall is None:
-            raise ValueError("results = true asks for a second score on the scale of 'overall', and there is no "
-                             "[dimensions.overall]")
+            raise ValueError(
+                "results = true asks for a second score on the scale of 'overall', and there is no [dimensions.overall]"
+            )
         return self
 
     @property
@@ -217,8 +222,11 @@ LEAST_QUOTE = 12
 class Score(Frozen):
     """A score and what it rests on. `answer_type` adds the field `score`, last: the ground comes before the number."""
 
-    quote: str = Field(min_length=LEAST_QUOTE, max_length=600, description=(
-        "a passage of up to thirty words that supports the score, copied word for word from the paper"))
+    quote: str = Field(
+        min_length=LEAST_QUOTE,
+        max_length=600,
+        description=("a passage of up to thirty words that supports the score, copied word for word from the paper"),
+    )
     reason: str = Field(min_length=1, max_length=3000, description="why this score and not the next higher one")
 
 
@@ -230,8 +238,11 @@ class Answer(Frozen):
     """The answer to a question by yes or no, and what it rests on."""
 
     details: str = Field(min_length=1, max_length=3000, description="the places meant, or what was looked at in vain")
-    quote: str = Field(default="", max_length=600, description=(
-        "for a yes: the passage of the paper that is meant, copied word for word; for a no: empty"))
+    quote: str = Field(
+        default="",
+        max_length=600,
+        description=("for a yes: the passage of the paper that is meant, copied word for word; for a no: empty"),
+    )
     answer: bool = Field(description="true: yes")
 
 
@@ -242,24 +253,33 @@ class Checks(Frozen):
 class AloneAnswer(Frozen):
     """What the text is worth by itself. `answer_type` adds the field `score`, last."""
 
-    reason: str = Field(min_length=1, max_length=3000, description=(
-        "what a reader who has the paper and nothing else would say of it"))
+    reason: str = Field(
+        min_length=1, max_length=3000, description=("what a reader who has the paper and nothing else would say of it")
+    )
 
 
 class ResultsAnswer(Frozen):
     """How the results came about, and what that rests on."""
 
     details: str = Field(min_length=1, max_length=3000, description="what ran, what it computed, and how you know")
-    quote: str = Field(default="", max_length=600, description=(
-        "one passage of what you were shown (facts, log, code or paper), of twelve characters at least, copied word "
-        "for word; empty if you cannot tell"))
+    quote: str = Field(
+        default="",
+        max_length=600,
+        description=(
+            "one passage of what you were shown (facts, log, code or paper), of twelve characters at least, "
+            "copied word "
+            "for word; empty if you cannot tell"
+        ),
+    )
     answer: Origin
 
     @model_validator(mode="after")
     def _with_ground(self) -> ResultsAnswer:
         if self.answer != "cannot tell" and len(self.quote.strip()) < LEAST_QUOTE:
-            raise ValueError(f"{self.answer!r} needs a quote of at least {LEAST_QUOTE} characters; without one the "
-                             "answer is 'cannot tell'")
+            raise ValueError(
+                f"{self.answer!r} needs a quote of at least {LEAST_QUOTE} characters; without one the "
+                "answer is 'cannot tell'"
+            )
         return self
 
 
@@ -288,22 +308,25 @@ def answer_type(rubric: Rubric) -> type[JudgeAnswer]:
 def _answer_type(text: str) -> type[JudgeAnswer]:
     rubric = Rubric.model_validate_json(text)
     ranges = list(dict.fromkeys((one.lowest, one.highest) for one in rubric.dimensions))
-    typed = {(lowest, highest): create_model(  # one definition in the schema for all that have the same scale
-        f"Score{lowest}To{highest}", __base__=Score, score=(Annotated[int, Field(ge=lowest, le=highest)], ...))
-        for lowest, highest in ranges}
+    typed = {
+        (lowest, highest): create_model(  # one definition in the schema for all that have the same scale
+            f"Score{lowest}To{highest}", __base__=Score, score=(Annotated[int, Field(ge=lowest, le=highest)], ...)
+        )
+        for lowest, highest in ranges
+    }
     fields: dict[str, Any] = {  # what is asked stands in the prompt
-        one.name: (typed[one.lowest, one.highest], ...) for one in rubric.dimensions}
+        one.name: (typed[one.lowest, one.highest], ...) for one in rubric.dimensions
+    }
     scores = create_model("RubricScores", __base__=Scores, **fields)
     asked: dict[str, Any] = {one.name: (Answer, ...) for one in rubric.checks}
-    more: dict[str, Any] = (
-        {"checks": (create_model("RubricChecks", __base__=Checks, **asked), ...)} if asked else {})
+    more: dict[str, Any] = {"checks": (create_model("RubricChecks", __base__=Checks, **asked), ...)} if asked else {}
     if rubric.results and (of := rubric.overall) is not None:
-        alone = create_model("TextAlone", __base__=AloneAnswer,
-                             score=(Annotated[int, Field(ge=of.lowest, le=of.highest)], ...))
+        alone = create_model(
+            "TextAlone", __base__=AloneAnswer, score=(Annotated[int, Field(ge=of.lowest, le=of.highest)], ...)
+        )
         more |= {"text_alone": (alone, ...), "results": (ResultsAnswer, ...)}
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
-    return create_model(
-        "Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)
+    return create_model("Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)
 
 
 def _answer_of(inputs: JudgeInputs) -> type[JudgeAnswer]:
@@ -311,5 +334,6 @@ def _answer_of(inputs: JudgeInputs) -> type[JudgeAnswer]:
     return answer_type(inputs.rubric)
 
 
-JUDGE = Role("judge", JudgeInputs, JudgeAnswer, answer=_answer_of, temperature=0.0,
-             prompt_tokens=50_000, usual=(14_000, 2000))
+JUDGE = Role(
+    "judge", JudgeInputs, JudgeAnswer, answer=_answer_of, temperature=0.0, prompt_tokens=50_000, usual=(14_000, 2000)
+)

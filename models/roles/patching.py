@@ -46,10 +46,15 @@ class ArmPatch(Frozen):
     """A change of the files of some arms."""
 
     arms: tuple[str, ...] = Field(min_length=1, max_length=20, description="the arms that it makes, never the baseline")
-    start: str = Field(default="", description=(
-        "the arm whose files it changes; empty: each arm's own, as the node to start from has it"))
-    words: tuple[Word, ...] | None = Field(default=None, max_length=30, description=(
-        "added to the command of these arms, in place of those of the data plan; null: these stay"))
+    start: str = Field(
+        default="",
+        description=("the arm whose files it changes; empty: each arm's own, as the node to start from has it"),
+    )
+    words: tuple[Word, ...] | None = Field(
+        default=None,
+        max_length=30,
+        description=("added to the command of these arms, in place of those of the data plan; null: these stay"),
+    )
     edits: tuple[Edit, ...] = Field(default=(), description="changes of files that are there")
     files: tuple[File, ...] = Field(default=(), description="whole files: new ones, or those written anew")
 
@@ -60,12 +65,17 @@ class Patches(Frozen):
     title: str = Field(default="", description="up to ten words")
     plan: str = Field(default="", description="what is done and why, in a few sentences")
     varies: str = Field(default="", description="the one thing that sets this node apart, e.g. 'a wider network'")
-    wants: tuple[Word, ...] = Field(default=(), max_length=20, description=(
-        "files or places to see first, as path, path:symbol or path:line; nothing else is given then"))
+    wants: tuple[Word, ...] = Field(
+        default=(),
+        max_length=20,
+        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+    )
     patches: tuple[ArmPatch, ...] = Field(default=(), max_length=20)
     arms: tuple[str, ...] = Field(default=(), description="names of arms beside those of the data plan: of an ablation")
-    nothing_left: str = Field(default="", description="only where your part offers it: why nothing is worth trying; "
-                                                      "nothing else is given then")
+    nothing_left: str = Field(
+        default="",
+        description="only where your part offers it: why nothing is worth trying; nothing else is given then",
+    )
 
     def added(self, inputs: AuthorInputs) -> tuple[str, ...]:
         """The arms that it makes beside those of the data plan: of an ablation, and of what repairs one."""

@@ -116,9 +116,14 @@ class RepositoryPlanInputs(PlanningInputs):
 
 
 class _Arm(Arm):
-    words: tuple[Word, ...] = Field(default=(), description=(
-        "what makes this arm of the command: options or overrides key=value, one word an entry; empty: the baseline, "
-        "or an arm that a patch makes"))
+    words: tuple[Word, ...] = Field(
+        default=(),
+        description=(
+            "what makes this arm of the command: options or overrides key=value, one word an entry; empty: the "
+            "baseline, "
+            "or an arm that a patch makes"
+        ),
+    )
 
 
 class _Level(Level):
@@ -139,8 +144,12 @@ class RepositoryPlan(DataPlan):
     # pyright takes no model for frozen, and so no narrower type for an override
     arms: tuple[_Arm, ...] = Field(min_length=2, description="the repository as it is, and a method")  # pyright: ignore
     levels: tuple[_Level, ...] = ()  # pyright: ignore
-    factors: tuple[_Factor, ...] = Field(default=(), description=(  # pyright: ignore
-        "where several are varied: the program crosses them and makes `levels` and `factor` of them"))
+    factors: tuple[_Factor, ...] = Field(
+        default=(),
+        description=(  # pyright: ignore
+            "where several are varied: the program crosses them and makes `levels` and `factor` of them"
+        ),
+    )
     space: tuple[_Hyperparameter, ...] = Field(default=(), description="what is tuned")  # pyright: ignore
     packages: SkipJsonSchema[tuple[str, ...]] = ()
     pretrained: SkipJsonSchema[tuple[str, ...]] = ()
@@ -155,8 +164,9 @@ def _of_repository(inputs: RepositoryPlanInputs) -> type[RepositoryPlan]:
     return AmendedRepositoryPlan if inputs.findings else RepositoryPlan
 
 
-REPOSITORY_PLAN = Role("repository_plan", RepositoryPlanInputs, RepositoryPlan, prompt_tokens=40_000,
-                       answer=_of_repository)
+REPOSITORY_PLAN = Role(
+    "repository_plan", RepositoryPlanInputs, RepositoryPlan, prompt_tokens=40_000, answer=_of_repository
+)
 
 
 class AblationPlanInputs(Study):
@@ -208,5 +218,6 @@ class MissingAblations(Frozen):
     why: str = Field(min_length=1, description="why these, or why none is missing, in one or two sentences")
 
 
-MISSING_ABLATIONS = Role("missing_ablations", MissingAblationsInputs, MissingAblations, prompt_tokens=40_000,
-                         usual=(12_000, 800))
+MISSING_ABLATIONS = Role(
+    "missing_ablations", MissingAblationsInputs, MissingAblations, prompt_tokens=40_000, usual=(12_000, 800)
+)

@@ -29,8 +29,15 @@ class PriorSearch(Frozen):
     queries: tuple[Query, ...] = ()
 
 
-PRIOR_SEARCH = Role("prior_search", PriorSearchInputs, PriorSearch, temperature=0.3, max_tokens=1024,
-                    prompt_tokens=4000, usual=(1100, 80))
+PRIOR_SEARCH = Role(
+    "prior_search",
+    PriorSearchInputs,
+    PriorSearch,
+    temperature=0.3,
+    max_tokens=1024,
+    prompt_tokens=4000,
+    usual=(1100, 80),
+)
 
 
 class PriorWorkInputs(Frozen):
@@ -43,13 +50,21 @@ class PriorWorkInputs(Frozen):
 class PriorWork(Frozen):
     """What a paper used and reports."""
 
-    title: str = Field(default="", max_length=300, description="of the paper; empty where the text is none that "
-                                                               "reports experiments")
+    title: str = Field(
+        default="", max_length=300, description="of the paper; empty where the text is none that reports experiments"
+    )
     uses: tuple[PriorUse, ...] = Field(default=(), max_length=40)
 
 
-PRIOR_WORK = Role("prior_work", PriorWorkInputs, PriorWork, temperature=0.0, max_tokens=4096, prompt_tokens=24_000,
-                  usual=(16_000, 1200))
+PRIOR_WORK = Role(
+    "prior_work",
+    PriorWorkInputs,
+    PriorWork,
+    temperature=0.0,
+    max_tokens=4096,
+    prompt_tokens=24_000,
+    usual=(16_000, 1200),
+)
 
 
 class ProtocolReviewInputs(Frozen):
@@ -66,8 +81,9 @@ class ProtocolReviewInputs(Frozen):
     rate: Measured = None
     prior: tuple[PriorPaper, ...] = ()
     common: tuple[PriorRow, ...] = Field(default=(), description="what two of these papers or more used")
-    answered: tuple[ReviewedFinding, ...] = Field(default=(), description="the reviewer's own findings, with the "
-                                                                          "planner's answers; the plan is the new one")
+    answered: tuple[ReviewedFinding, ...] = Field(
+        default=(), description="the reviewer's own findings, with the planner's answers; the plan is the new one"
+    )
 
 
 class ProtocolReview(Frozen):
@@ -82,12 +98,21 @@ def _in_place(inputs: ProtocolReviewInputs, review: ProtocolReview) -> None:
         try:
             value_at(inputs.data_plan, one.where)
         except LookupError:
-            raise ValueError(f"where: the plan has no field {one.where[:120]!r}; name one as 'arms', 'arms[1].role' or "
-                             f"'levels[NAME]'; at the top are {', '.join(DataPlan.model_fields)}") from None
+            raise ValueError(
+                f"where: the plan has no field {one.where[:120]!r}; name one as 'arms', 'arms[1].role' or "
+                f"'levels[NAME]'; at the top are {', '.join(DataPlan.model_fields)}"
+            ) from None
     beyond = [one.finding for one in review.held if one.finding > len(inputs.answered)]
     if beyond:
         raise ValueError(f"held: there is no finding {beyond[0]} that was answered; there are {len(inputs.answered)}")
 
 
-PROTOCOL_REVIEW = Role("protocol_review", ProtocolReviewInputs, ProtocolReview, temperature=0.3, prompt_tokens=16_000,
-                       usual=(5000, 900), check=_in_place)
+PROTOCOL_REVIEW = Role(
+    "protocol_review",
+    ProtocolReviewInputs,
+    ProtocolReview,
+    temperature=0.3,
+    prompt_tokens=16_000,
+    usual=(5000, 900),
+    check=_in_place,
+)

@@ -32,8 +32,11 @@ class QuestionInputs(Frozen):
 class DesignAnswer(Frozen):
     """A design; or what has to be seen first."""
 
-    wants: tuple[Word, ...] = Field(default=(), max_length=20, description=(
-        "files or places to see first, as path, path:symbol or path:line; nothing else is given then"))
+    wants: tuple[Word, ...] = Field(
+        default=(),
+        max_length=20,
+        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+    )
     design: Design | None = None
 
 
@@ -54,8 +57,6 @@ class CodeAnswer(Frozen):
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
 
 
-
-
 class ConclusionInputs(Frozen):
     asked: Question
     design: Design
@@ -73,9 +74,12 @@ class StatedDirection(Frozen):
 
 class StatedNumber(Frozen):
     text: Word = Field(description="the number as the conclusion prints it, with its % where it has one")
-    what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(description=(
-        "of the arm: its mean, its standard deviation, one value; or its mean against that of `against`: the "
-        "difference, the ratio, or the difference as a percentage of that of `against`"))
+    what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(
+        description=(
+            "of the arm: its mean, its standard deviation, one value; or its mean against that of `against`: the "
+            "difference, the ratio, or the difference as a percentage of that of `against`"
+        )
+    )
     metric: Word
     arm: Word
     against: str = Field(default="", max_length=200)
@@ -83,10 +87,18 @@ class StatedNumber(Frozen):
 
 class ConclusionAnswer(Frozen):
     conclusion: str = Field(min_length=1, max_length=2400)
-    numbers: tuple[StatedNumber, ...] = Field(default=(), max_length=40, description=(
-        "each number that the conclusion prints, but for those of the question and counts of arms and seeds"))
-    directions: tuple[StatedDirection, ...] = Field(default=(), max_length=20, description=(
-        "each direction that the conclusion states, by the names of arms and metrics"))
+    numbers: tuple[StatedNumber, ...] = Field(
+        default=(),
+        max_length=40,
+        description=(
+            "each number that the conclusion prints, but for those of the question and counts of arms and seeds"
+        ),
+    )
+    directions: tuple[StatedDirection, ...] = Field(
+        default=(),
+        max_length=20,
+        description=("each direction that the conclusion states, by the names of arms and metrics"),
+    )
 
 
 def _designed(inputs: QuestionInputs, answer: DesignAnswer) -> None:

@@ -31,10 +31,12 @@ class CodeReading(Frozen):
     """What is doubtful in the code, and what it comes to. The doubts come before the verdict."""
 
     doubts: tuple[CodeDoubt, ...] = Field(default=(), max_length=8, description="the gravest first; none is usual")
-    verdict: Literal["honest", "doubtful", "dishonest"] = Field(description=(
-        "dishonest: a reader of the paper would be deceived by what the cited lines do; doubtful: perhaps"))
+    verdict: Literal["honest", "doubtful", "dishonest"] = Field(
+        description=("dishonest: a reader of the paper would be deceived by what the cited lines do; doubtful: perhaps")
+    )
     unread: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model, which reads nothing")
 
 
-CODE_READER = Role("code_reader", CodeReaderInputs, CodeReading, temperature=0.0, prompt_tokens=24_000,
-                   usual=(5000, 400))
+CODE_READER = Role(
+    "code_reader", CodeReaderInputs, CodeReading, temperature=0.0, prompt_tokens=24_000, usual=(5000, 400)
+)

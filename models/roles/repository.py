@@ -43,14 +43,31 @@ class CommandInputs(Frozen):
 class CommandChoice(Frozen):
     """How the result is made, and where it stands."""
 
-    words: tuple[Word, ...] = Field(min_length=2, max_length=60, description=(
-        "the command line, one word an entry, `python` first for a Python program; {seed} where its seed goes, {out} "
-        "for a folder that it may write into"))
-    metric: str = Field(min_length=3, max_length=300, description=(
-        "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last, or stdout:REGEX with one group in parentheses"))
+    words: tuple[Word, ...] = Field(
+        min_length=2,
+        max_length=60,
+        description=(
+            "the command line, one word an entry, `python` first for a Python program; {seed} where its seed "
+            "goes, {out} "
+            "for a folder that it may write into"
+        ),
+    )
+    metric: str = Field(
+        min_length=3,
+        max_length=300,
+        description=(
+            "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last, or stdout:REGEX with one group in parentheses"
+        ),
+    )
     direction: Direction = Field(description="whether more of it is better (max), or less (min)")
-    expected: str = Field(default="", max_length=40, description=(
-        "what the documents say it should be, in the unit that is read, as 0.83 or 0.83±0.02; empty: they say nothing"))
+    expected: str = Field(
+        default="",
+        max_length=40,
+        description=(
+            "what the documents say it should be, in the unit that is read, as 0.83 or 0.83±0.02; empty: they "
+            "say nothing"
+        ),
+    )
     why: str = Field(min_length=1, max_length=600)
 
 

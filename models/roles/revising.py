@@ -45,7 +45,8 @@ class ReflectInputs(Frozen):
     complaints: tuple[str, ...] = Field(default=(), description="what should be better, found by the program")
     figure_reviews: tuple[FigureReview, ...] = ()
     paper_figures: tuple[PaperFigureReview, ...] = Field(
-        default=(), description="of figures as they stand in the compiled paper; empty where nobody looked")
+        default=(), description="of figures as they stand in the compiled paper; empty where nobody looked"
+    )
     lengths: tuple[SectionLength, ...] = ()
     rewritable: tuple[str, ...] = Field(default=(), description="titles of sections that may be rewritten as a whole")
     tried: tuple[Round, ...] = Field(default=(), description="the rounds before this one")
@@ -76,8 +77,9 @@ class Reflection(Frozen):
     rewrites: tuple[SectionEdit, ...] = ()
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> its whole new caption")
     placements: dict[str, Placement] = Field(
-        default_factory=dict[str, Placement], description="figure name -> where it is moved; from the text to the "
-                                                          "appendix its \\paperfigure goes with it")
+        default_factory=dict[str, Placement],
+        description="figure name -> where it is moved; from the text to the appendix its \\paperfigure goes with it",
+    )
 
     @property
     def empty(self) -> bool:
@@ -176,5 +178,6 @@ class CiteSelection(Frozen):
     chosen: tuple[Chosen, ...] = ()
 
 
-CITE_SELECT = Role("cite_select", CiteSelectInputs, CiteSelection, temperature=0.0, prompt_tokens=60_000,
-                   usual=(8000, 500))
+CITE_SELECT = Role(
+    "cite_select", CiteSelectInputs, CiteSelection, temperature=0.0, prompt_tokens=60_000, usual=(8000, 500)
+)

@@ -72,6 +72,10 @@ AnyRole = Role[Any, Any]
 
 def neutral(inputs: In) -> In:
     """The inputs with neutral values in every field that is marked as a `Circumstance`."""
-    marked = {name: mark.neutral for name, field in type(inputs).model_fields.items()
-              for mark in field.metadata if isinstance(mark, Circumstance)}
+    marked = {
+        name: mark.neutral
+        for name, field in type(inputs).model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, Circumstance)
+    }
     return inputs.model_copy(update=marked)

@@ -87,9 +87,15 @@ class RequiredStatement(Frozen):
     text: str = Field(description="in words, with the macros that print its numbers")
     keys: tuple[str, ...] = Field(default=(), description="of the hypothesis or the comparisons that it is about")
     abstract: bool = Field(default=False, description="whether the abstract has to tell it as well")
-    owed: Literal["", "verdict", "shown", "sentence"] = Field(default="", description=(
-        "how a paper has to tell it, or is not released. verdict: by one of its keys in a section (and the abstract); "
-        "shown: each key by a verdict in a section or in a placed table; sentence: the abstract has the text as it is"))
+    owed: Literal["", "verdict", "shown", "sentence"] = Field(
+        default="",
+        description=(
+            "how a paper has to tell it, or is not released. verdict: by one of its keys in a section (and the "
+            "abstract); "
+            "shown: each key by a verdict in a section or in a placed table; sentence: the abstract has the "
+            "text as it is"
+        ),
+    )
 
 
 class WriteInputs(Study):
@@ -120,8 +126,9 @@ class PlannedSection(Frozen):
 
     title: str
     claim: str = Field(description="one sentence: what a reader knows after it")
-    keys: tuple[str, ...] = Field(default=(), description=(
-        "that it prints: results with their suffix, settings, and verdicts"))
+    keys: tuple[str, ...] = Field(
+        default=(), description=("that it prints: results with their suffix, settings, and verdicts")
+    )
     figures: tuple[str, ...] = Field(default=(), description="that it places")
     tables: tuple[str, ...] = Field(default=(), description="that it places")
     references: tuple[str, ...] = Field(default=(), description="that it cites")
@@ -189,5 +196,13 @@ def _written(inputs: SectionInputs, answer: Sections) -> None:
         raise ValueError("no section: write those that are asked for")
 
 
-WRITE = Role("write", SectionInputs, Sections, temperature=1.0, max_tokens=16_384, prompt_tokens=60_000,
-             usual=(16_000, 2500), check=_written)
+WRITE = Role(
+    "write",
+    SectionInputs,
+    Sections,
+    temperature=1.0,
+    max_tokens=16_384,
+    prompt_tokens=60_000,
+    usual=(16_000, 2500),
+    check=_written,
+)

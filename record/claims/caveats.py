@@ -39,8 +39,10 @@ class Anchored(NamedTuple):
 def anchored(plan: DataPlan | None, claims: Iterable[Claim]) -> tuple[Anchored, ...]:
     """Every anchor of a plan beside our mean on test data."""
     known = {one.key: one for one in claims}
-    return tuple(Anchored(one, known.get(f"test/{one.dataset}/{one.metric}/{one.condition}"))
-                 for one in (plan.anchors if plan is not None else ()))
+    return tuple(
+        Anchored(one, known.get(f"test/{one.dataset}/{one.metric}/{one.condition}"))
+        for one in (plan.anchors if plan is not None else ())
+    )
 
 
 class Caveats:
@@ -61,7 +63,8 @@ class Caveats:
         said: dict[Caveat, bool] = {
             "stale tuning": any(one.stale for one in settings),
             "tuning not converged": any(one.gaining for one in settings),
-            "unanchored": other.split == "test" and other.arm in self._unanchored}
+            "unanchored": other.split == "test" and other.arm in self._unanchored,
+        }
         return tuple(one for one, holds in said.items() if holds)
 
     def _setting(self, claim: Claim) -> Chosen | None:

@@ -33,7 +33,8 @@ _FOUND: dict[Verdict, str] = {
     "smaller": "which is above zero but below the smallest effect of interest, {smallest} (smaller)",
     "negligible": "which is within plus and minus the smallest effect of interest, {smallest} (negligible)",
     "opposite": "which is below zero, where more than {smallest} was expected (opposite)",
-    "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)"}
+    "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)",
+}
 _BELOW = "which is below the smallest effect of interest, {smallest}, and leaves open whether there is any (undecided)"
 """What is undecided, though its whole interval lies below the smallest effect."""
 
@@ -46,10 +47,12 @@ def clauses(
     if plan is None:
         return {}
     titles = {one.name: one.title or one.name.replace("_", " ") for one in state.datasets}
-    found = {**{one.key: _decision(one, plan, titles) for one in decisions},
-             **{f"{one.key}.short": _decision(one, plan, titles, short=True) for one in decisions},
-             **{one.key: _difference(one, plan, titles) for one in differences},
-             **{f"{one.key}.short": _difference(one, plan, titles, short=True) for one in differences}}
+    found = {
+        **{one.key: _decision(one, plan, titles) for one in decisions},
+        **{f"{one.key}.short": _decision(one, plan, titles, short=True) for one in decisions},
+        **{one.key: _difference(one, plan, titles) for one in differences},
+        **{f"{one.key}.short": _difference(one, plan, titles, short=True) for one in differences},
+    }
     return {key: clause(tex) for key, tex in found.items()}
 
 
@@ -64,9 +67,13 @@ def _decision(one: Decision, plan: DataPlan, titles: dict[str, str], *, short: b
     if len(parts) > 1:
         together = "both" if len(parts) == 2 else "all"
         refuted = one.verdict == "undecided" and any(
-            part.verdict in ("smaller", "negligible", "opposite") for part in one.parts)
-        parts.append(f"so that {together} together are not supported, whatever is true of what is open (undecided)"
-                     if refuted else f"so that {together} together are {one.verdict}")
+            part.verdict in ("smaller", "negligible", "opposite") for part in one.parts
+        )
+        parts.append(
+            f"so that {together} together are not supported, whatever is true of what is open (undecided)"
+            if refuted
+            else f"so that {together} together are {one.verdict}"
+        )
     alternatives = 0 if short else len(one.hypothesis.alternatives)
     declared = f" (holds in {one.holds} of {alternatives} declared alternatives)" if alternatives else ""
     return f"{', and '.join(parts[:2])}{''.join(f', {part}' for part in parts[2:])}{declared}"
@@ -80,19 +87,25 @@ def _part(part: PartDecided, whole: Decision, plan: DataPlan, titles: dict[str, 
     if part.mean is None:
         return f"{what}{where} was not measured ({escaped(part.why)}), which leaves it open (undecided)"
     digits = decimals_of(part)
-    interval = "" if part.low is None or part.high is None else (
-        f" [{number(part.low, digits)}, {number(part.high, digits)}]")
+    interval = (
+        "" if part.low is None or part.high is None else (f" [{number(part.low, digits)}, {number(part.high, digits)}]")
+    )
     kind = f"{_percent(whole.level)} interval, " if interval else ""
     unit = _unit(part, whole)
     basis = "test data" if whole.confirmed else "a preview" if whole.hypothesis.confirmatory else "exploratory"
     below = part.verdict == "undecided" and part.high is not None and part.high < effect.smallest
     found = (_BELOW if below else _FOUND[part.verdict]).format(smallest=f"{effect.smallest:g}")
     if part.verdict == "undecided" and (part.why or part.decides):
-        found = found[:-1] + "; " + (
-            escaped(part.why) or f"about {part.decides} {_units(whole)} would decide it as it stands") + ")"
+        found = (
+            found[:-1]
+            + "; "
+            + (escaped(part.why) or f"about {part.decides} {_units(whole)} would decide it as it stands")
+            + ")"
+        )
     lost = "".join(f"; {text}" for text in lost_seeds(part, whole.hypothesis))
-    return (f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}{escaped(lost)}), "
-            f"{found}")
+    return (
+        f"{what}{where} is {number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, {basis}{escaped(lost)}), {found}"
+    )
 
 
 def lost_seeds(part: PartDecided, one: Hypothesis) -> Iterator[str]:
@@ -142,19 +155,27 @@ def _difference(one: Difference, plan: DataPlan, titles: dict[str, str], *, shor
     kind = f"{_percent(LEVEL)} interval, " if interval else ""
     at = f" at {level}" if level else ""
     basis = "exploratory" if short else f"{kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}"
-    return (f"the {title} of {arm} minus that of {other}{at} on {escaped(_dataset(one.dataset, titles))} is "
-            f"{number(one.mean, digits)}{'' if short else interval} ({basis}), "
-            f"{_called(one, arm, digits, short=short)}{''.join(f', {caveat}' for caveat in one.caveats)}")
+    return (
+        f"the {title} of {arm} minus that of {other}{at} on {escaped(_dataset(one.dataset, titles))} is "
+        f"{number(one.mean, digits)}{'' if short else interval} ({basis}), "
+        f"{_called(one, arm, digits, short=short)}{''.join(f', {caveat}' for caveat in one.caveats)}"
+    )
 
 
 def _called(one: Difference, arm: str, digits: int, *, short: bool) -> str:
     if one.called in ("improved", "worsened"):
         return f"so that {arm} is measurably {'better' if one.called == 'improved' else 'worse'}"
     if one.called == "unknown":
-        return "which are too few pairs of seeds for a verdict" if one.n < MINIMUM_REPLICATES else (
-            "where all pairs gave the same, so that the spread is unknown")
-    unseen = "" if short or one.detectable is None else (
-        f" (one below {number(one.detectable, digits)} may have gone unseen)")
+        return (
+            "which are too few pairs of seeds for a verdict"
+            if one.n < MINIMUM_REPLICATES
+            else ("where all pairs gave the same, so that the spread is unknown")
+        )
+    unseen = (
+        ""
+        if short or one.detectable is None
+        else (f" (one below {number(one.detectable, digits)} may have gone unseen)")
+    )
     return f"which is {one.called if short and not one.by_examples else one.outcome}{unseen}"
 
 
@@ -162,8 +183,9 @@ def _names(condition: str, plan: DataPlan) -> tuple[str, str]:
     """Arm and level of a condition in words, as TeX."""
     arm, level = arm_of(condition), level_of(condition)
     title = next((each.title for each in plan.arms if each.name == arm and each.title), re.sub("[_-]", " ", arm))
-    return escaped(title), escaped(next((each.title for each in plan.levels if each.name == level and each.title),
-                                        level))
+    return escaped(title), escaped(
+        next((each.title for each in plan.levels if each.name == level and each.title), level)
+    )
 
 
 def _percent(level: float) -> str:

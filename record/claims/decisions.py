@@ -115,8 +115,11 @@ def key_of(hypothesis: Hypothesis, number: int) -> str:
 
 def measured_of(one: Hypothesis) -> tuple[Effect, ...]:
     """All that is estimated of a hypothesis, in the order of their keys: its effects, its alternatives, its rival's."""
-    rival = () if one.rival is None else (Effect(
-        estimand=one.rival.estimand, metric=one.effects[0].metric, smallest=one.effects[0].smallest),)
+    rival = (
+        ()
+        if one.rival is None
+        else (Effect(estimand=one.rival.estimand, metric=one.effects[0].metric, smallest=one.effects[0].smallest),)
+    )
     return (*one.effects, *one.alternatives, *rival)
 
 
@@ -136,12 +139,16 @@ def cluster_faults(plan: DataPlan, known: Mapping[str, HasColumns]) -> Iterator[
         for name in (use.name for use in plan.datasets if use.name in read):
             columns, found = known[name].meta, known[name].meta_in_test.get(one.cluster, MIN_CLUSTERS)
             if one.cluster not in columns:
-                yield (f"hypothesis {one.id!r}: {one.cluster!r} is no column of {name!r} to cluster by; there "
-                       + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)"))
+                yield (
+                    f"hypothesis {one.id!r}: {one.cluster!r} is no column of {name!r} to cluster by; there "
+                    + (f"are {', '.join(columns)}" if columns else "is none (group= or meta= of the data)")
+                )
             elif found < MIN_CLUSTERS:
-                yield (f"hypothesis {one.id!r}: the test examples of {name!r} have {found} clusters by "
-                       f"{one.cluster!r}, and fewer than {MIN_CLUSTERS} decide nothing: take unit 'seeds and "
-                       "examples' and say in `untested` that other clusters are not tested, or bring data with more")
+                yield (
+                    f"hypothesis {one.id!r}: the test examples of {name!r} have {found} clusters by "
+                    f"{one.cluster!r}, and fewer than {MIN_CLUSTERS} decide nothing: take unit 'seeds and "
+                    "examples' and say in `untested` that other clusters are not tested, or bring data with more"
+                )
 
 
 def decisions(state: RunState, levels: Mapping[str, float] | None = None) -> tuple[Decision, ...]:
@@ -154,13 +161,22 @@ def decisions(state: RunState, levels: Mapping[str, float] | None = None) -> tup
     if plan is None or not plan.hypotheses:
         return ()
     if state.reused:
-        plan = plan.model_copy(update={"hypotheses": tuple(
-            one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)})
+        plan = plan.model_copy(
+            update={"hypotheses": tuple(one.model_copy(update={"confirmatory": False}) for one in plan.hypotheses)}
+        )
     nodes, fresh = deciding_nodes(state)
     tested = any(node.id in state.tests for node in nodes)
-    return decide(plan, [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes],
-                  confirmed=tested and fresh, levels=levels or {}, sampled=lambda key: state.resampled.get(
-                      key, OverExamples(key=key, nodes=(), reason="nobody resampled them")) if tested else None)
+    return decide(
+        plan,
+        [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes],
+        confirmed=tested and fresh,
+        levels=levels or {},
+        sampled=lambda key: (
+            state.resampled.get(key, OverExamples(key=key, nodes=(), reason="nobody resampled them"))
+            if tested
+            else None
+        ),
+    )
 
 
 def decided_together(states: Mapping[str, RunState]) -> dict[str, tuple[Decision, ...]]:
@@ -194,27 +210,59 @@ def run_of(node: Node, tests: Sequence[Measurement] | None = None) -> Run:
     code said."""
     last = node.attempts[-1] if node.attempts else None
     final = (*(last.said if last is not None else ()), *node.measurements, *(tests or ()))
-    values = {split: {(one.dataset, one.condition, one.name): one.value for one in final
-                      if one.split == split and one.step is None} for split in ("dev", "validation", "test")}
-    return Run(node.seed, node.id, values["validation" if tests is None else "test"], values, frozenset(
-        Place(one.cell.dataset, one.cell.arm, one.cell.level) for one in (last.cells if last is not None else ())
-        if one.diverged), node.failure.message if node.failure is not None else "")
+    values = {
+        split: {
+            (one.dataset, one.condition, one.name): one.value
+            for one in final
+            if one.split == split and one.step is None
+        }
+        for split in ("dev", "validation", "test")
+    }
+    return Run(
+        node.seed,
+        node.id,
+        values["validation" if tests is None else "test"],
+        values,
+        frozenset(
+            Place(one.cell.dataset, one.cell.arm, one.cell.level)
+            for one in (last.cells if last is not None else ())
+            if one.diverged
+        ),
+        node.failure.message if node.failure is not None else "",
+    )
 
 
 def decide(
-    plan: DataPlan, runs: Sequence[Run], *, confirmed: bool, sampled: Sampled = lambda key: None,
+    plan: DataPlan,
+    runs: Sequence[Run],
+    *,
+    confirmed: bool,
+    sampled: Sampled = lambda key: None,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Decision, ...]:
     """What these runs say of every hypothesis of a plan."""
-    measured = {one.id: [_part(plan, one, effect, runs, sampled(key_of(one, number)))
-                         for number, effect in enumerate(measured_of(one))] for one in plan.hypotheses}
+    measured = {
+        one.id: [
+            _part(plan, one, effect, runs, sampled(key_of(one, number)))
+            for number, effect in enumerate(measured_of(one))
+        ]
+        for one in plan.hypotheses
+    }
     asked = [one for one in plan.hypotheses if one.confirmatory]
-    found = {one.id: _p(measured[one.id][:len(one.effects)]) for one in plan.hypotheses}
+    found = {one.id: _p(measured[one.id][: len(one.effects)]) for one in plan.hypotheses}
     own = holm_levels([found[one.id] for one in asked])
     level_of = {one.id: level for one, level in zip(asked, own, strict=True)} | dict(levels)
-    return tuple(_decision(one, measured[one.id], found[one.id], level_of.get(one.id, LEVEL),
-                           family=len(asked) if one.confirmatory else 1,
-                           confirmed=confirmed and one.confirmatory) for one in plan.hypotheses)
+    return tuple(
+        _decision(
+            one,
+            measured[one.id],
+            found[one.id],
+            level_of.get(one.id, LEVEL),
+            family=len(asked) if one.confirmatory else 1,
+            confirmed=confirmed and one.confirmatory,
+        )
+        for one in plan.hypotheses
+    )
 
 
 def holm_levels(p_values: Sequence[float | None]) -> list[float]:
@@ -303,20 +351,19 @@ def _ends(mean: float, spread: Spread, rare: tuple[_Rare, _Rare] | None, level: 
 
 def _over_units(values: Sequence[float]) -> tuple[float, float]:
     spread = stdev(values) if differ(values) else 0.0
-    return spread ** 2 / len(values), len(values) - 1.0
+    return spread**2 / len(values), len(values) - 1.0
 
 
-def _part(
-    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], over: OverExamples | None
-) -> _Measured:
+def _part(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], over: OverExamples | None) -> _Measured:
     try:
         units = units_of(plan, one, effect, runs)
     except (Gap, EstimandError) as gap:
         return _Measured(effect, why=f"{gap} was not measured" if isinstance(gap, Gap) else str(gap))
     found = _Measured(effect, units)
     if len(units.values) < 2:
-        lost = next(iter(units.left_out), "") or ("training diverged with every seed" if any(
-            units.diverged.values()) else "nothing was measured")
+        lost = next(iter(units.left_out), "") or (
+            "training diverged with every seed" if any(units.diverged.values()) else "nothing was measured"
+        )
         return found._replace(why="one unit shows no spread" if units.values else lost)
     if over is not None and one.unit == "seeds and clusters" and (over.sd is None or over.reason):
         return found._replace(why=f"the spread over clusters is unknown: {over.reason or 'a score has no value'}")
@@ -339,9 +386,9 @@ def _spread(own: tuple[float, float], over: OverExamples | None) -> Spread:
     if over is None or not over.sd:
         return (own,)
     if over.worth:
-        return (own, (over.sd ** 2, max(over.worth - 1, 0.01)))
-    freedom = own[1] * ((own[0] + over.sd ** 2) / own[0]) ** 2 if own[0] else inf
-    return ((own[0], min(freedom, 1e6)), (over.sd ** 2, min(freedom, 1e6)))
+        return (own, (over.sd**2, max(over.worth - 1, 0.01)))
+    freedom = own[1] * ((own[0] + over.sd**2) / own[0]) ** 2 if own[0] else inf
+    return ((own[0], min(freedom, 1e6)), (over.sd**2, min(freedom, 1e6)))
 
 
 def units_of(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run]) -> Units:
@@ -371,8 +418,13 @@ def units_of(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run
         found += of_dataset
     seeds = () if one.unit == "datasets" else tuple(seed for seed, _ in found)
     arms = dict.fromkeys(place.arm for place in places_of(effect.estimand, plan, metric_of(effect, plan)))
-    return Units(tuple(values) if one.unit == "datasets" else tuple(value for _, value in found), seeds,
-                 {arm: diverged[arm] for arm in arms} if ran else {}, ran, tuple(left_out))
+    return Units(
+        tuple(values) if one.unit == "datasets" else tuple(value for _, value in found),
+        seeds,
+        {arm: diverged[arm] for arm in arms} if ran else {},
+        ran,
+        tuple(left_out),
+    )
 
 
 class _Reading:
@@ -405,7 +457,7 @@ class _Reading:
 
 
 def value_of(
-    plan: DataPlan, one: Hypothesis, effect: Effect, run: Run, *, dataset: str = "", values: Values | None = None,
+    plan: DataPlan, one: Hypothesis, effect: Effect, run: Run, *, dataset: str = "", values: Values | None = None
 ) -> tuple[Number, frozenset[str]]:
     """The value of an effect in one run, on a dataset (the main one), and the arms that diverged of those it reads.
 
@@ -424,9 +476,7 @@ def value_of(
     return value, frozenset(read.diverged)
 
 
-def _rare(
-    plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], units: Units
-) -> tuple[_Rare, _Rare]:
+def _rare(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run], units: Units) -> tuple[_Rare, _Rare]:
     """What divergence does to an effect at its worst, and at its best, in the runs without any. Raises `Gap`."""
     metric = metric_of(effect, plan)
     whole: list[tuple[str, Run]] = []
@@ -452,7 +502,8 @@ def _rare(
 
 
 def worst_loss(plan: DataPlan, one: Hypothesis, effect: Effect, runs: Sequence[Run]) -> float:
-    """What divergence costs an effect at most where worst values count, on average over the runs; else 0. Raises `Gap`.
+    """What divergence costs an effect at most where worst values count, on average over the runs; else 0.
+    Raises `Gap`.
     """
     if one.diverged != "worst value":
         return 0.0
@@ -468,8 +519,18 @@ def _at_worst(
     metric, lost = metric_of(effect, plan), set[Place]()
 
     def at(places: set[Place]) -> float:
-        return float(value_of(plan, one, effect, run, dataset=dataset, values=lambda place: metric.worst if place in
-                              places else run.values.get((place.dataset, place.condition, metric.name)))[0])
+        return float(
+            value_of(
+                plan,
+                one,
+                effect,
+                run,
+                dataset=dataset,
+                values=lambda place: (
+                    metric.worst if place in places else run.values.get((place.dataset, place.condition, metric.name))
+                ),
+            )[0]
+        )
 
     least = at(lost)
     every = [place for place in places_of(effect.estimand, plan, metric, dataset=dataset) if not place.by]
@@ -508,34 +569,55 @@ def _decision(
 ) -> Decision:
     parts = [_decided(part, level) for part in measured]
     end = len(one.effects) + len(one.alternatives)
-    own, others, rival = parts[:len(one.effects)], parts[len(one.effects):end], parts[end:]
+    own, others, rival = parts[: len(one.effects)], parts[len(one.effects) : end], parts[end:]
     verdicts = [part.verdict for part in own]
     against: tuple[Verdict, ...] = ("opposite", "negligible", "smaller")
     # while a part is open the whole is: no word for all of them is true of that part
     refuted: tuple[Verdict, ...] = tuple(name for name in against if "undecided" not in verdicts and name in verdicts)
     verdict: Verdict = "supported" if set(verdicts) == {"supported"} else (*refuted, "undecided")[0]
-    return Decision(hypothesis=one, parts=tuple(own), verdict=verdict, p=p, level=level, family=family,
-                    confirmed=confirmed, holds=sum(part.verdict == "supported" for part in others),
-                    others=tuple(others),
-                    rival=rival[0] if rival else None)
+    return Decision(
+        hypothesis=one,
+        parts=tuple(own),
+        verdict=verdict,
+        p=p,
+        level=level,
+        family=family,
+        confirmed=confirmed,
+        holds=sum(part.verdict == "supported" for part in others),
+        others=tuple(others),
+        rival=rival[0] if rival else None,
+    )
 
 
 def _decided(part: _Measured, level: float) -> PartDecided:
     values = part.units.values
     base = PartDecided(
-        effect=part.effect, values=values, seeds=part.units.seeds, why=part.why, mean=fmean(values) if values else None,
-        diverged=dict(part.units.diverged), ran=part.units.ran, left_out=part.units.left_out)
+        effect=part.effect,
+        values=values,
+        seeds=part.units.seeds,
+        why=part.why,
+        mean=fmean(values) if values else None,
+        diverged=dict(part.units.diverged),
+        ran=part.units.ran,
+        left_out=part.units.left_out,
+    )
     if not part.spread:
         return base
     mean = fmean(values)
     low, high = part.ends(level)
     verdict = verdict_of(low, high, part.effect.smallest)
     open_ = verdict == "undecided"
-    return base.model_copy(update={
-        "low": low, "high": high, "verdict": verdict, "examples": any(variance for variance, _ in part.spread[1:]),
-        "sd": stdev(values) if differ(values) else None,
-        "why": _of_rare(part, level) if open_ and part.rare is not None else "",
-        "decides": n_deciding(part, mean, level) if open_ and part.rare is None else None})
+    return base.model_copy(
+        update={
+            "low": low,
+            "high": high,
+            "verdict": verdict,
+            "examples": any(variance for variance, _ in part.spread[1:]),
+            "sd": stdev(values) if differ(values) else None,
+            "why": _of_rare(part, level) if open_ and part.rare is not None else "",
+            "decides": n_deciding(part, mean, level) if open_ and part.rare is None else None,
+        }
+    )
 
 
 def _of_rare(part: _Measured, level: float) -> str:
@@ -543,8 +625,10 @@ def _of_rare(part: _Measured, level: float) -> str:
     smallest = part.effect.smallest
     if part.rare is None or verdict_of(*part._replace(rare=None).ends(level), smallest) == "undecided":
         return ""
-    return (f"{part.units.ran} seeds leave it open whether training diverges with up to "
-            f"{max(one.rate(level * part.share) for one in part.rare):.0%} of them")
+    return (
+        f"{part.units.ran} seeds leave it open whether training diverges with up to "
+        f"{max(one.rate(level * part.share) for one in part.rare):.0%} of them"
+    )
 
 
 def verdict_of(low: float, high: float, smallest: float) -> Verdict:
@@ -571,8 +655,13 @@ def n_deciding(part: _Measured, mean: float, level: float) -> int | None:
     as_before = freedom != len(values) - 1  # a record from before, whose spread over examples has no freedom of its own
 
     def decides(n: int) -> bool:
-        return half_width(((variance * len(values) / n, n - 1.0), *(
-            (over, n - 1.0 if as_before else of) for over, of in more)), level * part.share) < room
+        return (
+            half_width(
+                ((variance * len(values) / n, n - 1.0), *((over, n - 1.0 if as_before else of) for over, of in more)),
+                level * part.share,
+            )
+            < room
+        )
 
     sizes = _sizes()  # the larger, the narrower is the interval
     return sizes[bisect_left(sizes, True, key=decides)] if decides(sizes[-1]) else None

@@ -78,8 +78,7 @@ class Difference(Claim):
     @property
     def by_examples(self) -> bool:
         """Whether only the choice of test examples keeps this difference from being called."""
-        return (self.called == "not significant" and self.p_adjusted is not None
-                and self.p_adjusted <= LEVEL)
+        return self.called == "not significant" and self.p_adjusted is not None and self.p_adjusted <= LEVEL
 
 
 def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
@@ -90,20 +89,34 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
-    caveats, read = Caveats(state, claims), [conditions_read(
-        (each for each in measured_of(one) if each not in one.alternatives), plan) for one in plan.hypotheses]
+    caveats, read = (
+        Caveats(state, claims),
+        [
+            conditions_read((each for each in measured_of(one) if each not in one.alternatives), plan)
+            for one in plan.hypotheses
+        ],
+    )
 
     def role_of(claim: Claim) -> str:
         return roles.get(claim.arm, "ablation")
 
     made = [
-        _difference(state, a, b, higher=higher[a.name]).model_copy(update={
-            "caveats": caveats.of(a, b), "family": "primary" if (
-                a.name == plan.primary.name and role_of(a) == "method") or any(
-                {(one.dataset, one.name, one.condition) for one in (a, b)} <= cells for cells in read) else "other"})
-        for a in claims for b in claims
-        if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level) and a.name in higher
-        and role_of(b) == against.get(role_of(a)) and set(a.seeds) & set(b.seeds)]
+        _difference(state, a, b, higher=higher[a.name]).model_copy(
+            update={
+                "caveats": caveats.of(a, b),
+                "family": "primary"
+                if (a.name == plan.primary.name and role_of(a) == "method")
+                or any({(one.dataset, one.name, one.condition) for one in (a, b)} <= cells for cells in read)
+                else "other",
+            }
+        )
+        for a in claims
+        for b in claims
+        if (a.name, a.dataset, a.split, a.level) == (b.name, b.dataset, b.split, b.level)
+        and a.name in higher
+        and role_of(b) == against.get(role_of(a))
+        and set(a.seeds) & set(b.seeds)
+    ]
     families: dict[tuple[Split, Family], list[int]] = {}
     for place, one in enumerate(made):
         families.setdefault((one.split, one.family), []).append(place)
@@ -118,8 +131,11 @@ def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Differe
     """The difference of two claims, value by value where they share a seed, before it is tested."""
     key = f"{key_of('diff', a.dataset, a.name, a.condition)}~{key_of(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
-    rows = [(seed, node, *other[seed], value)
-            for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True) if seed in other]
+    rows = [
+        (seed, node, *other[seed], value)
+        for seed, node, value in zip(a.seeds, a.nodes, a.values, strict=True)
+        if seed in other
+    ]
     nodes, others = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
     values = tuple(minus(value, less) for *_, less, value in rows)
     mean = fmean(values)
@@ -130,11 +146,25 @@ def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Differe
     if over is not None and (over.nodes, over.others) != (nodes, others):
         over = None
     return Difference(
-        key=key, name=a.name, dataset=a.dataset, condition=a.condition, other=b.condition, split=a.split,
-        values=values, seeds=tuple(row[0] for row in rows), nodes=nodes, others=others,
-        grade=weakest((a.grade, b.grade)), mean=mean, sd=sd, low=low, high=high,
-        better=a.condition if (mean > 0) == higher else b.condition, called="unknown",
-        over_examples=over)
+        key=key,
+        name=a.name,
+        dataset=a.dataset,
+        condition=a.condition,
+        other=b.condition,
+        split=a.split,
+        values=values,
+        seeds=tuple(row[0] for row in rows),
+        nodes=nodes,
+        others=others,
+        grade=weakest((a.grade, b.grade)),
+        mean=mean,
+        sd=sd,
+        low=low,
+        high=high,
+        better=a.condition if (mean > 0) == higher else b.condition,
+        called="unknown",
+        over_examples=over,
+    )
 
 
 def _tested(one: Difference, p: float | None, adjusted: float | None, compared: int) -> Difference:
@@ -144,6 +174,12 @@ def _tested(one: Difference, p: float | None, adjusted: float | None, compared: 
         called = "unknown"
     elif adjusted > LEVEL or (one.over_examples is not None and not one.over_examples.supports(one.mean)):
         called = "not significant"
-    return one.model_copy(update={
-        "p": p, "p_adjusted": adjusted, "compared": compared, "called": called,
-        "detectable": None if one.sd is None else detectable(one.n, one.sd, compared)})
+    return one.model_copy(
+        update={
+            "p": p,
+            "p_adjusted": adjusted,
+            "compared": compared,
+            "called": called,
+            "detectable": None if one.sd is None else detectable(one.n, one.sd, compared),
+        }
+    )

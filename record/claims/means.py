@@ -158,8 +158,11 @@ def winner(state: RunState) -> str | None:
 
 def ablations(state: RunState) -> list[Node]:
     """The good nodes of the ablation stage that stand for an ablated part."""
-    return [node for node in state.stage_nodes("ablation")
-            if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect]
+    return [
+        node
+        for node in state.stage_nodes("ablation")
+        if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect
+    ]
 
 
 GRADES: tuple[Grade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
@@ -211,8 +214,12 @@ def validation_claims(state: RunState, node: str) -> list[Claim]:
 
 def claims_on_test(state: RunState) -> list[Claim]:
     """The claims of the paper, on test data: the winner's conditions, and those that only ablations measured."""
-    return _with_ablations(state, lambda node: claims_over(
-        "test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, node)]))
+    return _with_ablations(
+        state,
+        lambda node: claims_over(
+            "test", [(one, state.tests.get(one.id, ())) for one in trusted_replicates(state, node)]
+        ),
+    )
 
 
 def ablation_claims(state: RunState) -> list[Claim]:
@@ -238,6 +245,7 @@ def paper_claims(state: RunState) -> list[Claim]:
 
 def ablation_conditions(state: RunState) -> tuple[str, ...]:
     """Conditions that only ablation nodes measured on test data, in order of appearance."""
+
     def conditions_of(node: str) -> dict[str, None]:
         return {m.condition: None for one in replicates_of(state, node) for m in state.tests.get(one.id, ())}
 
@@ -263,8 +271,21 @@ def claims_over(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]
         cell.sort(key=lambda pair: pair[1].seed)
         values = tuple(one.value for _, one in cell)
         sd, low, high = interval(values)
-        claims.append(Claim(
-            key=key_of(split, dataset, name, condition), name=name, dataset=dataset, condition=condition, split=split,
-            values=values, seeds=tuple(one.seed for _, one in cell), nodes=tuple(node.id for node, _ in cell),
-            grade=weakest(one.grade for _, one in cell), mean=fmean(values), sd=sd, low=low, high=high))
+        claims.append(
+            Claim(
+                key=key_of(split, dataset, name, condition),
+                name=name,
+                dataset=dataset,
+                condition=condition,
+                split=split,
+                values=values,
+                seeds=tuple(one.seed for _, one in cell),
+                nodes=tuple(node.id for node, _ in cell),
+                grade=weakest(one.grade for _, one in cell),
+                mean=fmean(values),
+                sd=sd,
+                low=low,
+                high=high,
+            )
+        )
     return claims

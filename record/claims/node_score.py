@@ -16,8 +16,11 @@ def score_of(node: Node, plan: DataPlan | None) -> float | None:
     """
     if plan is None or node.kind == "rung":
         return None
-    found = [one for one in node.measurements
-             if (one.name, one.dataset, one.split) == (plan.primary.name, plan.datasets[0].name, "validation")]
+    found = [
+        one
+        for one in node.measurements
+        if (one.name, one.dataset, one.split) == (plan.primary.name, plan.datasets[0].name, "validation")
+    ]
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [one.value for one in found if one.arm in methods] or [one.value for one in found]
     return fmean(values) if values else None

@@ -38,17 +38,24 @@ def printed(claims: Iterable[Claim]) -> dict[str, PrintedValue]:
     values: dict[str, PrintedValue] = {}
     for claim in claims:
         digits = decimals(claim)
-        values |= {f"{claim.key}.{form}": value_of(value, digits) for form, value in (
-            ("mean", claim.mean), ("sd", claim.sd), ("low", claim.low), ("high", claim.high))}
-        values |= {f"{claim.key}.n": count(claim.n), f"{claim.key}.pm": spread(claim.mean, claim.sd, digits),
-                   f"{claim.key}.ci": interval((claim.low, claim.high), digits)}
+        values |= {
+            f"{claim.key}.{form}": value_of(value, digits)
+            for form, value in (("mean", claim.mean), ("sd", claim.sd), ("low", claim.low), ("high", claim.high))
+        }
+        values |= {
+            f"{claim.key}.n": count(claim.n),
+            f"{claim.key}.pm": spread(claim.mean, claim.sd, digits),
+            f"{claim.key}.ci": interval((claim.low, claim.high), digits),
+        }
         if isinstance(claim, Difference):
             over = claim.over_examples
             ends = (over.low, over.high) if over is not None else (None, None)
             values |= {
                 f"{claim.key}.ci_examples": interval(ends, digits),
-                f"{claim.key}.p": _probability(claim.p), f"{claim.key}.p_adjusted": _probability(claim.p_adjusted),
-                f"{claim.key}.mde": value_of(claim.detectable, digits)}
+                f"{claim.key}.p": _probability(claim.p),
+                f"{claim.key}.p_adjusted": _probability(claim.p_adjusted),
+                f"{claim.key}.mde": value_of(claim.detectable, digits),
+            }
     return values
 
 
@@ -84,7 +91,8 @@ def decimals_of(part: PartDecided) -> int:
     digits = 1 if abs(part.mean or 0.0) >= 100 else 3
     values = [one for one in (part.low, part.high, part.mean, smallest) if one]
     while digits < MOST_DIGITS and any(
-            one != edge and round(one, digits) == round(edge, digits) for one in values for edge in (0.0, smallest)):
+        one != edge and round(one, digits) == round(edge, digits) for one in values for edge in (0.0, smallest)
+    ):
         digits += 1
     return digits
 
@@ -106,21 +114,28 @@ def setups(state: RunState) -> dict[str, PrintedValue]:
     for facts in state.datasets:
         key = f"data.{facts.name}"
         values |= {f"{key}.{split}": count(size) for split, size in facts.sizes.items()}
-        values |= {f"{key}.classes": count(facts.classes), f"{key}.features": count(facts.features),
-                   f"{key}.duplicates": count(facts.duplicates),
-                   f"{key}.title": name(facts.title or facts.name.replace("_", " "))}
+        values |= {
+            f"{key}.classes": count(facts.classes),
+            f"{key}.features": count(facts.features),
+            f"{key}.duplicates": count(facts.duplicates),
+            f"{key}.title": name(facts.title or facts.name.replace("_", " ")),
+        }
     if plan is not None:
         values["metric.title"] = name(plan.primary.words)
     for level in plan.levels if plan is not None else ():
         if level.value is not None:
             values[f"level.{level.name}"] = significant(level.value, 6)
     for one in anchored(plan, ()):
-        values |= {f"{one.key}.value": significant(one.anchor.value, 6), f"{one.key}.source": name(one.anchor.source),
-                   f"{one.key}.tolerance": significant(one.anchor.tolerance, 6)}
+        values |= {
+            f"{one.key}.value": significant(one.anchor.value, 6),
+            f"{one.key}.source": name(one.anchor.source),
+            f"{one.key}.tolerance": significant(one.anchor.tolerance, 6),
+        }
     if state.campaign is not None:
         values["campaign.ideas"] = count(state.campaign.ideas)
         values |= {f"campaign.tests.{dataset}": count(uses) for dataset, uses in state.campaign.tests.items()}
-    values["run.nodes"] = count(sum(
-        node.kind not in ("replicate", "trial", "aggregate", "rung") for node in state.nodes.values()))
+    values["run.nodes"] = count(
+        sum(node.kind not in ("replicate", "trial", "aggregate", "rung") for node in state.nodes.values())
+    )
     values["run.executions"] = count(sum(len(node.attempts) for node in state.nodes.values()))
     return {**{key: printable for key, value in known.items() if (printable := setting(value)) is not None}, **values}

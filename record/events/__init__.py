@@ -17,5 +17,6 @@ from labwright.record.events.searching import NodeEvent, SearchEvent
 
 Event = Annotated[
     RunEvent | SearchEvent | NodeEvent | CallEvent | IdeaEvent | PaperEvent | RepositoryEvent,
-    Field(discriminator="type")]
+    Field(discriminator="type"),
+]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -107,7 +107,8 @@ class FiguresSeen(Frozen):
     why: str = Field(default="", description="why nobody looked")
     reviews: tuple[PaperFigureReview, ...] = ()
     seen: dict[str, str] = Field(
-        default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed")
+        default_factory=dict, description="figure -> sha256 over picture, caption and text, as it was reviewed"
+    )
 
 
 class Scoped(Frozen):
@@ -161,8 +162,10 @@ class Drafted(Frozen):
     findings: tuple[PaperFinding, ...] = ()
     pages: int | None = None
     done: bool = False
-    anew: bool = Field(default=False, description="assessed again, since the record has changed: the versions before "
-                                                  "it no longer count")
+    anew: bool = Field(
+        default=False,
+        description="assessed again, since the record has changed: the versions before it no longer count",
+    )
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
     left_out: tuple[str, ...] = Field(default=(), description="what it owes a reader and does not say: not released")
     complaints: tuple[str, ...] = Field(default=(), description="what should be better, and does not hold up a release")
@@ -178,7 +181,8 @@ class Released(Frozen):
     pdf: str | None
     files: dict[str, str] = Field(default_factory=dict, description="paper file -> sha256")
     beside: dict[str, str] = Field(
-        default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256")
+        default_factory=dict, description="the disclosure and what else is released with it: file in the run -> sha256"
+    )
     reasons: tuple[str, ...] = ()
     pages: int | None = None
     round: int | None = Field(default=None, description="of the draft that it prints")
@@ -192,7 +196,8 @@ class Rewriting(Frozen):
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     model: str = ""
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named"
+    )
 
 
 class Assessed(Frozen):
@@ -205,5 +210,14 @@ class Assessed(Frozen):
 
 
 PaperEvent = (
-    FiguresMade | FiguresSeen | Scoped | LibraryChecked | WorksFound | WorksChosen | Drafted | Released | Rewriting
-    | Assessed)
+    FiguresMade
+    | FiguresSeen
+    | Scoped
+    | LibraryChecked
+    | WorksFound
+    | WorksChosen
+    | Drafted
+    | Released
+    | Rewriting
+    | Assessed
+)

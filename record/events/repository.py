@@ -50,7 +50,8 @@ class EnvironmentBuilt(Frozen):
 
     type: Literal["environment_built"] = "environment_built"
     how: Literal["given", "interpreter", "beside"] = Field(
-        description="an interpreter that was named, ours, or ours with packages installed beside")
+        description="an interpreter that was named, ours, or ours with packages installed beside"
+    )
     python: str = Field(description="version")
     packages: dict[str, str] = Field(default_factory=dict, description="installed beside, name -> version")
     folders: tuple[str, ...] = Field(default=(), description="of the repository, from which it imports")
@@ -162,5 +163,17 @@ class QuestionAnswered(Frozen):
     why: str = ""
 
 
-RepositoryEvent = (CodeTaken | EnvironmentBuilt | CommandFound | Repaired | BaselineChecked | PartsFound | Patched
-                   | CommandEnded | AblationsSettled | QuestionDesigned | QuestionRan | QuestionAnswered)
+RepositoryEvent = (
+    CodeTaken
+    | EnvironmentBuilt
+    | CommandFound
+    | Repaired
+    | BaselineChecked
+    | PartsFound
+    | Patched
+    | CommandEnded
+    | AblationsSettled
+    | QuestionDesigned
+    | QuestionRan
+    | QuestionAnswered
+)

@@ -31,8 +31,7 @@ class Started(Frozen):
     isolation: str = Field(default="", description="'bubblewrap', or 'none: ' and why")
     machine: Machine | None = Field(default=None, description="what experiments run in")
     rate: Rate | None = Field(default=None, description="how fast they run there; None where nobody measured it")
-    template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template")
+    template: str = Field(default="", description="sha256 of the run's own copy of the paper's template")
     plan: DataPlan | None = Field(default=None, description="the data plan, where the person gave one")
 
 
@@ -47,7 +46,8 @@ class Resumed(Frozen):
     rate: Rate | None = Field(default=None, description="measured anew, where the machine or its share differs")
     reaped: int = Field(default=0, description="processes of the run's kernels that had outlived the program")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named"
+    )
 
 
 class Branched(Frozen):
@@ -65,14 +65,19 @@ class Branched(Frozen):
     seed: int = Field(description="of the choices after this event; experiments keep the seeds of the run")
     settings: dict[str, Any] = Field(default_factory=dict, description="overrides given with it, by dotted key")
     template: str = Field(
-        default="", description="sha256 of the run's own copy of the paper's template, where another was named")
+        default="", description="sha256 of the run's own copy of the paper's template, where another was named"
+    )
     version: str = Field(default="", description="of the program")
     note: str = Field(default="", description="what the person said with it")
     by: str = Field(default="", description="who branched: as the operating system knows them")
     beyond: tuple[str, ...] = Field(
-        default=(), description="runs that the parent itself is a branch of, where that was after this point")
-    tested: bool = Field(default=False, description="whether the parent's test data were scored, at whatever point: "
-                                                    "the branch's verdicts are exploratory then")
+        default=(), description="runs that the parent itself is a branch of, where that was after this point"
+    )
+    tested: bool = Field(
+        default=False,
+        description="whether the parent's test data were scored, at whatever point: "
+        "the branch's verdicts are exploratory then",
+    )
 
 
 class Commanded(Frozen):
@@ -103,7 +108,8 @@ class Limited(Frozen):
     reason: str
     stage: StageName | None = Field(default=None, description="None: the whole run")
     without: tuple[NodeKind, ...] = Field(
-        default=(), description="nodes after the search (replicate, aggregate) that are not begun any more either")
+        default=(), description="nodes after the search (replicate, aggregate) that are not begun any more either"
+    )
 
 
 class Paused(Frozen):
@@ -142,8 +148,9 @@ class Collected(Frozen):
 
     type: Literal["collected"] = "collected"
     keep: Literal["cited", "best"] = Field(description="the setting by which they go")
-    folders: tuple[Annotated[str, Field(
-        pattern=r"^(nodes/n\d+/attempt\d+|cells/[0-9a-f]{24}-\d+)/(artifacts|checkpoints)$")], ...]
+    folders: tuple[
+        Annotated[str, Field(pattern=r"^(nodes/n\d+/attempt\d+|cells/[0-9a-f]{24}-\d+)/(artifacts|checkpoints)$")], ...
+    ]
     bytes: int = Field(default=0, ge=0, description="that are free then")
 
 
@@ -162,8 +169,21 @@ class InCampaign(Frozen):
     tests: dict[str, int] = Field(default_factory=dict, description="dataset -> others that scored its test split")
 
 
-RunEvent = (Started | Resumed | Branched | Commanded | Unheeded | Limited | Paused | Recovered | Collected
-            | SubjectsAsked | InCampaign | ClockMoved | Ended)
+RunEvent = (
+    Started
+    | Resumed
+    | Branched
+    | Commanded
+    | Unheeded
+    | Limited
+    | Paused
+    | Recovered
+    | Collected
+    | SubjectsAsked
+    | InCampaign
+    | ClockMoved
+    | Ended
+)
 
 
 class Answered(Frozen):
@@ -180,7 +200,8 @@ class Answered(Frozen):
     retries: int = 0
     asked: str = Field(default="", description="model and temperature as configured when asked; the hash covers them")
     left_out: tuple[str, ...] = Field(
-        default=(), description="settings that the model does not take and that were not sent, as temperature")
+        default=(), description="settings that the model does not take and that were not sent, as temperature"
+    )
 
 
 class Drifted(Frozen):

@@ -100,8 +100,9 @@ class Reviewed(Frozen):
     n: int
     reviews: tuple[FigureReview, ...]
     looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
-    taken: dict[str, str] = Field(default={}, description="figure -> the node whose review of the very same picture "
-                                                          "stands for it")
+    taken: dict[str, str] = Field(
+        default={}, description="figure -> the node whose review of the very same picture stands for it"
+    )
 
 
 class Judged(Frozen):
@@ -131,9 +132,13 @@ class Probed(Frozen):
 
     type: Literal["probed"] = "probed"
     node: str
-    probe: Literal["labels", "seed", "rows", "arms"] = Field(description=(
-        "labels: training labels permuted; seed: another seed; rows: every second row to be predicted replaced; arms: "
-        "the names of baseline and method exchanged"))
+    probe: Literal["labels", "seed", "rows", "arms"] = Field(
+        description=(
+            "labels: training labels permuted; seed: another seed; rows: every second row to be predicted "
+            "replaced; arms: "
+            "the names of baseline and method exchanged"
+        )
+    )
     seconds: float = 0.0
     measurements: tuple[Measurement, ...] = ()
     outcome: Literal["moved", "still", "unclear"]
@@ -169,8 +174,20 @@ class Resampled(Frozen):
 
 
 NodeEvent = (
-    Proposed | Stepped | CellsOwed | CellExecuted | Executed | Plotted | Reviewed | Judged | Suspected | Probed
-    | CodeRead | Unsealed | Resampled)
+    Proposed
+    | Stepped
+    | CellsOwed
+    | CellExecuted
+    | Executed
+    | Plotted
+    | Reviewed
+    | Judged
+    | Suspected
+    | Probed
+    | CodeRead
+    | Unsealed
+    | Resampled
+)
 
 
 class Prepared(Frozen):
@@ -247,8 +264,9 @@ class Locked(Frozen):
     source: str = Field(description="sha256 of the winner's tree of files")
     trials: dict[str, int] = Field(default_factory=dict, description="arm -> the setting that it is confirmed with")
     n: int = Field(ge=0, description="fresh seeds")
-    wanted: dict[str, int] = Field(default_factory=dict, description=(
-        "confirmatory hypothesis -> fresh seeds that its power asks for"))
+    wanted: dict[str, int] = Field(
+        default_factory=dict, description=("confirmatory hypothesis -> fresh seeds that its power asks for")
+    )
     seeds: tuple[int, ...] = Field(description="in the order in which they run")
     why: str = Field(default="", description="why there are fewer seeds than are wanted")
 
@@ -278,7 +296,9 @@ class ProtocolReviewed(Frozen):
         found, number = "finding" if len(self.findings) == 1 else "findings", len(self.findings) or "no"
         return f"{number} {found} on the plan by {self.reviewer}" + (
             f", {len(self.open) or 'none'} open; the plan was {'amended' if self.amendment else 'not changed'}"
-            if self.findings else "")
+            if self.findings
+            else ""
+        )
 
     @property
     def open(self) -> tuple[ReviewedFinding, ...]:
@@ -299,8 +319,9 @@ class AblationsPlanned(Frozen):
 
     type: Literal["ablations_planned"] = "ablations_planned"
     ablations: tuple[Ablation, ...] = ()
-    risks: tuple[str, ...] = Field(default=(), description="for each risk of the idea, which ablation tests it or why "
-                                                           "none does")
+    risks: tuple[str, ...] = Field(
+        default=(), description="for each risk of the idea, which ablation tests it or why none does"
+    )
     why: str = Field(default="", description="why there are none")
 
 
@@ -313,5 +334,15 @@ class AblationsMissed(Frozen):
 
 
 SearchEvent = (
-    Prepared | Amended | ProtocolReviewed | Decided | WorkDone | Compared | Settled | Locked | Summarised
-    | AblationsPlanned | AblationsMissed)
+    Prepared
+    | Amended
+    | ProtocolReviewed
+    | Decided
+    | WorkDone
+    | Compared
+    | Settled
+    | Locked
+    | Summarised
+    | AblationsPlanned
+    | AblationsMissed
+)

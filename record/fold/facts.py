@@ -128,7 +128,8 @@ class CodeState:
     baseline: repository.BaselineChecked | None = None
     parts: repository.PartsFound | None = None
     patched: dict[tuple[str, int], repository.Patched] = field(
-        default_factory=dict[tuple[str, int], repository.Patched])
+        default_factory=dict[tuple[str, int], repository.Patched]
+    )
     """What came of each way to take a part out, by part and number of the way."""
     runs: dict[str, repository.CommandEnded] = field(default_factory=dict[str, repository.CommandEnded])
     """Every run of the command by its key, in the order in which they ended."""
@@ -236,7 +237,8 @@ class Facts:
     calls: Counter[int] = field(default_factory=Counter[int])
     """Model calls by decision."""
     compared: dict[tuple[str, str], searching.Compared] = field(
-        default_factory=dict[tuple[str, str], searching.Compared])
+        default_factory=dict[tuple[str, str], searching.Compared]
+    )
     """Answered comparisons by pair, the node that was decided on earlier first."""
     tests: dict[str, tuple[Measurement, ...]] = field(default_factory=dict[str, tuple[Measurement, ...]])
     resampled: dict[str, OverExamples] = field(default_factory=dict[str, OverExamples])

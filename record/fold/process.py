@@ -78,9 +78,18 @@ def _resumed(state: RunState, event: running.Resumed, at: float) -> None:
 def _branched(state: RunState, event: running.Branched, at: float) -> None:
     """What was taken so far is another run's; requests, limits and outages of that run no longer hold."""
     interrupt(state, at)
-    state.ancestry.append(Ancestor(
-        event=event, at=at, decision=state.last_decision, nodes=len(state.nodes), usage=state.usage, spent=state.spent,
-        active_seconds=state.active_seconds, seconds_of_code=state.seconds_of_code))
+    state.ancestry.append(
+        Ancestor(
+            event=event,
+            at=at,
+            decision=state.last_decision,
+            nodes=len(state.nodes),
+            usage=state.usage,
+            spent=state.spent,
+            active_seconds=state.active_seconds,
+            seconds_of_code=state.seconds_of_code,
+        )
+    )
     state.started_at, state.active_seconds = at, 0.0
     state.usage, state.settled, state.lost, state.reserved = {}, {}, {}, {}
     state.freed, state.stopping, state.unheeded, state.without, state.internal_faults = 0, False, 0, frozenset(), {}
@@ -122,9 +131,14 @@ def _collected(state: RunState, event: running.Collected) -> None:
             node, run = state.cells[name]
             state.cells[name] = (node, run.model_copy(update={"artifacts": {}}))
         elif kind == "nodes" and name in state.nodes:
-            change(state, name, attempts=tuple(
-                one.model_copy(update={"artifacts": {}}) if f"attempt{one.number}" == rest[0] else one
-                for one in state.nodes[name].attempts))
+            change(
+                state,
+                name,
+                attempts=tuple(
+                    one.model_copy(update={"artifacts": {}}) if f"attempt{one.number}" == rest[0] else one
+                    for one in state.nodes[name].attempts
+                ),
+            )
 
 
 def apply_call(state: RunState, event: running.CallEvent) -> None:
@@ -155,5 +169,9 @@ def _answered(state: RunState, event: running.Answered) -> None:
         setattr(role, name, getattr(role, name) + (amount or 0))
     role.unpriced += event.usage.usd is None
     role.seconds += event.seconds
-    settle(state, str(event.key), event.key.decision, Spending(
-        usd=event.usage.usd or 0.0, tokens=event.usage.input_tokens + event.usage.output_tokens))
+    settle(
+        state,
+        str(event.key),
+        event.key.decision,
+        Spending(usd=event.usage.usd or 0.0, tokens=event.usage.input_tokens + event.usage.output_tokens),
+    )

@@ -84,10 +84,20 @@ def _decided(state: RunState, event: searching.Decided, at: float) -> None:
     if isinstance(event.action, Expand):
         action = event.action
         state.nodes[node_id(event.k)] = Node(
-            id=node_id(event.k), decision=event.k, parent=action.parent, stage=action.stage, kind=action.kind,
-            seed=action.seed, mends=action.mends, trials=_chosen(state, action))
-        state.trials |= {(one.arm, one.number): one for one in action.trials if one.share == 1 or (
-            one.arm, one.number) not in state.trials}
+            id=node_id(event.k),
+            decision=event.k,
+            parent=action.parent,
+            stage=action.stage,
+            kind=action.kind,
+            seed=action.seed,
+            mends=action.mends,
+            trials=_chosen(state, action),
+        )
+        state.trials |= {
+            (one.arm, one.number): one
+            for one in action.trials
+            if one.share == 1 or (one.arm, one.number) not in state.trials
+        }
         state.step_since[node_id(event.k)] = at
         stage = state.stages[action.stage]
         if stage.began is None:
@@ -143,15 +153,17 @@ def apply_node(state: RunState, event: searching.NodeEvent, at: float) -> None:
         case searching.CodeRead():
             state.readings.append(event)
         case searching.Reviewed():
-            reviewed = node.plottings[-1].model_copy(update={
-                "reviews": event.reviews, "looked": event.looked, "taken": event.taken})
+            reviewed = node.plottings[-1].model_copy(
+                update={"reviews": event.reviews, "looked": event.looked, "taken": event.taken}
+            )
             change(state, node.id, plottings=(*node.plottings[:-1], reviewed))
         case searching.Judged():
             finish(state, node.decision)
             if event.failure is not None and (fault := event.failure.ours):
                 state.internal_faults[fault] = (*state.internal_faults.get(fault, ()), node.id)
-            change(state, node.id, status=event.status, reasons=event.reasons, failure=event.failure,
-                   verdict=event.verdict)
+            change(
+                state, node.id, status=event.status, reasons=event.reasons, failure=event.failure, verdict=event.verdict
+            )
             enter(state, node.id, "done", at)
         case searching.Suspected():
             reasons = tuple(str(one) for one in event.findings if one.suspect)

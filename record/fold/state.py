@@ -35,8 +35,11 @@ class RunState(Facts):
     def as_of(self, k: int) -> RunState:
         """The state with the terms that decision k was made on, which prompts of its work tell on any later day."""
         terms = self.terms.get(k)
-        return self if terms is None else replace(
-            self, limited=terms.limited, without=terms.without, isolations=terms.isolations)
+        return (
+            self
+            if terms is None
+            else replace(self, limited=terms.limited, without=terms.without, isolations=terms.isolations)
+        )
 
     def setting_of(self, arm: str, trial: int) -> Setting:
         """The hyperparameters of an arm in a trial; an ablation has those of the (first) method."""
@@ -101,8 +104,9 @@ class RunState(Facts):
 
     def end_of(self, stage: StageName) -> Decided | None:
         """The decision that ended the search of a stage, if it was made."""
-        return next((one for one in self.decisions.values()
-                     if isinstance(one.action, End) and one.action.stage == stage), None)
+        return next(
+            (one for one in self.decisions.values() if isinstance(one.action, End) and one.action.stage == stage), None
+        )
 
     def work_done(self, task: str) -> bool:
         """Whether a step outside the search was decided on and is finished."""
@@ -147,8 +151,13 @@ class RunState(Facts):
         """Whether works are still to be gathered for the first draft of this writing."""
         wanted = self.setting("literature.sources") and self.setting("paper.citation_rounds")
         begun = any(one.action == Work(task=self.paper_task("reflect")) for one in self.decisions.values())
-        return bool(wanted) and len(self.drafts) == 1 and self.limited is None and not begun and not self.work_done(
-            self.paper_task("cite"))
+        return (
+            bool(wanted)
+            and len(self.drafts) == 1
+            and self.limited is None
+            and not begun
+            and not self.work_done(self.paper_task("cite"))
+        )
 
     @property
     def total(self) -> RoleUsage:
@@ -162,8 +171,10 @@ class RunState(Facts):
     @property
     def spent(self) -> Spending:
         """What is paid for, and what is set aside for calls and attempts under way."""
-        return sum((*self.settled.values(), *self.lost.values(), *(one.spending for one in self.reserved.values())),
-                   start=Spending())
+        return sum(
+            (*self.settled.values(), *self.lost.values(), *(one.spending for one in self.reserved.values())),
+            start=Spending(),
+        )
 
     @property
     def gpus(self) -> int:

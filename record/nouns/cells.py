@@ -22,6 +22,7 @@ class Cell(Frozen):
     seed: int = 0
 
     if TYPE_CHECKING:
+
         def __hash__(self) -> int: ...  # which pydantic makes for what is frozen
 
     @property
@@ -39,8 +40,14 @@ class Cell(Frozen):
         """What tells it from the other cells of a node, as a file may be named: its place, and the trial if any."""
         if not self.trial and self.share == 1:
             return self.place
-        return "__".join((self.place, *([] if self.level else [""]), *([f"t{self.trial}"] if self.trial else []),
-                          *([f"r{self.share!r}".replace(".", "_")] if self.share < 1 else [])))
+        return "__".join(
+            (
+                self.place,
+                *([] if self.level else [""]),
+                *([f"t{self.trial}"] if self.trial else []),
+                *([f"r{self.share!r}".replace(".", "_")] if self.share < 1 else []),
+            )
+        )
 
     def __str__(self) -> str:
         trial = f", trial {self.trial}" if self.trial else ""
@@ -76,5 +83,7 @@ class CellLine(Frozen):
     node: str = Field(default="", description="the node that measured it, where it was taken over")
     seconds: float = Field(default=0.0, description="of its execution, also where that was another node's")
     why: str = Field(default="", description="it failed, or was left out")
-    diverged: bool = Field(default=False, description="whether it failed because a value was not finite; it counts as "
-                                                      "the metric's worst value then")
+    diverged: bool = Field(
+        default=False,
+        description="whether it failed because a value was not finite; it counts as the metric's worst value then",
+    )

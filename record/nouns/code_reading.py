@@ -14,10 +14,15 @@ ReadingVerdict = Literal["honest", "doubtful", "dishonest", "not read"]
 class CodeDoubt(Frozen):
     """One thing that the reader doubts."""
 
-    kind: Literal["made up", "leak", "unfair", "picked", "mismatch", "swallowed", "other"] = Field(description=(
-        "made up: a value or prediction that comes from no data; leak: rows or labels to be predicted reach training "
-        "or choices; unfair: an arm is held back or helped beside what sets it apart; picked: the best of several is "
-        "reported; mismatch: an arm is not what it is named; swallowed: a failure is covered by a value"))
+    kind: Literal["made up", "leak", "unfair", "picked", "mismatch", "swallowed", "other"] = Field(
+        description=(
+            "made up: a value or prediction that comes from no data; leak: rows or labels to be predicted reach "
+            "training "
+            "or choices; unfair: an arm is held back or helped beside what sets it apart; picked: the best of "
+            "several is "
+            "reported; mismatch: an arm is not what it is named; swallowed: a failure is covered by a value"
+        )
+    )
     file: str = Field(max_length=200)
     first: int = Field(ge=1, description="number of the first line that is meant")
     last: int = Field(ge=1, description="number of the last one, at most twenty further")

@@ -18,13 +18,20 @@ class MetricSpec(Frozen):
     """A metric by name. The primary one is fixed in the data plan and never redefined."""
 
     name: str = Field(description="snake_case, one that the scorer knows where predictions are submitted")
-    formula: str = Field(default="", description=(
-        "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as its name says"))
+    formula: str = Field(
+        default="",
+        description=(
+            "how it is computed from predictions: 'worst(f1_score(average=macro), by=hospital)'; empty: as its "
+            "name says"
+        ),
+    )
     title: str = Field(default="", description="how a table heads it, e.g. 'log loss'")
     unit: str = Field(default="", description="empty for a pure number")
     higher_is_better: bool = Field(description="direction of improvement")
-    worst: float | None = Field(default=None, description=(
-        "the worst value there is, which training that diverged counts as; null where there is none"))
+    worst: float | None = Field(
+        default=None,
+        description=("the worst value there is, which training that diverged counts as; null where there is none"),
+    )
     low: float | None = Field(default=None, description="lowest value there is; null where there is none")
     high: float | None = Field(default=None, description="highest value there is; null where there is none")
 
@@ -49,12 +56,16 @@ class Needs(Frozen):
     def beyond(self, room: Needs) -> tuple[str, ...]:
         """What is more than there is room for, in words."""
         pairs = ((name, getattr(self, name), getattr(room, name)) for name in Needs.model_fields)
-        return tuple(f"{wanted:.3g} {_UNITS[name]} ({there:.3g} can be had)" for name, wanted, there in pairs
-                     if wanted is not None and there is not None and wanted > there)
+        return tuple(
+            f"{wanted:.3g} {_UNITS[name]} ({there:.3g} can be had)"
+            for name, wanted, there in pairs
+            if wanted is not None and there is not None and wanted > there
+        )
 
     def __str__(self) -> str:
-        return ", ".join(f"{value:.3g} {_UNITS[name]}" for name in Needs.model_fields
-                         if (value := getattr(self, name)) is not None)
+        return ", ".join(
+            f"{value:.3g} {_UNITS[name]}" for name in Needs.model_fields if (value := getattr(self, name)) is not None
+        )
 
 
 _UNITS = {"gpus": "GPUs", "memory_gb": "GB of memory", "hours": "h a cell"}
@@ -95,9 +106,15 @@ class Factor(Frozen):
 def crossed(factors: tuple[Factor, ...]) -> tuple[Level, ...]:
     """Every combination of a level of each factor, `a0.1_r2`; the last factor varies fastest."""
     return tuple(
-        Level(name="_".join(one.name for one in each), parts=tuple(one.name for one in each), title=", ".join(
-            one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True)))
-        for each in product(*(factor.levels for factor in factors)))
+        Level(
+            name="_".join(one.name for one in each),
+            parts=tuple(one.name for one in each),
+            title=", ".join(
+                one.title or f"{factor.name} {one.name}" for factor, one in zip(factors, each, strict=True)
+            ),
+        )
+        for each in product(*(factor.levels for factor in factors))
+    )
 
 
 def _plain(levels: tuple[Level, ...]) -> list[dict[str, Any]]:
@@ -135,8 +152,10 @@ class DataPlan(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1, description="at least one baseline and one method")
     levels: tuple[Level, ...] = ()
     factor: str = Field(default="", description="what the levels are levels of, e.g. 'label noise rate'")
-    factors: tuple[Factor, ...] = Field(default=(), description=(
-        "where several are varied: the program crosses them and makes `levels` and `factor` of them"))
+    factors: tuple[Factor, ...] = Field(
+        default=(),
+        description=("where several are varied: the program crosses them and makes `levels` and `factor` of them"),
+    )
     expected_seconds: float = Field(gt=0, description="computing of one experiment: every arm, level and dataset")
     untested: tuple[str, ...] = Field(default=(), description="what the idea asks for and this plan cannot test")
     space: tuple[Hyperparameter, ...] = Field(default=(), description="what is tuned, for which arms")
@@ -145,16 +164,25 @@ class DataPlan(Frozen):
     left_out: tuple[LeftOut, ...] = Field(default=(), description="cells that are not measured, on purpose")
     omitted: tuple[Omitted, ...] = Field(default=(), description="what two of the closest papers use and this does not")
     open: tuple[str, ...] = Field(default=(), description="what experiments may choose; all else is fixed")
-    covered: tuple[int, ...] = Field(default=(), description=(
-        "numbers, from 1, of the idea's experiments that measuring every arm answers in full"))
-    packages: tuple[str, ...] = Field(default=(), description=(
-        "packages that its code imports beside those that are always there, from the list that may be asked for"))
-    pretrained: tuple[str, ...] = Field(default=(), description=(
-        "pretrained models that its code loads, OWNER/NAME@REVISION, from the list that may be asked for"))
+    covered: tuple[int, ...] = Field(
+        default=(), description=("numbers, from 1, of the idea's experiments that measuring every arm answers in full")
+    )
+    packages: tuple[str, ...] = Field(
+        default=(),
+        description=(
+            "packages that its code imports beside those that are always there, from the list that may be asked for"
+        ),
+    )
+    pretrained: tuple[str, ...] = Field(
+        default=(),
+        description=("pretrained models that its code loads, OWNER/NAME@REVISION, from the list that may be asked for"),
+    )
     subjects: tuple[str, ...] = Field(default=(), description="language models that its code asks, by name")
     hypotheses: tuple[Hypothesis, ...] = Field(default=(), max_length=5, description="what the study decides")
-    objective: Literal["improve", "measure"] = Field(default="measure", description=(
-        "what ranks experiments: the method's metric, or every arm at its best and nothing of the effect"))
+    objective: Literal["improve", "measure"] = Field(
+        default="measure",
+        description=("what ranks experiments: the method's metric, or every arm at its best and nothing of the effect"),
+    )
     objective_reason: str = Field(default="", description="why, in one sentence that the paper prints")
     notes: str = ""
 
@@ -176,14 +204,19 @@ class DataPlan(Frozen):
     @property
     def conditions(self) -> tuple[str, ...]:
         """Every `arm` or `arm@level` that the plan asks to be measured, on some dataset at least."""
-        return tuple(f"{arm.name}@{level}" if level else arm.name for arm in self.arms for level in self.level_names
-                     if any(self.owes(use.name, arm.name, level) for use in self.datasets))
+        return tuple(
+            f"{arm.name}@{level}" if level else arm.name
+            for arm in self.arms
+            for level in self.level_names
+            if any(self.owes(use.name, arm.name, level) for use in self.datasets)
+        )
 
     def owes(self, dataset: str, arm: str, level: str) -> bool:
         """Whether the study has this cell; an arm that is no arm of the plan is an ablation's."""
         names = "", level, *next((one.parts for one in self.levels if one.name == level), ())
-        return not any(one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in names
-                       for one in self.left_out)
+        return not any(
+            one.dataset in ("", dataset) and one.arm in ("", arm) and one.level in names for one in self.left_out
+        )
 
     @property
     def all_levels(self) -> tuple[Level, ...]:
@@ -201,7 +234,8 @@ class DataPlan(Frozen):
         return tuple(arm for arm in self.compared if self.space_of(arm))
 
     def needs_of(self, arm: str) -> Needs:
-        """What the cells of an arm need; those of an ablation that the plan does not have, what the first method's do.
+        """What the cells of an arm need; those of an ablation that the plan does not have, what the first
+        method's do.
         """
         own = next((one.needs for one in self.arms if one.name == arm), None)
         return own or next((one.needs for one in self.arms if one.role == "method"), Needs())
@@ -262,10 +296,15 @@ class DatasetFacts(Frozen):
     missing: dict[str, int] = Field(default_factory=dict, description="column -> rows without a value")
     origin: str = Field(default="", description="sha256 of the file, folder or examples that it was read from")
     warnings: tuple[str, ...] = Field(default=(), description="what a reader of its results must know")
-    meta: dict[str, tuple[str, ...]] = Field(default_factory=dict, description=(
-        "columns that metrics may go by and features are not -> their values, none where there are many"))
-    meta_in_test: dict[str, int] = Field(default={}, exclude_if=lambda found: not found, description=(
-        "such a column -> how many values of it the test examples have; empty in records from before"))
+    meta: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description=("columns that metrics may go by and features are not -> their values, none where there are many"),
+    )
+    meta_in_test: dict[str, int] = Field(
+        default={},
+        exclude_if=lambda found: not found,
+        description=("such a column -> how many values of it the test examples have; empty in records from before"),
+    )
     meta_shown: tuple[str, ...] = Field(default=(), description="those of them that code sees in train and dev")
     scorer: str = Field(default="", description="what a frozen scorer of the user's computes, and from what, in words")
     command: str = Field(default="", description="of a user's repository: what each cell is one run of")
@@ -293,8 +332,10 @@ class OnHub(Frozen):
 
     def __str__(self) -> str:
         size = f"{self.bytes / 1e6:.1f} MB" if self.bytes else "size not told"
-        return (f"{self.name}: {self.id} at {self.revision[:12]}, {size}, "
-                f"{f'licence {self.licence}' if self.licence else 'no licence is told'}")
+        return (
+            f"{self.name}: {self.id} at {self.revision[:12]}, {size}, "
+            f"{f'licence {self.licence}' if self.licence else 'no licence is told'}"
+        )
 
 
 class Scorer(Frozen):
@@ -360,15 +401,26 @@ class OverExamples(Frozen):
     key: str = Field(description="of the difference or effect")
     nodes: tuple[str, ...] = Field(description="whose predictions were resampled")
     others: tuple[str, ...] = Field(default=(), description="those of a difference's other arm, in the same order")
-    sd: float | None = Field(default=None, description=(
-        "of the mean over other test examples, or clusters of them; in records without `worth`, over the resamples"))
+    sd: float | None = Field(
+        default=None,
+        description=(
+            "of the mean over other test examples, or clusters of them; in records without `worth`, over the resamples"
+        ),
+    )
     low: float | None = None
     high: float | None = None
     examples: int = Field(default=0, description="of the test set")
-    clusters: int = Field(default=0, description="of an effect over clusters: how many the test set has, the fewest of "
-                                                 "the datasets that it is read on")
-    worth: float = Field(default=0.0, description=(
-        "of an effect: so many examples, or clusters of equal size, `sd` rests on; 0 in records from before"))
+    clusters: int = Field(
+        default=0,
+        description="of an effect over clusters: how many the test set has, the fewest of "
+        "the datasets that it is read on",
+    )
+    worth: float = Field(
+        default=0.0,
+        description=(
+            "of an effect: so many examples, or clusters of equal size, `sd` rests on; 0 in records from before"
+        ),
+    )
     draws: int = Field(default=0, description="resamples of the whole test set")
     reason: str = ""
 

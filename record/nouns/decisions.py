@@ -67,12 +67,20 @@ class Expand(Frozen):
     ordinal: int = Field(default=0, description="how many nodes of this kind the stage decided on before")
     item: str = Field(default="", description="the agenda item or risk that this node takes up")
     seed: int = Field(description="the seed that its code runs with")
-    mends: tuple[str, ...] = Field(default=(), description="children of the parent that failed alike: what they met is "
-                                                           "mended once, in the parent")
-    trials: tuple[Trial, ...] = Field(default=(), description=(
-        "of a `trial` node: settings of one arm that are tried; of a `tune` node: what was chosen for each arm"))
-    arm: str = Field(default="", description="of an `improve` node: the arm that is to become better, so that it gets "
-                                             "as many such nodes as others; empty: what the item says")
+    mends: tuple[str, ...] = Field(
+        default=(), description="children of the parent that failed alike: what they met is mended once, in the parent"
+    )
+    trials: tuple[Trial, ...] = Field(
+        default=(),
+        description=(
+            "of a `trial` node: settings of one arm that are tried; of a `tune` node: what was chosen for each arm"
+        ),
+    )
+    arm: str = Field(
+        default="",
+        description="of an `improve` node: the arm that is to become better, so that it gets "
+        "as many such nodes as others; empty: what the item says",
+    )
 
 
 class Extend(Frozen):

@@ -12,8 +12,9 @@ from labwright.record.nouns.frozen import Frozen
 class DrawnFacts(Frozen):
     """One thing that was drawn from data: what it is, how it looks, and what its values are."""
 
-    kind: str = Field(description="line, scatter, bar, barh, image (a number a cell), picture, contour, area, "
-                                  "box or patch")
+    kind: str = Field(
+        description="line, scatter, bar, barh, image (a number a cell), picture, contour, area, box or patch"
+    )
     label: str = Field(default="", description="as a legend would show it")
     points: int = 0
     finite: bool = Field(default=True, description="whether a value is finite")
@@ -99,8 +100,9 @@ class FigureReview(Frozen):
     name: str
     readable: bool = Field(description="whether a reader can use it as it is; recorded as false if it is not faithful")
     faithful: bool = Field(default=True, description="whether what is drawn agrees with the data summary")
-    informative: bool = Field(default=True, description="whether it tells what the text, the tables or other figures "
-                                                        "would not")
+    informative: bool = Field(
+        default=True, description="whether it tells what the text, the tables or other figures would not"
+    )
     issues: tuple[str, ...] = ()
     description: str = ""
 
@@ -137,5 +139,6 @@ class PaperFigureReview(Frozen):
     references: Aspect = Field(description="the paragraphs that refer to it")
     duplicates: tuple[str, ...] = Field(default=(), description="names of figures of the paper that show the same")
     advice: Literal["keep", "appendix", "drop"] = Field(
-        default="keep", description="where it should go: stay, into the appendix, or out of the paper")
+        default="keep", description="where it should go: stay, into the appendix, or out of the paper"
+    )
     reason: str = Field(default="", description="of an advice other than keep")

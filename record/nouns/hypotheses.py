@@ -16,12 +16,18 @@ Unit = Literal["seeds", "seeds and examples", "seeds and clusters", "datasets"]
 class Effect(Frozen):
     """A number that the study estimates, and how large it has to be to matter."""
 
-    estimand: str = Field(min_length=1, description=(
-        "an expression over cells (docs/hypotheses.md), oriented so that the hypothesis says it is above zero: "
-        "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"))
+    estimand: str = Field(
+        min_length=1,
+        description=(
+            "an expression over cells (docs/hypotheses.md), oriented so that the hypothesis says it is above zero: "
+            "'mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])'"
+        ),
+    )
     metric: str = Field(default="", description="one of the plan's that the cells are read in; empty: the primary")
-    smallest: float = Field(gt=0, description=(
-        "smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"))
+    smallest: float = Field(
+        gt=0,
+        description=("smallest effect of interest, in the unit of the estimand: 0.03 for three points of accuracy"),
+    )
 
 
 class Rival(Frozen):
@@ -40,19 +46,32 @@ class Hypothesis(Frozen):
     statement: str = Field(min_length=1, description="what is claimed, one sentence that measurements can refute")
     effects: tuple[Effect, ...] = Field(min_length=1, max_length=3, description="'A and B' has two, and needs both")
     reason: str = Field(min_length=1, description="why smaller effects would not matter, one phrase")
-    unit: Unit = Field(default="seeds and examples", description=(
-        "over what the interval generalises; what is trained or sampled has the seed in any case"))
-    cluster: str = Field(default="", description=(
-        "the column of examples that belong together, for seeds and clusters: five values of it in test at least"))
+    unit: Unit = Field(
+        default="seeds and examples",
+        description=("over what the interval generalises; what is trained or sampled has the seed in any case"),
+    )
+    cluster: str = Field(
+        default="",
+        description=(
+            "the column of examples that belong together, for seeds and clusters: five values of it in test at least"
+        ),
+    )
     diverged: Literal["left out", "worst value"] = Field(
-        default="left out", exclude_if=lambda value: value == "left out", description=(
+        default="left out",
+        exclude_if=lambda value: value == "left out",
+        description=(
             "what a seed counts with which training of an arm that is read diverged: left out, with the rate of each "
             "arm told; or the metric's worst value, which takes about a hundred seeds to support anything, since "
-            "fewer do not show that divergence is rare"))
+            "fewer do not show that divergence is rare"
+        ),
+    )
     rival: Rival | None = Field(default=None, description="of every confirmatory hypothesis")
     confirmatory: bool = Field(default=True, description="whether it is decided; else it is only looked at")
-    alternatives: tuple[Effect, ...] = Field(default=(), max_length=6, description=(
-        "the same question asked otherwise (another metric, other levels): told as 'holds in k of m'"))
+    alternatives: tuple[Effect, ...] = Field(
+        default=(),
+        max_length=6,
+        description=("the same question asked otherwise (another metric, other levels): told as 'holds in k of m'"),
+    )
 
 
 class PartDecided(Frozen):
@@ -65,13 +84,16 @@ class PartDecided(Frozen):
     low: float | None = Field(default=None, description="of the interval at `level`")
     high: float | None = None
     sd: float | None = Field(default=None, description="over the values")
-    examples: bool = Field(default=False, description="whether the spread over test examples, or clusters of them, is "
-                                                      "in the interval")
-    diverged: dict[str, int] = Field(default={}, description=(
-        "arm that it reads -> seeds with which its training diverged; empty where no seed ran"))
+    examples: bool = Field(
+        default=False, description="whether the spread over test examples, or clusters of them, is in the interval"
+    )
+    diverged: dict[str, int] = Field(
+        default={}, description=("arm that it reads -> seeds with which its training diverged; empty where no seed ran")
+    )
     ran: int = Field(default=0, description="seeds, by dataset where these are the unit, with a value or diverged")
-    left_out: tuple[str, ...] = Field(default=(), description=(
-        "seeds without a value, for other reasons than divergence, each with what is missing"))
+    left_out: tuple[str, ...] = Field(
+        default=(), description=("seeds without a value, for other reasons than divergence, each with what is missing")
+    )
     verdict: Verdict = "undecided"
     why: str = Field(default="", description="why it is undecided, where that is not the width of the interval")
     decides: int | None = Field(default=None, description="n that would decide, where the interval is too wide")
@@ -89,9 +111,14 @@ class Decision(Frozen):
     confirmed: bool = Field(description="on test data and fresh seeds, after a lock; else it is a preview")
     holds: int = Field(default=0, description="of the declared alternatives, those that are supported, too")
     others: tuple[PartDecided, ...] = Field(default=(), exclude=True, description="what came of these alternatives")
-    rival: PartDecided | None = Field(default=None, description=(
-        "what came of the measurement on which the rival explanation disagrees; near zero is an interval that has zero "
-        "in it and lies within plus and minus the smallest effect of the first part"))
+    rival: PartDecided | None = Field(
+        default=None,
+        description=(
+            "what came of the measurement on which the rival explanation disagrees; near zero is an interval "
+            "that has zero "
+            "in it and lies within plus and minus the smallest effect of the first part"
+        ),
+    )
 
     @property
     def rival_found(self) -> Sign | None:

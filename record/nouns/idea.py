@@ -1,6 +1,6 @@
 """The idea that a run is about, and how it is read: JSON as AI-Scientist-v2 writes it, a list of ideas or one object.
 
-    IdeaError       you: the file is not there, is no JSON, or the idea in it lacks something; nothing was created
+IdeaError       you: the file is not there, is no JSON, or the idea in it lacks something; nothing was created
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ class GivenAnchor(BaseModel):
 
     def __str__(self) -> str:
         level = f" at {self.level}" if self.level else ""
-        return (f"{self.baseline} on {self.dataset}{level}: {self.metric} {self.value:g} within {self.tolerance:g}, "
-                f"source: {self.source}")
+        return (
+            f"{self.baseline} on {self.dataset}{level}: {self.metric} {self.value:g} within {self.tolerance:g}, "
+            f"source: {self.source}"
+        )
 
 
 class Idea(BaseModel):
@@ -146,7 +148,9 @@ def _fields(raw: object) -> dict[str, Any]:
 
 def _names(ideas: list[Any]) -> str:
     """The ideas' names with their indices, cut to what fits a line."""
-    named = ({str(key).lower(): name for key, name in cast("dict[Any, Any]", idea).items()} if isinstance(idea, dict)
-             else {} for idea in ideas[:8])
+    named = (
+        {str(key).lower(): name for key, name in cast("dict[Any, Any]", idea).items()} if isinstance(idea, dict) else {}
+        for idea in ideas[:8]
+    )
     names = [f"{number}: {str(fields.get('name') or 'no name')[:40]}" for number, fields in enumerate(named)]
     return ", ".join(names) + (", ..." if len(ideas) > 8 else "")

@@ -15,8 +15,21 @@ from labwright.record.nouns.frozen import Frozen, Scalar
 StageName = Literal["preliminary", "tuning", "agenda", "ablation"]
 STAGES: tuple[StageName, ...] = ("preliminary", "tuning", "agenda", "ablation")
 Phase = Literal[
-    "prepare", "preliminary", "tuning", "agenda", "ablation", "score", "figures", "write", "cite", "reflect", "missing",
-    "release", "judge", "done"]
+    "prepare",
+    "preliminary",
+    "tuning",
+    "agenda",
+    "ablation",
+    "score",
+    "figures",
+    "write",
+    "cite",
+    "reflect",
+    "missing",
+    "release",
+    "judge",
+    "done",
+]
 """What a run does next: the steps of its state machine, and `done`."""
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """In the order in which a run goes through them."""
@@ -62,8 +75,23 @@ or a plotting script; `waiting`: it needs a free slot; `running`, `plotting`: it
 `reviewing`: a model looks at its figures; `judging`: a model judges it."""
 
 ErrorClass = Literal[
-    "syntax", "import", "shape", "memory", "timeout", "died", "no measurement", "figure", "no answer", "hopeless",
-    "suspect", "killed", "nothing left", "diverged", "budget", "other"]
+    "syntax",
+    "import",
+    "shape",
+    "memory",
+    "timeout",
+    "died",
+    "no measurement",
+    "figure",
+    "no answer",
+    "hopeless",
+    "suspect",
+    "killed",
+    "nothing left",
+    "diverged",
+    "budget",
+    "other",
+]
 """`budget`: none was left for the language models that it asks; `no answer`: the model wrote nothing usable; `nothing
 left`: it was free to say that nothing is worth trying, and
 said so; `hopeless`: we ended the code, since it could not come to anything; `diverged`: a value was not finite;
@@ -76,8 +104,11 @@ class Failure(Frozen):
     kind: ErrorClass
     message: str
     traceback: str = ""
-    ours: str = Field(default="", description="where the program itself failed on what the code left: exception, "
-                                              "file:function:line of its innermost frames; empty where code failed")
+    ours: str = Field(
+        default="",
+        description="where the program itself failed on what the code left: exception, "
+        "file:function:line of its innermost frames; empty where code failed",
+    )
 
 
 class CellRun(Frozen):
@@ -115,18 +146,22 @@ class Attempt(Frozen):
     arrays: dict[str, str] = Field(default_factory=dict, description="file under arrays/ -> sha256")
     sealed: dict[str, str] = Field(default_factory=dict, description="sealed test predictions: file -> sha256")
     curves_sha256: str | None = Field(default=None, description="of measurements.jsonl, which holds every step")
-    said: tuple[Measurement, ...] = Field(default=(), description="final values (no step) that the code itself gave of "
-                                                                   "train and dev: choices, diagnostics")
+    said: tuple[Measurement, ...] = Field(
+        default=(),
+        description="final values (no step) that the code itself gave of train and dev: choices, diagnostics",
+    )
     artifacts: dict[str, str] = Field(default_factory=dict, description="file under artifacts/ -> sha256")
     resumed: bool = Field(default=False, description="whether it went on from a checkpoint of an earlier attempt")
     asked: dict[str, int] = Field(default={}, description="language model -> questions that it answered")
-    exchanges_sha256: str | None = Field(default=None, description="of exchanges.jsonl; None for cells, which have "
-                                                                   "theirs")
+    exchanges_sha256: str | None = Field(
+        default=None, description="of exchanges.jsonl; None for cells, which have theirs"
+    )
     peak_host_bytes: int | None = Field(default=None, description="most resident memory; None: not measured")
     peak_gpu_bytes: int | None = Field(default=None, description="most memory on its GPUs; None: none, or unknown")
     stdout_tail: str = ""
-    cells: tuple[CellLine, ...] = Field(default=(), description="what it owed and what became of each; empty for a "
-                                                                "program that does all at once")
+    cells: tuple[CellLine, ...] = Field(
+        default=(), description="what it owed and what became of each; empty for a program that does all at once"
+    )
 
     @property
     def lacks_time(self) -> bool:
@@ -143,8 +178,9 @@ class Plotting(Frozen):
     seconds: float = 0.0
     reviews: tuple[FigureReview, ...] | None = None
     looked: bool = Field(default=True, description="whether a model looked at the figures; the lint alone did if not")
-    taken: dict[str, str] = Field(default={}, description="figure -> the node whose review of the very same picture "
-                                                          "stands for it")
+    taken: dict[str, str] = Field(
+        default={}, description="figure -> the node whose review of the very same picture stands for it"
+    )
 
 
 class Check(Frozen):
@@ -173,8 +209,12 @@ class Finding(Frozen):
     kind: str = Field(description="e.g. 'constant', 'random', 'swallowed'")
     why: str = Field(description="one sentence that a reader can hold against the line")
     suspect: bool = Field(default=True, description="whether it keeps the node's numbers out; a note otherwise")
-    sign: Literal["", "run", "reader"] = Field(default="", description=(
-        "where a sign of dishonest code is from, which counts together with one from elsewhere; empty: no such sign"))
+    sign: Literal["", "run", "reader"] = Field(
+        default="",
+        description=(
+            "where a sign of dishonest code is from, which counts together with one from elsewhere; empty: no such sign"
+        ),
+    )
     file: str = "experiment.py"
     line: int = Field(default=0, description="from 1; 0: it is of no single line")
     text: str = Field(default="", description="the line")
@@ -201,8 +241,10 @@ class Node(Frozen):
     source_sha256: str = ""
     setups: dict[str, Scalar] = Field(default_factory=dict, description="upper-case constants of the source")
     author: str = Field(default="", description="the person who wrote the source; empty: a model")
-    mends: tuple[str, ...] = Field(default=(), description="children of its parent, which works, that failed alike; "
-                                                           "where it works, it stands for its parent")
+    mends: tuple[str, ...] = Field(
+        default=(),
+        description="children of its parent, which works, that failed alike; where it works, it stands for its parent",
+    )
     attempts: tuple[Attempt, ...] = ()
     plottings: tuple[Plotting, ...] = ()
     status: NodeStatus = "proposed"

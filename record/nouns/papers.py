@@ -28,8 +28,9 @@ class Draft(Frozen):
     sections: tuple[Section, ...] = Field(min_length=1)
     captions: dict[str, str] = Field(default_factory=dict, description="figure name -> caption")
     placements: dict[str, Placement] = Field(
-        default_factory=dict[str, Placement], description="figures that were moved, by name; the others stand where "
-                                                          "their script put them")
+        default_factory=dict[str, Placement],
+        description="figures that were moved, by name; the others stand where their script put them",
+    )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -66,8 +67,10 @@ class PaperFinding(Frozen):
 
     text: str = Field(description="one line that a writer can act on")
     blocks: bool = Field(default=False, description="whether a paper with it is not released; else it is a blemish")
-    by_edit: bool = Field(default=True, description="whether an edit of the draft can mend it: not in the appendix, "
-                                                    "which the program writes")
+    by_edit: bool = Field(
+        default=True,
+        description="whether an edit of the draft can mend it: not in the appendix, which the program writes",
+    )
 
     def __str__(self) -> str:
         return self.text
@@ -83,7 +86,8 @@ class PublishedWork(Frozen):
     authors: tuple[str, ...] = Field(default=(), description="in order, as `Family, Given` or as they are shown")
     cut: bool = Field(default=False, description="whether the catalogue lists no more than the first of the authors")
     years: tuple[int, ...] = Field(
-        default=(), description="of every version that the catalogue lists, the published one first")
+        default=(), description="of every version that the catalogue lists, the published one first"
+    )
     venue: str = ""
     dois: tuple[str, ...] = Field(default=(), description="in lower case, without an address; the published one first")
     arxiv: str = Field(default="", description="identifier without its version")
@@ -154,7 +158,8 @@ class AuditFacts(Frozen):
 
     against: str = Field(description="what the paper was held against: its record, its result files, or itself")
     provenance: tuple[str, ...] = Field(
-        default=(), description="what was executed, and where the numbers come from, a line each")
+        default=(), description="what was executed, and where the numbers come from, a line each"
+    )
     ran: tuple[str, ...] = Field(default=(), description="scripts that ran, by the logs, as paths below the code")
     flagged: tuple[str, ...] = Field(default=(), description="files of code with signs of made-up numbers")
     numbers: int = Field(default=0, description="numbers of the paper that were looked at")
@@ -299,8 +304,11 @@ TEXT_ALONE = "text alone"
 def _figures(judgement: Judgement) -> tuple[DimensionScore, ...]:
     """The scores of a judgement, with that of the text alone."""
     one = judgement.text_alone
-    return judgement.scores if one is None else (*judgement.scores, DimensionScore(
-        dimension=TEXT_ALONE, quote="", quoted=False, **one.model_dump()))
+    return (
+        judgement.scores
+        if one is None
+        else (*judgement.scores, DimensionScore(dimension=TEXT_ALONE, quote="", quoted=False, **one.model_dump()))
+    )
 
 
 def spreads(judgements: Sequence[Judgement]) -> tuple[Spread, ...]:
@@ -311,7 +319,17 @@ def spreads(judgements: Sequence[Judgement]) -> tuple[Spread, ...]:
         scores = (of.score, *(one.score for one in others))
         reach = max(scores) - min(scores)
         enough = max(1, -(-DISAGREE * (of.highest - of.lowest) // 9))
-        found.append(Spread(
-            dimension=of.dimension, lowest=of.lowest, highest=of.highest, scores=scores, n=len(scores),
-            mean=fmean(scores), sd=stdev(scores) if len(scores) > 1 else None, range=reach, disagree=reach >= enough))
+        found.append(
+            Spread(
+                dimension=of.dimension,
+                lowest=of.lowest,
+                highest=of.highest,
+                scores=scores,
+                n=len(scores),
+                mean=fmean(scores),
+                sd=stdev(scores) if len(scores) > 1 else None,
+                range=reach,
+                disagree=reach >= enough,
+            )
+        )
     return tuple(found)

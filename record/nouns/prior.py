@@ -17,8 +17,14 @@ class PriorUse(Frozen):
     """One thing that a paper used, or a value that it reports."""
 
     what: UseKind
-    name: str = Field(min_length=1, max_length=200, description=(
-        "one thing, as the paper names it: 'CIFAR-10'; of a value what it is of, too: 'ERM on CIFAR-10: accuracy 93'"))
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        description=(
+            "one thing, as the paper names it: 'CIFAR-10'; of a value what it is of, too: 'ERM on CIFAR-10: "
+            "accuracy 93'"
+        ),
+    )
     quote: str = Field(min_length=1, max_length=400, description="up to thirty words that say so, word for word")
 
 
@@ -51,8 +57,10 @@ class Omitted(Frozen):
         return f"{self.name}, which the closest papers use ({self.reason})"
 
 
-_IDLE = frozenset("a an the of on for with and dataset datasets data set corpus benchmark task baseline method model "
-                  "algorithm optimizer optimiser classifier training standard vanilla plain".split())
+_IDLE = frozenset(
+    "a an the of on for with and dataset datasets data set corpus benchmark task baseline method model "
+    "algorithm optimizer optimiser classifier training standard vanilla plain".split()
+)
 
 
 def _words(text: str) -> list[str]:
@@ -63,8 +71,10 @@ def _words(text: str) -> list[str]:
 def _keys(name: str) -> tuple[set[str], set[str]]:
     """What a name is recognised by, also what it says in brackets; and the initials of three words and more."""
     parts = [_words(part) for part in (re.sub(r"\([^()]*\)", " ", name), *re.findall(r"\(([^()]*)\)", name))]
-    return ({"".join(words) for words in parts if words},
-            {"".join(word[0] for word in words) for words in parts if len(words) > 2})
+    return (
+        {"".join(words) for words in parts if words},
+        {"".join(word[0] for word in words) for words in parts if len(words) > 2},
+    )
 
 
 def alike(one: str, other: str) -> bool:
@@ -79,9 +89,15 @@ def named_in(use: PriorUse) -> bool:
     numbers = re.compile(r"\d+(?:[.,]\d+)*")
     if not set(numbers.findall(use.name)) <= set(numbers.findall(use.quote)):
         return False
-    return use.what in ("task", "budget") or bool({*_words(use.name), *_keys(use.name)[1]} & set(quote)) or any(
-        alike(use.name, " ".join(use.quote.split()[at:at + size])) for size in (2, 3, 4, 5)
-        for at in range(len(use.quote.split())))
+    return (
+        use.what in ("task", "budget")
+        or bool({*_words(use.name), *_keys(use.name)[1]} & set(quote))
+        or any(
+            alike(use.name, " ".join(use.quote.split()[at : at + size]))
+            for size in (2, 3, 4, 5)
+            for at in range(len(use.quote.split()))
+        )
+    )
 
 
 def rows_of(papers: Sequence[PriorPaper]) -> tuple[PriorRow, ...]:

@@ -18,11 +18,16 @@ class ProtocolFinding(Frozen):
     """One fault of a plan."""
 
     kind: Literal["baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
-    severity: Literal["blocks", "should", "could"] = Field(description=(
-        "blocks: the claim cannot be decided as planned; should: a reader will doubt it; could: it would be better"))
+    severity: Literal["blocks", "should", "could"] = Field(
+        description=(
+            "blocks: the claim cannot be decided as planned; should: a reader will doubt it; could: it would be better"
+        )
+    )
     what: str = Field(min_length=1, max_length=1200, description="the fault, and what it would make wrong")
-    where: str = Field(description="path of a field of the plan: 'arms', 'arms[1].description', 'arms[plain]', "
-                                   "'hypotheses[0].effects[0].smallest'")
+    where: str = Field(
+        description="path of a field of the plan: 'arms', 'arms[1].description', 'arms[plain]', "
+        "'hypotheses[0].effects[0].smallest'"
+    )
     mend: str = Field(min_length=1, max_length=1200, description="the smallest change of the plan that mends it")
 
 
@@ -53,7 +58,8 @@ class ReviewedFinding(ProtocolFinding):
         """The finding in a sentence or two, and why it is open, as papers and listings print it."""
         answer = f" The plan {'was changed' if self.changed else 'stays'}: {self.answer}" if self.answer else ""
         return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
-            f" Open: {self.open}" if self.open else "")
+            f" Open: {self.open}" if self.open else ""
+        )
 
 
 def value_at(plan: DataPlan, path: str) -> Any:

@@ -54,12 +54,15 @@ class Design(Frozen):
     @property
     def statements(self) -> tuple[str, ...]:
         """As a list of what is constant, varied and measured."""
-        return (*(f"constant: {one.name} = {one.value}" for one in self.constants),
-                f"constant: seeds = 0 to {self.seeds - 1}",
-                *(f"varied: {one.name} = {one.value}" for one in self.varied),
-                *(f"arm {one.name}: {one.what}" for one in self.arms),
-                *(f"measured: {one.name}: {one.what}" for one in self.metrics),
-                f"hypothesis: {self.hypothesis}", f"rule: {self.rule}")
+        return (
+            *(f"constant: {one.name} = {one.value}" for one in self.constants),
+            f"constant: seeds = 0 to {self.seeds - 1}",
+            *(f"varied: {one.name} = {one.value}" for one in self.varied),
+            *(f"arm {one.name}: {one.what}" for one in self.arms),
+            *(f"measured: {one.name}: {one.what}" for one in self.metrics),
+            f"hypothesis: {self.hypothesis}",
+            f"rule: {self.rule}",
+        )
 
 
 class QuestionRun(Frozen):

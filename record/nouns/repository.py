@@ -130,11 +130,30 @@ class NotExamined(Frozen):
     kind: Literal["plumbing", "decoy", "budget"]
 
 
-Gate = Literal["no change", "out of scope", "unverified", "not reached", "no effect", "failed", "at the floor",
-               "breaks the program", "changes what is scored", "moved"]
+Gate = Literal[
+    "no change",
+    "out of scope",
+    "unverified",
+    "not reached",
+    "no effect",
+    "failed",
+    "at the floor",
+    "breaks the program",
+    "changes what is scored",
+    "moved",
+]
 Called = Literal[
-    "critical", "helps", "no measurable difference", "harmful", "no effect", "not reached", "not measured",
-    "breaks the program", "changes what is scored", "unknown"]
+    "critical",
+    "helps",
+    "no measurable difference",
+    "harmful",
+    "no effect",
+    "not reached",
+    "not measured",
+    "breaks the program",
+    "changes what is scored",
+    "unknown",
+]
 """`breaks the program`: nothing of the model is left; `changes what is scored`: it makes what predictions are held
 against. Neither is an importance of a part, and neither is ranked."""
 

@@ -25,8 +25,11 @@ class Space(Frozen):
         return bool(self.hyperparameters or self.arms or self.levels)
 
 
-_AGREE = {"hyperparameter": ("word", "kind", "low", "high", "options", "default", "arms", "given", "among"),
-          "arm": ("role", "words"), "level": ("value", "words")}
+_AGREE = {
+    "hyperparameter": ("word", "kind", "low", "high", "options", "default", "arms", "given", "among"),
+    "arm": ("role", "words"),
+    "level": ("value", "words"),
+}
 """Of what stands in a plan as well, the fields that say what is run."""
 
 
@@ -40,17 +43,25 @@ def with_space(plan: DataPlan, space: Space) -> tuple[DataPlan, tuple[str, ...]]
             other = known.setdefault(one.name, one)
             lacking = {field: getattr(one, field) for field in _AGREE[noun] if getattr(other, field) in ("", (), None)}
             known[one.name] = other.model_copy(update=lacking)
-            faults.extend(f"{noun} {one.name!r} has {field} {getattr(other, field)!r} in the plan and "
-                          f"{getattr(one, field)!r} in the space: make them agree, or name it in one alone"
-                          for field in _AGREE[noun] if field not in lacking
-                          and getattr(other, field) != getattr(one, field))
+            faults.extend(
+                f"{noun} {one.name!r} has {field} {getattr(other, field)!r} in the plan and "
+                f"{getattr(one, field)!r} in the space: make them agree, or name it in one alone"
+                for field in _AGREE[noun]
+                if field not in lacking and getattr(other, field) != getattr(one, field)
+            )
         return tuple(known.values())
 
     if space.factor and plan.factor not in ("", space.factor):
-        faults.append(f"the plan's levels are of {plan.factor!r}, and those of the space of {space.factor!r}: a study "
-                      "has one factor")
-    made = plan.model_copy(update={
-        "space": merged("hyperparameter", plan.space, space.hyperparameters),
-        "arms": merged("arm", plan.arms, space.arms), "levels": merged("level", plan.levels, space.levels),
-        "factor": plan.factor or space.factor})
+        faults.append(
+            f"the plan's levels are of {plan.factor!r}, and those of the space of {space.factor!r}: a study "
+            "has one factor"
+        )
+    made = plan.model_copy(
+        update={
+            "space": merged("hyperparameter", plan.space, space.hyperparameters),
+            "arms": merged("arm", plan.arms, space.arms),
+            "levels": merged("level", plan.levels, space.levels),
+            "factor": plan.factor or space.factor,
+        }
+    )
     return made, tuple(faults)

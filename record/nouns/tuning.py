@@ -19,11 +19,14 @@ class Hyperparameter(Frozen):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="as the code reads it: cell.setting['learning_rate']")
     kind: Literal["log", "linear", "integer", "choice"] = Field(
-        description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`")
+        description="log: a positive number on a log scale; linear: a number; integer; choice: one of `options`"
+    )
     low: float | None = Field(default=None, description="of the range, included; null for a choice")
     high: float | None = Field(default=None, description="of the range, included; null for a choice")
-    closed: bool = Field(default=False, description="whether the range ends where values end (a share, a dropout "
-                                                    "rate): it is never widened then")
+    closed: bool = Field(
+        default=False,
+        description="whether the range ends where values end (a share, a dropout rate): it is never widened then",
+    )
     options: tuple[Scalar, ...] = Field(default=(), description="of a choice alone")
     default: Scalar = Field(description="in range; the setting that every arm starts from")
     source: str = Field(min_length=1, description="where the default comes from: a paper, a library, common practice")
@@ -54,24 +57,31 @@ class Tuning(Frozen):
     """How arms are tuned, fixed before any code is written. Trials are compared on validation data, always."""
 
     currency: Literal["trials", "seconds"] = Field(
-        default="trials", description="what arms get equally much of; seconds where arms differ much in cost")
+        default="trials", description="what arms get equally much of; seconds where arms differ much in cost"
+    )
     budget: float = Field(default=24, gt=0, description="of the currency, for each arm; the defaults are a trial, too")
     metric: str = Field(default="", description="one of the plan's that trials are compared by; empty: the primary")
     sampler: Literal["random", "sobol", "tpe", "gp"] = Field(
-        default="gp", description="how settings are found: TPE and a Gaussian process learn of those before (with "
-                                  "rungs always TPE, which learns of trials that were cut short, too)")
+        default="gp",
+        description="how settings are found: TPE and a Gaussian process learn of those before (with "
+        "rungs always TPE, which learns of trials that were cut short, too)",
+    )
     rungs: tuple[float, ...] = Field(
-        default=(), description="shares below 1, rising, at which trials are measured first; the better third goes on")
+        default=(), description="shares below 1, rising, at which trials are measured first; the better third goes on"
+    )
     rungs_by: Literal["steps", "data"] = Field(
-        default="steps", description="whether a share is of the training steps or of the training examples")
+        default="steps", description="whether a share is of the training steps or of the training examples"
+    )
     datasets: tuple[str, ...] = Field(default=(), description="that trials are measured on; empty: the main one")
     levels: tuple[str, ...] = Field(default=(), description="that trials are measured at; empty: all")
 
     def __str__(self) -> str:
         rungs = f", first at {', '.join(map('{:g}'.format, self.rungs))} of the {self.rungs_by}" if self.rungs else ""
-        return (f"{self.budget:g} {self.currency} an arm, by {self.metric or 'the primary metric'} on "
-                f"{', '.join(self.datasets) or 'the main dataset'}"
-                f"{' at ' + ', '.join(self.levels) if self.levels else ''}{rungs}")
+        return (
+            f"{self.budget:g} {self.currency} an arm, by {self.metric or 'the primary metric'} on "
+            f"{', '.join(self.datasets) or 'the main dataset'}"
+            f"{' at ' + ', '.join(self.levels) if self.levels else ''}{rungs}"
+        )
 
 
 class Trial(Frozen):
@@ -100,5 +110,7 @@ class Anchor(Frozen):
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     def __str__(self) -> str:
-        return (f"{self.condition} on {self.dataset}: {self.metric} {self.value:g} within {self.tolerance:g} "
-                f"({self.source})")
+        return (
+            f"{self.condition} on {self.dataset}: {self.metric} {self.value:g} within {self.tolerance:g} "
+            f"({self.source})"
+        )

@@ -13,5 +13,16 @@ from labwright.review.evidence.pdf import check_pdf
 from labwright.review.evidence.scan import scan
 from labwright.review.evidence.violations import LITERALS, Evidence, Kind, Violation
 
-__all__ = ["LITERALS", "Evidence", "Kind", "Violation", "check_draft", "check_pdf", "claims_in", "scan", "sentences",
-           "unbound", "used_keys"]
+__all__ = [
+    "LITERALS",
+    "Evidence",
+    "Kind",
+    "Violation",
+    "check_draft",
+    "check_pdf",
+    "claims_in",
+    "scan",
+    "sentences",
+    "unbound",
+    "used_keys",
+]

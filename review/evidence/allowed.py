@@ -46,9 +46,22 @@ SYMBOLS = frozenset("%&#_${},;:! -/'\"`^~=.|")
 """Control symbols: `\\%`, `\\,`, accents. `\\\\` and `\\( \\) \\[ \\]` are treated by the scanner."""
 
 TEXT_ENVIRONMENTS = frozenset({"itemize", "enumerate", "description", "quote"})
-MATH_ENVIRONMENTS = frozenset({
-    "equation", "equation*", "align", "align*", "gather", "gather*", "aligned", "split", "cases", "matrix", "pmatrix",
-    "bmatrix", "vmatrix",
-})
+MATH_ENVIRONMENTS = frozenset(
+    {
+        "equation",
+        "equation*",
+        "align",
+        "align*",
+        "gather",
+        "gather*",
+        "aligned",
+        "split",
+        "cases",
+        "matrix",
+        "pmatrix",
+        "bmatrix",
+        "vmatrix",
+    }
+)
 ALIGNED = MATH_ENVIRONMENTS - {"equation", "equation*"}
 """Environments in which `&` and `\\\\` have a meaning."""

@@ -31,7 +31,7 @@ class Piece:
         if excerpt is None:
             source = self.scanned.source
             line = f"line {source.count(chr(10), 0, at) + 1}: " if "\n" in source else ""
-            excerpt = f"{line}...{' '.join(source[max(0, at - 30):at + 40].split())}..."
+            excerpt = f"{line}...{' '.join(source[max(0, at - 30) : at + 40].split())}..."
         return Violation(kind=kind, where=self.where, fix=fix, excerpt=excerpt)
 
     @property
@@ -45,10 +45,13 @@ def check_draft(draft: Draft, evidence: Evidence) -> tuple[Violation, ...]:
     """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
     pieces = [Piece("title", scan(draft.title, inline=True)), Piece("abstract", scan(draft.abstract, inline=True))]
     for section in draft.sections:
-        pieces += [Piece(f"title of section {section.title!r}", scan(section.title, inline=True)),
-                   Piece(f"section {section.title!r}", scan(section.body))]
-    pieces += [Piece(f"caption of {name}", scan(caption, inline=True))
-               for name, caption in sorted(draft.captions.items())]
+        pieces += [
+            Piece(f"title of section {section.title!r}", scan(section.title, inline=True)),
+            Piece(f"section {section.title!r}", scan(section.body)),
+        ]
+    pieces += [
+        Piece(f"caption of {name}", scan(caption, inline=True)) for name, caption in sorted(draft.captions.items())
+    ]
     found = [one for piece in pieces for one in _check(piece, evidence)]
     return (*found, *_floats(draft, pieces, evidence), *_unshown(draft, pieces, evidence))
 
@@ -57,8 +60,11 @@ def used_keys(texts: Iterable[str], commands: frozenset[str] = allowed.VALUES) -
     """The keys that texts give to commands, in order of appearance."""
     pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
     return dict.fromkeys(
-        key.strip() for text in texts for match in pattern.finditer(text)
-        for key in (match[1].split(",") if commands & allowed.CITES else [match[1]]))
+        key.strip()
+        for text in texts
+        for match in pattern.finditer(text)
+        for key in (match[1].split(",") if commands & allowed.CITES else [match[1]])
+    )
 
 
 # --- one piece ------------------------------------------------------------------------------------------------------
@@ -70,8 +76,12 @@ def _check(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
     yield from _keys(piece, evidence)
     yield from _typed(piece, evidence)
     for found in _in_words(piece, evidence):
-        yield piece.violation("word", found.at, rf"{found.words!r} is a number in words: print it with "
-                                                r"\result{key} or \setup{key}, or leave it out")
+        yield piece.violation(
+            "word",
+            found.at,
+            rf"{found.words!r} is a number in words: print it with "
+            r"\result{key} or \setup{key}, or leave it out",
+        )
     yield from bold_wrong(piece.scanned.source, evidence, piece.where)
     for one in unbound(piece.scanned, evidence):
         yield piece.violation("claim", one.start, one.why)
@@ -94,10 +104,14 @@ def _in_words(piece: Piece, evidence: Evidence) -> Iterator[spelled.NumberWords]
 def _keys(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
     labels = {f"fig:{name}" for name in evidence.figures} | {f"tab:{name}" for name in evidence.tables}
     keys: dict[str, tuple[frozenset[str], Kind]] = {
-        "result": (frozenset(evidence.results), "key"), "setup": (frozenset(evidence.setups), "key"),
+        "result": (frozenset(evidence.results), "key"),
+        "setup": (frozenset(evidence.setups), "key"),
         "verdict": (frozenset(evidence.verdicts), "key"),
-        "paperfigure": (evidence.figures, "figure"), "papertable": (evidence.tables, "table"),
-        "ref": (frozenset(labels), "reference"), **dict.fromkeys(allowed.CITES, (evidence.cites, "citation"))}
+        "paperfigure": (evidence.figures, "figure"),
+        "papertable": (evidence.tables, "table"),
+        "ref": (frozenset(labels), "reference"),
+        **dict.fromkeys(allowed.CITES, (evidence.cites, "citation")),
+    }
     for use in piece.scanned.uses:
         if use.command == "rec":
             yield piece.violation("command", use.at, r"\rec prints what the program generated: use \result or \setup")
@@ -106,8 +120,9 @@ def _keys(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
         if use.key not in known:
             near = difflib.get_close_matches(use.key, known, n=3, cutoff=0.5)
             hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known) or 'none'}"
-            yield piece.violation(kind, use.at, f"no such key for \\{use.command}; {hint}",
-                                  excerpt=f"\\{use.command}{{{use.key}}}")
+            yield piece.violation(
+                kind, use.at, f"no such key for \\{use.command}; {hint}", excerpt=f"\\{use.command}{{{use.key}}}"
+            )
         if use.command in allowed.FLOATS and use.depth:
             yield piece.violation(kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups")
 
@@ -117,34 +132,50 @@ def _typed(piece: Piece, evidence: Evidence) -> Iterator[Violation]:
     plain = numbers.mask(scanned.plain, numbers.phrases(evidence.literals, evidence.names))
     lone = {one for one in evidence.literals if one.isdigit()}
     if {"0", "1"} <= lone:
-        plain = numbers.UNIT_INTERVAL.sub(lambda found: found[0] if not any(scanned.math[found.start():found.end()])
-                                          else BLANK * len(found[0]), plain)
+        plain = numbers.UNIT_INTERVAL.sub(
+            lambda found: found[0] if not any(scanned.math[found.start() : found.end()]) else BLANK * len(found[0]),
+            plain,
+        )
     for at, text in numbers.digits(plain):
-        if text in lone and scanned.math[at] and KEY not in plain[max(0, at - 2):at + 3]:
-            indicator = numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1:at + 2] == "}"
+        if text in lone and scanned.math[at] and KEY not in plain[max(0, at - 2) : at + 3]:
+            indicator = numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1 : at + 2] == "}"
             if indicator or numbers.constant_of_formula(plain, at, script=bool(scanned.script[at])):
                 continue
-        yield piece.violation("number", at, rf"the number {text!r} is typed: print it with \result{{key}} or "
-                                           r"\setup{key}, or say it without a number")
+        yield piece.violation(
+            "number",
+            at,
+            rf"the number {text!r} is typed: print it with \result{{key}} or "
+            r"\setup{key}, or say it without a number",
+        )
 
 
 # --- floats ---------------------------------------------------------------------------------------------------------
 
 
 def _floats(draft: Draft, pieces: Sequence[Piece], evidence: Evidence) -> Iterator[Violation]:
-    placed = Counter((use.command, use.key) for piece in pieces for use in piece.scanned.uses
-                     if use.command in allowed.FLOATS)
+    placed = Counter(
+        (use.command, use.key) for piece in pieces for use in piece.scanned.uses if use.command in allowed.FLOATS
+    )
     for (command, key), times in placed.items():
         if times > 1:
-            yield Violation(kind="figure" if command == "paperfigure" else "table", where="sections",
-                            excerpt=f"\\{command}{{{key}}}", fix=f"placed {times} times: place it once")
+            yield Violation(
+                kind="figure" if command == "paperfigure" else "table",
+                where="sections",
+                excerpt=f"\\{command}{{{key}}}",
+                fix=f"placed {times} times: place it once",
+            )
     for name in sorted(evidence.figures):
         if ("paperfigure", name) not in placed and name not in evidence.appendix:
-            yield Violation(kind="figure", where="sections", excerpt=name,
-                            fix=f"this figure is never placed: add \\paperfigure{{{name}}} to a section")
+            yield Violation(
+                kind="figure",
+                where="sections",
+                excerpt=name,
+                fix=f"this figure is never placed: add \\paperfigure{{{name}}} to a section",
+            )
         if not draft.captions.get(name, "").strip():
-            yield Violation(kind="figure", where=f"caption of {name}", excerpt=name,
-                            fix="this figure has no caption: add one")
+            yield Violation(
+                kind="figure", where=f"caption of {name}", excerpt=name, fix="this figure has no caption: add one"
+            )
     for name in sorted(set(draft.captions) - evidence.figures):
         yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, fix="there is no such figure")
 

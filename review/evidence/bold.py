@@ -35,8 +35,12 @@ def bold_wrong(text: str, evidence: Evidence, where: str) -> Iterator[Violation]
         table = next((one[0] for one in _TABLE.finditer(text) if one.start() <= match.start() < one.end()), "")
         for key in _keys(_group(text, match.end() if match[0].endswith("{") else match.start())):
             if why := _not_the_winner(key, claims_in(table), evidence):
-                yield Violation(kind="claim", where=where, excerpt=rf"\result{{{key.key}}}",
-                                fix=f"printed in bold, but {why}: take the bold away")
+                yield Violation(
+                    kind="claim",
+                    where=where,
+                    excerpt=rf"\result{{{key.key}}}",
+                    fix=f"printed in bold, but {why}: take the bold away",
+                )
 
 
 def _group(text: str, at: int) -> str:
@@ -46,7 +50,7 @@ def _group(text: str, at: int) -> str:
     """
     depth = 1
     for k in range(at, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[k], 0) if text[k - 1:k] != "\\" else 0
+        depth += {"{": 1, "}": -1}.get(text[k], 0) if text[k - 1 : k] != "\\" else 0
         if depth == 0 or (depth == 1 and (text[k] == "&" or text.startswith("\\\\", k))):
             return text[at:k]
     return text[at:]
@@ -60,12 +64,21 @@ def _not_the_winner(key: ClaimKey, shown: frozenset[str], evidence: Evidence) ->
     if key.other:
         found = next((one for one in evidence.comparisons if one.key == key.claim), None)
         return "" if found is None or shows_difference(found) else f"the ledger says {found.verdict!r} of it"
-    wins = {one.worse for one in evidence.comparisons
-            if (one.dataset, one.metric, one.better) == key[1:4] and shows_difference(one)}
+    wins = {
+        one.worse
+        for one in evidence.comparisons
+        if (one.dataset, one.metric, one.better) == key[1:4] and shows_difference(one)
+    }
     others = [one for text in shown or ledger if (one := ClaimKey.parse(text)) is not None]
-    rivals = {one.condition for one in others if one[:3] == key[:3] and not one.other
-              and level_of(one.condition) == level_of(key.condition) and one.condition != key.condition
-              and one.condition not in RUNGS}
+    rivals = {
+        one.condition
+        for one in others
+        if one[:3] == key[:3]
+        and not one.other
+        and level_of(one.condition) == level_of(key.condition)
+        and one.condition != key.condition
+        and one.condition not in RUNGS
+    }
     if not shown and evidence.plan is not None:  # in running text ablations are no rivals
         compared = {arm.name for arm in evidence.plan.arms if arm.role != "ablation"}
         rivals = {one for one in rivals if arm_of(one) in compared}

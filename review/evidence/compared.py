@@ -22,39 +22,59 @@ from labwright.record.wording import BAD, COMPARING, EQUATING, GOOD, RANKING, WE
 from labwright.review.evidence.scan import BLANK, CITE, KEY, Scanned, Use
 from labwright.review.evidence.violations import Evidence
 
-_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n",
-                  re.IGNORECASE)
+_END = re.compile(
+    r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n", re.IGNORECASE
+)
 _AGAINST = re.compile(r"\b(?:against|versus|vs|compared\s+(?:to|with)|relative\s+to|whereas|while|but|only|instead)\b")
-_OUTCOME = re.compile(r"\b(?:performance|accurac(?:y|ies)|errors?|scores?|results?|generali[sz]\w+|calibration|auroc|"
-                      r"auc|robustness|quality)\b")
-_DECIDED = re.compile(r"\b(?:hypothes[ei]s|claim|conjecture|prediction|expectation)\b.*\b(?:supported|confirmed|holds?|"
-                      r"borne\s+out|upheld|rejected|refuted|verified|validated|true|false|correct)\b")
+_OUTCOME = re.compile(
+    r"\b(?:performance|accurac(?:y|ies)|errors?|scores?|results?|generali[sz]\w+|calibration|auroc|"
+    r"auc|robustness|quality)\b"
+)
+_DECIDED = re.compile(
+    r"\b(?:hypothes[ei]s|claim|conjecture|prediction|expectation)\b.*\b(?:supported|confirmed|holds?|"
+    r"borne\s+out|upheld|rejected|refuted|verified|validated|true|false|correct)\b"
+)
 _OPEN = re.compile(
     r"\?\s*$|\b(?:whether|hypothes\w+|conjectur\w+|(?<!as )expect\w*|predict(?:s|ed)?\s+that|we\s+ask|might|may|could|"
     r"would|should|aims?|intend\w*|designed|meant|suppose\w*|assum\w+|if|rival\s+explanation|smallest\s+effect|"
-    r"no(?:thing|\s+\w+)\s+(?:is|are|may\s+be)\s+claimed)\b")
+    r"no(?:thing|\s+\w+)\s+(?:is|are|may\s+be)\s+claimed)\b"
+)
 _CHOSEN = re.compile(  # what validation chose, and what a metric means
     r"\b(?:best|better|lowest|highest)\b(?=(?:\W+\w+){0,4}?\W+(?:dev|development|validation|checkpoints?|settings?|"
     r"trials?|epochs?|configurations?|hyper\w+|learning|level|values?|seeds?)\b)"
-    r"|\b(?:lower|higher)\s+(?:values\s+)?(?:is|are)\s+better")
-_PURPOSE = re.compile("".join(
-    f"(?<!{word} )" for word in "found shown seems seem seemed appears appear appeared proved proven able tends tend "
-    "observed known continues out managed measured".split()) + rf"\bto\s+(?:\w+ly\s+)?(?:{GOOD}|{BAD}|{WEAK})\b")
+    r"|\b(?:lower|higher)\s+(?:values\s+)?(?:is|are)\s+better"
+)
+_PURPOSE = re.compile(
+    "".join(
+        f"(?<!{word} )"
+        for word in "found shown seems seem seemed appears appear appeared proved proven able tends tend "
+        "observed known continues out managed measured".split()
+    )
+    + rf"\bto\s+(?:\w+ly\s+)?(?:{GOOD}|{BAD}|{WEAK})\b"
+)
 _METHOD = re.compile(
     r"\bwe\s+(?:(?:then|also)\s+)?(?:take|compute|measure|compare|study|examine|plot|define|calculate|estimate|"
     r"evaluate|call|tabulate|test|report)\b(?!\s+that)|\b(?:figure|table)\b[^.]{0,20}\b(?:shows?|gives?|plots?|"
-    r"lists?)\s+(?!that)")
+    r"lists?)\s+(?!that)"
+)
 _DENIED = re.compile(
     r"\b(?:not|no|never|nor|neither|cannot|hardly|scarcely|barely|false|untrue|wrong|incorrect|unlikely|doubt\w*|"
-    r"den(?:y|ies|ied)|refut\w+|reject\w*|contrary|whether|unless|if|fail\w*)\b|n['\u2019]t\b")
+    r"den(?:y|ies|ied)|refut\w+|reject\w*|contrary|whether|unless|if|fail\w*)\b|n['\u2019]t\b"
+)
 _OUTRIGHT = re.compile(r"\b(?:false|untrue|incorrect|unlikely|doubt\w*|den(?:y|ies|ied)|refut\w+|reject\w*|contrary)\b")
-_DENIED_AFTER = re.compile(r"\s*,?\s*(?:which|this|that|and\s+(?:this|that))?\s*(?:(?:is|was|does|did|has|seems)\s+)?"
-                           r"(?:not|never|false|wrong|untrue|n['\u2019]t)\b")
-_GOES_ON = re.compile(r"^\W*(?:(?:but|and|yet|so)\s+)?(?:it|they|this|that|these|both|neither|its|their|the\s+"
-                      r"(?:former|latter|gap|gain|difference|effect))\b")
-_GENERIC = (r"(?:our|the|this|proposed|new)\s+(?:\w+\s+)?(?:method|approach|baselines?|remedy)|ours|ablations?|(?:both|"
-            r"all|either|two|three|other|every|each|these|the)\s+(?:\w+\s+)?(?:arms?|conditions?|variants?|"
-            r"optimi[sz]ers?)")
+_DENIED_AFTER = re.compile(
+    r"\s*,?\s*(?:which|this|that|and\s+(?:this|that))?\s*(?:(?:is|was|does|did|has|seems)\s+)?"
+    r"(?:not|never|false|wrong|untrue|n['\u2019]t)\b"
+)
+_GOES_ON = re.compile(
+    r"^\W*(?:(?:but|and|yet|so)\s+)?(?:it|they|this|that|these|both|neither|its|their|the\s+"
+    r"(?:former|latter|gap|gain|difference|effect))\b"
+)
+_GENERIC = (
+    r"(?:our|the|this|proposed|new)\s+(?:\w+\s+)?(?:method|approach|baselines?|remedy)|ours|ablations?|(?:both|"
+    r"all|either|two|three|other|every|each|these|the)\s+(?:\w+\s+)?(?:arms?|conditions?|variants?|"
+    r"optimi[sz]ers?)"
+)
 _COMMON = frozenset("training network model models learning labels examples loss regression classifier layers".split())
 """Last words of titles that say too little."""
 _BEGUN = re.compile(r"(?:item\b|(?:sub)*(?:paragraph|section)\b)?[\s}]*")
@@ -117,8 +137,10 @@ def _against(sentence: str, here: list[Use], evidence: Evidence, metrics: re.Pat
     weak = COMPARING.search(said) if outcome and not _METHOD.search(said) else None
     apart = _AGAINST.search(said) if len({key.condition for key in keys}) > 1 else None
     if found := decided or RANKING.search(said) or EQUATING.search(said) or weak or apart:
-        return (f"{' '.join(found[0].split())!r} compares arms in words of its own: say it with \\verdict{{key}} in "
-                "this sentence, or leave it out")
+        return (
+            f"{' '.join(found[0].split())!r} compares arms in words of its own: say it with \\verdict{{key}} in "
+            "this sentence, or leave it out"
+        )
     return ""
 
 

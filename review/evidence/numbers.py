@@ -56,7 +56,7 @@ def constant_of_formula(plain: str, at: int, *, script: bool) -> bool:
     It is in an index, an exponent or a fraction, begins a list up to a letter (`1, \\dots, K`), stands before a sign
     and a letter (`1-p`, `1/K`) or after a letter and a sign (`K-1`), or is an argument (`f(x, 0)`).
     """
-    before, after = (re.sub("[\x01\\s~]+", "", side) for side in (plain[max(0, at - 40):at], plain[at + 1:at + 40]))
+    before, after = (re.sub("[\x01\\s~]+", "", side) for side in (plain[max(0, at - 40) : at], plain[at + 1 : at + 40]))
     if _argument(before, after):
         return True
     return script or bool(re.match(r"[-+/][A-Za-z(\[]|,,[A-Za-z]", after) or re.search(r"[A-Za-z)\]}][-+/]$", before))

@@ -43,16 +43,21 @@ _SOURCES = {"paper": ("paper.tex", "floats.tex", "appendix.tex"), "supplement": 
 
 
 async def check_pdf(
-    folder: Path, evidence: Evidence, document: Literal["paper", "supplement"] = "paper", *, timeout: float = 60.0,
+    folder: Path, evidence: Evidence, document: Literal["paper", "supplement"] = "paper", *, timeout: float = 60.0
 ) -> tuple[Violation, ...]:
     """Everything in the paper of a folder, or its supplement, that is not tied; the folder holds sources and PDF.
 
     Raises `review.evidence.tex.TexMissing`.
     """
-    bold = [one for name in _SOURCES[document] if (folder / name).exists()
-            for one in bold_wrong((folder / name).read_text(), evidence, name)]
+    bold = [
+        one
+        for name in _SOURCES[document]
+        if (folder / name).exists()
+        for one in bold_wrong((folder / name).read_text(), evidence, name)
+    ]
     typed, printed = await asyncio.gather(
-        _check_copy(folder, document, timeout), pdf_text(folder / f"{document}.pdf", timeout))
+        _check_copy(folder, document, timeout), pdf_text(folder / f"{document}.pdf", timeout)
+    )
     values = _values(folder, document, evidence, printed)
     if isinstance(typed, Violation):
         return (typed, *bold, *values)
@@ -76,15 +81,21 @@ async def _check_copy(folder: Path, document: str, timeout: float) -> str | Viol
         ran = await tex.run(tex.latex("check"), copy, timeout=timeout)
         if ran.code != 0 or not (copy / "check.pdf").exists():
             how = f"was ended after {timeout:g} s" if ran.timed_out else tex_error(ran.output)
-            return Violation(kind="compile", where="check copy", excerpt=how,
-                             fix="the paper could not be checked: fix the source so that it compiles")
+            return Violation(
+                kind="compile",
+                where="check copy",
+                excerpt=how,
+                fix="the paper could not be checked: fix the source so that it compiles",
+            )
         return await pdf_text(copy / "check.pdf", timeout)
 
 
 def tex_error(output: str) -> str:
     """The first error that TeX printed, on one line."""
-    for macro, why in (("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict names no key of the record"),
-                       ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that there is not")):
+    for macro, why in (
+        ("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict names no key of the record"),
+        ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that there is not"),
+    ):
         if f"\\{macro}" in output:
             place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
             return (place[1] if place else "") + why
@@ -108,8 +119,12 @@ def _typed(text: str, evidence: Evidence) -> Iterator[Violation]:
 
 
 def _untied(kind: Kind, page: int, text: str, at: int) -> Violation:
-    return Violation(kind=kind, where=f"page {page} of the PDF", fix="typed, not tied: no macro printed it",
-                     excerpt=f"...{' '.join(text[max(0, at - 40):at + 40].replace(chr(1), '').split())}...")
+    return Violation(
+        kind=kind,
+        where=f"page {page} of the PDF",
+        fix="typed, not tied: no macro printed it",
+        excerpt=f"...{' '.join(text[max(0, at - 40) : at + 40].replace(chr(1), '').split())}...",
+    )
 
 
 def _values(folder: Path, document: str, evidence: Evidence, printed: str) -> Iterator[Violation]:
@@ -122,18 +137,25 @@ def _values(folder: Path, document: str, evidence: Evidence, printed: str) -> It
         if value is None:
             yield Violation(kind="key", where="sources", excerpt=str(use), fix="no such key in the record")
         elif not _is_same(defined.get(use), value.tex):
-            yield Violation(kind="value", where="results.tex", excerpt=str(use), fix=(
-                f"defined as {defined.get(use)!r}, the record says {value.tex!r}"))
+            yield Violation(
+                kind="value",
+                where="results.tex",
+                excerpt=str(use),
+                fix=(f"defined as {defined.get(use)!r}, the record says {value.tex!r}"),
+            )
         else:
             read = re.sub(r"\s", "", typeset.as_read(value))
             missing = [number for _, number in numbers.digits(read) if number.isascii() and number not in squeezed]
             if missing:  # numbers only: a page may end within a value
-                yield Violation(kind="value", where="PDF", excerpt=str(use),
-                                fix=f"{missing[0]!r} is not in the PDF's text")
+                yield Violation(
+                    kind="value", where="PDF", excerpt=str(use), fix=f"{missing[0]!r} is not in the PDF's text"
+                )
 
 
 def _is_same(defined: str | None, tex: str) -> bool:
     """Whether results.tex defines a value as the record has it, but for characters that no font has: boxes."""
-    parts = (re.escape(char) if char.isascii() else rf"(?:{re.escape(char)}|\\unknowncharacter\{{\}})?"
-             for char in unicodedata.normalize("NFC", tex))
+    parts = (
+        re.escape(char) if char.isascii() else rf"(?:{re.escape(char)}|\\unknowncharacter\{{\}})?"
+        for char in unicodedata.normalize("NFC", tex)
+    )
     return defined is not None and re.fullmatch("".join(parts), defined) is not None

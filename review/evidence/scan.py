@@ -99,7 +99,8 @@ class _Scanner:
             self.i = len(self.source) if end < 0 else end
             self._blank(at, self.i)
             return self._problem(
-                at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign")
+                at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign"
+            )
         if char == "^" and self.source.startswith("^", at + 1):
             self.i += 1
             return self._problem(at, "command", "'^^' types a character by its code: take it out")
@@ -138,8 +139,12 @@ class _Scanner:
         if self.stack[-1].opener == opener:
             self.pending = self.stack.pop().after
             return
-        self._problem(at, "syntax", f"closes what {opener!r} would open, but {self.stack[-1].opener or 'nothing'!r} "
-                                    "is open here: balance braces, formulas and environments")
+        self._problem(
+            at,
+            "syntax",
+            f"closes what {opener!r} would open, but {self.stack[-1].opener or 'nothing'!r} "
+            "is open here: balance braces, formulas and environments",
+        )
 
     def _dollar(self, at: int) -> None:
         opener = "$$" if self.source.startswith("$", at + 1) and self.stack[-1].opener != "$" else "$"
@@ -179,7 +184,7 @@ class _Scanner:
         self.pending = ["script"] * 2 if name in _FRACTIONS else ["text"] if name in _TEXT_IN_MATH else []
 
     def _symbol(self, at: int) -> None:
-        char = self.source[at + 1:at + 2]
+        char = self.source[at + 1 : at + 2]
         self.i = min(at + 2, len(self.source))
         self.plain[at] = BLANK
         self.pending = []

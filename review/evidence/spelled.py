@@ -19,18 +19,24 @@ _OUT_OF = re.compile(rf"{GAP}out{GAP}of\b", re.IGNORECASE)
 
 _NUMBERED = re.compile(
     r"\b(?:Tables?|Figures?|[Tt]ypes?|[Pp]arts?|[Ss]tages?|[Pp]hases?|[Cc]lass|Section|Appendix|[Ss]tudy|[Gg]rades?|"
-    r"[Gg]roups?|[Cc]ase|Lemma|Theorem|Algorithm|[Ll]evels?|[Vv]ersion|[Ee]xperiments?|War|and|or|,|\()[\s~]*$")
+    r"[Gg]roups?|[Cc]ase|Lemma|Theorem|Algorithm|[Ll]evels?|[Vv]ersion|[Ee]xperiments?|War|and|or|,|\()[\s~]*$"
+)
 _LETTERS = frozenset("CI CC CL LI VI IV XL CV IVC MIX XX CCC CCI LIV CIV".split())
 """Abbreviations that are Roman numerals too: an interval, variational inference, instruments, a size."""
 _COUNTABLE = re.compile(
     rf"{GAP}(?:(?:random|different|hidden){GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
-    r"points|percent|arms|datasets|classes|times)\b")
+    r"points|percent|arms|datasets|classes|times)\b"
+)
 
-_STOP = (r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|by|from|was|were|is|are|"
-         r"fold|hundred|thousand)\b")
+_STOP = (
+    r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|by|from|was|were|is|are|"
+    r"fold|hundred|thousand)\b"
+)
 _ALL = re.compile(r"\b(?:all|the|these|those|other|any\s+of(?:\s+the)?|each\s+of(?:\s+the)?)[\s~]+$", re.IGNORECASE)
-_ALONE = re.compile(r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|of\s+(?:them|"
-                    r"these))\b")
+_ALONE = re.compile(
+    r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|of\s+(?:them|"
+    r"these))\b"
+)
 
 
 @dataclass(frozen=True)
@@ -62,23 +68,38 @@ def counted(evidence: Evidence) -> tuple[Counted, ...]:
     factor = "|".join(re.escape(word) for word in re.findall(r"[a-z]{3,}", plan.factor.lower())[-1:])
     seeds = {int(value.tex) for key, value in evidence.setups.items() if key == "run.seeds" and value.tex.isdigit()}
     titles = (*evidence.names, *(one.title for one in evidence.facts))  # "four operators" of "trees with 4 operators"
-    named = [(noun, {int(number)}, False) for text in titles
-             for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP})([a-z]{{3,}})", text)]
+    named = [
+        (noun, {int(number)}, False)
+        for text in titles
+        for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP})([a-z]{{3,}})", text)
+    ]
     rows = (
-        (r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
-         {len(roles), compared, *by_role.values()}, True),
+        (
+            r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
+            {len(roles), compared, *by_role.values()},
+            True,
+        ),
         ("baselines?", {by_role["baseline"]}, False),
         ("ablations?|ablated", {by_role["ablation"]}, False),
-        (rf"levels?|rates?|ratios?|strengths?|amplitudes?|settings?{'|' + factor + 's?' if factor else ''}",
-         {len(plan.levels)}, True),
+        (
+            rf"levels?|rates?|ratios?|strengths?|amplitudes?|settings?{'|' + factor + 's?' if factor else ''}",
+            {len(plan.levels)},
+            True,
+        ),
         (r"data[\s~]?sets?|tasks?|benchmarks?", {len(plan.datasets)}, True),
         ("metrics?|measures?|scores?", {len(plan.metrics), len(plan.metrics) - 1}, True),
         (r"class(?:es)?|categor(?:y|ies)|labels", {one.classes for one in facts}, False),
         ("features?|columns?|attributes?", {one.features for one in facts}, False),
-        ("(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
-         seeds | {one.n for one in evidence.comparisons}, False))
-    return tuple(Counted(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
-                 for names, numbers, main in (*rows, *named))
+        (
+            "(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
+            seeds | {one.n for one in evidence.comparisons},
+            False,
+        ),
+    )
+    return tuple(
+        Counted(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
+        for names, numbers, main in (*rows, *named)
+    )
 
 
 def ratios(plain: str) -> Iterator[NumberWords]:
@@ -94,7 +115,7 @@ def numbers_in_words(plain: str, known: tuple[Counted, ...]) -> Iterator[NumberW
             yield NumberWords(match.start(), match[0])
     for match in ROMAN.finditer(plain):
         counted = _COUNTABLE.match(plain, match.end())
-        if counted or not (_NUMBERED.search(plain[:match.start()]) or match[0] in _LETTERS):
+        if counted or not (_NUMBERED.search(plain[: match.start()]) or match[0] in _LETTERS):
             yield NumberWords(match.start(), match[0])
 
 
@@ -103,25 +124,31 @@ def _states(match: re.Match[str], plain: str) -> bool:
     value = _value(match[0])
     if value is None or value > 2:
         return True
-    after = plain[match.end():]
+    after = plain[match.end() :]
     counted = re.match(rf"{GAP}(?:(?:random|different){GAP})?(?:seeds|replicates|runs|repetitions)\b", after)
     unit = re.match(rf"{GAP}{_UNIT}", after, re.IGNORECASE)
-    return bool(_OUT_OF.match(after)) or (value == 2 and bool(unit or counted)) or (
-        value == 1 and bool(re.match(rf"{GAP}(?:per(?:{GAP})?cent|percentage)", after)))
+    return (
+        bool(_OUT_OF.match(after))
+        or (value == 2 and bool(unit or counted))
+        or (value == 1 and bool(re.match(rf"{GAP}(?:per(?:{GAP})?cent|percentage)", after)))
+    )
 
 
 def _counts(match: re.Match[str], plain: str, known: tuple[Counted, ...]) -> bool:
     """Whether the number is that of what is named after it, or of all that there are."""
-    value, after = _value(match[0]), plain[match.end():match.end() + 80]
+    value, after = _value(match[0]), plain[match.end() : match.end() + 80]
     if value is None:
         return False
     for one in known:
-        noun = re.match(rf"{LISTED}{GAP}(?:(?!{_STOP})[a-z0-9%][\w%]*{GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
-                        after, re.IGNORECASE)
+        noun = re.match(
+            rf"{LISTED}{GAP}(?:(?!{_STOP})[a-z0-9%][\w%]*{GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
+            after,
+            re.IGNORECASE,
+        )
         if noun and value in one.numbers:
             return True
     totals = {number for one in known if one.main for number in one.numbers}
-    return value in totals and bool(_ALL.search(plain[:match.start()]) and _ALONE.match(after))
+    return value in totals and bool(_ALL.search(plain[: match.start()]) and _ALONE.match(after))
 
 
 def _value(words: str) -> int | None:

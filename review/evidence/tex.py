@@ -71,9 +71,14 @@ async def run(argv: Sequence[str], folder: Path, *, timeout: float, starts: Sequ
     started = asyncio.get_running_loop().time()
     limited = ["/bin/sh", "-c", _LIMITED, "sh", _FILE_BLOCKS, str(int(timeout) + 5), programs[0], *argv[1:]]
     process = await asyncio.create_subprocess_exec(
-        *_in_sandbox(limited, programs, folder.absolute()), cwd=folder, env=_environment(programs, folder),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True)
+        *_in_sandbox(limited, programs, folder.absolute()),
+        cwd=folder,
+        env=_environment(programs, folder),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
     try:
         output = await asyncio.wait_for(_drain(process), timeout)
         code = process.returncode
@@ -96,8 +101,12 @@ async def latexmk(name: str, folder: Path, *, timeout: float) -> ProcessResult:
 
     Raises `TexMissing`.
     """
-    return await run(["latexmk", "-norc", "-pdf", "-bibtex", f"-pdflatex={' '.join(_LATEX)} %O %S", f"{name}.tex"],
-                     folder, timeout=timeout, starts=("pdflatex", "bibtex"))
+    return await run(
+        ["latexmk", "-norc", "-pdf", "-bibtex", f"-pdflatex={' '.join(_LATEX)} %O %S", f"{name}.tex"],
+        folder,
+        timeout=timeout,
+        starts=("pdflatex", "bibtex"),
+    )
 
 
 def _in_sandbox(command: list[str], programs: Sequence[str], folder: Path) -> list[str]:
@@ -113,9 +122,16 @@ def _in_sandbox(command: list[str], programs: Sequence[str], folder: Path) -> li
 def _environment(programs: Sequence[str], folder: Path) -> dict[str, str]:
     return {
         "PATH": os.pathsep.join(dict.fromkeys((*(str(Path(one).parent) for one in programs), "/usr/bin", "/bin"))),
-        "HOME": str(folder), "TEXMFHOME": str(folder / ".none"), "LC_ALL": "C.UTF-8", "MKTEXPK": "0",
-        "openin_any": "p", "openout_any": "p", "shell_escape": "f", "max_print_line": "1000",
-        "SOURCE_DATE_EPOCH": EPOCH, "FORCE_SOURCE_DATE": "1",
+        "HOME": str(folder),
+        "TEXMFHOME": str(folder / ".none"),
+        "LC_ALL": "C.UTF-8",
+        "MKTEXPK": "0",
+        "openin_any": "p",
+        "openout_any": "p",
+        "shell_escape": "f",
+        "max_print_line": "1000",
+        "SOURCE_DATE_EPOCH": EPOCH,
+        "FORCE_SOURCE_DATE": "1",
     }
 
 

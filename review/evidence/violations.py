@@ -12,13 +12,33 @@ from labwright.record.nouns.frozen import Frozen
 from labwright.record.printed import PrintedValue
 from labwright.record.typeset import Use
 
-Kind = Literal["number", "word", "claim", "key", "command", "citation", "figure", "table", "reference", "syntax",
-               "value", "compile", "scope"]
+Kind = Literal[
+    "number",
+    "word",
+    "claim",
+    "key",
+    "command",
+    "citation",
+    "figure",
+    "table",
+    "reference",
+    "syntax",
+    "value",
+    "compile",
+    "scope",
+]
 
 LITERALS: tuple[str, ...] = (
-    "0", "1", "2",
-    r"95\% interval", r"95\% intervals", r"95\% confidence interval", r"95\% confidence intervals",
-    r"95\% Student t interval", r"95\% Student t intervals", r"95\% CI",
+    "0",
+    "1",
+    "2",
+    r"95\% interval",
+    r"95\% intervals",
+    r"95\% confidence interval",
+    r"95\% confidence intervals",
+    r"95\% Student t interval",
+    r"95\% Student t intervals",
+    r"95\% CI",
 )
 """The only numbers that may be typed. A lone digit counts only inside a formula, as a constant of it (`$1-\\epsilon$`,
 an index, an exponent, the interval `[0, 1]`); docs/evidence.md says why each stands here."""

@@ -27,8 +27,14 @@ def lint(figure: Figure, about: About | None = None, *, picture: Picture | None 
     elif not facts.axes and facts.width_inches:
         found.append(about.finding("axes", figure.name, "has no axes", "Draw something on it."))
     elif not facts.axes:
-        found.append(about.finding("unseen", figure.name, "was not saved by matplotlib: only its pixels were checked",
-                                   "Draw it with matplotlib and save it with savefig."))
+        found.append(
+            about.finding(
+                "unseen",
+                figure.name,
+                "was not saved by matplotlib: only its pixels were checked",
+                "Draw it with matplotlib and save it with savefig.",
+            )
+        )
     found += axes_findings(figure, about)
     found += (about.finding(kind, figure.name, text, fix) for kind, text, fix in page_findings(figure, about))
     return (*found, *(picture_findings(figure, picture, about) if picture else ()))
@@ -49,6 +55,7 @@ def lint_all(figures: Iterable[Figure], folder: Path, about: About | None = None
             if alike or same_data(figure.facts, other.facts):
                 how = "looks the same as" if alike else "shows the same data as"
                 found[figure.name] += (
-                    about.finding("duplicate", figure.name, f"{how} {other.name}", "Keep one of them."),)
+                    about.finding("duplicate", figure.name, f"{how} {other.name}", "Keep one of them."),
+                )
                 break
     return found

@@ -19,8 +19,11 @@ MOST_TICKS = 25
 """Tick labels along one side."""
 MOST_COVERED = 0.04
 """Share of the drawn data that may lie under the legend."""
-_REFERENCE = re.compile(r"\b(chance|baseline|majority|most frequent|reference|target|random|ideal|perfect|bound|limit|"
-                        r"threshold|guess\w*|oracle|optim\w+)\b", re.IGNORECASE)
+_REFERENCE = re.compile(
+    r"\b(chance|baseline|majority|most frequent|reference|target|random|ideal|perfect|bound|limit|"
+    r"threshold|guess\w*|oracle|optim\w+)\b",
+    re.IGNORECASE,
+)
 _POOLED = re.compile(r"\b(confidence|false positive|recall|predicted probability)\b", re.IGNORECASE)
 """Horizontal axes of curves that are made from the pooled rows of all runs."""
 _RUN = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
@@ -33,8 +36,9 @@ def axes_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
         panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"
         called = panel if len(axes) > 1 else "The plot"
         if one.visible and one.empty:
-            yield about.finding("empty", called, "is empty, it holds no finite data point",
-                                "Leave it out, or draw what was recorded.")
+            yield about.finding(
+                "empty", called, "is empty, it holds no finite data point", "Leave it out, or draw what was recorded."
+            )
         elif one.visible:
             for kind, text, fix in (*_text_findings(one, about), *_series_findings(one), *_data_findings(one, about)):
                 yield about.finding(kind, called, text, fix)
@@ -53,8 +57,14 @@ def _text_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
             yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MOST_TICKS}."
     if axes.zlabel is not None and not axes.zlabel.strip():
         yield "label", "has no z label", "Say in words what the axis shows."
-    texts = (("title", (axes.title,)), ("x label", (axes.xlabel,)), ("y label", (axes.ylabel,)),
-             ("legend", (*axes.legend_entries,)), ("tick labels", axes.tick_words), ("notes", axes.notes))
+    texts = (
+        ("title", (axes.title,)),
+        ("x label", (axes.xlabel,)),
+        ("y label", (axes.ylabel,)),
+        ("legend", (*axes.legend_entries,)),
+        ("tick labels", axes.tick_words),
+        ("notes", axes.notes),
+    )
     for what, shown in texts:
         wrong = [text for text in shown if underscored(text)]
         if wrong:
@@ -67,13 +77,19 @@ def _series_findings(axes: AxesFacts) -> Iterator[Fault]:
     if not axes.legend and not labelled_directly and _needs_legend(axes):
         yield "legend", f"shows {axes.series} series without a legend", "Give each a label and call legend()."
     if axes.covered > MOST_COVERED:
-        yield ("covered", f"has {axes.covered:.0%} of its data under the legend",
-               "Move the legend to a free place or outside of the axes.")
+        yield (
+            "covered",
+            f"has {axes.covered:.0%} of its data under the legend",
+            "Move the legend to a free place or outside of the axes.",
+        )
     for kind, seen, pair in alike(_by_colour_alone(axes)) if not labelled_directly else ():
         a, b = (one.label or one.colour for one in pair)
         how = "in print without colours" if kind == "grey" else f"with {seen}"
-        yield (kind, f"tells {a!r} and {b!r} apart by colours that look alike {how}",
-               "Use other colours, and markers, line styles or hatches as well.")
+        yield (
+            kind,
+            f"tells {a!r} and {b!r} apart by colours that look alike {how}",
+            "Use other colours, and markers, line styles or hatches as well.",
+        )
 
 
 def _needs_legend(axes: AxesFacts) -> bool:
@@ -95,28 +111,47 @@ def _is_reference(one: DrawnFacts) -> bool:
 
 
 def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]:
-    compared = [one for one in axes.drawn[:20]
-                if one.colour and one.kind in ("line", "scatter", "bar", "barh", "area") and not _is_reference(one)]
+    compared = [
+        one
+        for one in axes.drawn[:20]
+        if one.colour and one.kind in ("line", "scatter", "bar", "barh", "area") and not _is_reference(one)
+    ]
     labels = {one.label for one in compared}
     for number, one in enumerate(compared):
         for other in compared[:number]:
             form = (one.kind, one.line, one.marker, one.hatch) == (other.kind, other.line, other.marker, other.hatch)
             named = one.label != other.label or labels == {""}
-            if form and named and one.colour != other.colour and (
-                    (one.label and other.label) or not axes.labelled_series):
+            if (
+                form
+                and named
+                and one.colour != other.colour
+                and ((one.label and other.label) or not axes.labelled_series)
+            ):
                 yield other, one
 
 
 def _data_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
-    flat = [one for one in axes.drawn if one.constant and one.kind in ("line", "image", "area")
-            and not _REFERENCE.search(one.label) and (one.label or len(axes.drawn) == 1)]
+    flat = [
+        one
+        for one in axes.drawn
+        if one.constant
+        and one.kind in ("line", "image", "area")
+        and not _REFERENCE.search(one.label)
+        and (one.label or len(axes.drawn) == 1)
+    ]
     if flat:
         names = dict.fromkeys(repr(one.label) if one.label else f"its {one.kind}" for one in flat)
-        yield ("constant", f"shows the same value everywhere in {', '.join(names)}",
-               "Check the array; say it in words if it is so.")
+        yield (
+            "constant",
+            f"shows the same value everywhere in {', '.join(names)}",
+            "Check the array; say it in words if it is so.",
+        )
     if _lacks_interval(axes, about):
-        yield ("interval", "shows several runs without how much they differ",
-               "Draw a band, error bars or all runs as points, and say which.")
+        yield (
+            "interval",
+            "shows several runs without how much they differ",
+            "Draw a band, error bars or all runs as points, and say which.",
+        )
     for kind, limits, scale in (("bar", axes.ylimits, axes.yscale), ("barh", axes.xlimits, axes.xscale)):
         drawn = any(one.kind == kind for one in axes.drawn)
         if drawn and limits is not None and scale == "linear" and (min(limits) > 0 or max(limits) < 0):
@@ -125,8 +160,11 @@ def _data_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
     cells = [one.points for one in axes.drawn if one.kind == "image" and not one.constant]
     framed = (axes.xticks or 0) + (axes.yticks or 0) > 0
     if cells and framed and not axes.colourbar and axes.note_count < 0.5 * min(cells):
-        yield ("scale", "shows values as colours without a colour bar",
-               "Add one with a label, or write the values into the cells.")
+        yield (
+            "scale",
+            "shows values as colours without a colour bar",
+            "Add one with a label, or write the values into the cells.",
+        )
     if axes.series > MOST_SERIES:
         yield "crowded", f"shows {axes.series} series", f"Show at most {MOST_SERIES} in one panel."
 
@@ -160,16 +198,26 @@ def page_findings(figure: Figure, about: About) -> Iterator[Fault]:
             yield "unit", f"names no unit at its colour bar {label!r}", "Add it in brackets, e.g. 'Time (s)'."
     if facts.clipped:
         more = f" and {len(facts.clipped) - _NAMED} more" if len(facts.clipped) > _NAMED else ""
-        yield ("clipped", f"cuts off {', '.join(map(repr, facts.clipped[:_NAMED]))}{more}",
-               "Make room with layout='constrained', a larger figure or shorter words.")
+        yield (
+            "clipped",
+            f"cuts off {', '.join(map(repr, facts.clipped[:_NAMED]))}{more}",
+            "Make room with layout='constrained', a larger figure or shorter words.",
+        )
     disturbed = [one for one in facts.overlaps if one.share >= LEAST_SHARE]
     if disturbed:
-        pairs = [f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}"
-                 for one in disturbed]
-        yield ("overlap", f"has texts that overlap: {'; '.join(pairs[:_NAMED])}",
-               "Make room, shorten, turn or leave out labels.")
+        pairs = [
+            f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}" for one in disturbed
+        ]
+        yield (
+            "overlap",
+            f"has texts that overlap: {'; '.join(pairs[:_NAMED])}",
+            "Make room, shorten, turn or leave out labels.",
+        )
     font = facts.smallest_font
     if font is not None and (printed := font * about.printed(facts.width_inches)) < LEAST_POINTS:
         small = f"{facts.smallest_text!r}: {font:g} pt in a figure {facts.width_inches:.1f} inches wide"
-        yield ("font", f"has text of {printed:.1f} pt in print ({small})",
-               f"Draw it {about.width_inches:g} inches wide or less, with fonts of 7 pt or more.")
+        yield (
+            "font",
+            f"has text of {printed:.1f} pt in print ({small})",
+            f"Draw it {about.width_inches:g} inches wide or less, with fonts of 7 pt or more.",
+        )

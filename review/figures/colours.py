@@ -25,13 +25,16 @@ Seen = Literal["normal sight", "deuteranopia", "protanopia", "grey"]
 Colour = NDArray[np.float64]
 _SIGHT: dict[Seen, Colour] = {
     "normal sight": np.eye(3),
-    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
-                              [-0.011820, 0.042940, 0.968881]]),
-    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
-                            [-0.003882, -0.048116, 1.051998]]),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
 }
-_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750],
-                 [0.0193339, 0.1191920, 0.9503041]])
+_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
 _WHITE = np.array([0.95047, 1.0, 1.08883])
 Pair = tuple[DrawnFacts, DrawnFacts]
 
@@ -41,14 +44,16 @@ def alike(pairs: Iterable[Pair]) -> Iterator[tuple[Literal["colour", "grey"], Se
     every = list(pairs)
     sights: tuple[Seen, ...] = ("normal sight", "deuteranopia", "protanopia")
     distances: list[tuple[float, Seen, Pair]] = [
-        (difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights]
+        (difference(a.colour, b.colour, seen), seen, (a, b)) for a, b in every for seen in sights
+    ]
     if distances:
         distance, sight, closest = min(distances, key=lambda one: one[0])
         if distance < LEAST:
             yield "colour", sight, closest
             return
-    grey = min(((abs(lab(a.colour)[0] - lab(b.colour)[0]), number) for number, (a, b) in enumerate(every)),
-               default=None)
+    grey = min(
+        ((abs(lab(a.colour)[0] - lab(b.colour)[0]), number) for number, (a, b) in enumerate(every)), default=None
+    )
     if grey is not None and grey[0] < LEAST_GREY:
         yield "grey", "grey", every[grey[1]]
 
@@ -79,7 +84,7 @@ def ciede2000(one: Colour, other: Colour) -> float:
     hue = 2 * math.sqrt(c1 * c2) * math.sin(math.radians(turn / 2))
     mean = h1 + h2 if c1 * c2 == 0 else (h1 + turn / 2) % 360
     light, chroma_mean = (l1 + l2) / 2, (c1 + c2) / 2
-    t = (1 - 0.17 * _cos(mean - 30) + 0.24 * _cos(2 * mean) + 0.32 * _cos(3 * mean + 6) - 0.20 * _cos(4 * mean - 63))
+    t = 1 - 0.17 * _cos(mean - 30) + 0.24 * _cos(2 * mean) + 0.32 * _cos(3 * mean + 6) - 0.20 * _cos(4 * mean - 63)
     dl = (l2 - l1) / (1 + 0.015 * (light - 50) ** 2 / math.sqrt(20 + (light - 50) ** 2))
     dc, dh = (c2 - c1) / (1 + 0.045 * chroma_mean), hue / (1 + 0.015 * chroma_mean * t)
     bend = 2 * math.sqrt(chroma_mean**7 / (chroma_mean**7 + 25.0**7))

@@ -16,16 +16,41 @@ from labwright.record.nouns.data import MetricSpec
 from labwright.record.nouns.frozen import Frozen
 
 Kind = Literal[
-    "axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap", "font", "colour", "duplicate",
-    "grey", "unit", "interval", "covered", "constant", "scale", "origin", "crowded", "resolution", "border", "unseen"]
+    "axes",
+    "empty",
+    "blank",
+    "label",
+    "legend",
+    "underscore",
+    "clipped",
+    "overlap",
+    "font",
+    "colour",
+    "duplicate",
+    "grey",
+    "unit",
+    "interval",
+    "covered",
+    "constant",
+    "scale",
+    "origin",
+    "crowded",
+    "resolution",
+    "border",
+    "unseen",
+]
 Severity = Literal["refuse", "complain"]
 Subject = Literal["node", "aggregate", "paper"]
 
 _REFUSED: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
 _REFUSED_IN_PAPERS: tuple[Kind, ...] = ("font", "colour", "duplicate")
 SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
-    kind: ("refuse" if kind in _REFUSED else "complain",
-           "refuse" if kind in (*_REFUSED, *_REFUSED_IN_PAPERS) else "complain") for kind in get_args(Kind)}
+    kind: (
+        "refuse" if kind in _REFUSED else "complain",
+        "refuse" if kind in (*_REFUSED, *_REFUSED_IN_PAPERS) else "complain",
+    )
+    for kind in get_args(Kind)
+}
 """Kind -> severity for figures of the search, and of the paper. docs/figures.md shows this table."""
 
 
@@ -75,16 +100,21 @@ def remarks(findings: Iterable[LintFinding]) -> tuple[str, ...]:
 
 _QUANTITY = re.compile(
     r"\b(time|duration|latency|run-?time|elapsed|memory|energy|power (draw|consumption|use)|throughput|"
-    r"bandwidth|rotation angle)\b", re.IGNORECASE)
+    r"bandwidth|rotation angle)\b",
+    re.IGNORECASE,
+)
 """Quantities that mean nothing without a unit; counts, shares, scores, rates and losses do."""
 _NOT_ONE = re.compile(
     r"\b(time[- ]?steps?|times|discrete time|relative|normali[sz]ed|ratio|share|fraction|factor|speed-?up|number|"
     r"memory cells?|index|time series|full[- ]time|per cent|percent|over time|memory lengths?|log(arithm)? of)\b",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 _UNIT = re.compile(
     r"[(\[/%$]|,\s*\w{1,6}$|\bin \w+|\b(n|u|µ|μ|m)?s\b|\b(milli|micro|nano)?(seconds?|minutes?|hours?|days?|weeks?)|"
     r"\b(ms|min|h|sec|secs|mins|hrs?|[kmgt]i?b|bytes?|joules?|k?wh?|watts?|degrees?|epochs?|steps?|iterations?|"
-    r"updates?|tokens)\b", re.IGNORECASE)
+    r"updates?|tokens)\b",
+    re.IGNORECASE,
+)
 
 
 def underscored(text: str) -> bool:

@@ -58,8 +58,13 @@ def read_picture(path: Path) -> Picture | None:
     edges = {"top": inked[0], "bottom": inked[-1], "left": inked[:, 0], "right": inked[:, -1]}
     framed = all(edge.mean() > 0.9 for edge in edges.values())  # a frame around the whole image cuts nothing
     cut = tuple(side for side, edge in edges.items() if edge.any() and not framed)
-    return Picture(width=grey.width, height=grey.height, ink=float(inked.mean()), cut=cut,
-                   small=np.asarray(small, dtype=np.float64) / 255)
+    return Picture(
+        width=grey.width,
+        height=grey.height,
+        ink=float(inked.mean()),
+        cut=cut,
+        small=np.asarray(small, dtype=np.float64) / 255,
+    )
 
 
 def picture_findings(figure: Figure, picture: Picture, about: About) -> Iterator[LintFinding]:
@@ -68,13 +73,18 @@ def picture_findings(figure: Figure, picture: Picture, about: About) -> Iterator
         yield about.finding("blank", figure.name, "is blank", "Draw what was recorded, or leave it out.")
         return
     if picture.cut and not figure.facts.axes:
-        yield about.finding("border", figure.name, f"is cut off or touches the edge ({', '.join(picture.cut)})",
-                            "Leave a margin around what is drawn.")
+        yield about.finding(
+            "border",
+            figure.name,
+            f"is cut off or touches the edge ({', '.join(picture.cut)})",
+            "Leave a margin around what is drawn.",
+        )
     inches = figure.facts.width_inches or about.width_inches
     dots = picture.width / min(inches, about.width_inches)
     if dots < LEAST_DPI:
-        yield about.finding("resolution", figure.name, f"has {dots:.0f} pixels an inch in print",
-                            "Save it with dpi=200.")
+        yield about.finding(
+            "resolution", figure.name, f"has {dots:.0f} pixels an inch in print", "Save it with dpi=200."
+        )
 
 
 LEAST_SHARED = 0.9
@@ -97,7 +107,13 @@ def same_data(one: FigureFacts, other: FigureFacts) -> bool:
 
 def _data(facts: FigureFacts) -> list[list[tuple[float | int | None, ...]]]:
     """Statistics of everything with three values or more, panel by panel."""
-    panels = [sorted((one.points, one.low, one.high, one.mean, one.first, one.last) for one in axes.drawn
-                     if one.points > 2 and one.finite and not one.constant and one.low is not None)
-              for axes in facts.axes if axes.visible]
+    panels = [
+        sorted(
+            (one.points, one.low, one.high, one.mean, one.first, one.last)
+            for one in axes.drawn
+            if one.points > 2 and one.finite and not one.constant and one.low is not None
+        )
+        for axes in facts.axes
+        if axes.visible
+    ]
     return [panel for panel in panels if panel]

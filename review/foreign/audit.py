@@ -104,7 +104,7 @@ class ForeignAudit:
         own = score((*self.signs, *self._apart))
         if self.findings:
             return max(own, FINDING)
-        return min(own + (.1 if self.verdicts and not self._is_shown else 0), FINDING - .01)
+        return min(own + (0.1 if self.verdicts and not self._is_shown else 0), FINDING - 0.01)
 
     @property
     def standing(self) -> Standing:
@@ -124,18 +124,24 @@ class ForeignAudit:
         return bool(shown) and shown >= len(looked_up) / 2
 
 
-async def audit_paper(path: Path, *, results: Path | None = None, code: Path | None = None,
-        log: Path | None = None) -> ForeignAudit:
+async def audit_paper(
+    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None
+) -> ForeignAudit:
     """Audit a paper (.md, .tex, .pdf). Raises `PaperError`, `ResultsError`."""
     paper = await read_paper(path)
     passages = passages_of(paper)
     claims = claims_of(passages)
     report = ForeignAudit(path.name, paper.sha256, len(claims))
     report.left_out += [f"{name}, which the paper includes, is not there" for name in paper.missing]
-    outside_abstract = [number for passage in passages for cell in passage.cells for number in numbers_of(cell.text,
-        "cell")]
-    outside_abstract += [number for part in sections_of(paper) if "abstract" not in part.title.lower()
-        for number in numbers_of(part.text)]
+    outside_abstract = [
+        number for passage in passages for cell in passage.cells for number in numbers_of(cell.text, "cell")
+    ]
+    outside_abstract += [
+        number
+        for part in sections_of(paper)
+        if "abstract" not in part.title.lower()
+        for number in numbers_of(part.text)
+    ]
     files = _code_of(report, code) if code is not None else {}
     if code is not None:
         _check_code(report, files)
@@ -153,16 +159,31 @@ async def audit_paper(path: Path, *, results: Path | None = None, code: Path | N
     logs = own if log is None or inside else (*own, read_log(log, log.name))
     report.found = reconstruct(read_scripts(files), logs, read.files)
     said = "\n\n".join(f"# {part.title}\n{part.text}" for part in paper.sections)
-    report.signs = signs_of(report.found, paper=said, passages=passages, read=read, groups=groups, reports=dict(
-        _reports(results, path)), verdicts=report.verdicts)
+    report.signs = signs_of(
+        report.found,
+        paper=said,
+        passages=passages,
+        read=read,
+        groups=groups,
+        reports=dict(_reports(results, path)),
+        verdicts=report.verdicts,
+    )
     report.missing = missing_of(report.verdicts, read.series, report.found)
     grader = Grader(report.found, report.signs)
     report.grades = tuple(grader.grade(one) for one in report.verdicts)
-    report.doubts = tuple(Counter(grader.why(one) for one, grade in zip(report.verdicts, report.grades, strict=True)
-        if grade == "reported").most_common())
-    report.settings = tuple(claimed_settings(sentences_of(said), files | _configurations(code), {
-        log.name: "\n".join(line.text for line in log.lines[:500]) for log in logs},
-        (value for one in read.series for value in one.values)))
+    report.doubts = tuple(
+        Counter(
+            grader.why(one) for one, grade in zip(report.verdicts, report.grades, strict=True) if grade == "reported"
+        ).most_common()
+    )
+    report.settings = tuple(
+        claimed_settings(
+            sentences_of(said),
+            files | _configurations(code),
+            {log.name: "\n".join(line.text for line in log.lines[:500]) for log in logs},
+            (value for one in read.series for value in one.values),
+        )
+    )
     return report
 
 
@@ -178,8 +199,11 @@ def _reports(results: Path | None, paper: Path) -> Iterator[tuple[str, str]]:
 def _configurations(folder: Path | None) -> dict[str, str]:
     """Small JSON files beside the code, by path below its folder."""
     paths = sorted(folder.rglob("*.json"))[:20] if folder is not None and folder.is_dir() else []
-    return {path.relative_to(folder).as_posix(): path.read_text(errors="replace") for path in paths
-            if folder is not None and path.is_file() and not path.is_symlink() and path.stat().st_size < 5_000}
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(errors="replace")
+        for path in paths
+        if folder is not None and path.is_file() and not path.is_symlink() and path.stat().st_size < 5_000
+    }
 
 
 def _code_of(report: ForeignAudit, folder: Path) -> dict[str, str]:
@@ -208,8 +232,9 @@ def _cells(text: str) -> str:
         found: Any = json.loads(text)
         cells = cast("list[Mapping[str, Any]]", found["cells"])
         sources = ("".join(one["source"]) for one in cells if one["cell_type"] == "code")
-        return "\n\n".join("\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
-            for source in sources)
+        return "\n\n".join(
+            "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!"))) for source in sources
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
 
@@ -220,6 +245,9 @@ def _check_code(report: ForeignAudit, files: Mapping[str, str]) -> None:
     A program that is not of our kind may keep the best of several seeds beside all of them.
     """
     python = {name: text for name, text in files.items() if name.endswith(".py")}
-    report.code = tuple(one.model_copy(update={"suspect": False}) for one in check(python) if "lab." not in one.why
-                        and one.kind != "best seed")
+    report.code = tuple(
+        one.model_copy(update={"suspect": False})
+        for one in check(python)
+        if "lab." not in one.why and one.kind != "best seed"
+    )
     report.code_files = len(python)

@@ -13,8 +13,9 @@ MOST_FINDINGS = 30
 """Of those that a judge is shown."""
 
 
-async def audit_facts(path: Path, *, results: Path | None = None, code: Path | None = None,
-        log: Path | None = None) -> AuditFacts:
+async def audit_facts(
+    path: Path, *, results: Path | None = None, code: Path | None = None, log: Path | None = None
+) -> AuditFacts:
     """The audit as facts for a judge: what ran, and what speaks against the paper; `log` stands outside of the results.
 
     Raises `PaperError`, `ResultsError`.
@@ -27,14 +28,25 @@ async def audit_facts(path: Path, *, results: Path | None = None, code: Path | N
     findings = [
         *(str(one) for one in report.against),
         *(f"{one.kind} in {one.where}: {one.what}" for one in report.inconsistencies),
-        *(f"code: {one}" for one in report.code)]
+        *(f"code: {one}" for one in report.code),
+    ]
     return AuditFacts(
-        against=against, numbers=report.numbers, findings=tuple(findings[:MOST_FINDINGS]),
+        against=against,
+        numbers=report.numbers,
+        findings=tuple(findings[:MOST_FINDINGS]),
         counts=(*counts, ("inconsistencies", len(report.inconsistencies)), ("Python files checked", report.code_files)),
-        more=max(0, len(findings) - MOST_FINDINGS), left_out=tuple(report.left_out[:20]),
-        provenance=tuple(_told(report)), ran=report.found.executed,
-        flagged=tuple(dict.fromkeys(one.where.rpartition(":")[0] for one in report.signs
-                                    if report.found.script(one.where.rpartition(":")[0]) is not None)))
+        more=max(0, len(findings) - MOST_FINDINGS),
+        left_out=tuple(report.left_out[:20]),
+        provenance=tuple(_told(report)),
+        ran=report.found.executed,
+        flagged=tuple(
+            dict.fromkeys(
+                one.where.rpartition(":")[0]
+                for one in report.signs
+                if report.found.script(one.where.rpartition(":")[0]) is not None
+            )
+        ),
+    )
 
 
 def _told(report: ForeignAudit) -> Iterator[str]:
@@ -42,8 +54,10 @@ def _told(report: ForeignAudit) -> Iterator[str]:
     yield from provenance_lines(report.found)
     if report.verdicts:
         grades = report.graded
-        yield (f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
-               f"computed is for you to see), {grades['reported']} elsewhere alone, {grades['neither']} in none")
+        yield (
+            f"numbers of the paper: {grades['measured']} stand in logs or files of programs that ran (what these "
+            f"computed is for you to see), {grades['reported']} elsewhere alone, {grades['neither']} in none"
+        )
         for doubt, count in report.doubts[:5]:
             yield f"of these {count} {'stands' if count == 1 else 'stand'} {doubt}"
         if missing := [f"{one.claim.number.text} ({one.claim.where})" for one in report.missing]:

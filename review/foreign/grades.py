@@ -22,8 +22,17 @@ from labwright.review.foreign.signs import Sign
 from labwright.review.foreign.verdicts import Place, Verdict
 
 Grade = Literal["measured", "reported", "neither"]
-MADE_UP = ("typed score", "drawn score", "formula for a curve", "noise on a score", "bonus for one method",
-    "result of an error", "constant evaluation", "predictions from labels", "words")
+MADE_UP = (
+    "typed score",
+    "drawn score",
+    "formula for a curve",
+    "noise on a score",
+    "bonus for one method",
+    "result of an error",
+    "constant evaluation",
+    "predictions from labels",
+    "words",
+)
 AGAINST_LOG = ("elided log", "typed log", "round stamps", "line of no program", "no log", "words")
 TELLING = 5
 """Lines with a stamp from which a log shows that something ran."""
@@ -48,8 +57,11 @@ class Grader:
     @cached_property
     def doubted(self) -> frozenset[str]:
         """Logs that speak against themselves."""
-        return frozenset(one.where.rpartition(":")[0] or one.where for one in self.signs if one.kind in AGAINST_LOG
-            and one.is_finding)
+        return frozenset(
+            one.where.rpartition(":")[0] or one.where
+            for one in self.signs
+            if one.kind in AGAINST_LOG and one.is_finding
+        )
 
     @cached_property
     def readable(self) -> bool:
@@ -78,7 +90,8 @@ class Grader:
         scores = {match[0].strip("_").lower() for match in SCORE.finditer(named)}
         made = self.making_up[path]
         return not (scores and made) or any(
-            one.startswith(name[:3]) or name.startswith(one[:3]) for one in scores for name in map(str.lower, made))
+            one.startswith(name[:3]) or name.startswith(one[:3]) for one in scores for name in map(str.lower, made)
+        )
 
     def _line(self, log: Log, place: Place) -> str:
         number = re.search(r"line (\d+)", place.line)
@@ -98,8 +111,11 @@ class Grader:
         if writers:
             running = [one for one in writers if self.found.may_have_run(one)]
             if all(self._makes_up(one, f"{place.key} {place.line}") for one in running):
-                return ("in a file of a script with signs of made-up numbers" if running else
-                        "in a file of a script that did not run by the logs")
+                return (
+                    "in a file of a script with signs of made-up numbers"
+                    if running
+                    else "in a file of a script that did not run by the logs"
+                )
             return ""
         if any(place.file.lower().endswith(ending) for ending in WRITTEN):
             return "in a report in prose, which no script is seen to write"

@@ -56,8 +56,9 @@ def _by_field(series: Sequence[Series]) -> Iterator[Series]:
                         yield from _groups(series[field], series[by], field, by, rows)
 
 
-def _groups(one: Series, other: Series, field: int, by: int,
-            rows: Sequence[dict[int, tuple[float, str]]]) -> Iterator[Series]:
+def _groups(
+    one: Series, other: Series, field: int, by: int, rows: Sequence[dict[int, tuple[float, str]]]
+) -> Iterator[Series]:
     found: dict[float, list[tuple[float, str]]] = defaultdict(list)
     for row in rows:
         found[row[by][0]].append(row[field])
@@ -67,8 +68,9 @@ def _groups(one: Series, other: Series, field: int, by: int,
 
 
 def _group(one: Series, key: str, values: Sequence[tuple[float, str]]) -> Series:
-    return Series(one.file, key, one.words | words_of(key), [value for value, _ in values],
-                  [place for _, place in values])
+    return Series(
+        one.file, key, one.words | words_of(key), [value for value, _ in values], [place for _, place in values]
+    )
 
 
 def _record(place: str) -> str:

@@ -28,8 +28,9 @@ class Inconsistency:
     what: str
 
 
-def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed], *,
-        given: Collection[int] = ()) -> tuple[Inconsistency, ...]:
+def inconsistencies(
+    passages: Sequence[Passage], claims: Sequence[Claim], text: Sequence[Printed], *, given: Collection[int] = ()
+) -> tuple[Inconsistency, ...]:
     """All that is found; `text` holds every number of the paper outside its abstract, `given` names by their place the
     claims that result files hold."""
     open_ones = [claim for at, claim in enumerate(claims) if at not in given]
@@ -39,12 +40,13 @@ def inconsistencies(passages: Sequence[Passage], claims: Sequence[Claim], text: 
 
 # --- deltas ---------------------------------------------------------------------------------------------------------
 
-_CHANGE = re.compile(
-    r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b|\u0394|\\Delta", re.I)
+_CHANGE = re.compile(r"\b(?:improve\w*|change|gain|reduction|decrease|increase|speed-?up|delta)\b|\u0394|\\Delta", re.I)
 _FROM_TO = re.compile(r"\bfrom\b[^.;]{0,30}\bto\b|\bvs\b|\bversus\b|compared (?:to|with)", re.I)
 TELLS = re.compile(
     r"[\s)]*(?:\w+ )?(?:reduc\w+|improve\w+|increase|decrease|gain|drop|"
-    r"lower|higher|faster|slower|speed-?ups?|fewer|less|more|better)\b", re.I)
+    r"lower|higher|faster|slower|speed-?ups?|fewer|less|more|better)\b",
+    re.I,
+)
 
 
 def _columns(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
@@ -53,16 +55,30 @@ def _columns(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
         few = claim.number.digits < 2 and not claim.number.percent
         if claim.cell is None or few or not _CHANGE.search(claim.cell.column_label):
             continue
-        table = [(one.cell, one.number) for one in claims if one.passage is claim.passage and one.cell is not None
-                 and not _CHANGE.search(one.cell.label)]
+        table = [
+            (one.cell, one.number)
+            for one in claims
+            if one.passage is claim.passage and one.cell is not None and not _CHANGE.search(one.cell.label)
+        ]
         beside = [(cell, number) for cell, number in table if cell.row == claim.cell.row]
         row = [number for _, number in beside]
-        pairs = [*permutations(row[:8], 2), *(
-            pair for own, number in beside for cell, other in table
-            if cell.column == own.column and other is not number for pair in ((number, other), (other, number)))]
+        pairs = [
+            *permutations(row[:8], 2),
+            *(
+                pair
+                for own, number in beside
+                for cell, other in table
+                if cell.column == own.column and other is not number
+                for pair in ((number, other), (other, number))
+            ),
+        ]
         if len(row) >= 2 and not any(gives(a, b, claim.number) for a, b in pairs):
-            yield Inconsistency("delta", claim.where, f"{claim.number.text} follows from no two numbers beside it "
-                                                      f"({', '.join(number.text for number in row[:8])})")
+            yield Inconsistency(
+                "delta",
+                claim.where,
+                f"{claim.number.text} follows from no two numbers beside it "
+                f"({', '.join(number.text for number in row[:8])})",
+            )
 
 
 def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
@@ -83,18 +99,20 @@ def _sentences(claims: Sequence[Claim]) -> Iterator[Inconsistency]:
         if named and pairs and not change.bound and not any(gives(a, b, change) for a, b in pairs):
             shown = ", ".join(one.text for one in others)
             yield Inconsistency(
-                "delta", changes[0].where, f"{change.text} does not follow from {shown}: {context[:200]!r}")
+                "delta", changes[0].where, f"{change.text} does not follow from {shown}: {context[:200]!r}"
+            )
 
 
 def _is_change(claim: Claim) -> bool:
     """Whether a percentage or factor is called a change by the word that follows it."""
     number = claim.number
-    after = claim.passage.text[number.at + len(number.text):][:40]
+    after = claim.passage.text[number.at + len(number.text) :][:40]
     return (number.percent or number.factor) and bool(TELLS.match(after))
 
 
 def gives(a: Printed, b: Printed, change: Printed) -> bool:
     """Whether a change is a difference, relative change or ratio of two numbers, given how each is rounded."""
+
     def forms(x: float, y: float) -> tuple[float, ...]:
         if change.percent:
             return 100 * (x - y) / abs(y), 100 * x / y, (x - y) * (1 if a.percent else 100)
@@ -116,16 +134,21 @@ def gives(a: Printed, b: Printed, change: Printed) -> bool:
 
 _LOWER = re.compile(
     r"\u2193|loss|error|latency|perplexity|\bppl\b|\bmse\b|\bmae\b|rmse|time|memory|\bece\b|fid\b|cost|regret|wer\b",
-    re.I)
+    re.I,
+)
 _HIGHER = re.compile(
-    r"\u2191|accura|\bf1\b|auc|auroc|precision|recall|\bmrr\b|bleu|rouge|throughput|reward|\bmap\b|score", re.I)
+    r"\u2191|accura|\bf1\b|auc|auroc|precision|recall|\bmrr\b|bleu|rouge|throughput|reward|\bmap\b|score", re.I
+)
 
 
 def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
     """A number in bold is the best of its column, or else of its row; a whole row in bold marks a method."""
     for passage in passages:
-        bold_rows = {row for row in {cell.row for cell in passage.cells}
-                     if all(cell.bold for cell in passage.cells if cell.row == row and numbers_of(cell.text, "cell"))}
+        bold_rows = {
+            row
+            for row in {cell.row for cell in passage.cells}
+            if all(cell.bold for cell in passage.cells if cell.row == row and numbers_of(cell.text, "cell"))
+        }
         bold = [cell for cell in passage.cells if cell.bold and cell.row not in bold_rows]
         by_column = [_verdict(cell, [one for one in passage.cells if one.column == cell.column]) for cell in bold]
         by_row = [_verdict(cell, [one for one in passage.cells if one.row == cell.row]) for cell in bold]
@@ -136,8 +159,10 @@ def _bold(passages: Sequence[Passage]) -> Iterator[Inconsistency]:
 
 def _verdict(cell: Cell, line: Sequence[Cell]) -> str:
     """What is wrong with a number in bold among those of its line; "" when nothing is."""
-    own, values = numbers_of(cell.text, "cell")[:1], [
-        number.value for one in line for number in numbers_of(one.text, "cell")[:1]]
+    own, values = (
+        numbers_of(cell.text, "cell")[:1],
+        [number.value for one in line for number in numbers_of(one.text, "cell")[:1]],
+    )
     lower, higher = bool(_LOWER.search(cell.label)), bool(_HIGHER.search(cell.label))
     if not own or len(values) < 2 or sum(one.bold for one in line) > 2:
         return ""
@@ -152,28 +177,32 @@ def _verdict(cell: Cell, line: Sequence[Cell]) -> str:
 # --- abstract -------------------------------------------------------------------------------------------------------
 
 
-def _abstract(
-        claims: Sequence[Claim], every: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inconsistency]:
+def _abstract(claims: Sequence[Claim], every: Sequence[Claim], text: Sequence[Printed]) -> Iterator[Inconsistency]:
     """A number of the abstract stands in the rest of the paper, or follows from a row or column of a table."""
     lines = lines_of(Operand(one, one.number.value) for one in every)
     for claim in claims:
         if claim.passage.role != "abstract" or claim.number.digits < 2 or _counts(claim):
             continue
         if not any(agrees(claim.number, one.value) for one in text) and not any(
-                best(claim.number, derived(claim.number, line)) for _, line in lines):
-            yield Inconsistency("abstract", claim.where, f"{claim.number.text} stands nowhere else in the paper: "
-                                                         f"{claim.context[:160]!r}")
+            best(claim.number, derived(claim.number, line)) for _, line in lines
+        ):
+            yield Inconsistency(
+                "abstract",
+                claim.where,
+                f"{claim.number.text} stands nowhere else in the paper: {claim.context[:160]!r}",
+            )
 
 
 _COUNTED = re.compile(
     r"\s*(?:\w+[- ]){0,2}(?:samples|examples|instances|features|rows|images|documents|classes|patients|points|"
-    r"variables|datasets|seeds|runs|epochs|parameters|steps|rounds|clients|users|tasks|arms|trees|layers|units|dimensions|folds)\b")
+    r"variables|datasets|seeds|runs|epochs|parameters|steps|rounds|clients|users|tasks|arms|trees|layers|units|dimensions|folds)\b"
+)
 
 
 def _counts(claim: Claim) -> bool:
     """Whether a number of the abstract says how many things were used, which is a set-up and no result."""
     number = claim.number
-    after = claim.passage.text[number.at + len(number.text):][:60]
+    after = claim.passage.text[number.at + len(number.text) :][:60]
     if re.match(r"\s*times\b", after):
         return True  # a ratio of numbers that stand elsewhere
     return not number.percent and "." not in number.text and bool(_COUNTED.match(after))

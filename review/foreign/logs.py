@@ -86,8 +86,14 @@ def read_logs(folder: Path) -> tuple[Log, ...]:
     """The logs of a folder or the one file: by ending, and of text files those with a name or stamps of a log."""
     if folder.is_file():
         return (read_log(folder, folder.name),) if folder.suffix.lower() in ENDINGS else ()
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS and not path.is_symlink()
-        and path.is_file() and path.stat().st_size <= MOST_BYTES)
+    paths = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in ENDINGS
+        and not path.is_symlink()
+        and path.is_file()
+        and path.stat().st_size <= MOST_BYTES
+    )
     logs = [read_log(path, path.relative_to(folder).as_posix()) for path in paths[:200]]
     return tuple(log for log in logs if _is_log(log))
 

@@ -52,8 +52,10 @@ def chance_of(values: Floats, number: Printed) -> float:
     size = round(abs(number.value) / number.step) if number.step else 0
     zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
     sizes = np.sort(np.abs(values))
-    return max(1 / 9 if number.digits == 1 else 0.0,
-               *(_share(sizes, number, step) for step in {number.step, number.step * 10 ** zeros}))
+    return max(
+        1 / 9 if number.digits == 1 else 0.0,
+        *(_share(sizes, number, step) for step in {number.step, number.step * 10**zeros}),
+    )
 
 
 def _share(sizes: Floats, number: Printed, step: float) -> float:
@@ -62,8 +64,11 @@ def _share(sizes: Floats, number: Printed, step: float) -> float:
     grid = grid[(grid >= size / 2) & (grid <= size * 2) & (grid > 0)]
     if len(grid) < 4:
         grid = step * np.arange(1, 10)
-    hits = [np.searchsorted(sizes, (grid + (most - size)) / scale, "right")
-            > np.searchsorted(sizes, (grid - (size - least)) / scale, "left") for scale in scales(number)]
+    hits = [
+        np.searchsorted(sizes, (grid + (most - size)) / scale, "right")
+        > np.searchsorted(sizes, (grid - (size - least)) / scale, "left")
+        for scale in scales(number)
+    ]
     return float(np.any(hits, axis=0).mean())
 
 
@@ -110,8 +115,10 @@ def nearest_step(claim: Claim, operands: Sequence[Operand]) -> Derived | None:
     others = [one for one in operands if one.claim is not claim]
     beside = [one for one in others if one.claim.passage is claim.passage]
     if claim.cell is not None:
-        near = [[one for one in beside if one.claim.cell and one.claim.cell.row == claim.cell.row],
-                [one for one in beside if one.claim.cell and one.claim.cell.column == claim.cell.column]]
+        near = [
+            [one for one in beside if one.claim.cell and one.claim.cell.row == claim.cell.row],
+            [one for one in beside if one.claim.cell and one.claim.cell.column == claim.cell.column],
+        ]
     else:
         near = [[one for one in others if one.claim.context == claim.context], beside]
     change = claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
@@ -126,7 +133,8 @@ def nearest_step(claim: Claim, operands: Sequence[Operand]) -> Derived | None:
 
 _CHANGE = re.compile(
     r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
-    re.I)
+    re.I,
+)
 """Columns and rows that are called a change, or a score out of a hundred."""
 
 
@@ -182,9 +190,12 @@ def statistics(series: Iterable[Series]) -> Iterator[Series]:
     for one in series:
         if 2 <= len(one.values) <= 20_000 and not one.written and len(set(one.values)) > 1:
             values = np.array(one.values)
-            for name, value in (("mean", values.mean()), ("median", np.median(values)),
-                                ("standard deviation (n - 1)", values.std(ddof=1)),
-                                ("standard deviation (n)", values.std()),
-                                ("standard error", values.std(ddof=1) / np.sqrt(len(values)))):
+            for name, value in (
+                ("mean", values.mean()),
+                ("median", np.median(values)),
+                ("standard deviation (n - 1)", values.std(ddof=1)),
+                ("standard deviation (n)", values.std()),
+                ("standard error", values.std(ddof=1) / np.sqrt(len(values))),
+            ):
                 key = f"{name} of {len(one.values)} values of {one.key}"
                 yield Series(one.file, key, one.words, [float(value)], [""])

@@ -30,14 +30,17 @@ MAX_PAIRED = 60
 """Numbers of a paper between which changes are looked for."""
 _CHANGE = re.compile(
     r"\b(?:chang|gain|drop|improv|reduc|increas|decreas|differ|delta|\u0394|gap|ratio|relative|advantage)\w*"
-    r"(?:\W+\w+){0,4}\W*$|\b(?:by|adds?|loses?)\W*$", re.I)
+    r"(?:\W+\w+){0,4}\W*$|\b(?:by|adds?|loses?)\W*$",
+    re.I,
+)
 """What stands before the size of a change."""
 _END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\[])")
 """Between two sentences."""
 _AFTER = re.compile(rf"{TELLS.pattern}|\s*(?:times|points)\b", re.I)
 """What stands after it."""
 _OF_CHANGE = re.compile(
-    r"\b(?:chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio|vs\b|versus)", re.I)
+    r"\b(?:chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio|vs\b|versus)", re.I
+)
 """The label of a column or row of changes."""
 
 
@@ -46,10 +49,14 @@ def missing_of(verdicts: Sequence[Verdict], series: Sequence[Series], found: Pro
     typed, over_files = Evidence(found, "").numbers, np.array([*_over_files(series)])
     given = {one.claim.number.text: one.claim.number for one in verdicts if one.kind != "unsupported"}
     pairs = list(permutations(list(given.values())[:MAX_PAIRED], 2))
-    missing = [one for one in verdicts if one.kind == "unsupported" and not any(_need_not_be(one, typed))
-               and not matches(over_files, one.claim.number)]
-    return tuple(one for one in missing
-                 if not (_is_change(one) and any(gives(a, b, one.claim.number) for a, b in pairs)))
+    missing = [
+        one
+        for one in verdicts
+        if one.kind == "unsupported" and not any(_need_not_be(one, typed)) and not matches(over_files, one.claim.number)
+    ]
+    return tuple(
+        one for one in missing if not (_is_change(one) and any(gives(a, b, one.claim.number) for a, b in pairs))
+    )
 
 
 def _over_files(series: Sequence[Series]) -> Iterator[float]:
@@ -58,8 +65,13 @@ def _over_files(series: Sequence[Series]) -> Iterator[float]:
     for one in sources(series)[:MAX_SOURCES]:
         if len(set(one.values)) > 1:
             values = np.array(one.values)
-            yield from (float(values.mean()), float(np.median(values)), float(values.std()), float(values.std(ddof=1)),
-                        float(values.std(ddof=1) / np.sqrt(len(values))))
+            yield from (
+                float(values.mean()),
+                float(np.median(values)),
+                float(values.std()),
+                float(values.std(ddof=1)),
+                float(values.std(ddof=1) / np.sqrt(len(values))),
+            )
         totals[one.kind, one.stem, len(one.values)].append(one)
     for together in totals.values():
         for one, other in permutations(together[:12], 2):
@@ -90,7 +102,7 @@ def _around(one: Verdict) -> tuple[str, str]:
     text, end = one.claim.passage.text.replace("\n", " "), number.at + len(number.text)
     stop = _END.search(text, end)
     begin = max((match.end() for match in _END.finditer(text, 0, number.at)), default=0)
-    return text[begin:number.at], text[end:stop.start() if stop else len(text)]
+    return text[begin : number.at], text[end : stop.start() if stop else len(text)]
 
 
 def _is_change(one: Verdict) -> bool:

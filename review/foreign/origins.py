@@ -96,8 +96,9 @@ class Origins:
                 return self._all(node.elts, scope, depth)
             case ast.Dict():
                 return self._all(node.values, scope, depth)
-            case (ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name))) if (
-                    _SETTINGS.match(name)):
+            case ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(value=ast.Name(id=name)) if _SETTINGS.match(
+                name
+            ):
                 return Origin.PLACE
             case ast.Subscript():
                 return self.of(node.value, scope, depth + 1)
@@ -139,8 +140,11 @@ class Origins:
     def _parameter(self, name: str, scope: Scope, depth: int) -> Origin:
         """What the calls of a function hand in; a computation where nobody is seen to call it."""
         function = scope.function
-        given = [(argument, where) for call, where in self.calls.get(function.name if function else "", [])
-            if function is not None and (argument := _argument(call, function, name)) is not None]
+        given = [
+            (argument, where)
+            for call, where in self.calls.get(function.name if function else "", [])
+            if function is not None and (argument := _argument(call, function, name)) is not None
+        ]
         found = Origin.NOTHING if given else Origin.COMPUTED
         for argument, where in given[:20]:
             found |= self.of(argument, where, depth + 2)
@@ -171,8 +175,9 @@ class Origins:
         if name == "len" or name == "time" or name == "perf_counter":
             return Origin.PLACE if name == "len" else Origin.COMPUTED
         if isinstance(node.func, ast.Attribute) and name in _PURE and not _is_module(node.func.value):
-            return self.of(node.func.value, scope, depth + 1) | (self._all(node.args[1:], scope, depth)
-                if name == "get" else Origin.NOTHING)
+            return self.of(node.func.value, scope, depth + 1) | (
+                self._all(node.args[1:], scope, depth) if name == "get" else Origin.NOTHING
+            )
         if name in _PURE:
             return self._all(arguments, scope, depth) or Origin.PLACE
         own = self.functions.get(name, [])
@@ -187,8 +192,12 @@ class Origins:
 
 def is_draw(node: ast.expr) -> bool:
     """Whether an expression is a random draw."""
-    return (isinstance(node, ast.Call) and called(node) in _DRAWS and isinstance(node.func, ast.Attribute) and bool(
-        _RANDOM.search(ast.unparse(node.func.value))))
+    return (
+        isinstance(node, ast.Call)
+        and called(node) in _DRAWS
+        and isinstance(node.func, ast.Attribute)
+        and bool(_RANDOM.search(ast.unparse(node.func.value)))
+    )
 
 
 def _constant(node: ast.Constant) -> Origin:
@@ -199,8 +208,11 @@ def _constant(node: ast.Constant) -> Origin:
 
 def _level(node: ast.Call) -> Origin:
     """Whether a draw has a typed place: uniform(.8, .9), normal(.85, .01)."""
-    values = [one.value for one in (*node.args, *(word.value for word in node.keywords if word.arg in ("loc", "low",
-        "a"))) if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
+    values = [
+        one.value
+        for one in (*node.args, *(word.value for word in node.keywords if word.arg in ("loc", "low", "a")))
+        if isinstance(one, ast.Constant) and isinstance(one.value, int | float)
+    ]
     name = called(node)
     if name in ("normal", "gauss", "normalvariate", "lognormal", "triangular", "laplace"):
         return Origin.LEVEL if values and values[0] not in (0, 1) else Origin.NOTHING
@@ -214,8 +226,15 @@ def _level(node: ast.Call) -> Origin:
 
 
 def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("np", "numpy", "math", "torch", "statistics", "random",
-        "builtins")
+    return isinstance(node, ast.Name) and node.id in (
+        "np",
+        "numpy",
+        "math",
+        "torch",
+        "statistics",
+        "random",
+        "builtins",
+    )
 
 
 def _argument(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
@@ -229,6 +248,9 @@ def _argument(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     if 0 <= at < len(call.args):
         return call.args[at]
     defaults = dict(zip(reversed(names), reversed(function.args.defaults), strict=False))
-    defaults |= {arg.arg: value for arg, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-        if value is not None}
+    defaults |= {
+        arg.arg: value
+        for arg, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        if value is not None
+    }
     return defaults.get(name)

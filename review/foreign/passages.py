@@ -58,18 +58,24 @@ class Claim:
     @property
     def where(self) -> str:
         if self.cell is not None:
-            return f"table {self.passage.table}, {self.cell.row_label or 'row ' + str(self.cell.row)} / " \
-                   f"{self.cell.column_label or 'column ' + str(self.cell.column)}"
+            return (
+                f"table {self.passage.table}, {self.cell.row_label or 'row ' + str(self.cell.row)} / "
+                f"{self.cell.column_label or 'column ' + str(self.cell.column)}"
+            )
         return f"{self.passage.role}, {self.passage.section}" if self.passage.section else self.passage.role
 
 
 _RESULTS = re.compile(
     r"result|experiment|evaluation|analys[ie]s|ablation|finding|comparison|performance|discussion|conclusion|benchmark"
-    r"|empirical|robustness|limitation", re.I)
+    r"|empirical|robustness|limitation",
+    re.I,
+)
 _OTHER = re.compile(
     r"introduction|background|related|method|approach|preliminar|problem|framework|setup|set-up|setting|dataset|"
     r"implementation|model architecture|training details|baselines|metrics|protocol|notation|hardware|future|broader|"
-    r"ethic|title|author", re.I)
+    r"ethic|title|author",
+    re.I,
+)
 _NOT_READ = re.compile(r"^(?:\d+\.?\s*)?(?:references|bibliography|thebibliography|acknowledge?ments?)", re.I)
 _CAPTION = re.compile(r"^[ \t>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I | re.M)
 _FALLS = re.compile(r"drop|reduc|decreas|degrad|improve|change|gain|loss|gap|differ|delta|\u0394|\\Delta|saving", re.I)
@@ -84,8 +90,10 @@ def passages_of(paper: Paper) -> tuple[Passage, ...]:
     """What of a paper is audited, in order."""
     passages = list(_read(paper))
     numbers = accumulate(int(passage.role == "table") for passage in passages)
-    return tuple(replace(passage, table=number) if passage.cells else passage
-                 for passage, number in zip(passages, numbers, strict=True))
+    return tuple(
+        replace(passage, table=number) if passage.cells else passage
+        for passage, number in zip(passages, numbers, strict=True)
+    )
 
 
 def claims_of(passages: Iterable[Passage]) -> tuple[Claim, ...]:
@@ -154,7 +162,7 @@ def _is_aside(title: str) -> bool:
 def _lines(part: PaperSection, title: str, role: Role | None, form: str) -> Iterator[Passage]:
     text, at, inside = _IMAGE.sub(r"Figure: \1", part.text), 0, role
     for table in (*_TABLE.finditer(text), None):
-        prose = text[at:table.start() if table else None]
+        prose = text[at : table.start() if table else None]
         for block in re.split(r"\n\s*\n", _SMALL_HEADING.sub(r"\n\n\g<0>\n\n", _CAPTION.sub(r"\n\n\g<0>", prose))):
             if heading := _SMALL_HEADING.fullmatch(block):
                 inside = _under(heading[1], role)
@@ -171,8 +179,11 @@ def _paragraph(text: str, title: str, role: Role | None, form: str) -> Iterator[
         yield Passage("caption", title, text.removeprefix("Figure: "))
         return
     lines = text.split("\n")
-    rows = [line for line in lines
-            if form == "PDF" and len(numbers_of(line, "cell")) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6]
+    rows = [
+        line
+        for line in lines
+        if form == "PDF" and len(numbers_of(line, "cell")) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6
+    ]
     if len(rows) >= 2 and len(rows) * 2 >= len(lines):
         yield Passage("table", title, text)
     elif role is not None:
@@ -210,7 +221,8 @@ _ENVIRONMENT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.
 _UNPRINTED = re.compile(
     r"\\(?:label|ref|eqref|autoref|cref|Cref|includegraphics|vspace|hspace|setlength|renewcommand|resizebox|cmidrule|"
     r"cline|bibliography\w*|input|url|href|footnotesize|usepackage|documentclass)\*?"
-    r"(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*")
+    r"(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*"
+)
 
 
 def _latex(part: PaperSection, title: str, role: Role | None) -> Iterator[Passage]:

@@ -47,31 +47,38 @@ _NUMBER = re.compile(
     rf"(?P<body>\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d{{1,3}}(?:{_SPACE}\d{{3}})+(?![\d.,]\d|\d)|\d+\.\d+|\d+|\.\d+)"
     r"(?P<power>[eE][-+\u2212]?\d+|\s*(?:\u00d7|x|\*|\\times|\\cdot)\s*10\s*\^\s*\{?[-\u2212]?\d+\}?|\^\{?[-\u2212]?\d+\}?)?"
     r"(?P<unit>\s?(?:\\?%|percent\b|percentage points?\b|pp\b)|\s?(?:\u00d7|x(?![A-Za-z0-9])|\\times\b)"
-    r"|-?fold\b|[kKMB](?![A-Za-z])|\s(?:million|billion)\b)?")
+    r"|-?fold\b|[kKMB](?![A-Za-z])|\s(?:million|billion)\b)?"
+)
 _SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "million": 1e6, "billion": 1e9}
 
 _NOTHING = re.compile(
     r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(equation|align|gather|multline|eqnarray"
     r"|verbatim|lstlisting)\*?\}.*?\\end\{\1\*?\}|`[^`\n]*`|https?://\S+|\]\([^()\n]*\)|\barXiv:\S+|\b10\.\d{4,}/\S+",
-    re.DOTALL)
+    re.DOTALL,
+)
 _SCRIPTS = re.compile(r"(?<!10)(?<!10 )\^(?:\{[^{}]*\}|\\?\w)|(?<=[A-Za-z}\])])_(?:\{[^{}]*\}|\w+)")
 CITED = re.compile(r"\[\d{1,3}(?:\s*[,;\u2013-]\s*\d{1,3})*\]|\\cite\w*(?:\[[^\]]*\])*\{[^{}]*\}")
 _LABEL = re.compile(
     r"\b(?:tables?|tab\.|figures?|figs?\.|sections?|sec\.|\u00a7|equations?|eqs?\.|appendix|appendices|algorithms?|alg\."
     r"|chapters?|steps?|phases?|stages?|experiments?|hypothes[ie]s|study|case|tier|levels?|layers?|rq|part|theorems?"
     r"|lemmas?|definitions?|contributions?|pages?|pp?\.|version|seeds?|python|cuda|random_state)\s*:?\s*[#\u2116]?\s*\(?"
-    r"\d[\d.]*\)?(?:\([a-z]\))?(?:\s*(?:,|&|and|to|\u2013|-)\s*\(?\d[\d.]*\)?(?![\d%.]*%))*", re.IGNORECASE)
+    r"\d[\d.]*\)?(?:\([a-z]\))?(?:\s*(?:,|&|and|to|\u2013|-)\s*\(?\d[\d.]*\)?(?![\d%.]*%))*",
+    re.IGNORECASE,
+)
 _ORDINAL = re.compile(
     r"^[ \t>*\-\u2013\u2022#|]*(?:(?:\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(\d{1,2}\))(?=\s|\*)"
     r"|\d{1,2}(?:\.\d{1,2})+(?=\s+[A-Z]))",
-    re.MULTILINE)
+    re.MULTILINE,
+)
 _INLINE_ORDINAL = re.compile(r"(?<![\w.])\(\d\)(?=\s*[A-Za-z*])")
 _HEADING = re.compile(r"^(?:#{1,6}\s|\*\*)?\s*\d{1,2}(?:\.\d{1,2})*\.?\s+(?=[A-Z])", re.MULTILINE)
 _YEAR = re.compile(r"(?<![\d.,])(?:19[5-9]\d|20[0-4]\d)[a-z]?(?![\d%]|\.\d|,\d{3})")
 _CLOCK = re.compile(
-    r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b")
+    r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b"
+)
 _BOUND = re.compile(
-    r"\b[pP]\$?\s*(?:-?values?)?\s*(?:[<>\u2264\u2265]|\\[lg]eq?\b|\\[lg]t\b)\s*\$?\s*[\d.]+(?:e-?\d+)?")
+    r"\b[pP]\$?\s*(?:-?values?)?\s*(?:[<>\u2264\u2265]|\\[lg]eq?\b|\\[lg]t\b)\s*\$?\s*[\d.]+(?:e-?\d+)?"
+)
 _CONFIDENCE = re.compile(r"\b\d{2}(?:\.\d)?\s*\\?%\s*(?:\w+\s+)?(?:confidence|CIs?\b|credible|interval)", re.IGNORECASE)
 _DIMENSIONS = re.compile(r"\b\d+\s?[x\u00d7]\s?\d+(?:\s?[x\u00d7]\s?\d+)*\b")
 _RATIO = re.compile(r"(?<![\d.])\d{1,2}/\d{1,2}(?:/\d{1,2})?(?![\d.])")
@@ -81,10 +88,24 @@ _AFTER_NAME = re.compile(r"(?!(?:ms|s|min|h|hr|hrs|GB|MB|KB|GiB|MiB|pts?|pp|px|x
 
 Place = Literal["prose", "cell", "results"]
 _LEFT_OUT: dict[Place, tuple[re.Pattern[str], ...]] = {
-    "prose": (_NOTHING, CITED, _CLOCK, _SCRIPTS, _BOUND, _CONFIDENCE, _LABEL, _ORDINAL, _INLINE_ORDINAL, _HEADING,
-              _YEAR, _DIMENSIONS, _RATIO),
+    "prose": (
+        _NOTHING,
+        CITED,
+        _CLOCK,
+        _SCRIPTS,
+        _BOUND,
+        _CONFIDENCE,
+        _LABEL,
+        _ORDINAL,
+        _INLINE_ORDINAL,
+        _HEADING,
+        _YEAR,
+        _DIMENSIONS,
+        _RATIO,
+    ),
     "cell": (_NOTHING, CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
-    "results": (_CLOCK,)}
+    "results": (_CLOCK,),
+}
 """What states no result: in running text, in a cell of a table (it holds no list and no heading), in result files."""
 
 
@@ -97,7 +118,7 @@ def numbers_of(text: str, place: Place = "prose") -> tuple[Printed, ...]:
 
 def _read(text: str) -> Iterator[Printed]:
     for match in _NUMBER.finditer(text):
-        before, after = text[max(0, match.start() - 24):match.start()], text[match.end():match.end() + 8]
+        before, after = text[max(0, match.start() - 24) : match.start()], text[match.end() : match.end() + 8]
         sign = match["sign"] or ""
         if sign and re.search(r"[\w%)\]]$", before):  # a range, a subtraction, or part of a name
             if re.search(r"[A-Za-z_]$", before):
@@ -121,18 +142,24 @@ def _printed(match: re.Match[str], sign: str) -> Printed:
     exponent = int(written[0].rstrip("}").replace("\u2212", "-")) if written else 0
     if power.startswith("^"):
         exponent = exponent if body == "10" or len(body) <= 2 else 0
-        value = value ** exponent if abs(exponent) < 30 else value
+        value = value**exponent if abs(exponent) < 30 else value
         step, figures = value, "1"
     else:
-        value, step = value * 10.0 ** exponent, step * 10.0 ** exponent
+        value, step = value * 10.0**exponent, step * 10.0**exponent
         if "." not in body and not power:
             figures = figures.rstrip("0")
     minus, scale = sign in ("-", "\u2212"), _SCALE.get(unit, 1.0)
     text = match[0] if sign or not match["sign"] else match[0][1:]
     return Printed(
-        text=text.strip(), value=(-1 if minus else 1) * value * scale, step=step * scale, sign="-" if minus else sign,
-        percent=unit.startswith(("%", "percent", "pp")), factor=unit in ("\u00d7", "x", "times", "fold"),
-        digits=max(1, len(figures)), at=match.end() - len(text))
+        text=text.strip(),
+        value=(-1 if minus else 1) * value * scale,
+        step=step * scale,
+        sign="-" if minus else sign,
+        percent=unit.startswith(("%", "percent", "pp")),
+        factor=unit in ("\u00d7", "x", "times", "fold"),
+        digits=max(1, len(figures)),
+        at=match.end() - len(text),
+    )
 
 
 _RANGE = re.compile(r"\s*(?:[\u2013\u2014-]|to)\s*\$?")
@@ -145,15 +172,20 @@ def _with_neighbours(text: str, found: list[Printed]) -> Iterator[Printed]:
     """Each number with what stands beside it: the first of "65-90%" is a percentage as well, "over 80" is a bound."""
     for at, number in enumerate(found):
         following = found[at + 1] if at + 1 < len(found) else None
-        between = text[number.at + len(number.text):following.at] if following else ""
-        before = text[max(0, number.at - 20):number.at]
+        between = text[number.at + len(number.text) : following.at] if following else ""
+        before = text[max(0, number.at - 20) : number.at]
         bound = "above" if _OVER.search(before) else "below" if _UNDER.search(before) else ""
         if following and _BESIDE.fullmatch(between):
-            number = replace(number, percent=number.percent or following.percent,
-                             factor=number.factor or following.factor)
+            number = replace(
+                number, percent=number.percent or following.percent, factor=number.factor or following.factor
+            )
         if following and _RANGE.fullmatch(between) and "to" not in between:
             bound = "above"
-        elif not bound and at and text[number.at - 1] != " " and _RANGE.fullmatch(
-                text[found[at - 1].at + len(found[at - 1].text):number.at]):
+        elif (
+            not bound
+            and at
+            and text[number.at - 1] != " "
+            and _RANGE.fullmatch(text[found[at - 1].at + len(found[at - 1].text) : number.at])
+        ):
             bound = "below"
         yield replace(number, bound=bound) if bound else number

@@ -30,7 +30,8 @@ _LIBRARIES = frozenset(
     "val valid validation train training loss logloss epoch iteration iter step lr accuracy acc elapsed eta "
     "learning rate grad norm runtime samples per second sec eval error auc took seconds time total real user sys "
     "info debug fold best score cv end start done progress remaining improvement tolerance objective converged "
-    "min max mean std memory mb gb ms it in of at for the to and on is no with".split())
+    "min max mean std memory mb gb ms it in of at for the to and on is no with".split()
+)
 """Words of the lines that libraries print of their own accord."""
 Ran = Literal["ran", "loaded", "not seen", "unknown"]
 
@@ -84,8 +85,11 @@ class Provenance:
             return False
         words, said = words_of_line(line.message), words_of_line(re.sub(r"[=:]\s*\S+", "", line.message))
         numbered = re.search(r"\d\.\d", line.message) is not None
-        return not self.freely or len(words & self.vocabulary) < .75 * len(words) or (
-            numbered and not said <= self.vocabulary)
+        return (
+            not self.freely
+            or len(words & self.vocabulary) < 0.75 * len(words)
+            or (numbered and not said <= self.vocabulary)
+        )
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -152,10 +156,12 @@ def _ran(scripts: Sequence[Script], sources: Sequence[Source]) -> tuple[dict[str
 
 
 _SAID = {
-    "ran": "ran, by the logs", "loaded": "imported by these",
+    "ran": "ran, by the logs",
+    "loaded": "imported by these",
     "writes": "no line of a log is its own, the files that it writes are there",
     "unknown": "not known whether it ran, no line of a log is its own",
-    "not seen": "prints lines of its own, none of which is in the logs"}
+    "not seen": "prints lines of its own, none of which is in the logs",
+}
 
 
 def provenance_lines(found: Provenance) -> Iterator[str]:
@@ -181,15 +187,17 @@ def _lines_of_logs(found: Provenance) -> Iterator[str]:
         return
     own = sum(bool(one.templates) for one in found.sources)
     others = [one for one in found.sources if not one.templates]
-    of_traces = {(one.log.name, one.line.number + 1) for one in others if re.search(
-        r'^\s*File "|Warning: ', one.line.text)}
-    strange = [one for one in others
-               if found.is_known(one.line) and (one.log.name, one.line.number) not in of_traces]
+    of_traces = {
+        (one.log.name, one.line.number + 1) for one in others if re.search(r'^\s*File "|Warning: ', one.line.text)
+    }
+    strange = [one for one in others if found.is_known(one.line) and (one.log.name, one.line.number) not in of_traces]
     if own:
         yield f"{own} of {len(found.sources)} lines of the logs are lines that the code prints"
     if strange:
         shown = "; ".join(f"{one.log.name}:{one.line.number} {one.line.text.strip()[:100]!r}" for one in strange[:3])
         yield f"{len(strange)} of {len(found.sources)} lines of the logs are in no string of the code: {shown}"
     if unknown := len(others) - len(strange):
-        yield (f"of {unknown} lines of the logs it is not known whether the code prints them: libraries do, or the "
-               "code puts them together when it runs")
+        yield (
+            f"of {unknown} lines of the logs it is not known whether the code prints them: libraries do, or the "
+            "code puts them together when it runs"
+        )

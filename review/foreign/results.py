@@ -80,9 +80,15 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
     if not folder.exists():
         raise ResultsError(f"there is no {folder}: give --results the folder that holds the paper's result files")
     results, count = Results(), 0
-    paths = [folder] if folder.is_file() else sorted(
-        path for path in folder.rglob("*")
-        if path.suffix.lower() in FORMS and not path.is_symlink() and path.is_file())
+    paths = (
+        [folder]
+        if folder.is_file()
+        else sorted(
+            path
+            for path in folder.rglob("*")
+            if path.suffix.lower() in FORMS and not path.is_symlink() and path.is_file()
+        )
+    )
     if len(paths) > MOST_FILES:
         results.left_out.append(f"{len(paths) - MOST_FILES} files: only the first {MOST_FILES} are read")
     for path in paths[:MOST_FILES]:
@@ -110,8 +116,11 @@ def read_results(folder: Path, *, but: Path | None = None) -> Results:
 
 def _same(path: Path, paper: Path) -> bool:
     copied = path.stem == paper.stem and path.suffix in (".md", ".txt")
-    return copied or path.samefile(paper) or (
-        path.stat().st_size == paper.stat().st_size and path.read_bytes() == paper.read_bytes())
+    return (
+        copied
+        or path.samefile(paper)
+        or (path.stat().st_size == paper.stat().st_size and path.read_bytes() == paper.read_bytes())
+    )
 
 
 Row = tuple[str, str, float, str]
@@ -174,13 +183,17 @@ _IDLE = frozenset(
     "the of and to in for a an is are was were with on by at from that this as it its be or than which we our results "
     "result value values mean std info main root table figure per all vs versus line file log metrics metric "
     "model models method methods test name best experiment experiments analysis performance baseline compared shows "
-    "show achieves achieved only while respectively has have had their summary average avg".split())
+    "show achieves achieved only while respectively has have had their summary average avg".split()
+)
 
 
 def words_of(text: str) -> frozenset[str]:
     """The words of a label that tell one result from another, in small letters."""
-    return frozenset(word for word in _WORD.findall(_CAMEL.sub(" ", text).lower())
-                     if word not in _IDLE and (len(word) > 1 or word.isdigit()))
+    return frozenset(
+        word
+        for word in _WORD.findall(_CAMEL.sub(" ", text).lower())
+        if word not in _IDLE and (len(word) > 1 or word.isdigit())
+    )
 
 
 def _walk(value: Any, path: str, *, place: str = "", depth: int = 0) -> Iterator[Row]:

@@ -67,8 +67,11 @@ def bind(node: ast.AST, scope: Scope) -> None:
                     scope.computed.add(item.optional_vars.id)
         case ast.Import() | ast.ImportFrom():
             scope.computed |= {(name.asname or name.name).partition(".")[0] for name in node.names}
-        case ast.Call() if (isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and called(
-            node) in ("append", "extend", "update", "insert", "setdefault")):
+        case ast.Call() if (
+            isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and called(node) in ("append", "extend", "update", "insert", "setdefault")
+        ):
             scope.bound.setdefault(node.func.value.id, []).extend(node.args[-1:])
         case _:
             pass
@@ -97,8 +100,12 @@ def bind_loop(target: ast.expr, over: ast.expr, scope: Scope) -> None:
         scope.places |= {one.id for one in ast.walk(target.elts[0]) if isinstance(one, ast.Name)}
         bind_loop(target.elts[-1], over.args[0], scope)
         return
-    if (isinstance(over, ast.Call) and called(over) == "zip" and isinstance(target, ast.Tuple) and len(
-            over.args) == len(target.elts)):
+    if (
+        isinstance(over, ast.Call)
+        and called(over) == "zip"
+        and isinstance(target, ast.Tuple)
+        and len(over.args) == len(target.elts)
+    ):
         for one, argument in zip(target.elts, over.args, strict=True):
             bind_loop(one, argument, scope)
         return

@@ -68,10 +68,17 @@ class Script:
         """The string constants of the file, those of an f-string with `*` for what is put in."""
         if self.tree is None:
             return frozenset(re.findall(r"[\w./-]+\.\w{2,5}\b", self.text))
-        plain = (one.value for one in ast.walk(self.tree) if isinstance(one, ast.Constant) and isinstance(one.value,
-            str))
-        joined = ("".join(part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "*"
-            for part in one.values) for one in ast.walk(self.tree) if isinstance(one, ast.JoinedStr))
+        plain = (
+            one.value for one in ast.walk(self.tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        )
+        joined = (
+            "".join(
+                part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "*"
+                for part in one.values
+            )
+            for one in ast.walk(self.tree)
+            if isinstance(one, ast.JoinedStr)
+        )
         return frozenset((*plain, *joined))
 
     @cached_property
@@ -85,7 +92,8 @@ class Script:
         if self.tree is None:
             return ">" in self.text or "tee " in self.text
         return any(_WRITES.match(called(one)) for one in ast.walk(self.tree) if isinstance(one, ast.Call)) or any(
-            isinstance(one, ast.Call) and called(one) == "open" and len(one.args) > 1 for one in ast.walk(self.tree))
+            isinstance(one, ast.Call) and called(one) == "open" and len(one.args) > 1 for one in ast.walk(self.tree)
+        )
 
     @cached_property
     def imports(self) -> frozenset[str]:
@@ -111,16 +119,21 @@ class Script:
         what is `said` in the code and an ending."""
         base = PurePosixPath(name)
         together = f"*{base.suffix}" if base.stem in said else None
-        return self.writes and any(_names(string, base.name) or string.rpartition("/")[2] == together
-                                   for string in self.strings - self.only_read)
+        return self.writes and any(
+            _names(string, base.name) or string.rpartition("/")[2] == together
+            for string in self.strings - self.only_read
+        )
 
 
 def _reads(call: ast.Call) -> bool:
     """Whether a call opens a file to read it."""
     name = called(call)
     if name == "open":
-        modes = [one.value for one in (*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode"))
-                 if isinstance(one, ast.Constant)]
+        modes = [
+            one.value
+            for one in (*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode"))
+            if isinstance(one, ast.Constant)
+        ]
         return not any(letter in str(mode) for mode in modes for letter in "wax+")
     return name in ("load", "loads", "loadtxt", "genfromtxt", "read_text", "read_bytes") or name.startswith("read_")
 
@@ -176,8 +189,13 @@ def _wrappers(script: Script) -> Iterator[str]:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             given = set(parameters(one))
             for inner in ast.walk(one):
-                if (isinstance(inner, ast.Call) and _PRINTS.match(called(inner)) and any(isinstance(name, ast.Name)
-                        and name.id in given for arg in inner.args for name in ast.walk(arg))):
+                if (
+                    isinstance(inner, ast.Call)
+                    and _PRINTS.match(called(inner))
+                    and any(
+                        isinstance(name, ast.Name) and name.id in given for arg in inner.args for name in ast.walk(arg)
+                    )
+                ):
                     yield one.name
 
 
@@ -202,8 +220,9 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
     inside, records = _parameters(script.tree), _records(script.tree)
     script.loggers = [one.lineno for one in _functions(script) if one.args.kwarg is not None and _prints(one)]
     for call in ast.walk(script.tree):
-        if not isinstance(call, ast.Call) or not (called(call) in keyed or (
-                call.args and (_PRINTS.match(called(call)) or called(call) in wrappers))):
+        if not isinstance(call, ast.Call) or not (
+            called(call) in keyed or (call.args and (_PRINTS.match(called(call)) or called(call) in wrappers))
+        ):
             continue
         pieces: list[str | Hole] = []
         if called(call) in keyed:
@@ -225,8 +244,9 @@ def _read_templates(script: Script, wrappers: frozenset[str], keyed: frozenset[s
 
 def _dumps(node: ast.AST) -> bool:
     """Whether a dictionary or a text of JSON is printed, in which more may stand than its names."""
-    return any(isinstance(one, ast.Dict) or (isinstance(one, ast.Call) and called(one) == "dumps")
-               for one in ast.walk(node))
+    return any(
+        isinstance(one, ast.Dict) or (isinstance(one, ast.Call) and called(one) == "dumps") for one in ast.walk(node)
+    )
 
 
 def _records(tree: ast.Module) -> dict[str, ast.Dict]:

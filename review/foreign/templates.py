@@ -82,16 +82,23 @@ def pieces_of(node: ast.expr, records: Mapping[str, ast.Dict] = {}) -> Iterator[
         yield from _filled(node.func.value, r"\{[^{}:]*(?::([^{}]*))?\}")
     elif isinstance(node, ast.Call) and called(node) == "join" and isinstance(node.func, ast.Attribute) and node.args:
         inner = node.args[0]
-        elements = ([inner.elt] if isinstance(inner, ast.GeneratorExp | ast.ListComp) else (inner.elts if isinstance(
-            inner, ast.List | ast.Tuple) else []))
+        elements = (
+            [inner.elt]
+            if isinstance(inner, ast.GeneratorExp | ast.ListComp)
+            else (inner.elts if isinstance(inner, ast.List | ast.Tuple) else [])
+        )
         for element in elements:
             yield "\n"
             yield from pieces_of(element)
         yield Hole()
     elif isinstance(node, ast.Dict):
         yield from _record(node, records)
-    elif isinstance(node, ast.Call) and called(node) == "dumps" and node.args and not any(
-            word.arg in ("sort_keys", "indent") for word in node.keywords):
+    elif (
+        isinstance(node, ast.Call)
+        and called(node) == "dumps"
+        and node.args
+        and not any(word.arg in ("sort_keys", "indent") for word in node.keywords)
+    ):
         yield from _record(node.args[0], records)
     else:
         yield Hole()

@@ -17,8 +17,11 @@ MOST_LINES = 20
 def bare(text: str) -> str:
     """The source without comments and without texts that stand alone, line for line; as it is where it is no Python."""
     try:
-        alone = [node for node in ast.walk(parse(text)) if isinstance(node, ast.Expr)
-                 and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)]
+        alone = [
+            node
+            for node in ast.walk(parse(text))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        ]
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
         return text
@@ -48,4 +51,4 @@ def _stands(doubt: CodeDoubt, text: str) -> bool:
     if not doubt.first <= doubt.last <= min(len(lines), doubt.first + MOST_LINES):
         return False
     quoted = "".join(doubt.quote.split())
-    return bool(quoted) and quoted in "".join("".join(lines[doubt.first - 1:doubt.last]).split())
+    return bool(quoted) and quoted in "".join("".join(lines[doubt.first - 1 : doubt.last]).split())

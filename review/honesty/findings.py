@@ -20,8 +20,12 @@ from labwright.review.honesty.weighing import weighed
 
 
 def check(
-    sources: Mapping[str, str], plan: DataPlan | None = None, *, facts: Iterable[DatasetFacts] | None = None,
-    plots: Collection[str] = ("plots.py",), measurements: Sequence[Measurement] = (),
+    sources: Mapping[str, str],
+    plan: DataPlan | None = None,
+    *,
+    facts: Iterable[DatasetFacts] | None = None,
+    plots: Collection[str] = ("plots.py",),
+    measurements: Sequence[Measurement] = (),
     beside: Iterable[Finding] = (),
 ) -> tuple[Finding, ...]:
     """The findings on sources by path, one a kind and line; code that does not parse has none, and no other file.

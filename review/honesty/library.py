@@ -9,7 +9,9 @@ SCORES = re.compile(r"(^|\.)(mean|nanmean|average|item|fmean|median|\w+_score|\w
 QUALITY = re.compile(
     r"acc|loss|(^|_)f1|auc|auroc|(^|_)(mse|mae|rmse|r2|nll|ece|iou|map|fid|mrr|ppl)(_|$)|error|score|reward|return|"
     r"bleu|rouge|perplexity|brier|precision|recall|dice|mcc|psnr|ssim|likelihood|correct|success|win_rate|"
-    r"calibration", re.I)
+    r"calibration",
+    re.I,
+)
 """Names of metrics that say how well something does; a number of parameters or a duration comes from no data."""
 
 CHANCE = re.compile(r"chance|random|uniform|guess|constant|dummy|majority|prior|null|naive|untrained|coin", re.I)

@@ -53,8 +53,12 @@ def _plainly_named(text: str, words: Collection[str], inside: re.Pattern[str]) -
             return False
         if isinstance(node, ast.alias) and inside.search(f"{node.name} {node.asname}"):
             return False
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs and (
-                node.value not in words and inside.search(node.value)):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docs
+            and (node.value not in words and inside.search(node.value))
+        ):
             return False
     return True
 
@@ -70,13 +74,17 @@ def _strings_exchanged(text: str, other: Mapping[str, str]) -> str:
 
 def _between(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> Iterator[str]:
     for number in range(start[0], min(end[0], len(lines)) + 1):
-        line = lines[number - 1][:end[1]] if number == end[0] else lines[number - 1]
-        yield line[start[1]:] if number == start[0] else line
+        line = lines[number - 1][: end[1]] if number == end[0] else lines[number - 1]
+        yield line[start[1] :] if number == start[0] else line
 
 
 def arms_probe(
-    before: Sequence[Measurement], after: Sequence[Measurement], replicates: Sequence[Sequence[Measurement]], *,
-    names: tuple[str, str], metric: MetricSpec,
+    before: Sequence[Measurement],
+    after: Sequence[Measurement],
+    replicates: Sequence[Sequence[Measurement]],
+    *,
+    names: tuple[str, str],
+    metric: MetricSpec,
 ) -> Probe:
     """Whether the difference between two arms went with the code, and did not stay with the names.
 
@@ -84,18 +92,24 @@ def arms_probe(
     difference, neither luck nor a seed that follows from a name can keep it in place.
     """
     told = values_of(after, metric).keys()
-    found = [_gap({cell: value for cell, value in values_of(one, metric).items() if cell in told}, names)
-             for one in (before, after, *replicates)]
+    found = [
+        _gap({cell: value for cell, value in values_of(one, metric).items() if cell in told}, names)
+        for one in (before, after, *replicates)
+    ]
     gaps = [gap for gap in found if gap is not None]
     if None in found[:2]:
         return Probe("unclear", "the two arms were not both measured")
     first, second, *others = gaps
     whole = max(abs(value) for value in values_of(before, metric).values())
     if abs(first) <= LEAST * whole or len(others) < 2 or any(one / first < RETAINED for one in others):
-        return Probe("unclear", f"{names[0]!r} and {names[1]!r} do not differ in every replicate, so there is nothing "
-                                "to exchange")
-    text = (f"with the names of {names[0]!r} and {names[1]!r} exchanged their difference in {metric.name} is "
-            f"{second:.4g} instead of {first:.4g}")
+        return Probe(
+            "unclear",
+            f"{names[0]!r} and {names[1]!r} do not differ in every replicate, so there is nothing to exchange",
+        )
+    text = (
+        f"with the names of {names[0]!r} and {names[1]!r} exchanged their difference in {metric.name} is "
+        f"{second:.4g} instead of {first:.4g}"
+    )
     if second / first >= RETAINED:
         return Probe("still", f"{text}: it goes with the name and not with the code of the arm")
     return Probe("moved" if second / first <= -RETAINED else "unclear", text)
@@ -103,7 +117,10 @@ def arms_probe(
 
 def _gap(found: Mapping[Cell, float], names: tuple[str, str]) -> float | None:
     """The mean difference between the second arm and the first where both were measured."""
-    pairs = [found[dataset, other] - value for (dataset, condition), value in found.items()
-             if condition.partition("@")[0] == names[0]
-             and (dataset, other := names[1] + condition[len(names[0]):]) in found]
+    pairs = [
+        found[dataset, other] - value
+        for (dataset, condition), value in found.items()
+        if condition.partition("@")[0] == names[0]
+        and (dataset, other := names[1] + condition[len(names[0]) :]) in found
+    ]
     return sum(pairs) / len(pairs) if pairs else None

@@ -21,10 +21,27 @@ FEWEST_BARS = 2
 """The same of bars: a limit is never drawn as one."""
 
 DRAWN: Mapping[str, tuple[int, str]] = {
-    "plot": (1, "y"), "bar": (1, "height"), "barh": (1, "width"), "errorbar": (1, "y"), "scatter": (1, "y"),
-    "step": (1, "y"), "fill_between": (1, "y1"), "hist": (0, "x"), "boxplot": (0, "x"), "violinplot": (0, "dataset"),
-    "imshow": (0, "X"), "stem": (1, "y"), "semilogy": (1, "y"), "loglog": (1, "y"), "semilogx": (1, "y"),
-    "barplot": (1, "y"), "lineplot": (1, "y"), "pcolormesh": (2, "C"), "matshow": (0, "Z"), "heatmap": (0, "data")}
+    "plot": (1, "y"),
+    "bar": (1, "height"),
+    "barh": (1, "width"),
+    "errorbar": (1, "y"),
+    "scatter": (1, "y"),
+    "step": (1, "y"),
+    "fill_between": (1, "y1"),
+    "hist": (0, "x"),
+    "boxplot": (0, "x"),
+    "violinplot": (0, "dataset"),
+    "imshow": (0, "X"),
+    "stem": (1, "y"),
+    "semilogy": (1, "y"),
+    "loglog": (1, "y"),
+    "semilogx": (1, "y"),
+    "barplot": (1, "y"),
+    "lineplot": (1, "y"),
+    "pcolormesh": (2, "C"),
+    "matshow": (0, "Z"),
+    "heatmap": (0, "data"),
+}
 """Plotting method -> which positional argument holds the values, and its name."""
 BARS = frozenset({"bar", "barh", "barplot", "errorbar"})
 HOPS = 4
@@ -35,8 +52,13 @@ WRAPPERS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "
 def typed_figures(source: str) -> Iterable[Finding]:
     """One finding a call that draws values typed into the script, or random ones."""
     tree, lines = parse(source), Lines({PLOTS: source})
-    held = {target.id: node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)
-            for target in node.targets if isinstance(target, ast.Name)}
+    held = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DRAWN):
             continue
@@ -101,4 +123,7 @@ def _random(node: ast.expr, held: Mapping[str, ast.expr], hops: int = HOPS) -> b
 
 def _makes_generator(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in (
-        "default_rng", "RandomState", "Random")
+        "default_rng",
+        "RandomState",
+        "Random",
+    )

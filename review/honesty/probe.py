@@ -78,17 +78,22 @@ class Probe(NamedTuple):
 
 
 def labels_probe(
-    before: Sequence[Measurement], after: Sequence[Measurement], *, metric: MetricSpec, chance: Mapping[str, float],
+    before: Sequence[Measurement], after: Sequence[Measurement], *, metric: MetricSpec, chance: Mapping[str, float]
 ) -> Probe:
     """Whether the advantage over chance was lost. `chance` is the metric of the class shares (the mean), by dataset."""
     first, second = values_of(before, metric), values_of(after, metric)
-    kept = [share for cell in first.keys() & second.keys() if cell[0] in chance
-            and (share := _kept(first[cell], second[cell], chance[cell[0]], metric)) is not None]
+    kept = [
+        share
+        for cell in first.keys() & second.keys()
+        if cell[0] in chance and (share := _kept(first[cell], second[cell], chance[cell[0]], metric)) is not None
+    ]
     if not kept:
         return Probe("unclear", "no arm is measurably better than chance, so there is nothing to lose")
     share = median(kept)
-    text = (f"with permuted training labels {100 * max(0.0, share):.0f} % of the advantage over chance in "
-            f"{metric.name} is left (median of {len(kept)})")
+    text = (
+        f"with permuted training labels {100 * max(0.0, share):.0f} % of the advantage over chance in "
+        f"{metric.name} is left (median of {len(kept)})"
+    )
     if share < RETAINED:
         return Probe("moved", text)
     return Probe("still", f"{text}: it does not come from the labels")
@@ -99,7 +104,7 @@ NO_LABELS = re.compile(r"unsupervis|heuristic|rule|threshold|cluster|zero|pre-?t
 
 
 def without_labels(
-    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None,
+    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None
 ) -> tuple[str, ...]:
     """The arms whose predictions differ from row to row and stayed the same to the last digit with permuted labels."""
     known = {(one.dataset, one.condition): one for one in after}
@@ -109,8 +114,11 @@ def without_labels(
         if again is not None and len(np.unique(one.values, axis=0)) > 1:
             found.setdefault(arm, []).append(np.array_equal(one.values, again.values))
     words = {one.name: f"{one.title} {one.description}" for one in plan.arms} if plan else {}
-    return tuple(arm for arm, equal in found.items() if all(equal) and not knows_nothing(arm, plan)
-                 and not NO_LABELS.search(f"{arm} {words.get(arm, '')}"))
+    return tuple(
+        arm
+        for arm, equal in found.items()
+        if all(equal) and not knows_nothing(arm, plan) and not NO_LABELS.search(f"{arm} {words.get(arm, '')}")
+    )
 
 
 def seed_probe(before: Sequence[Measurement], others: Sequence[Sequence[Measurement]], metric: MetricSpec) -> Probe:
@@ -121,13 +129,18 @@ def seed_probe(before: Sequence[Measurement], others: Sequence[Sequence[Measurem
         return Probe("unclear", "there is no good replicate to compare with")
     moved = sum(a != b for a, b in seen)
     text = f"{moved} of {len(seen)} values of {metric.name} differ under other seeds"
-    return Probe("moved" if moved else "still",
-                 text if moved else f"{text}: right for a deterministic method, and a frozen seed otherwise")
+    return Probe(
+        "moved" if moved else "still",
+        text if moved else f"{text}: right for a deterministic method, and a frozen seed otherwise",
+    )
 
 
 def values_of(values: Sequence[Measurement], metric: MetricSpec) -> dict[Cell, float]:
-    return {(one.dataset, one.condition): one.value for one in values
-            if one.name == metric.name and one.step is None and one.split == "validation"}
+    return {
+        (one.dataset, one.condition): one.value
+        for one in values
+        if one.name == metric.name and one.step is None and one.split == "validation"
+    }
 
 
 def _kept(before: float, after: float, chance: float, metric: MetricSpec) -> float | None:

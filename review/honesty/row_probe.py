@@ -67,7 +67,7 @@ def same(before: Array, after: Array) -> NDArray[np.bool_]:
 
 
 def rows_probe(
-    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None, *, words: str = "",
+    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None, *, words: str = ""
 ) -> Probe:
     """Whether the replaced rows' predictions moved, and no others. A prediction that is the same for every row says
     nothing, nor does an arm that is meant to know nothing; `words` are the plan's, which may say that it is
@@ -81,15 +81,22 @@ def rows_probe(
         stray, varied = 1.0 - float(equal[0::2].mean()), len(np.unique(one.values, axis=0)) > 1
         where = f"{one.condition!r} on {one.dataset}"
         if stray > STRAY and not TRANSDUCTIVE.search(words):
-            why.append(f"{100 * stray:.0f} % of the predictions of {where} for rows that stayed the same moved when "
-                       "other rows were replaced: they depend on rows that are to be predicted")
+            why.append(
+                f"{100 * stray:.0f} % of the predictions of {where} for rows that stayed the same moved when "
+                "other rows were replaced: they depend on rows that are to be predicted"
+            )
         elif varied and equal[1::2].all() and not knows_nothing(arm_of(one.condition), plan):
-            why.append(f"the predictions of {where} differ from row to row, and none moved when its row was replaced: "
-                       "they do not come from the rows")
+            why.append(
+                f"the predictions of {where} differ from row to row, and none moved when its row was replaced: "
+                "they do not come from the rows"
+            )
     if why:
         return Probe("still", "; ".join(why))
-    return Probe("moved", f"replaced rows moved their own predictions alone ({told} cells)") if told else Probe(
-        "unclear", "no predictions can be compared")
+    return (
+        Probe("moved", f"replaced rows moved their own predictions alone ({told} cells)")
+        if told
+        else Probe("unclear", "no predictions can be compared")
+    )
 
 
 FEWEST_ROWS = 20

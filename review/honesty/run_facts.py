@@ -33,14 +33,21 @@ ENDS_EARLY = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|conv
 SEEDS = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
 MUCH = 8.0
 """How many times more rows the method must have learnt from than the baseline."""
-TOLD = re.compile(r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? (sample|train)|"
-                  r"share of (the )?(train|data)|ensembl|members|bagg|pre-?train|augment|synthetic|larger|longer", re.I)
+TOLD = re.compile(
+    r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? (sample|train)|"
+    r"share of (the )?(train|data)|ensembl|members|bagg|pre-?train|augment|synthetic|larger|longer",
+    re.I,
+)
 """Words by which a plan says that its arms are given unequal means."""
-DRAWS = re.compile(r"\b(default_rng|RandomState|randn?|randint|randperm|permutation|shuffle|choice|normal|uniform|"
-                   r"Dropout|nn\.Linear|nn\.Conv\w+)\(")
+DRAWS = re.compile(
+    r"\b(default_rng|RandomState|randn?|randint|randperm|permutation|shuffle|choice|normal|uniform|"
+    r"Dropout|nn\.Linear|nn\.Conv\w+)\("
+)
 
-OWN_SEED = re.compile(r"\b(default_rng|RandomState|manual_seed|random\.seed|set_seed|PRNGKey)\("
-                      r"\s*\[?\s*(\d|[A-Z_]*SEED\b)")
+OWN_SEED = re.compile(
+    r"\b(default_rng|RandomState|manual_seed|random\.seed|set_seed|PRNGKey)\("
+    r"\s*\[?\s*(\d|[A-Z_]*SEED\b)"
+)
 READS_SEED = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
 """Whatever it is read from: only code that never does is sure to ignore it."""
 
@@ -76,9 +83,12 @@ def of_run(ran: Ran, plan: DataPlan | None) -> tuple[Finding, ...]:
         by_arm[cell.arm].append(training)
     cells = ran.trained.keys()
     return (
-        *equal_arms(ran.predicted), *still_curves(ran.points, plan), *unequal_training(by_arm, plan),
+        *equal_arms(ran.predicted),
+        *still_curves(ran.points, plan),
+        *unequal_training(by_arm, plan),
         *too_short(setups, list(ran.trained.values()), code_of(ran.source).values()),
-        *(said_not_run(setups, plan, {cell.dataset for cell in cells}) if cells else ()))
+        *(said_not_run(setups, plan, {cell.dataset for cell in cells}) if cells else ()),
+    )
 
 
 def equal_arms(predicted: Iterable[Predictions]) -> Iterator[Finding]:
@@ -97,8 +107,11 @@ def equal_arms(predicted: Iterable[Predictions]) -> Iterator[Finding]:
             pairs[a, b].append(arms[a].kind == arms[b].kind and np.array_equal(arms[a].values, arms[b].values))
     for (a, b), equal in pairs.items():
         if all(equal):
-            yield _sign("equal arms", f"the predictions of {a!r} and {b!r} are the same to the last digit wherever "
-                                      f"both were measured ({len(equal)} places)")
+            yield _sign(
+                "equal arms",
+                f"the predictions of {a!r} and {b!r} are the same to the last digit wherever "
+                f"both were measured ({len(equal)} places)",
+            )
 
 
 def still_curves(points: Iterable[Logged], plan: DataPlan | None) -> Iterator[Finding]:
@@ -110,19 +123,25 @@ def still_curves(points: Iterable[Logged], plan: DataPlan | None) -> Iterator[Fi
             found[one.curve].append(one.value)
     for (dataset, condition, name, split), values in found.items():
         if len(values) >= FEWEST and len(set(values)) == 1 and values[0]:
-            yield _sign("still curve", f"{name} of {condition!r} on {dataset} ({split}) is {values[0]:g} at each of "
-                                       f"{len(values)} steps: nothing was learnt")
+            yield _sign(
+                "still curve",
+                f"{name} of {condition!r} on {dataset} ({split}) is {values[0]:g} at each of "
+                f"{len(values)} steps: nothing was learnt",
+            )
 
 
 def too_short(
-    setups: Mapping[str, Scalar], trained: Sequence[Training | None], code: Iterable[str],
+    setups: Mapping[str, Scalar], trained: Sequence[Training | None], code: Iterable[str]
 ) -> Iterator[Finding]:
     """Less than half of the steps that the source's own constants say, in every cell that the sandbox could count.
 
     An epoch has a step at least. A source that may end early, or whose constants only bound the length, claims nothing.
     """
-    said = {name: int(value) for name, value in setups.items() if LENGTHS.match(name)
-            and not NOT_LENGTHS.search(name) and isinstance(value, int | float)}
+    said = {
+        name: int(value)
+        for name, value in setups.items()
+        if LENGTHS.match(name) and not NOT_LENGTHS.search(name) and isinstance(value, int | float)
+    }
     counted = [one.steps for one in trained if one is not None and one.steps is not None]
     if not said or not counted or len(counted) < len(trained) or any(ENDS_EARLY.search(text) for text in code):
         return
@@ -135,17 +154,23 @@ def unequal_training(trained: Mapping[str, Sequence[Training | None]], plan: Dat
     """A baseline that learnt from a small part of the rows of the method (repeats counted), which the plan does not
     tell. `trained` has the cells of each arm.
     """
-    if plan is None or TOLD.search(" ".join((
-            plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)))):
+    if plan is None or TOLD.search(
+        " ".join((plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)))
+    ):
         return
-    rows = {arm: sum(one.rows or 0 for one in runs if one is not None) / max(1, len(runs))
-            for arm, runs in trained.items() if all(one is not None and one.rows for one in runs)}
+    rows = {
+        arm: sum(one.rows or 0 for one in runs if one is not None) / max(1, len(runs))
+        for arm, runs in trained.items()
+        if all(one is not None and one.rows for one in runs)
+    }
     roles = {one.name: one.role for one in plan.arms}
     for weak in (arm for arm in rows if roles.get(arm) == "baseline" and not knows_nothing(arm, plan)):
         for strong in (arm for arm in rows if roles.get(arm) == "method"):
             if rows[strong] >= MUCH * rows[weak] > 0:
-                yield _sign("unequal training", f"{strong!r} was handed {rows[strong] / rows[weak]:.0f} times as many "
-                                                f"rows in training as {weak!r}")
+                yield _sign(
+                    "unequal training",
+                    f"{strong!r} was handed {rows[strong] / rows[weak]:.0f} times as many rows in training as {weak!r}",
+                )
 
 
 def said_not_run(setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: Iterable[str]) -> Iterator[Finding]:
@@ -155,12 +180,18 @@ def said_not_run(setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: 
         items = [one.strip() for one in str(value).split(",")]
         count = int(value) if isinstance(value, int | float) else len(items)
         if SEEDS.match(name) and count > 1:
-            yield Finding(kind="said, not run", suspect=False, why=(
-                f"{name} says {count} seeds, and each of its cells has one; replicates are counted apart"))
+            yield Finding(
+                kind="said, not run",
+                suspect=False,
+                why=(f"{name} says {count} seeds, and each of its cells has one; replicates are counted apart"),
+            )
         missing = [one for one in items if plan and one in {use.name for use in plan.datasets} - measured]
         if "DATASET" in name and missing:
-            yield Finding(kind="said, not run", suspect=False, why=(
-                f"{name} names {', '.join(missing)}, where no cell of it was measured"))
+            yield Finding(
+                kind="said, not run",
+                suspect=False,
+                why=(f"{name} names {', '.join(missing)}, where no cell of it was measured"),
+            )
 
 
 def frozen_seed(code: Mapping[str, str]) -> Iterator[Finding]:
@@ -175,5 +206,12 @@ def frozen_seed(code: Mapping[str, str]) -> Iterator[Finding]:
     if drawn is not None:
         file, number, line = drawn
         why = "draws random numbers, and all replicates measured the same values"
-        yield Finding(kind="frozen seed", file=file, line=number, text=line.strip()[:160], suspect=seeded is not None,
-                      sign="run", why=f"{why}: it seeds them itself, whatever lab.seed is" if seeded else why)
+        yield Finding(
+            kind="frozen seed",
+            file=file,
+            line=number,
+            text=line.strip()[:160],
+            suspect=seeded is not None,
+            sign="run",
+            why=f"{why}: it seeds them itself, whatever lab.seed is" if seeded else why,
+        )

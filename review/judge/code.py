@@ -24,14 +24,30 @@ CHARACTERS, MOST_NAMES = 26_000, 60
 """Shown of all files together; names that are listed."""
 FLAGGED_CHARACTERS, FILE_CHARACTERS, LEAST = 6_000, 5_000, 500
 """Shown of a file with signs of invention, and of another one; less than `LEAST` is not worth a file."""
-CODE = {".py": 3, ".ipynb": 1, ".sh": 1, ".yaml": 1, ".yml": 1, ".toml": 1, ".json": 0, ".md": 0, ".r": 2, ".jl": 2,
-        ".cpp": 1, ".c": 1, ".cu": 2, ".java": 1, ".rs": 1}
+CODE = {
+    ".py": 3,
+    ".ipynb": 1,
+    ".sh": 1,
+    ".yaml": 1,
+    ".yml": 1,
+    ".toml": 1,
+    ".json": 0,
+    ".md": 0,
+    ".r": 2,
+    ".jl": 2,
+    ".cpp": 1,
+    ".c": 1,
+    ".cu": 2,
+    ".java": 1,
+    ".rs": 1,
+}
 """Endings that may be shown, with their weight."""
 
 _EVALUATION = re.compile(r"eval|metric|scor|bench|compar|analy[sz]|result", re.IGNORECASE)
 _METHOD = re.compile(r"train|experiment|main|run|model|method|algorithm|loss|data|baseline|ablat", re.IGNORECASE)
 _ASIDE = re.compile(
-    r"(?:^|/)(?:\.|tests?/|docs?/|node_modules/|venv/|build/|third_party/|__pycache__/)|setup\.py$|__init__\.py$")
+    r"(?:^|/)(?:\.|tests?/|docs?/|node_modules/|venv/|build/|third_party/|__pycache__/)|setup\.py$|__init__\.py$"
+)
 _ENTRY = re.compile(rb"^if __name__ == [\"']__main__[\"']", re.MULTILINE)
 
 
@@ -97,17 +113,29 @@ class _Excerpt:
 
     def _said(self, name: str) -> str:
         """What is known of a file beside its name."""
-        return f"{self.sizes[name]} bytes" + ", ran" * (name in self.ran) + ", noted by the audit" * (
-            name in self.flagged)
+        return (
+            f"{self.sizes[name]} bytes" + ", ran" * (name in self.ran) + ", noted by the audit" * (name in self.flagged)
+        )
 
     def _rank(self, name: str) -> tuple[float, ...]:
         """Files in this order are shown until there is no room."""
         path = Path(name)
         role = 0 if _EVALUATION.search(path.stem) else 1 if _METHOD.search(path.stem) else 2
-        weight = CODE.get(path.suffix.lower(), 0) - 0.2 * name.count("/") + 3 * (
-            len(path.stem) > 3 and path.name.lower() in self.paper)
-        return (name not in self.flagged, name not in self.ran, self._never_ran(name),
-                bool(_ASIDE.search(name)), not CODE.get(path.suffix.lower(), 0), role, -weight, self.sizes[name])
+        weight = (
+            CODE.get(path.suffix.lower(), 0)
+            - 0.2 * name.count("/")
+            + 3 * (len(path.stem) > 3 and path.name.lower() in self.paper)
+        )
+        return (
+            name not in self.flagged,
+            name not in self.ran,
+            self._never_ran(name),
+            bool(_ASIDE.search(name)),
+            not CODE.get(path.suffix.lower(), 0),
+            role,
+            -weight,
+            self.sizes[name],
+        )
 
     def _never_ran(self, name: str) -> bool:
         """Whether a file is a script, and none of those that ran, where it is known which did."""

@@ -54,8 +54,10 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
     if not path.exists():
         endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
         names = sorted(one.name for one in path.parent.glob("*") if one.suffix in endings)[:8]
-        raise PaperError(f"there is no {path} for --{kind}: in {path.parent} there is " + (
-            ", ".join(names) or f"no {' or '.join(endings)} either; give the path of a text file"))
+        raise PaperError(
+            f"there is no {path} for --{kind}: in {path.parent} there is "
+            + (", ".join(names) or f"no {' or '.join(endings)} either; give the path of a text file")
+        )
     text = text_of(path, kind)
     if not text.strip():
         if kind == "task":
@@ -75,8 +77,11 @@ def file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
 def results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
     """The beginnings and ends of the text files in a folder of results, the shortest files first; not the `log`, which
     is shown by itself. None where there is no such file. Raises `PaperError`."""
-    files = {path: size for path, size in files_of(folder, RESULTS).items()
-             if not (log is not None and log.exists() and path.samefile(log))}
+    files = {
+        path: size
+        for path, size in files_of(folder, RESULTS).items()
+        if not (log is not None and log.exists() and path.samefile(log))
+    }
     blocks, removed, left_out = list[str](), list[Removed](), list[str]()
     for path in sorted(files, key=lambda one: (files[one], str(one))):
         name = shown_name(path.relative_to(folder).as_posix())
@@ -89,16 +94,21 @@ def results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | N
     if not blocks:
         return None
     shown, found = harmless("\n\n".join(blocks), f"--results {folder.name}")
-    return GuardedExhibit(Exhibit(kind="results", name=folder.name, text=shown, left_out=at_most(left_out, 10)),
-                          (*removed, *found))
+    return GuardedExhibit(
+        Exhibit(kind="results", name=folder.name, text=shown, left_out=at_most(left_out, 10)), (*removed, *found)
+    )
 
 
 def files_of(folder: Path, endings: Container[str]) -> dict[Path, int]:
     """Bytes of the files below a folder with such an ending, of at most `MOST_ENTRIES` files; links are passed by."""
-    walked = (Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)):]
-              for name in names)
-    return {path: path.stat().st_size for path in islice(walked, MOST_ENTRIES)
-            if path.suffix.lower() in endings and not path.is_symlink() and path.is_file()}
+    walked = (
+        Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)) :] for name in names
+    )
+    return {
+        path: path.stat().st_size
+        for path in islice(walked, MOST_ENTRIES)
+        if path.suffix.lower() in endings and not path.is_symlink() and path.is_file()
+    }
 
 
 def shown_name(name: str) -> str:
@@ -109,7 +119,7 @@ def shown_name(name: str) -> str:
 def at_most(files: Sequence[str], most: int) -> tuple[str, ...]:
     """Lines on files, and how many more there are."""
     more = [f"and {len(files) - most + 1} more files"] if len(files) > most else []
-    return (*files[:most - len(more)], *more)
+    return (*files[: most - len(more)], *more)
 
 
 def text_of(path: Path, kind: str) -> str:
@@ -122,7 +132,8 @@ def exhibit_lines(shown: Sequence[GuardedExhibit]) -> tuple[str, ...]:
     """What a report says of the files that were shown."""
     return tuple(
         f"{one.exhibit.kind} {one.exhibit.name}" + "".join(f"; not shown: {line}" for line in one.exhibit.left_out)
-        for one in shown)
+        for one in shown
+    )
 
 
 # --- pictures of pages -----------------------------------------------------------------------------------------------
@@ -145,8 +156,25 @@ async def pictures(pdf: Path, total: int, *, withheld: Sequence[int] = (), most:
     images: dict[int, Image] = {}
     with private_copy(pdf.read_bytes()) as copy:
         for page in wanted:
-            await tex.run(["pdftoppm", "-q", "-png", "-cropbox", "-singlefile", "-f", str(page), "-l", str(page),
-                           "-scale-to", str(LONGER_SIDE), copy.name, f"page-{page}"], copy.parent, timeout=TIMEOUT)
+            await tex.run(
+                [
+                    "pdftoppm",
+                    "-q",
+                    "-png",
+                    "-cropbox",
+                    "-singlefile",
+                    "-f",
+                    str(page),
+                    "-l",
+                    str(page),
+                    "-scale-to",
+                    str(LONGER_SIDE),
+                    copy.name,
+                    f"page-{page}",
+                ],
+                copy.parent,
+                timeout=TIMEOUT,
+            )
             drawn = copy.with_name(f"page-{page}.png")
             taken = sum(len(image.data) for image in images.values())
             if not drawn.exists() or taken + drawn.stat().st_size > MOST_PICTURE_BYTES:
@@ -169,20 +197,33 @@ def facts_of(state: RunState, draft: Draft) -> RecordFacts:
     claims = paper_claims(state)
     paid = state.usage_without(*JUDGING)
     roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
-    directions = Counter(one.called for one in differences(state, claims)
-                         if roles.get(arm_of(one.condition)) == "method")
+    directions = Counter(
+        one.called for one in differences(state, claims) if roles.get(arm_of(one.condition)) == "method"
+    )
     return RecordFacts(
-        released=released is not None and released.released, pages=released.pages if released else None,
-        nodes=len(nodes), failed=sum(node.status in ("buggy", "pruned", "cancelled") for node in nodes),
+        released=released is not None and released.released,
+        pages=released.pages if released else None,
+        nodes=len(nodes),
+        failed=sum(node.status in ("buggy", "pruned", "cancelled") for node in nodes),
         doubted=sum(bool(node.suspect) or (node.verdict is not None and not node.verdict.sound) for node in nodes),
         replicates=sum(one.status == "good" for one in copies),
         replicates_failed=sum(one.status != "good" for one in copies),
-        fewest_seeds=min((claim.n for claim in claims), default=0), ablations=len(ablations(state)),
-        datasets=len(state.datasets), conditions=len(plan.conditions) if plan else 0,
-        for_method=directions["improved"], for_other=directions["worsened"],
-        no_difference=directions["not significant"], undecided=directions["unknown"],
+        fewest_seeds=min((claim.n for claim in claims), default=0),
+        ablations=len(ablations(state)),
+        datasets=len(state.datasets),
+        conditions=len(plan.conditions) if plan else 0,
+        for_method=directions["improved"],
+        for_other=directions["worsened"],
+        no_difference=directions["not significant"],
+        undecided=directions["unknown"],
         grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
-        bound_values=len(used_keys(draft.texts)), references=len(used_keys(draft.texts, CITES)),
-        figures=len(used_keys(draft.texts, frozenset({"paperfigure"}))), limited=state.limited or "",
-        models=state.models, calls=paid.calls, usd=round(paid.usd, 4), unpriced=paid.unpriced,
-        code_seconds=round(state.seconds_of_code, 1))
+        bound_values=len(used_keys(draft.texts)),
+        references=len(used_keys(draft.texts, CITES)),
+        figures=len(used_keys(draft.texts, frozenset({"paperfigure"}))),
+        limited=state.limited or "",
+        models=state.models,
+        calls=paid.calls,
+        usd=round(paid.usd, 4),
+        unpriced=paid.unpriced,
+        code_seconds=round(state.seconds_of_code, 1),
+    )

@@ -64,9 +64,14 @@ async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
     images = case.pictures.images if case.pictures else ()
-    inputs = question(paper, case.rubric, case.facts).model_copy(update={
-        "audit": case.audit, "exhibits": tuple(one.exhibit for one in case.exhibits),
-        "removed": len(case.removed), "pages": case.pictures.pages if case.pictures and images else None})
+    inputs = question(paper, case.rubric, case.facts).model_copy(
+        update={
+            "audit": case.audit,
+            "exhibits": tuple(one.exhibit for one in case.exhibits),
+            "removed": len(case.removed),
+            "pages": case.pictures.pages if case.pictures and images else None,
+        }
+    )
     try:
         answer = await client.ask(JUDGE, inputs, images)
     except ImagesRefused:
@@ -80,11 +85,17 @@ async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
             withheld.append(f"pictures of pages {', '.join(map(str, pages.withheld))}: a passage on them was removed")
         if rest > 0:
             withheld.append(f"pictures of {rest} more pages")
-    return plain.model_copy(update={
-        "removed": case.removed, "audit": case.audit, "view": case.view,
-        "coverage": "" if inputs.left_out else f"all {paper.characters} characters shown",
-        "left_out": (*plain.left_out, *case.guarded.not_looked_at, *withheld),
-        "pages": inputs.pages.shown if inputs.pages and images else (), "exhibits": exhibit_lines(case.exhibits)})
+    return plain.model_copy(
+        update={
+            "removed": case.removed,
+            "audit": case.audit,
+            "view": case.view,
+            "coverage": "" if inputs.left_out else f"all {paper.characters} characters shown",
+            "left_out": (*plain.left_out, *case.guarded.not_looked_at, *withheld),
+            "pages": inputs.pages.shown if inputs.pages and images else (),
+            "exhibits": exhibit_lines(case.exhibits),
+        }
+    )
 
 
 def shown_of(paper: Paper) -> Excerpt:
@@ -97,26 +108,47 @@ def shown_of(paper: Paper) -> Excerpt:
 def question(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> JudgeInputs:
     """What a judge is asked."""
     shown = shown_of(paper)
-    return JudgeInputs(rubric=rubric, paper=shown.text, characters=paper.characters, left_out=shown.left_out,
-                       facts=facts)
+    return JudgeInputs(
+        rubric=rubric, paper=shown.text, characters=paper.characters, left_out=shown.left_out, facts=facts
+    )
 
 
 def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
     """The answer with every quote looked up in the whole paper. `name` is how the paper is called in a report."""
     rubric, text = inputs.rubric, paper.text
     scores = tuple(
-        DimensionScore(dimension=one.name, lowest=one.lowest, highest=one.highest, quoted=stands_in(given.quote, text),
-                       **given.model_dump())
-        for one in rubric.dimensions for given in [getattr(answer.scores, one.name)])
+        DimensionScore(
+            dimension=one.name,
+            lowest=one.lowest,
+            highest=one.highest,
+            quoted=stands_in(given.quote, text),
+            **given.model_dump(),
+        )
+        for one in rubric.dimensions
+        for given in [getattr(answer.scores, one.name)]
+    )
     checks = tuple(
         CheckResult(check=one.name, quoted=bool(given.quote) and stands_in(given.quote, text), **given.model_dump())
-        for one in rubric.checks for given in [getattr(answer.checks, one.name)])
+        for one in rubric.checks
+        for given in [getattr(answer.checks, one.name)]
+    )
     return Judgement(
-        paper=name, paper_sha256=paper.sha256, rubric=rubric.name, rubric_sha256=sha256_of(rubric), model=model,
-        heuristic=answer.heuristic, scores=scores, text_alone=_text_alone(answer, rubric),
-        results=_results(answer, paper, inputs), confidence=answer.confidence,
-        most_confidence=rubric.confidence.highest, strengths=answer.strengths, weaknesses=answer.weaknesses,
-        left_out=inputs.left_out, checks=checks)
+        paper=name,
+        paper_sha256=paper.sha256,
+        rubric=rubric.name,
+        rubric_sha256=sha256_of(rubric),
+        model=model,
+        heuristic=answer.heuristic,
+        scores=scores,
+        text_alone=_text_alone(answer, rubric),
+        results=_results(answer, paper, inputs),
+        confidence=answer.confidence,
+        most_confidence=rubric.confidence.highest,
+        strengths=answer.strengths,
+        weaknesses=answer.weaknesses,
+        left_out=inputs.left_out,
+        checks=checks,
+    )
 
 
 def _text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextAlone | None:
@@ -165,13 +197,22 @@ async def panel(case: Case, members: Sequence[Member], *, repeats: int = 1, writ
     found = [one for outcomes in await asyncio.gather(*map(asked, members)) for one in outcomes]
     given = tuple(one for one in found if isinstance(one, Judgement))
     names = list(dict.fromkeys(one.name for one in members))
-    same = [f"{first} and {second} are of one family: their agreement says less"
-            for first, second in itertools.combinations(names, 2) if alike(first, second)]
+    same = [
+        f"{first} and {second} are of one family: their agreement says less"
+        for first, second in itertools.combinations(names, 2)
+        if alike(first, second)
+    ]
     unknown = [f"the family of {name} is not known from its name" for name in names if family(name) is None]
     return Panel(
-        paper=case.name, rubric=case.rubric.name, asked=len(members) * repeats, judgements=given,
-        dimensions=spreads(given), missing=tuple(one for one in found if isinstance(one, Missing)), audit=case.audit,
-        warnings=(*family_warnings(names, writers), *same, *(unknown if len(names) > 1 else ())))
+        paper=case.name,
+        rubric=case.rubric.name,
+        asked=len(members) * repeats,
+        judgements=given,
+        dimensions=spreads(given),
+        missing=tuple(one for one in found if isinstance(one, Missing)),
+        audit=case.audit,
+        warnings=(*family_warnings(names, writers), *same, *(unknown if len(names) > 1 else ())),
+    )
 
 
 def without_pictures(case: Case) -> Case:
@@ -183,4 +224,7 @@ def family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str,
     """Warnings on judges of a writer's family."""
     return tuple(
         f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own kind"
-        for judge in dict.fromkeys(judges) for writer in dict.fromkeys(writers) if alike(judge, writer))
+        for judge in dict.fromkeys(judges)
+        for writer in dict.fromkeys(writers)
+        if alike(judge, writer)
+    )

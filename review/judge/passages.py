@@ -10,8 +10,10 @@ from labwright.review.judge.guards import MARKS
 LONGEST, SHORTEST = 500, 40
 """Characters of a passage: a longer one is divided between lines, shorter ones of a paragraph go together."""
 
-_PROSE = re.compile(r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*"
-                    r"|\n(?=\s*(?:[-*+>|\u2022#]|\d{1,2}[.)]|\\item\b))|\Z")
+_PROSE = re.compile(
+    r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*"
+    r"|\n(?=\s*(?:[-*+>|\u2022#]|\d{1,2}[.)]|\\item\b))|\Z"
+)
 _LINES = re.compile(r"\n+|\Z")
 
 Span = tuple[int, int]
@@ -44,7 +46,7 @@ def _joined(text: str, *, prose: bool) -> Iterator[Span]:
 def _divided(text: str, *, prose: bool) -> Iterator[Span]:
     begin = 0
     for match in (_PROSE if prose else _LINES).finditer(text):
-        if text[begin:match.start()].strip():
+        if text[begin : match.start()].strip():
             yield from _short(text, begin, match.start())
         begin = match.end()
 

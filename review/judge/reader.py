@@ -52,7 +52,8 @@ _HIDDEN = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\
 _INCLUDE = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
 _FLOAT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
 _HEADING = re.compile(
-    r"\\(section|chapter)\*?\s*(?:\[[^\[\]]*\])?\s*\{|\\(appendix)\b|\\begin\{(thebibliography|abstract)\}")
+    r"\\(section|chapter)\*?\s*(?:\[[^\[\]]*\])?\s*\{|\\(appendix)\b|\\begin\{(thebibliography|abstract)\}"
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,8 @@ async def _pdf(path: Path, data: bytes) -> str:
             text = await pdf_text(copy)
         except tex.TexMissing:
             raise PaperError(
-                f"cannot read {path}: there is no pdftotext; on Debian: apt-get install poppler-utils") from None
+                f"cannot read {path}: there is no pdftotext; on Debian: apt-get install poppler-utils"
+            ) from None
     if not text.strip():
         raise PaperError(f"{path} gives no text: it is damaged, locked by a password, or a scan without text")
     return text
@@ -186,14 +188,19 @@ def _latex(paper: Paper, text: str) -> Paper:
     floats = "\n\n".join(match[0] for match in _FLOAT.finditer(head))
     if floats:
         sections.append(PaperSection("Tables and figures", floats))
-    return replace(paper, sections=tuple(sections), missing=tuple(dict.fromkeys(files.missing)),
-                   unseen=("\n".join(files.unseen),), preamble=head)
+    return replace(
+        paper,
+        sections=tuple(sections),
+        missing=tuple(dict.fromkeys(files.missing)),
+        unseen=("\n".join(files.unseen),),
+        preamble=head,
+    )
 
 
 def _sections(body: str) -> Iterator[PaperSection]:
     title, begin, back = "", 0, False
     for match in (*_HEADING.finditer(body), None):
-        text = re.sub(r"\n{3,}", "\n\n", body[begin:match.start() if match else None]).strip()
+        text = re.sub(r"\n{3,}", "\n\n", body[begin : match.start() if match else None]).strip()
         if text:
             aside = bool(re.match(r"appendix|references|acknowledg", title, re.IGNORECASE))
             yield PaperSection(title, text, back or aside)
@@ -207,4 +214,4 @@ def _sections(body: str) -> Iterator[PaperSection]:
 def _argument(text: str, begin: int) -> str:
     """The text up to the brace that closes the one before `begin`."""
     end = after_group(text, begin)
-    return text[begin:begin + 200] if end is None else text[begin:end - 1]
+    return text[begin : begin + 200] if end is None else text[begin : end - 1]

@@ -63,24 +63,28 @@ def sha256_of(rubric: Rubric) -> str:
 def _typed(found: dict[str, Any]) -> dict[str, Any]:
     """The file's tables as the fields of a `Rubric`. Raises `ValueError`."""
     dimensions, checks, confidence = (
-        _TABLES.validate_python(table) for table in (
-            found.get("dimensions", {}), found.get("checks", {}), {"confidence": found.get("confidence", {})}))
+        _TABLES.validate_python(table)
+        for table in (found.get("dimensions", {}), found.get("checks", {}), {"confidence": found.get("confidence", {})})
+    )
     if not dimensions:
         raise ValueError("it has no [dimensions.NAME] tables")
-    return {**found, "dimensions": [{"name": name, **_scaled(table, name)} for name, table in dimensions.items()],
-            "confidence": _scaled(confidence["confidence"], "confidence"),
-            "checks": [{"name": name, **table} for name, table in checks.items()]}
+    return {
+        **found,
+        "dimensions": [{"name": name, **_scaled(table, name)} for name, table in dimensions.items()],
+        "confidence": _scaled(confidence["confidence"], "confidence"),
+        "checks": [{"name": name, **table} for name, table in checks.items()],
+    }
 
 
 def _scaled(table: dict[str, Any], name: str) -> dict[str, Any]:
     """A table whose lines of bands are a list. Raises `ValueError`."""
     bands: Any = table.get("bands")
     if not isinstance(bands, dict):
-        raise ValueError(f"{name} has no bands: lines such as \"9-10\" = \"what it means\"")
+        raise ValueError(f'{name} has no bands: lines such as "9-10" = "what it means"')
     listed: list[dict[str, Any]] = []
     for key, text in cast("dict[str, Any]", bands).items():
         match = _BAND.fullmatch(key.strip())
         if match is None:
-            raise ValueError(f"the bands of {name} have {key!r}, which is no score and no range such as \"9-10\"")
+            raise ValueError(f'the bands of {name} have {key!r}, which is no score and no range such as "9-10"')
         listed.append({"lowest": int(match[1]), "highest": int(match[2] or match[1]), "meaning": text})
     return {**table, "bands": listed}

@@ -45,27 +45,37 @@ class _Text:
 
     def passages(self) -> list[Span]:
         prose = self.source in (None, "task")
-        return [(begin, end) for begin, end in passages(self.text, prose=prose)
-                if any(begin < last and end > first for first, last in self.read)]
+        return [
+            (begin, end)
+            for begin, end in passages(self.text, prose=prose)
+            if any(begin < last and end > first for first, last in self.read)
+        ]
 
 
 async def screened(case: Case, *readers: ModelClient) -> Case:
     """The case without the passages that a reader names: the first, or the next where one gives no answer."""
     paper, exhibits = case.guarded.paper, case.exhibits
-    texts = [*_of_paper(paper), *(
-        _Text(f"--{one.kind} {one.name}", one.text, one.kind, ((0, len(one.text)),))
-        for one in (shown.exhibit for shown in exhibits))]
+    texts = [
+        *_of_paper(paper),
+        *(
+            _Text(f"--{one.kind} {one.name}", one.text, one.kind, ((0, len(one.text)),))
+            for one in (shown.exhibit for shown in exhibits)
+        ),
+    ]
     spans, why = await _named(texts, _about(paper), readers)
     cleaned = [_without(text, spans.get(at, ())) for at, text in enumerate(texts)]
-    in_paper = cleaned[:2 * len(paper.sections)]
-    sections = tuple(PaperSection(title, text, section.back) for (title, _), (text, _), section in zip(
-        in_paper[::2], in_paper[1::2], paper.sections, strict=True))
+    in_paper = cleaned[: 2 * len(paper.sections)]
+    sections = tuple(
+        PaperSection(title, text, section.back)
+        for (title, _), (text, _), section in zip(in_paper[::2], in_paper[1::2], paper.sections, strict=True)
+    )
     guarded = _guarded(case.guarded, replace(paper, sections=sections), [one for _, found in in_paper for one in found])
     if why:
         guarded = replace(guarded, not_looked_at=(*guarded.not_looked_at, f"{UNREAD}: {why}"))
     shown = tuple(
         GuardedExhibit(one.exhibit.model_copy(update={"text": text}), (*one.removed, *found))
-        for one, (text, found) in zip(exhibits, cleaned[len(in_paper):], strict=True))
+        for one, (text, found) in zip(exhibits, cleaned[len(in_paper) :], strict=True)
+    )
     return replace(case, guarded=guarded, exhibits=shown)
 
 
@@ -74,8 +84,13 @@ def _of_paper(paper: Paper) -> Iterator[_Text]:
     for section, share in zip(paper.sections, shares(paper.sections, CHARACTERS), strict=True):
         where = section.title or "before the first heading"
         length, head = len(section.text), share * 2 // 5
-        parts = ((0, length),) if share >= length else (
-            (0, head + BESIDE_A_CUT), (length - (share - head) - BESIDE_A_CUT, length)) if share else ()
+        parts = (
+            ((0, length),)
+            if share >= length
+            else ((0, head + BESIDE_A_CUT), (length - (share - head) - BESIDE_A_CUT, length))
+            if share
+            else ()
+        )
         yield _Text("a heading", section.title, read=((0, len(section.title)),))
         yield _Text(where, section.text, read=parts)
 
@@ -92,9 +107,12 @@ async def _named(
     left, why = list(readers), "" if readers else NOBODY
     for chunk in _chunks(texts):
         inputs = InfluenceInputs(
-            about=about, passages=tuple(
+            about=about,
+            passages=tuple(
                 Passage(number=number, text=texts[at].text[begin:end], source=texts[at].source)
-                for number, (at, (begin, end)) in enumerate(chunk, 1)))
+                for number, (at, (begin, end)) in enumerate(chunk, 1)
+            ),
+        )
         answer, fault = await _answer(inputs, left)
         why = why or fault
         for number in sorted(set(answer.passages)):
@@ -143,8 +161,15 @@ def _without(text: _Text, spans: Sequence[Span]) -> tuple[str, tuple[Removed, ..
     left, found = text.text, list[Removed]()
     for begin, end in reversed(_runs(text.text, spans)):
         passage = left[begin:end]
-        found.append(Removed(kind="instruction", where=" ".join(text.where.split())[:200], text=passage[:2000],
-                             characters=len(passage), by="reader"))
+        found.append(
+            Removed(
+                kind="instruction",
+                where=" ".join(text.where.split())[:200],
+                text=passage[:2000],
+                characters=len(passage),
+                by="reader",
+            )
+        )
         left = left[:begin] + REMOVED + left[end:]
     return left, tuple(reversed(found))
 
@@ -153,7 +178,7 @@ def _runs(text: str, spans: Sequence[Span]) -> list[Span]:
     """The spans in order, those with nothing but blanks between them as one."""
     runs: list[Span] = []
     for begin, end in sorted(spans):
-        if runs and not text[runs[-1][1]:begin].strip():
+        if runs and not text[runs[-1][1] : begin].strip():
             runs[-1] = (runs[-1][0], end)
         else:
             runs.append((begin, end))
@@ -163,8 +188,12 @@ def _runs(text: str, spans: Sequence[Span]) -> list[Span]:
 def _guarded(before: Guarded, paper: Paper, found: Sequence[Removed]) -> Guarded:
     """What the guards left, without these passages; of a PDF no picture is shown of a page that may hold one."""
     pages = {page for one in found for page in _pages(one.text, before.page_texts)}
-    return replace(before, paper=paper, removed=(*before.removed, *found),
-                   marked_pages=tuple(sorted({*before.marked_pages, *pages})))
+    return replace(
+        before,
+        paper=paper,
+        removed=(*before.removed, *found),
+        marked_pages=tuple(sorted({*before.marked_pages, *pages})),
+    )
 
 
 def _pages(passage: str, texts: Sequence[str]) -> list[int]:

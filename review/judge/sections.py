@@ -18,7 +18,8 @@ _LETTERED = re.compile(r"^[A-Z]\.?[ \t]")
 _NUMBERED = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
 _NAMED = re.compile(
     r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 _ABSTRACT = re.compile(r"^abstract\b[ \t:.—–-]*", re.IGNORECASE)
 _MARKDOWN = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$")
 _SETEXT = re.compile(r"^(=+|-{3,})[ \t]*$")
@@ -69,7 +70,7 @@ def _pdf_lines(text: str) -> Iterator[tuple[str | None, str]]:
         elif _NAMED.match(line.strip()):
             yield line.strip(), ""
         elif expected == 1 and (abstract := _ABSTRACT.match(line)):
-            yield "Abstract", line[abstract.end():]
+            yield "Abstract", line[abstract.end() :]
         else:
             yield None, line
 

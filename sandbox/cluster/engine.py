@@ -56,18 +56,21 @@ def connect(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_REACHED).close()
     except OSError as error:
-        raise ClusterError(f"no Ray cluster answers at {address} ({error.strerror or error}): start it as "
-                           "docs/machines.md says, or run without --ray") from None
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({error.strerror or error}): start it as "
+            "docs/machines.md says, or run without --ray"
+        ) from None
     if ray.is_initialized():  # of a run before this one in the same process
         ray.shutdown()
     try:
         with _hushed():
-            ray.init(address=address, namespace="scientist", log_to_driver=False,
-                     logging_level=logging.ERROR)
+            ray.init(address=address, namespace="scientist", log_to_driver=False, logging_level=logging.ERROR)
     except (RuntimeError, ConnectionError, ValueError, OSError, ray.exceptions.RayError) as error:
         told = " ".join(str(error).split())
-        raise ClusterError(f"the Ray cluster at {address} cannot be joined: {told[:300]}; this machine must be in it "
-                           "(ray start --address), with the same Python, Ray and token") from None
+        raise ClusterError(
+            f"the Ray cluster at {address} cannot be joined: {told[:300]}; this machine must be in it "
+            "(ray start --address), with the same Python, Ray and token"
+        ) from None
 
 
 @contextmanager
@@ -106,8 +109,12 @@ def surveyed(terms: Terms) -> tuple[Facts, ...]:
     there: list[dict[str, Any]] = ray.nodes()
     nodes = [one for one in there if one["Alive"] and one["Resources"].get("CPU", 0)]
     asking, on = ray.remote(num_cpus=0, max_retries=0)(survey), ray.util.scheduling_strategies
-    asked = [asking.options(scheduling_strategy=on.NodeAffinitySchedulingStrategy(one["NodeID"], soft=False)).remote(
-        terms.sent) for one in nodes]
+    asked = [
+        asking.options(scheduling_strategy=on.NodeAffinitySchedulingStrategy(one["NodeID"], soft=False)).remote(
+            terms.sent
+        )
+        for one in nodes
+    ]
     return tuple(_facts(node, ref, terms.settings) for node, ref in zip(nodes, asked, strict=True))
 
 
@@ -117,15 +124,24 @@ def _facts(node: dict[str, Any], ref: Any, settings: SandboxSettings) -> Facts:
         told = Facts.read(ray.get(ref, timeout=2 * ANSWERS))
     except (ray.exceptions.RayError, ValueError) as error:
         cause = " ".join(str(getattr(error, "cause", None) or error).split())
-        raise ClusterError(f"machine {node['NodeManagerAddress']} of the cluster cannot run our code: {cause[-300:]}; "
-                           "install scientist there, in the version that is here") from None
+        raise ClusterError(
+            f"machine {node['NodeManagerAddress']} of the cluster cannot run our code: {cause[-300:]}; "
+            "install scientist there, in the version that is here"
+        ) from None
     held = node["Resources"]
     cpus, gpus = float(held.get("CPU", 0)), float(held.get("GPU", 0))
     places = cpus // settings.threads
     if settings.device == "cuda":
         places = min(places, gpus * settings.slots_per_gpu // settings.gpus_per_node)
-    return told.model_copy(update={"node": node["NodeID"], "address": node["NodeManagerAddress"], "cpus": cpus,
-                                   "gpus": gpus, "places": int(places)})
+    return told.model_copy(
+        update={
+            "node": node["NodeID"],
+            "address": node["NodeManagerAddress"],
+            "cpus": cpus,
+            "gpus": gpus,
+            "places": int(places),
+        }
+    )
 
 
 def is_private(address: str) -> bool:
@@ -263,9 +279,12 @@ class Cluster:
     async def _made(self, needs: Needs) -> Hand:
         from labwright.sandbox.cluster.node import Node
 
-        actor = _ray().remote(Node).options(
-            **self._means(needs), max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD",
-        ).remote(self.terms.sent)
+        actor = (
+            _ray()
+            .remote(Node)
+            .options(**self._means(needs), max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")
+            .remote(self.terms.sent)
+        )
         hand = Hand("", needs, actor, self)
         self.hands.add(hand)
         try:
@@ -289,8 +308,10 @@ class Cluster:
                 if len(self.hands) > 1:
                     began = time.monotonic()
                 if time.monotonic() - began > wait:
-                    raise ClusterDown(f"no machine of the Ray cluster at {self.address} had room for {wait:.0f} s "
-                                      "(sandbox.gpu_wait): free some, and resume the run") from None
+                    raise ClusterDown(
+                        f"no machine of the Ray cluster at {self.address} had room for {wait:.0f} s "
+                        "(sandbox.gpu_wait): free some, and resume the run"
+                    ) from None
 
     def _means(self, needs: Needs) -> dict[str, Any]:
         settings = self.terms.settings

@@ -36,7 +36,12 @@ class Errand:
     """An order under way, in the event loop of its place. `parcel` holds its folder, and then what it left."""
 
     def __init__(
-        self, order: Order, place: KernelPlace, store: Store, parcel: Path, watch_seconds: float,
+        self,
+        order: Order,
+        place: KernelPlace,
+        store: Store,
+        parcel: Path,
+        watch_seconds: float,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._order, self._place, self._store, self._parcel = order, place, store, parcel
@@ -156,7 +161,7 @@ class Errand:
 
     def _show(self, text: str) -> None:
         if self._shown < SHOWN:
-            self._output.append(text[:SHOWN - self._shown])
+            self._output.append(text[: SHOWN - self._shown])
             self._shown += len(text)
 
     def _glance(self, glance: Progress) -> None:
@@ -179,7 +184,7 @@ class _Reporting(Monitor):
     """A monitor whose watch is on another machine: what it sees travels, and the verdict comes back."""
 
     def __init__(
-        self, folder: Path, seconds: float, tell: Callable[[Progress], None], verdict: asyncio.Future[str],
+        self, folder: Path, seconds: float, tell: Callable[[Progress], None], verdict: asyncio.Future[str]
     ) -> None:
         super().__init__(lambda _: None, folder)
         self._seconds, self._tell, self._verdict = seconds, tell, verdict
@@ -196,5 +201,3 @@ class _Reporting(Monitor):
         while True:
             await asyncio.sleep(self._seconds)
             self._tell(await asyncio.to_thread(self.glance, time.monotonic() - began, transcript.chars))
-
-

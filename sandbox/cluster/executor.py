@@ -35,8 +35,9 @@ class RayExecutor(LocalExecutor):
 
     def __init__(self, slots: int, views: Path, *, settings: SandboxSettings, cache: Path, **rest: Any) -> None:
         if rest.get("subjects") is not None:
-            raise ClusterError("experiments that ask language models do not run on a cluster: run this one without "
-                               "--ray")
+            raise ClusterError(
+                "experiments that ask language models do not run on a cluster: run this one without --ray"
+            )
         machines = machines_of(settings)
         rest |= {"gpus": GpuLeases(None, (), settings)}
         super().__init__(min(slots, sum(one.places for one in machines)), views, settings=settings, cache=cache, **rest)
@@ -44,22 +45,31 @@ class RayExecutor(LocalExecutor):
         places: Counter[str] = Counter()
         for one in machines:
             places[one.host] += one.places
-        terms = Terms(settings=settings, run=held, slots=dict(places), secret=self.config.secret,
-                      watch_seconds=monitor.WATCH_SECONDS)
+        terms = Terms(
+            settings=settings,
+            run=held,
+            slots=dict(places),
+            secret=self.config.secret,
+            watch_seconds=monitor.WATCH_SECONDS,
+        )
         self.cluster = Cluster(settings.ray, machines, terms)
-        self.courier = Courier(self.cluster, Store(settings.store or default_root()),
-                               cache.absolute().parent / "parcels", self.config.packages,
-                               int(settings.disk_gb * 1e9))
+        self.courier = Courier(
+            self.cluster,
+            Store(settings.store or default_root()),
+            cache.absolute().parent / "parcels",
+            self.config.packages,
+            int(settings.disk_gb * 1e9),
+        )
         local = self._runner
         self._runner = RemoteRunner(
-            **{one.name: getattr(local, one.name) for one in fields(Runner)}, courier=self.courier)
+            **{one.name: getattr(local, one.name) for one in fields(Runner)}, courier=self.courier
+        )
 
     @property
     def device(self) -> str:
         """As `LocalExecutor.device`."""
         devices = [device for one in self.cluster.machines for device in one.devices]
-        return describe_devices(devices, each=self._settings.gpus_per_node,
-                                shared_by=self._settings.slots_per_gpu)
+        return describe_devices(devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu)
 
     @property
     def room(self) -> Needs:
@@ -82,4 +92,3 @@ class RayExecutor(LocalExecutor):
     def _with_packages(self, ground: str) -> str:
         installed = {"installed": self.packages.installed.sha256} if self.packages and self.packages.folder else {}
         return json.dumps(json.loads(ground) | installed, sort_keys=True)
-

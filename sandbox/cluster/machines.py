@@ -33,8 +33,10 @@ def machines_of(settings: SandboxSettings) -> tuple[Facts, ...]:
 
 def _found(settings: SandboxSettings) -> tuple[Facts, ...]:
     if settings.gpus:
-        raise ClusterError("--gpus names GPUs of one machine, and Ray leases those of all: leave it out, with "
-                           "--set sandbox.device=cuda")
+        raise ClusterError(
+            "--gpus names GPUs of one machine, and Ray leases those of all: leave it out, with "
+            "--set sandbox.device=cuda"
+        )
     if settings.device == "cuda" and settings.gpus_per_node > 1 and settings.slots_per_gpu > 1:
         raise ClusterError("experiments on several GPUs each do not share them: set sandbox.slots_per_gpu to 1")
     connect(settings.ray)
@@ -49,9 +51,12 @@ def checked(found: tuple[Facts, ...], settings: SandboxSettings) -> tuple[Facts,
             raise ClusterError(f"machine {one.address} of the Ray cluster at {settings.ray} {why}")
     if not any(one.places for one in found):
         wanted = f"{settings.threads} processors" + (
-            f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else "")
-        raise ClusterError(f"no machine of the Ray cluster at {settings.ray} has room for one cell, which takes "
-                           f"{wanted}: add machines, or ask for less")
+            f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else ""
+        )
+        raise ClusterError(
+            f"no machine of the Ray cluster at {settings.ray} has room for one cell, which takes "
+            f"{wanted}: add machines, or ask for less"
+        )
     return found
 
 
@@ -60,13 +65,17 @@ def _unfit(one: Facts, here: dict[str, Any], settings: SandboxSettings) -> str |
     if one.version != code_version():
         return f"has another version of scientist ({one.version}, here {code_version()}): install this one there"
     if one.walls:
-        return (f"cannot isolate experiments: {one.walls}. Mend that there, or run all without isolation: "
-                "--set sandbox.isolation=none")
+        return (
+            f"cannot isolate experiments: {one.walls}. Mend that there, or run all without isolation: "
+            "--set sandbox.isolation=none"
+        )
     if not is_private(one.address):
         return "has a public address, and whoever reaches a Ray port can run code: keep Ray in a private network"
     if not one.tokens and not one.address.startswith("127."):
-        return ("takes commands from whoever reaches its port: start every machine with RAY_AUTH_MODE=token, as "
-                "docs/machines.md says")
+        return (
+            "takes commands from whoever reaches its port: start every machine with RAY_AUTH_MODE=token, as "
+            "docs/machines.md says"
+        )
     there = json.loads(one.ground or "{}")
     for name in COMPARED:
         if there.get(name) != here[name]:
@@ -86,8 +95,9 @@ def room_in(machines: Sequence[Facts], settings: SandboxSettings) -> Needs:
     """The most that one cell can have, on the machine with most GPUs and memory."""
     largest = max(machines, key=lambda one: (one.gpus, one.memory))
     memory = settings.memory_gb or SHARE * largest.memory / 1e9
-    return Needs(gpus=int(largest.gpus) if settings.device == "cuda" else 0, memory_gb=memory,
-                 hours=settings.timeout / 3600)
+    return Needs(
+        gpus=int(largest.gpus) if settings.device == "cuda" else 0, memory_gb=memory, hours=settings.timeout / 3600
+    )
 
 
 def unlike(machines: Sequence[Facts]) -> tuple[str, ...]:
@@ -95,5 +105,7 @@ def unlike(machines: Sequence[Facts]) -> tuple[str, ...]:
     grounds = {one.ground for one in machines}
     if len(grounds) == 1:
         return ()
-    return ("the machines differ in processor, GPU or driver: a cell may have other last digits on another one, and "
-            "nothing that was measured is taken over from other clusters",)
+    return (
+        "the machines differ in processor, GPU or driver: a cell may have other last digits on another one, and "
+        "nothing that was measured is taken over from other clusters",
+    )

@@ -20,8 +20,9 @@ from labwright.sandbox.settings import SandboxSettings
 
 
 class Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants", val_json_bytes="base64",
-                              ser_json_bytes="base64")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="constants", val_json_bytes="base64", ser_json_bytes="base64"
+    )
 
     @property
     def sent(self) -> bytes:
@@ -101,18 +102,28 @@ def order_of(script: Script, **more: Any) -> Order:
     """The order for a script."""
     job = script.job
     return Order(
-        name=job.name, needs=job.most_needed(), alone=job.alone, cell=script.cell,
+        name=job.name,
+        needs=job.most_needed(),
+        alone=job.alone,
+        cell=script.cell,
         setting=dict(job.settings.get(script.cell, {})) if script.cell is not None else {},
-        fields={name: getattr(job, name) for name in _JOB} | {
-            f"script_{name}": getattr(script, name) for name in _SCRIPT}, **more)
+        fields={name: getattr(job, name) for name in _JOB}
+        | {f"script_{name}": getattr(script, name) for name in _SCRIPT},
+        **more,
+    )
 
 
 def script_of(order: Order, folder: Path, *, views: dict[str, str], pretrained: dict[str, str]) -> Script:
     """The script of an order, in its folder on this machine."""
     fields, cell = order.fields, order.cell
-    job = Job(name=order.name, folder=folder, alone=order.alone,
-              needs={cell.arm if cell is not None else "": order.needs},
-              settings={} if cell is None else {cell: order.setting}, **{name: fields[name] for name in _JOB})
+    job = Job(
+        name=order.name,
+        folder=folder,
+        alone=order.alone,
+        needs={cell.arm if cell is not None else "": order.needs},
+        settings={} if cell is None else {cell: order.setting},
+        **{name: fields[name] for name in _JOB},
+    )
     job = replace(job, subjects=tuple(job.subjects))
     held: dict[str, Any] = {name: fields[f"script_{name}"] for name in _SCRIPT}
     held |= {"readable": tuple(map(Path, held["readable"])), "scorers": tuple(held["scorers"])}
@@ -152,8 +163,16 @@ class Done(Message):
 
     @property
     def execution(self) -> Execution:
-        return Execution(self.seconds, self.failure, Transcript.of(self.printed, OUTPUT_CHARS), self.peak_host_bytes,
-                         self.peak_gpu_bytes, over=self.over, training=self.training, first=self.first)
+        return Execution(
+            self.seconds,
+            self.failure,
+            Transcript.of(self.printed, OUTPUT_CHARS),
+            self.peak_host_bytes,
+            self.peak_gpu_bytes,
+            over=self.over,
+            training=self.training,
+            first=self.first,
+        )
 
 
 class News(Message):

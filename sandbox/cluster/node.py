@@ -64,8 +64,15 @@ def survey(sent: bytes) -> bytes:
         walls = found.why if settings.isolation != "none" and not found.on else ""
     except SandboxError as error:
         walls = str(error)
-    return Facts(host=socket.gethostname(), version=code_version(), ground=ground, walls=walls, devices=devices,
-                 tokens=os.environ.get("RAY_AUTH_MODE", "") == "token", memory=machine_memory()).sent
+    return Facts(
+        host=socket.gethostname(),
+        version=code_version(),
+        ground=ground,
+        walls=walls,
+        devices=devices,
+        tokens=os.environ.get("RAY_AUTH_MODE", "") == "token",
+        memory=machine_memory(),
+    ).sent
 
 
 def _here(settings: SandboxSettings) -> SandboxSettings:
@@ -94,12 +101,22 @@ class Node:
         sweep()
         for folder in (cache, views):
             folder.mkdir(parents=True, exist_ok=True)
-        config = KernelConfig(settings, isolation_of(settings), cache, secret=self._terms.secret,
-                              packages=lambda: self._packages)
+        config = KernelConfig(
+            settings, isolation_of(settings), cache, secret=self._terms.secret, packages=lambda: self._packages
+        )
         gpus = open_leases(settings, cuda_visible_devices())
         unused = Collector(self._work, cache, settings.artifact_bytes, "logged")
-        return Runner(self._terms.slots.get(socket.gethostname(), 1), config, views, None, unused, {}, gpus,
-                      Meter(gpus.nvml, alone=gpus.alone), Pool(config, views=views, folder=self._work / "slots"))
+        return Runner(
+            self._terms.slots.get(socket.gethostname(), 1),
+            config,
+            views,
+            None,
+            unused,
+            {},
+            gpus,
+            Meter(gpus.nvml, alone=gpus.alone),
+            Pool(config, views=views, folder=self._work / "slots"),
+        )
 
     def hello(self) -> bytes:
         """Says that it is there, and on which machine."""
@@ -138,7 +155,8 @@ class Node:
         return b""
 
     def step(self, sent: bytes) -> bytes:
-        """Go on until there is news, or for so many seconds; the news, and behind a line feed what it left, if small.
+        """Go on until there is news, or for so many seconds; the news, and behind a line feed what it left,
+        if small.
         """
         assert self._errand is not None
         wish = Wish.read(sent)

@@ -32,7 +32,12 @@ SMALL = 2**20
 
 
 def pack(
-    folder: Path, target: Path, *, most: int, shift: float = 0.0, without: Collection[str] = (),
+    folder: Path,
+    target: Path,
+    *,
+    most: int,
+    shift: float = 0.0,
+    without: Collection[str] = (),
     follow: Collection[Path] = (),
 ) -> None:
     """Write a folder (or one file) to a parcel, but for what is named at its top.

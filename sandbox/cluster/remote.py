@@ -145,7 +145,7 @@ class Listener:
 
 
 async def carried_out(
-    courier: Courier, hand: Hand, order: Order, parcel: Path, folder: Path, listener: Listener,
+    courier: Courier, hand: Hand, order: Order, parcel: Path, folder: Path, listener: Listener
 ) -> Done:
     """What came of an order, whose folder is what it left then. Raises `PlaceLost`, `ClusterDown`, `ExecutorError`."""
     order, small = order.model_copy(update={"now": await asyncio.to_thread(time_at, folder)}), b""
@@ -182,15 +182,20 @@ class RemotePlace:
         self._sees = sees
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    async def execute(
-        self, script: Script, *, begins: Callable[[], None], monitor: Monitor | None = None,
-    ) -> Execution:
+    async def execute(self, script: Script, *, begins: Callable[[], None], monitor: Monitor | None = None) -> Execution:
         courier = self.courier
         keys = {name: await courier.key(Path(path), "view") for name, path in script.views.items()}
         models = {name: await courier.key(Path(path), "pretrained") for name, path in script.pretrained.items()}
         packages = "" if (installed := courier.packages()) is None else await courier.key(installed, "packages")
-        order = order_of(script, now=0.0, sees=self._sees, views=keys, pretrained=models, packages=packages,
-                         watched=monitor is not None)
+        order = order_of(
+            script,
+            now=0.0,
+            sees=self._sees,
+            views=keys,
+            pretrained=models,
+            packages=packages,
+            watched=monitor is not None,
+        )
         wanted: dict[str, tuple[Kind, str]] = {key: ("view", name) for name, key in keys.items()}
         wanted |= {key: ("pretrained", name) for name, key in models.items()}
         wanted |= {packages: ("packages", "packages")} if packages else {}
@@ -203,7 +208,11 @@ class RemotePlace:
         return done.execution
 
     async def carry_out(
-        self, order: Order, folder: Path, wanted: Mapping[str, tuple[Kind, str]], listener: Listener,
+        self,
+        order: Order,
+        folder: Path,
+        wanted: Mapping[str, tuple[Kind, str]],
+        listener: Listener,
         follow: tuple[Path, ...] = (),
     ) -> Done:
         """What came of an order, in as many places as it takes. Raises `ClusterDown`, `ExecutorError`."""
@@ -221,9 +230,18 @@ class RemotePlace:
                 except BaseException:
                     await self._drop()
                     raise
-        return Done.of(Execution(0.0, Failure(kind="died", message=(
-            f"{len(lost)} places on the cluster went away while it ran; the last: {lost[-1]}")), Transcript(2)),
-            size=0, sha256="")
+        return Done.of(
+            Execution(
+                0.0,
+                Failure(
+                    kind="died",
+                    message=(f"{len(lost)} places on the cluster went away while it ran; the last: {lost[-1]}"),
+                ),
+                Transcript(2),
+            ),
+            size=0,
+            sha256="",
+        )
 
     async def close(self) -> None:
         hand, self._hand = self._hand, None
@@ -254,15 +272,16 @@ class RemoteRunner(Runner):
     @property
     def slot_gb(self) -> float:
         share = self.config.settings.memory_gb
-        return share if share is not None else min(
-            0.9 * one.memory / max(1, one.places) / 1e9 for one in self.courier.cluster.machines)
+        return (
+            share
+            if share is not None
+            else min(0.9 * one.memory / max(1, one.places) / 1e9 for one in self.courier.cluster.machines)
+        )
 
     def waiting(self, job: Job) -> Kernel | None:
         return None if job.mode == "experiment" else super().waiting(job)
 
-    async def execute(
-        self, script: Script, ready: Kernel | None = None, monitor: Monitor | None = None,
-    ) -> Execution:
+    async def execute(self, script: Script, ready: Kernel | None = None, monitor: Monitor | None = None) -> Execution:
         if script.job.mode != "experiment":
             return await super().execute(script, ready, monitor)
         place = RemotePlace(self.courier, script.folder)
@@ -272,7 +291,11 @@ class RemoteRunner(Runner):
             await place.close()
 
     async def command(
-        self, job: CommandJob, needs: Needs = Needs(), *, alone: bool = False,  # noqa: B008  frozen
+        self,
+        job: CommandJob,
+        needs: Needs = Needs(),  # noqa: B008  frozen
+        *,
+        alone: bool = False,
         begins: Callable[[], None] = lambda: None,
     ) -> CommandOutcome:
         place = RemotePlace(self.courier, job.folder)
@@ -287,5 +310,3 @@ class RemoteRunner(Runner):
         if done.outcome is None:
             return CommandOutcome(done.seconds, done.failure, "", "", "")
         return replace(done.outcome, failure=done.failure)
-
-

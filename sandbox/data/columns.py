@@ -23,8 +23,17 @@ NUMERIC_SHARE = 0.8
 """A column of texts is one of numbers with mistakes where at least this share of its values are numbers."""
 DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
 """A date as it is written, with or without a time of day."""
-PARTS = {"train": "train", "training": "train", "dev": "validation", "val": "validation", "valid": "validation",
-         "validation": "validation", "test": "test", "testing": "test", "holdout": "test"}
+PARTS = {
+    "train": "train",
+    "training": "train",
+    "dev": "validation",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "test": "test",
+    "testing": "test",
+    "holdout": "test",
+}
 """How splits are called in the wild, and what we call them."""
 
 
@@ -55,12 +64,15 @@ class Column:
     def refuse_stray(self) -> None:
         """Raises `DatasetError` where most values are numbers and some are not, or they may be two numbers."""
         if self.unclear:
-            raise DatasetError(f"column {self.name!r} holds numbers of which {self.unclear}, or leave it out with "
-                               f"drop={self.name}")
+            raise DatasetError(
+                f"column {self.name!r} holds numbers of which {self.unclear}, or leave it out with drop={self.name}"
+            )
         if self.stray is not None:
             row, value = self.stray
-            raise DatasetError(f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values "
-                               f"are numbers: correct it, leave it empty, or leave it out with drop={self.name}")
+            raise DatasetError(
+                f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values "
+                f"are numbers: correct it, leave it empty, or leave it out with drop={self.name}"
+            )
 
     @property
     def is_dates(self) -> bool:
@@ -94,8 +106,9 @@ def read(name: str, values: Any, *, literal: bool = False) -> Column:
         return Column(name, other=str(kind))
     if column.numbers is not None and np.isinf(column.numbers).any():
         row = int(np.argmax(np.isinf(column.numbers)))
-        raise DatasetError(f"column {name!r} holds {column.numbers[row]} in row {row + 1}: leave it empty or "
-                           "give a finite number")
+        raise DatasetError(
+            f"column {name!r} holds {column.numbers[row]} in row {row + 1}: leave it empty or give a finite number"
+        )
     return column
 
 
@@ -116,8 +129,14 @@ def _read_texts(name: str, values: Any, *, literal: bool) -> Column:
     if numerals.values:
         return Column(name, numbers=np.array([*numerals.values, math.nan])[codes], example=numerals.example)
     first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
-    return Column(name, codes=codes, levels=levels, unclear=numerals.unclear, words=blanks,
-                  stray=(first + 1, levels[int(codes[first])]) if share >= NUMERIC_SHARE else None)
+    return Column(
+        name,
+        codes=codes,
+        levels=levels,
+        unclear=numerals.unclear,
+        words=blanks,
+        stray=(first + 1, levels[int(codes[first])]) if share >= NUMERIC_SHARE else None,
+    )
 
 
 def _number(word: str) -> float:
@@ -134,17 +153,22 @@ def complete(column: Column, role: str) -> Column:
         raise DatasetError(f"the {role} column {column.name!r} is of type {column.other}: give numbers or texts")
     if (gaps := column.gaps).any():
         if column.words:
-            raise DatasetError(f"the {role} column {column.name!r} holds {format_blanks(column)}: if that is a value, "
-                               f"say literal={column.name}; if it is not, fill it in, or remove these rows")
-        raise DatasetError(f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
-                           f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows")
+            raise DatasetError(
+                f"the {role} column {column.name!r} holds {format_blanks(column)}: if that is a value, "
+                f"say literal={column.name}; if it is not, fill it in, or remove these rows"
+            )
+        raise DatasetError(
+            f"the {role} column {column.name!r} is missing in {int(gaps.sum())} rows (the first is row "
+            f"{int(np.argmax(gaps)) + 1}): fill them in, or remove these rows"
+        )
     return column
 
 
 def format_blanks(column: Column) -> str:
     """The words of a column that are taken for missing, as a message tells them."""
     return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.words.items())) + (
-        ", which counts as missing" if len(column.words) == 1 else ", which count as missing")
+        ", which counts as missing" if len(column.words) == 1 else ", which count as missing"
+    )
 
 
 def parts_of(column: Column) -> Array:
@@ -152,8 +176,10 @@ def parts_of(column: Column) -> Array:
     words = complete(column, "split").as_categories()
     names = [PARTS.get(level.lower(), "") for level in words.levels]
     if "" in names:
-        raise DatasetError(f"the split column {column.name!r} says {words.levels[names.index('')]!r} in some row: "
-                           "write train, validation or test in every row")
+        raise DatasetError(
+            f"the split column {column.name!r} says {words.levels[names.index('')]!r} in some row: "
+            "write train, validation or test in every row"
+        )
     return np.array(names)[words.codes]
 
 
@@ -171,6 +197,8 @@ def times_of(name: str, values: Any) -> Array:
     try:
         moments = np.array([level.removesuffix("Z") for level in column.levels], dtype="datetime64[us]")
     except ValueError as error:
-        raise DatasetError(f"the time column {name!r} holds neither numbers nor ISO dates such as 2024-05-31 or "
-                           f"2024-05-31T12:00 ({error})") from None
+        raise DatasetError(
+            f"the time column {name!r} holds neither numbers nor ISO dates such as 2024-05-31 or "
+            f"2024-05-31T12:00 ({error})"
+        ) from None
     return moments.astype(np.int64)[column.codes]

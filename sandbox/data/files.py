@@ -16,6 +16,7 @@ _ENDS = 2**20
 
 def files_in(folder: Path, root: Path) -> list[Path]:
     """Every file below a folder, sorted, hidden ones left out. Raises `DatasetError` for a link out of `root`."""
+
     def refuse(error: OSError) -> None:
         raise DatasetError(f"{error.filename} cannot be read: {error.strerror}")
 
@@ -26,8 +27,10 @@ def files_in(folder: Path, root: Path) -> list[Path]:
         for link in filter(Path.is_symlink, visible):
             target = Path(os.path.realpath(link))
             if not target.is_file() or not target.is_relative_to(root.resolve()):
-                raise DatasetError(f"{link.relative_to(root)} is a link that leads out of the folder, to a folder or "
-                                   "nowhere: put the file itself there")
+                raise DatasetError(
+                    f"{link.relative_to(root)} is a link that leads out of the folder, to a folder or "
+                    "nowhere: put the file itself there"
+                )
         files += filter(Path.is_file, visible)
     return sorted(files)
 

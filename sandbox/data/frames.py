@@ -93,10 +93,13 @@ def _csv(path: Path) -> Any:
     _check_names(names[:count])
     arrow = pyarrow("csv")
     table = arrow.read_csv(
-        path, read_options=arrow.ReadOptions(use_threads=False),  # with threads, a fault has no row
+        path,
+        read_options=arrow.ReadOptions(use_threads=False),  # with threads, a fault has no row
         parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=arrow.ConvertOptions(column_types=dict.fromkeys(names, pyarrow().string()),
-                                             null_values=[""], strings_can_be_null=True))
+        convert_options=arrow.ConvertOptions(
+            column_types=dict.fromkeys(names, pyarrow().string()), null_values=[""], strings_can_be_null=True
+        ),
+    )
     if all(table.column(at).null_count == table.num_rows for at in range(count, len(names))):
         table = table.select(range(count))
     return table
@@ -136,14 +139,24 @@ def from_library(spec: DataSpec, limit: int, *, saved: Path | None = None) -> Fr
     datasets = hugging_face()
     datasets.disable_progress_bars()
     try:
-        loaded = datasets.load_from_disk(str(saved)) if saved is not None else datasets.load_dataset(
-            spec.hub, spec.config or None, revision=spec.revision or None)
+        loaded = (
+            datasets.load_from_disk(str(saved))
+            if saved is not None
+            else datasets.load_dataset(spec.hub, spec.config or None, revision=spec.revision or None)
+        )
     except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
-        remedy = "" if saved is not None else (
-            "; without a network it must be in the local cache: fetch it once where there is one, or save it with "
-            "save_to_disk and give the folder; one with configurations needs config=NAME")
-        raise DatasetError(f"the datasets library cannot read it{remedy} ({type(error).__name__}: "
-                           f"{' '.join(str(error).split())[:240]})") from None
+        remedy = (
+            ""
+            if saved is not None
+            else (
+                "; without a network it must be in the local cache: fetch it once where there is one, or save it with "
+                "save_to_disk and give the folder; one with configurations needs config=NAME"
+            )
+        )
+        raise DatasetError(
+            f"the datasets library cannot read it{remedy} ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:240]})"
+        ) from None
     return _frame(loaded, spec, limit)
 
 
@@ -152,8 +165,9 @@ def _frame(loaded: Any, spec: DataSpec, limit: int) -> Frame:
     splits: dict[str, Any] = {**loaded} if isinstance(loaded, dict) else {"train": loaded}
     size = sum(int(split.data.nbytes) for split in splits.values())
     if size > limit:
-        raise DatasetError(f"it holds {size} bytes, more than sandbox.data_bytes ({limit}): take a part of it, "
-                           "or raise it")
+        raise DatasetError(
+            f"it holds {size} bytes, more than sandbox.data_bytes ({limit}): take a part of it, or raise it"
+        )
     if len(splits) == 1:
         splits = {"train": next(iter(splits.values()))}
     names = list(dict.fromkeys(name for split in splits.values() for name in split.column_names))
@@ -175,8 +189,10 @@ def _frame(loaded: Any, spec: DataSpec, limit: int) -> Frame:
         warnings.append(f"its split {part!r} has no labels ({target} is -1 in all rows) and is left out")
         del tables[part]
     if "train" not in tables:
-        raise DatasetError(f"it has no split named train with labels in {target!r}: there are {listed([*splits])} with "
-                           f"the columns {listed(names)}")
+        raise DatasetError(
+            f"it has no split named train with labels in {target!r}: there are {listed([*splits])} with "
+            f"the columns {listed(names)}"
+        )
     parts = np.repeat(list(tables), [len(table) for table in tables.values()])
     table = pyarrow().concat_tables(tables.values(), promote_options="default")
     return Frame(table, parts if len(tables) > 1 else None, order, tuple(warnings), spec.literal)

@@ -96,8 +96,15 @@ def _opened(where: str, source: Any) -> Generator[Any]:
         source.seek(0)
     elif not source.is_file():  # a pipe would never end
         raise DatasetError(f"{where} is no file")
-    with (read_as(f"{where} cannot be read as an image", DatasetError, Image.DecompressionBombWarning,
-                  Image.DecompressionBombError), warnings.catch_warnings()):
+    with (
+        read_as(
+            f"{where} cannot be read as an image",
+            DatasetError,
+            Image.DecompressionBombWarning,
+            Image.DecompressionBombError,
+        ),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(source, formats=_FORMATS) as picture:
             yield picture
@@ -128,8 +135,7 @@ def pictures(root: Path) -> list[Picture]:
 
 
 def _folders(root: Path) -> list[Path]:
-    return sorted(Path(entry.path) for entry in os.scandir(root)
-                  if entry.is_dir() and not entry.name.startswith("."))
+    return sorted(Path(entry.path) for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
 
 
 def _by_class(root: Path, folder: Path, part: str = "") -> Iterator[Picture]:
@@ -143,13 +149,20 @@ def from_folder(files: Sequence[Picture], root: Path) -> Examples:
     """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
     names = sorted({file.label for file in files})
     if len(names) < 2:
-        raise DatasetError(f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
-                           "images, one a class")
+        raise DatasetError(
+            f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
+            "images, one a class"
+        )
     x = Pictures([(str(file.path.relative_to(root)), file.path) for file in files])
     warning = f"{x.resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
-    return Examples(x, np.array([names.index(file.label) for file in files], dtype=np.int64),
-                    class_names=tuple(names), target="folder name", warnings=(warning,) if x.resized else (),
-                    parts=np.array([file.part for file in files]) if files[0].part else None)
+    return Examples(
+        x,
+        np.array([names.index(file.label) for file in files], dtype=np.int64),
+        class_names=tuple(names),
+        target="folder name",
+        warnings=(warning,) if x.resized else (),
+        parts=np.array([file.part for file in files]) if files[0].part else None,
+    )
 
 
 def nested(table: Any, names: Sequence[str]) -> Any:
@@ -164,16 +177,24 @@ def nested(table: Any, names: Sequence[str]) -> Any:
     column = table.column(columns[0])
     if len(names) > 1:
         other = next(name for name in names if name != columns[0])
-        raise DatasetError(f"column {columns[0]!r} holds {column.type}, and such a column must be "
-                           f"the only feature: leave the others out (drop={other} ...), or drop={columns[0]}")
+        raise DatasetError(
+            f"column {columns[0]!r} holds {column.type}, and such a column must be "
+            f"the only feature: leave the others out (drop={other} ...), or drop={columns[0]}"
+        )
     if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
         return _lists(columns[0], column)
     sources: list[tuple[str, Any]] = []
     for row, image in enumerate(column.to_pylist(), start=1):
         if image is None or (image["bytes"] is None and not image["path"]):
             raise DatasetError(f"image in row {row} is missing")
-        sources.append((f"image in row {row}", io.BytesIO(image["bytes"]) if image["bytes"] is not None
-                        else _named(image["path"], getattr(table, "folder", None), row)))
+        sources.append(
+            (
+                f"image in row {row}",
+                io.BytesIO(image["bytes"])
+                if image["bytes"] is not None
+                else _named(image["path"], getattr(table, "folder", None), row),
+            )
+        )
     return Pictures(sources)
 
 

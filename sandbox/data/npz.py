@@ -36,8 +36,10 @@ class Joined:
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         if len({(array.shape[1:], str(array.dtype)) for array in arrays}) > 1:
-            raise DatasetError("its arrays hold examples of different shapes or kinds: " + ", ".join(sorted(
-                {f"{array.dtype} of shape {array.shape[1:]} an example" for array in arrays})))
+            raise DatasetError(
+                "its arrays hold examples of different shapes or kinds: "
+                + ", ".join(sorted({f"{array.dtype} of shape {array.shape[1:]} an example" for array in arrays}))
+            )
         if arrays[0].dtype == np.uint8 and arrays[0].ndim == 3:  # grey pictures
             arrays = [array[..., None] for array in arrays]
         self._arrays: Sequence[Any] = arrays
@@ -69,15 +71,21 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
     on_disk = path.is_dir()
     given = _mapped(path) if on_disk else _arrays(path, limit)
-    arrays, parts = _joined({name: array for name, array in given.items() if name not in spec.drop}, spec.target or "y",
-                            Joined if on_disk else np.concatenate)
-    roles = list(dict.fromkeys(
-        name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.aside) if name))
+    arrays, parts = _joined(
+        {name: array for name, array in given.items() if name not in spec.drop},
+        spec.target or "y",
+        Joined if on_disk else np.concatenate,
+    )
+    roles = list(
+        dict.fromkeys(name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.aside) if name)
+    )
     others = [name for name in arrays if name not in roles]
     feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
     if not feature or not arrays.keys() >= set(roles):
-        raise DatasetError(f"it must hold x and {' and '.join(roles)}, or train_x, train_y, ...; it holds "
-                           f"{', '.join(arrays) or 'nothing'} (name the labels with target=)")
+        raise DatasetError(
+            f"it must hold x and {' and '.join(roles)}, or train_x, train_y, ...; it holds "
+            f"{', '.join(arrays) or 'nothing'} (name the labels with target=)"
+        )
     x = arrays[feature]
     if x.ndim == 1 and x.dtype.kind == "U":
         x = x.astype(object)
@@ -85,8 +93,10 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         raise DatasetError(f"{feature} must hold numbers of shape (examples, ...), not {x.dtype} of shape {x.shape}")
     for name in roles:
         if arrays[name].shape != x.shape[:1] or arrays[name].dtype.kind not in "biufU":
-            raise DatasetError(f"{name} must hold one number or text an example, as many as {feature} of shape "
-                               f"{x.shape}, not {arrays[name].dtype} of shape {arrays[name].shape}")
+            raise DatasetError(
+                f"{name} must hold one number or text an example, as many as {feature} of shape "
+                f"{x.shape}, not {arrays[name].dtype} of shape {arrays[name].shape}"
+            )
     for part in sliced(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
         if not (fine := np.isfinite(piece := x[part])).all():
             row = part.start + int(np.argwhere(~fine)[0][0])
@@ -104,12 +114,19 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
 
 
 def _arrays(path: Path, limit: int) -> Arrays:
-    with (read_as("it is not an NPZ archive that numpy can read: write numbers and texts with numpy.savez; Python "
-                  "objects are never unpickled", DatasetError), np.load(path, allow_pickle=False) as archive):
+    with (
+        read_as(
+            "it is not an NPZ archive that numpy can read: write numbers and texts with numpy.savez; Python "
+            "objects are never unpickled",
+            DatasetError,
+        ),
+        np.load(path, allow_pickle=False) as archive,
+    ):
         size = sum(member.file_size for member in archive.zip.infolist())
         if size > limit:
-            raise DatasetError(f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): make it smaller, "
-                               "or raise it")
+            raise DatasetError(
+                f"it unpacks to {size} bytes, more than sandbox.data_bytes ({limit}): make it smaller, or raise it"
+            )
         return {name: archive[name] for name in archive.files}
 
 
@@ -122,8 +139,10 @@ def _mapped(folder: Path) -> Arrays:
     for file in files_in(folder, folder):
         if file.suffix.lower() != ".npy":
             raise DatasetError(f"{file.relative_to(folder)} is no .npy file, as the others are: take it out of there")
-        with read_as(f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold Python "
-                     "objects", DatasetError):
+        with read_as(
+            f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold Python objects",
+            DatasetError,
+        ):
             array = np.load(file, mmap_mode="r", allow_pickle=False)
         if not array.ndim or not len(array):
             raise DatasetError(f"{file.relative_to(folder)} holds no examples")
@@ -135,12 +154,17 @@ def _mapped(folder: Path) -> Arrays:
 
 def _joined(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], Any]) -> tuple[Arrays, Array | None]:
     """x and the target of all splits with the split of each row, where the arrays are laid out by splits."""
-    parts = {PARTS[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"]) for name, array in arrays.items()
-             if name.endswith("_x") and name[:-2].lower() in PARTS and f"{name[:-2]}_y" in arrays}
+    parts = {
+        PARTS[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"])
+        for name, array in arrays.items()
+        if name.endswith("_x") and name[:-2].lower() in PARTS and f"{name[:-2]}_y" in arrays
+    }
     if "train" not in parts:
         return arrays, None
     if len({x.shape[1:] for x, _ in parts.values()}) > 1 or any(len(x) != len(y) for x, y in parts.values()):
-        raise DatasetError("its splits hold examples of different shapes: " + ", ".join(
-            f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items()))
+        raise DatasetError(
+            "its splits hold examples of different shapes: "
+            + ", ".join(f"{part} {x.shape} and {y.shape}" for part, (x, y) in parts.items())
+        )
     xs, ys = zip(*parts.values(), strict=True)
     return {"x": join(xs), target: np.concatenate(ys)}, np.repeat(list(parts), [len(labels) for labels in ys])

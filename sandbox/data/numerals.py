@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 _GROUPED = r"(?:[1-9][0-9]{{0,2}}(?:[{group}][0-9]{{3}})+|[0-9]+)(?:[{point}][0-9]+)?"
 _SPACES = "' \u00a0\u2009\u202f\u2019"
-_WAYS = {point: re.compile(_GROUPED.format(group=group + _SPACES, point=re.escape(point)))
-         for point, group in ((".", ","), (",", "."))}
+_WAYS = {
+    point: re.compile(_GROUPED.format(group=group + _SPACES, point=re.escape(point)))
+    for point, group in ((".", ","), (",", "."))
+}
 """Decimal sign -> the numbers that are written with it."""
 
 
@@ -32,8 +34,11 @@ def read_numerals(texts: Sequence[str]) -> Numerals:
     bodies = [body for body, _ in split]
     if not bodies or len({sign for _, sign in split}) > 1:
         return Numerals()
-    read = {point: [_value(body, point) for body in bodies] for point, way in _WAYS.items()
-            if all(way.fullmatch(body.lstrip("+-")) for body in bodies)}
+    read = {
+        point: [_value(body, point) for body in bodies]
+        for point, way in _WAYS.items()
+        if all(way.fullmatch(body.lstrip("+-")) for body in bodies)
+    }
     if not read:
         return Numerals()
     ways = list(read.values())

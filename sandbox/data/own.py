@@ -77,8 +77,10 @@ class OwnData:
         then = self.spec.sha256 if self.spec.path is not None else ""
         if then and (now := self.origin()) != then:
             with self.named():
-                raise DatasetError(f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): put back "
-                                   "what was there, or begin a new run")
+                raise DatasetError(
+                    f"it changed since the run began (sha256 {then[:12]}, now {now[:12]}): put back "
+                    "what was there, or begin a new run"
+                )
 
     def pinned(self, seed: int) -> DataSpec:
         """The same spec with the fingerprint of what is there now, and with its task where it is a path."""
@@ -121,8 +123,10 @@ def _read(spec: DataSpec, limit: int) -> Examples:
     path = _resolved(spec.path)
     kind = _kind(spec, path)
     if path.is_file() and path.suffix.lower() not in frames.PARQUET and path.stat().st_size > limit:
-        raise DatasetError(f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
-                           "of it, or raise it")
+        raise DatasetError(
+            f"it holds {path.stat().st_size} bytes, more than sandbox.data_bytes ({limit}): take a part "
+            "of it, or raise it"
+        )
     if kind == "table":
         return tables.table_examples(frames.Frame(frames.read(path), literal=spec.literal), spec, limit)
     if kind == "npz":
@@ -131,8 +135,10 @@ def _read(spec: DataSpec, limit: int) -> Examples:
         return tables.table_examples(frames.from_library(spec, limit, saved=path), spec, limit)
     given = [name for name in ("target", "group", "time", "split", *LISTS) if getattr(spec, name)]
     if given or spec.task == "regression":
-        raise DatasetError(f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
-                           "folders, splits are folders named train, validation and test around them")
+        raise DatasetError(
+            f"{given[0] if given else 'task'}= is for tables: classes of an image folder are its "
+            "folders, splits are folders named train, validation and test around them"
+        )
     if kind == "images":
         return replace(images.from_folder(images.pictures(path), path), dev_from=spec.dev_from)
     return _folder_examples(path)
@@ -152,8 +158,9 @@ def _kind(spec: DataSpec, path: Path) -> Literal["table", "npz", "saved", "image
         return "table"
     if suffix == ".npz":
         return "npz"
-    raise DatasetError(f"{suffix or 'a file without an ending'} is not a supported format: "
-                       "give CSV, TSV, Parquet, NPZ, or a folder")
+    raise DatasetError(
+        f"{suffix or 'a file without an ending'} is not a supported format: give CSV, TSV, Parquet, NPZ, or a folder"
+    )
 
 
 def _resolved(path: Path) -> Path:
@@ -170,6 +177,11 @@ def _folder_examples(path: Path) -> Examples:
         raise DatasetError("it is an empty folder")
     empty: NDArray[Any] = np.empty(0)
     kinds = sorted({file.suffix.lower() or "no ending" for file in files})
-    return replace(Examples(empty, empty, folder=path), columns=tuple(kinds), warnings=(
-        f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without labels that we know: the code reads it "
-        "itself, so what no scorer of yours computes is graded `logged`",))
+    return replace(
+        Examples(empty, empty, folder=path),
+        columns=tuple(kinds),
+        warnings=(
+            f"a folder of {len(files)} files ({', '.join(kinds[:6])}) without labels that we know: the code reads it "
+            "itself, so what no scorer of yours computes is graded `logged`",
+        ),
+    )

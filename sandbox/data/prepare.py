@@ -41,14 +41,24 @@ def consume(_: str, stream: Stream) -> None:
 
 
 def prepare(
-    examples: Examples, seed: int, *, name: str, title: str, source: str,
-    keep: Callable[[str, Stream], None] = consume,
+    examples: Examples, seed: int, *, name: str, title: str, source: str, keep: Callable[[str, Stream], None] = consume
 ) -> DatasetFacts:
     """The facts of some examples; `keep` is given `train_x`, `train_y` and so on. Raises `DatasetError`."""
     if examples.folder is not None:
         return DatasetFacts(
-            name=name, title=title, source=source, features=0, classes=0, sizes={}, fingerprint="", seed=seed,
-            task="none", split_rule="none: the code splits it", columns=examples.columns, warnings=examples.warnings)
+            name=name,
+            title=title,
+            source=source,
+            features=0,
+            classes=0,
+            sizes={},
+            fingerprint="",
+            seed=seed,
+            task="none",
+            split_rule="none: the code splits it",
+            columns=examples.columns,
+            warnings=examples.warnings,
+        )
     made = split_rows(examples, seed)
     digests: dict[str, list[bytes]] = {split: [] for split in made.rows}
     digest = Fingerprint()
@@ -59,27 +69,47 @@ def prepare(
     repeated = tuple(
         f"{count} of {sizes[split]} rows of {split} ({count / sizes[split]:.1%}) also stand in {other}, "
         "with exactly the same features"
-        for (split, other), count in shared.items() if count / sizes[split] > WARN_SHARE)
+        for (split, other), count in shared.items()
+        if count / sizes[split] > WARN_SHARE
+    )
     shape = examples.x.shape[1:]
     classes = 0 if examples.y.dtype.kind != "i" else len(examples.class_names) or int(examples.y.max()) + 1
     return DatasetFacts(
-        name=name, title=title, source=source, features=math.prod(shape), classes=classes, sizes=sizes,
+        name=name,
+        title=title,
+        source=source,
+        features=math.prod(shape),
+        classes=classes,
+        sizes=sizes,
         duplicates=sum(shared.get((split, "train"), 0) for split in ("validation", "test")),
-        fingerprint=str(digest), seed=seed, task="classification" if classes else "regression",
-        target=examples.target, columns=examples.columns, class_names=examples.class_names,
-        shape=shape if len(shape) > 1 else (), split_rule=made.rule, form=_form(examples),
+        fingerprint=str(digest),
+        seed=seed,
+        task="classification" if classes else "regression",
+        target=examples.target,
+        columns=examples.columns,
+        class_names=examples.class_names,
+        shape=shape if len(shape) > 1 else (),
+        split_rule=made.rule,
+        form=_form(examples),
         duplicates_by={f"{later} in {earlier}": count for (later, earlier), count in shared.items()},
-        missing=dict(examples.missing), meta={name: values if len(values) <= MOST_VALUES else () for name, values in (
-            (name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())},
+        missing=dict(examples.missing),
+        meta={
+            name: values if len(values) <= MOST_VALUES else ()
+            for name, values in ((name, tuple(map(str, np.unique(texts)))) for name, texts in examples.meta.items())
+        },
         meta_in_test={name: len(np.unique(texts[made.rows["test"]])) for name, texts in examples.meta.items()},
-        meta_shown=examples.meta_shown, warnings=(*examples.warnings, *made.warnings, *repeated))
+        meta_shown=examples.meta_shown,
+        warnings=(*examples.warnings, *made.warnings, *repeated),
+    )
 
 
 def duplicates(digests: Mapping[str, list[bytes]]) -> dict[tuple[str, str], int]:
     """(later, earlier split) -> rows of the later one whose exact features also stand in the earlier; without zeros."""
     distinct = {split: set(of_split) for split, of_split in digests.items()}
-    counts = {(later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
-              for earlier, later in combinations(digests, 2)}
+    counts = {
+        (later, earlier): sum(digest in distinct[earlier] for digest in digests[later])
+        for earlier, later in combinations(digests, 2)
+    }
     return {pair: count for pair, count in counts.items() if count}
 
 

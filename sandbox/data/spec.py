@@ -43,14 +43,16 @@ class DataSpec(BaseModel):
     step: int = Field(default=1, ge=1, description="of series: rows from one example to the next")
     split: str = Field(default="", description="a column that says train, validation or test")
     task: Literal["classification", "regression", "none"] | None = Field(
-        default=None, description="None: seen from the target; none: a folder that the code gets as a path")
+        default=None, description="None: seen from the target; none: a folder that the code gets as a path"
+    )
     drop: tuple[str, ...] = Field(default=(), description="columns to leave out")
     categorical: tuple[str, ...] = Field(default=(), description="columns of numbers that are codes")
     literal: tuple[str, ...] = Field(default=(), description="columns in which None, NA and the like are values")
     meta: tuple[str, ...] = Field(default=(), description="columns that metrics may go by and code does not see")
     meta_shown: tuple[str, ...] = Field(default=(), description="the same, and code sees them in train and dev")
     dev_from: Literal["train", "validation"] = Field(
-        default="train", description="what dev is cut from; validation where the data's own train is biased")
+        default="train", description="what dev is cut from; validation where the data's own train is biased"
+    )
     sha256: str = Field(default="", description="of what was read when the run began; another one is refused")
 
     @model_validator(mode="after")
@@ -64,14 +66,18 @@ class DataSpec(BaseModel):
         if self.group and self.time and not self.horizon:
             raise ValueError(f"data {self.name!r}: give group= or time=, not both (of series, with horizon=, both)")
         if self.horizon and (not self.time or self.split or self.text or self.task == "classification"):
-            raise ValueError(f"data {self.name!r}: horizon= needs time=COLUMN and a target of numbers, and goes with "
-                             "neither split= nor text=")
+            raise ValueError(
+                f"data {self.name!r}: horizon= needs time=COLUMN and a target of numbers, and goes with "
+                "neither split= nor text="
+            )
         if not self.horizon and (self.window > 1 or self.step > 1):
             raise ValueError(f"data {self.name!r}: window= and step= are of series: give horizon=ROWS, too")
         named = [name for name in (self.target, self.group, self.time, self.split, self.text) if name]
-        if twice := sorted({name for name in named if named.count(name) > 1 or name in self.drop}
-                           | ({self.target} | set(self.drop)).intersection(self.aside) | (
-                               set(self.meta) & set(self.meta_shown))):
+        if twice := sorted(
+            {name for name in named if named.count(name) > 1 or name in self.drop}
+            | ({self.target} | set(self.drop)).intersection(self.aside)
+            | (set(self.meta) & set(self.meta_shown))
+        ):
             raise ValueError(f"data {self.name!r}: column {twice[0]!r} is given two roles")
         return self
 
@@ -131,8 +137,10 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     root = folder.resolve()
     for spec in specs:
         if spec.path is not None and not spec.path.resolve().is_relative_to(root):
-            raise DatasetError(f"the idea's data {spec.name!r} lie outside of the idea file's folder: give them "
-                               f"yourself, with --data {spec.name}=PATH")
+            raise DatasetError(
+                f"the idea's data {spec.name!r} lie outside of the idea file's folder: give them "
+                f"yourself, with --data {spec.name}=PATH"
+            )
     return specs
 
 

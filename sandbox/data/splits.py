@@ -44,8 +44,10 @@ class Splits:
 def split_rows(examples: Examples, seed: int) -> Splits:
     """The splits of some examples. Raises `DatasetError` where they cannot be made."""
     if len(examples.y) < MIN_ROWS:
-        raise DatasetError(f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test "
-                           "get a fifth each, and with fewer than ten examples in each no two arms could be told apart")
+        raise DatasetError(
+            f"it has {len(examples.y)} examples, at least {MIN_ROWS} are needed: validation and test "
+            "get a fifth each, and with fewer than ten examples in each no two arms could be told apart"
+        )
     given: Rows = {}
     if examples.parts is not None:
         given = {split: np.flatnonzero(examples.parts == split) for split in SHARES if split in examples.parts}
@@ -55,8 +57,9 @@ def split_rows(examples: Examples, seed: int) -> Splits:
     shares = {split: share for split, share in SHARES.items() if split not in given}
     if examples.dev_from == "validation":
         if "validation" not in given:
-            raise DatasetError("dev_from=validation needs validation rows of its own: what we cut from train is like "
-                               "train")
+            raise DatasetError(
+                "dev_from=validation needs validation rows of its own: what we cut from train is like train"
+            )
         dev, rest = shares.pop("dev"), SHARES["validation"]
         cut = {"dev": dev / (dev + rest), "validation": rest / (dev + rest)}
         given |= _divided(examples, given["validation"], cut, seed)
@@ -92,8 +95,10 @@ def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed:
         if few:
             shown = ", ".join(f"{_class(examples, label)} has {len(strata[label])}" for label in few[:3])
             where = (" in train" if "train" in shares else " in validation") if len(pool) < len(examples.y) else ""
-            raise DatasetError(f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
-                               f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes")
+            raise DatasetError(
+                f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
+                f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes"
+            )
     parts: dict[str, list[Array]] = {split: [] for split in shares}
     bounds = np.cumsum(list(shares.values()))[:-1]
     for stratum in strata:
@@ -108,8 +113,10 @@ def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng:
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
     if len(names) < len(shares):
-        raise DatasetError(f"it cannot be split by group: {len(names)} groups are too few for {len(shares)} splits "
-                           f"({', '.join(shares)}); leave group= out, or group by another column")
+        raise DatasetError(
+            f"it cannot be split by group: {len(names)} groups are too few for {len(shares)} splits "
+            f"({', '.join(shares)}); leave group= out, or group by another column"
+        )
     label = examples.y[pool] if examples.y.dtype.kind == "i" else np.zeros(len(pool), dtype=np.int64)
     counts = np.zeros((len(names), int(label.max()) + 1))
     np.add.at(counts, (group, label), 1)
@@ -134,8 +141,10 @@ def _by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
     bounds = [int(np.searchsorted(ordered, ordered[place], "left")) for place in places]
     parts = np.split(pool[order], bounds)
     if any(not len(part) for part in parts):
-        raise DatasetError(f"it cannot be split by time: {len(np.unique(times))} different times are too few, or one "
-                           "of them holds too many rows; leave time= out, or give a finer column")
+        raise DatasetError(
+            f"it cannot be split by time: {len(np.unique(times))} different times are too few, or one "
+            "of them holds too many rows; leave time= out, or give a finer column"
+        )
     return dict(zip(shares, parts, strict=True))
 
 
@@ -152,16 +161,24 @@ def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
         classes = np.arange(int(examples.y.max()) + 1)
         lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
         if len(lacking["train"]):
-            raise DatasetError(f"the split leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
-                               "cannot be learned; split it otherwise, or remove the class")
-        warnings += [f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in missing[:3])}"
-                     for split, missing in lacking.items() if len(missing)]
+            raise DatasetError(
+                f"the split leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
+                "cannot be learned; split it otherwise, or remove the class"
+            )
+        warnings += [
+            f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in missing[:3])}"
+            for split, missing in lacking.items()
+            if len(missing)
+        ]
     if (groups := examples.groups) is not None:
-        learned, scored = (np.concatenate([groups[rows[split]] for split in splits])
-                           for splits in (("train", "dev"), ("validation", "test")))
+        learned, scored = (
+            np.concatenate([groups[rows[split]] for split in splits])
+            for splits in (("train", "dev"), ("validation", "test"))
+        )
         if len(shared := np.intersect1d(learned, scored)):
-            warnings.append(f"{len(shared)} groups stand both in train and in validation or test, "
-                            "by the data's own splits")
+            warnings.append(
+                f"{len(shared)} groups stand both in train and in validation or test, by the data's own splits"
+            )
     return tuple(warnings)
 
 
@@ -170,9 +187,15 @@ def _class(examples: Examples, i: int) -> str:
 
 
 def _rule(examples: Examples, given: Rows, seed: int) -> str:
-    by = (f"whole groups, seed {seed}" if examples.groups is not None
-          else "in order of time" if examples.times is not None
-          else f"stratified by class, seed {seed}" if examples.y.dtype.kind == "i" else f"at random, seed {seed}")
+    by = (
+        f"whole groups, seed {seed}"
+        if examples.groups is not None
+        else "in order of time"
+        if examples.times is not None
+        else f"stratified by class, seed {seed}"
+        if examples.y.dtype.kind == "i"
+        else f"at random, seed {seed}"
+    )
     if not given:
         return f"ours, {by}"
     ours = [split for split in SHARES if split not in given and split != "train"]

@@ -34,17 +34,25 @@ def table_examples(frame: Frame, spec: DataSpec, limit: int) -> Examples:
     """The examples of a table; `limit` bytes may be taken up in memory. Raises `DatasetError`."""
     names = list(frame.table.column_names)
     target = target_name(names, spec)
-    for role, name in (("target", target), ("group", spec.group), ("time", spec.time), ("split", spec.split),
-                       ("text", spec.text),
-                       *(("meta", name) for name in spec.meta), *(("meta_shown", name) for name in spec.meta_shown),
-                       *(("drop", name) for name in spec.drop), *(("categorical", name) for name in spec.categorical),
-                       *(("literal", name) for name in spec.literal)):
+    for role, name in (
+        ("target", target),
+        ("group", spec.group),
+        ("time", spec.time),
+        ("split", spec.split),
+        ("text", spec.text),
+        *(("meta", name) for name in spec.meta),
+        *(("meta_shown", name) for name in spec.meta_shown),
+        *(("drop", name) for name in spec.drop),
+        *(("categorical", name) for name in spec.categorical),
+        *(("literal", name) for name in spec.literal),
+    ):
         if name and name not in names:
             near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise DatasetError(f"there is no column {name!r} for {role}=: {hint}there are {listed(names)}")
-    features = [name for name in names if name not in {
-        target, spec.group, spec.time, spec.split, *spec.drop, *spec.aside}]
+    features = [
+        name for name in names if name not in {target, spec.group, spec.time, spec.split, *spec.drop, *spec.aside}
+    ]
     if not features and not spec.horizon:
         raise DatasetError(f"no column is left to learn from beside the target {target!r}")
     if spec.horizon:
@@ -84,53 +92,85 @@ def _windows(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) -> 
     target = names[0]
     rows = _features(frame, names, spec, limit)
     if isinstance(rows.x, Columns):
-        raise DatasetError(f"its {len(rows.x)} rows are more than series may have (sandbox.data_bytes, {limit}): take "
-                           "a part, or raise it")
+        raise DatasetError(
+            f"its {len(rows.x)} rows are more than series may have (sandbox.data_bytes, {limit}): take "
+            "a part, or raise it"
+        )
     if rows.missing or rows.names[0] != target:
         gap = next(iter(rows.missing), target)
-        raise DatasetError(f"column {gap!r} of a series must be " + (
-            "complete: fill it in, or leave it out with drop=" + gap if rows.missing else "numbers: it is the target"))
+        raise DatasetError(
+            f"column {gap!r} of a series must be "
+            + (
+                "complete: fill it in, or leave it out with drop=" + gap
+                if rows.missing
+                else "numbers: it is the target"
+            )
+        )
     times = times_of(spec.time, frame.table.column(spec.time))
     group = complete(_column(frame, spec.group), "group").as_categories() if spec.group else None
     codes = group.codes if group is not None else np.zeros(len(times), dtype=np.int64)
     order = np.lexsort((times, codes))
     same = (np.diff(codes[order]) == 0) & (np.diff(times[order]) == 0)
     if same.any():
-        raise DatasetError(f"the time column {spec.time!r} says the same in two rows of one series (row "
-                           f"{int(order[int(np.argmax(same)) + 1]) + 1} is one): name the series with group=, or merge "
-                           "them")
+        raise DatasetError(
+            f"the time column {spec.time!r} says the same in two rows of one series (row "
+            f"{int(order[int(np.argmax(same)) + 1]) + 1} is one): name the series with group=, or merge "
+            "them"
+        )
     reach = spec.window - 1 + spec.horizon
-    starts = [start for series in np.split(np.arange(len(order)), np.flatnonzero(np.diff(codes[order])) + 1)
-              for start in series[:len(series) - reach:spec.step] if len(series) > reach]
+    starts = [
+        start
+        for series in np.split(np.arange(len(order)), np.flatnonzero(np.diff(codes[order])) + 1)
+        for start in series[: len(series) - reach : spec.step]
+        if len(series) > reach
+    ]
     if not starts:
-        raise DatasetError(f"no series has the {reach + 1} rows that window={spec.window} and horizon={spec.horizon} "
-                           "take")
+        raise DatasetError(
+            f"no series has the {reach + 1} rows that window={spec.window} and horizon={spec.horizon} take"
+        )
     size = len(starts) * spec.window * rows.x.shape[1] * 8
     if size > limit:
-        raise DatasetError(f"{len(starts)} windows take {size} bytes in memory, more than sandbox.data_bytes "
-                           f"({limit}): take a larger step=, or raise it")
+        raise DatasetError(
+            f"{len(starts)} windows take {size} bytes in memory, more than sandbox.data_bytes "
+            f"({limit}): take a larger step=, or raise it"
+        )
     last = np.array(starts) + spec.window - 1
     x = rows.x[order][np.array(starts)[:, None] + np.arange(spec.window)]
     return Examples(
-        x, rows.x[order[last + spec.horizon], 0].astype(np.float32), names=rows.names, numeric=rows.numeric,
-        columns=tuple(names), target=f"{target}, {spec.horizon} rows ahead", warnings=rows.warnings,
-        times=times[order[last]], ends=times[order[last + spec.horizon]], dev_from=spec.dev_from, meta={
-            name: _texts(_column(frame, name))[order[last]] for name in spec.aside}, meta_shown=spec.meta_shown)
+        x,
+        rows.x[order[last + spec.horizon], 0].astype(np.float32),
+        names=rows.names,
+        numeric=rows.numeric,
+        columns=tuple(names),
+        target=f"{target}, {spec.horizon} rows ahead",
+        warnings=rows.warnings,
+        times=times[order[last]],
+        ends=times[order[last + spec.horizon]],
+        dev_from=spec.dev_from,
+        meta={name: _texts(_column(frame, name))[order[last]] for name in spec.aside},
+        meta_shown=spec.meta_shown,
+    )
 
 
 def with_roles(
-    examples: Examples, frame: Frame, spec: DataSpec, target: str, *, most_classes: int = MAX_CLASSES,
+    examples: Examples, frame: Frame, spec: DataSpec, target: str, *, most_classes: int = MAX_CLASSES
 ) -> Examples:
     """The examples with the target, splits, groups and times that columns of the frame give. Raises `DatasetError`."""
     column = _column(frame, target)
     y, classes = _target(column, spec, frame.class_order, most_classes)
     return replace(
-        examples, y=y, class_names=classes, target=target, warnings=(*examples.warnings, *_reading_notes(column)),
+        examples,
+        y=y,
+        class_names=classes,
+        target=target,
+        warnings=(*examples.warnings, *_reading_notes(column)),
         parts=parts_of(_column(frame, spec.split)) if spec.split else frame.parts,
         groups=complete(_column(frame, spec.group), "group").as_categories().codes if spec.group else None,
         times=times_of(spec.time, frame.table.column(spec.time)) if spec.time else None,
-        meta={name: _texts(_column(frame, name)) for name in spec.aside}, meta_shown=spec.meta_shown,
-        dev_from=spec.dev_from)
+        meta={name: _texts(_column(frame, name)) for name in spec.aside},
+        meta_shown=spec.meta_shown,
+        dev_from=spec.dev_from,
+    )
 
 
 def _texts(column: Column) -> Array:
@@ -177,25 +217,32 @@ def _features(frame: Frame, names: Sequence[str], spec: DataSpec, limit: int) ->
         if column.words:
             warnings.append(f"column {name!r} holds {format_blanks(column)}: if that is a value, say literal={name}")
         if column.is_dates:
-            warnings.append(f"column {name!r} holds dates, of which each is a category of its own: split by them with "
-                            f"time={name}, leave it out with drop={name}, or turn it into numbers")
+            warnings.append(
+                f"column {name!r} holds dates, of which each is a category of its own: split by them with "
+                f"time={name}, leave it out with drop={name}, or turn it into numbers"
+            )
         if own[0][0] == name and len(own[0][1]) > 2 and np.all(np.diff(own[0][1]) == 1.0):
             warnings.append(f"column {name!r} counts the rows (an identifier?): leave it out with drop={name}")
     size = rows * len(titles) * 8
     if size > limit and not isinstance(encoded, Columns):
-        raise DatasetError(f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than "
-                           f"sandbox.data_bytes ({limit}): take fewer, raise it, or give it as Parquet")
+        raise DatasetError(
+            f"{rows} rows of {len(titles)} features take {size} bytes in memory, more than "
+            f"sandbox.data_bytes ({limit}): take fewer, raise it, or give it as Parquet"
+        )
     x = encoded if isinstance(encoded, Columns) else np.stack(encoded, axis=1)
-    return Examples(x, np.empty(0), names=tuple(titles), numeric=np.array(measured), missing=missing,
-                    warnings=tuple(warnings))
+    return Examples(
+        x, np.empty(0), names=tuple(titles), numeric=np.array(measured), missing=missing, warnings=tuple(warnings)
+    )
 
 
 def _encoded(column: Column, *, categorical: bool) -> Iterator[tuple[str, Array]]:
     """Title and values of each column of x that comes of one column of the table. A measured one keeps its name."""
     name = column.name
     if column.other:
-        raise DatasetError(f"column {name!r} is of type {column.other}, which is not a feature: turn it into numbers, "
-                           f"or leave it out with drop={name}")
+        raise DatasetError(
+            f"column {name!r} is of type {column.other}, which is not a feature: turn it into numbers, "
+            f"or leave it out with drop={name}"
+        )
     gaps = column.gaps
     if gaps.all():
         raise DatasetError(f"column {name!r} is empty: leave it out with drop={name}")
@@ -208,13 +255,17 @@ def _encoded(column: Column, *, categorical: bool) -> Iterator[tuple[str, Array]
         column.refuse_stray()
     words = column.as_categories()
     if len(words.levels) > MAX_LEVELS and column.is_dates:
-        raise DatasetError(f"column {name!r} holds {len(words.levels)} different dates ({words.levels[0][:40]!r} is "
-                           f"one): split by them with time={name}, leave it out with drop={name}, or turn it into "
-                           "numbers")
+        raise DatasetError(
+            f"column {name!r} holds {len(words.levels)} different dates ({words.levels[0][:40]!r} is "
+            f"one): split by them with time={name}, leave it out with drop={name}, or turn it into "
+            "numbers"
+        )
     if len(words.levels) > MAX_LEVELS:
-        raise DatasetError(f"column {name!r} holds {len(words.levels)} different texts, more than the {MAX_LEVELS} "
-                           f"that are made one-hot: leave it out with drop={name}, turn it into numbers, or take it "
-                           f"as the only feature with text={name}")
+        raise DatasetError(
+            f"column {name!r} holds {len(words.levels)} different texts, more than the {MAX_LEVELS} "
+            f"that are made one-hot: leave it out with drop={name}, turn it into numbers, or take it "
+            f"as the only feature with text={name}"
+        )
     for code, level in [*enumerate(words.levels), *([(-1, "(missing)")] if gaps.any() else [])]:
         yield f"{name}={level}", words.codes == code
 
@@ -230,13 +281,18 @@ def _target(column: Column, spec: DataSpec, order: tuple[str, ...], most: int) -
     if spec.task != "classification":
         column.refuse_stray()
     if numbers is None and spec.task == "regression":
-        raise DatasetError(f"the target {column.name!r} holds texts ({column.levels[0][:60]!r} is one): a regression "
-                           "needs numbers")
+        raise DatasetError(
+            f"the target {column.name!r} holds texts ({column.levels[0][:60]!r} is one): a regression needs numbers"
+        )
     if len(classes.levels) < 2:
-        raise DatasetError(f"the target {column.name!r} holds one class only ({''.join(classes.levels)!r} in all "
-                           f"{len(classes.codes)} rows): nothing can be learned")
-    if numbers is not None and (spec.task == "regression" or (
-            spec.task is None and (len(classes.levels) > most or np.any(numbers != np.rint(numbers))))):
+        raise DatasetError(
+            f"the target {column.name!r} holds one class only ({''.join(classes.levels)!r} in all "
+            f"{len(classes.codes)} rows): nothing can be learned"
+        )
+    if numbers is not None and (
+        spec.task == "regression"
+        or (spec.task is None and (len(classes.levels) > most or np.any(numbers != np.rint(numbers))))
+    ):
         return numbers.astype(np.float32), ()
     if order and set(classes.levels) <= set(order):
         places = np.array([order.index(level) for level in classes.levels])

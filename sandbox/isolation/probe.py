@@ -28,10 +28,14 @@ _KEEP = "(keep it in /etc/sysctl.d/60-userns.conf)"
 _SYSCTLS = (
     ("user/max_user_namespaces", "0", f"sudo sysctl -w user.max_user_namespaces=15000 {_KEEP}"),
     ("kernel/unprivileged_userns_clone", "0", f"sudo sysctl -w kernel.unprivileged_userns_clone=1 {_KEEP}"),
-    ("kernel/apparmor_restrict_unprivileged_userns", "1",
-     "allow bubblewrap by a profile: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap PATH "
-     "flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r "
-     "/etc/apparmor.d/bwrap; or, for all programs: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"))
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "allow bubblewrap by a profile: printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap PATH "
+        "flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r "
+        "/etc/apparmor.d/bwrap; or, for all programs: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
 """Sysctls by which a kernel forbids user namespaces: name, the value that forbids them, and the fix."""
 _CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/secrets/kubernetes.io")
 """Marks that Docker, Podman, Singularity and Kubernetes leave in a container."""
@@ -40,16 +44,20 @@ _CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/sec
 def fix_for(path: str, root: Path = Path("/")) -> str:
     """How to let bubblewrap at `path` work; in a container nothing helps but how it was started."""
     if any((root / mark).exists() for mark in _CONTAINERS):
-        return ("this is a container: start it with docker (or podman) run --security-opt seccomp=unconfined "
-                "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ..., or ask for a pod or job "
-                "that may make user namespaces; where neither can be had, let this container be the sandbox: mount "
-                "nothing in it that experiments must not touch")
+        return (
+            "this is a container: start it with docker (or podman) run --security-opt seccomp=unconfined "
+            "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ..., or ask for a pod or job "
+            "that may make user namespaces; where neither can be had, let this container be the sandbox: mount "
+            "nothing in it that experiments must not touch"
+        )
     for name, forbidding, fix in _SYSCTLS:
         with contextlib.suppress(OSError):
             if (root / "proc/sys" / name).read_text().strip() == forbidding:
                 return fix.replace("PATH", path)
-    return ("a security module or a mount option forbids it: see the system's log (dmesg) for the denial; "
-            "until then run experiments in a container or a machine of their own")
+    return (
+        "a security module or a mount option forbids it: see the system's log (dmesg) for the denial; "
+        "until then run experiments in a container or a machine of their own"
+    )
 
 
 BUBBLEWRAP = "bubblewrap"
@@ -76,9 +84,11 @@ def isolation_of(settings: SandboxSettings) -> Isolation:
         return Isolation(on=False, why="sandbox.isolation is none")
     isolation = probed()
     if not isolation.on and settings.isolation == "required":
-        raise IsolationError(f"experiments cannot be isolated: {isolation.why}. To fix it: {isolation.fix}. Or run "
-                             "them without isolation, as yourself, with your files and network: "
-                             "--set sandbox.isolation=auto")
+        raise IsolationError(
+            f"experiments cannot be isolated: {isolation.why}. To fix it: {isolation.fix}. Or run "
+            "them without isolation, as yourself, with your files and network: "
+            "--set sandbox.isolation=auto"
+        )
     return isolation
 
 
@@ -91,8 +101,13 @@ def describe_isolation(settings: SandboxSettings) -> str:
     isolation = isolation_of(settings)
     if not isolation.on:
         return f"none: {isolation.why}"
-    return ", ".join((BUBBLEWRAP, *(["with network"] if settings.network == "on" else []),
-                      *([] if isolation.between_cells else ["without walls between cells"])))
+    return ", ".join(
+        (
+            BUBBLEWRAP,
+            *(["with network"] if settings.network == "on" else []),
+            *([] if isolation.between_cells else ["without walls between cells"]),
+        )
+    )
 
 
 @functools.cache
@@ -118,12 +133,25 @@ def _attempt(*, user_namespace: bool = True, divided: bool = False) -> str | Non
     """None where it worked, else what was said; `divided`: whether walls can be put up within."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
         trees = interpreter(sys.executable).trees if divided else ()
-        sandbox = Sandbox(Path(name), Path("/experiment"), environments=trees, readable=(WALLS,), divided=divided,
-                          user_namespace=user_namespace)
+        sandbox = Sandbox(
+            Path(name),
+            Path("/experiment"),
+            environments=trees,
+            readable=(WALLS,),
+            divided=divided,
+            user_namespace=user_namespace,
+        )
         command = [sys.executable, "-I", "-S", str(WALLS)] if divided else ["true"]
         try:
-            ran = subprocess.run(wrap(command, sandbox), capture_output=True, text=True, timeout=LIMIT, check=False,
-                                 stdin=subprocess.DEVNULL, errors="replace")
+            ran = subprocess.run(
+                wrap(command, sandbox),
+                capture_output=True,
+                text=True,
+                timeout=LIMIT,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                errors="replace",
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return " ".join(str(error).split())[:300]
     return None if ran.returncode == 0 else " ".join((ran.stderr or ran.stdout).split())[-300:] or "no reason given"

@@ -85,7 +85,8 @@ def unique_resource_use(processes: Iterable[int]) -> ResourceUse:
 
 
 def proportional_bytes(process: int) -> int | None:
-    """Bytes of a process in memory without those of files, of pages that it shares its part; None where it is not told.
+    """Bytes of a process in memory without those of files, of pages that it shares its part; None where it
+    is not told.
     """
     parts = _parts(process)
     return parts["Pss_Anon"] + parts["Pss_Shmem"] if parts.keys() >= {"Pss_Anon", "Pss_Shmem"} else None

@@ -85,7 +85,8 @@ def own_folder(path: Path) -> Path:
         seen = path.lstat()
     except OSError as error:
         raise ExecutorError(
-            f"cannot make the folder {path}: {error.strerror}; fix its permissions, or remove it") from error
+            f"cannot make the folder {path}: {error.strerror}; fix its permissions, or remove it"
+        ) from error
     if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
         raise ExecutorError(f"{path} must be a folder of yours alone (with mode 700): remove it")
     return path

@@ -66,8 +66,12 @@ class _Zygote:
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # what a dead zygote leaves behind becomes our child
         self._talk, theirs = socket.socketpair()
         self._process = subprocess.Popen(
-            [sys.executable, __file__, ZYGOTE, str(theirs.fileno())], pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+            [sys.executable, __file__, ZYGOTE, str(theirs.fileno())],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         theirs.close()
 
     def wait(self) -> None:

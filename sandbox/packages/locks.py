@@ -52,8 +52,11 @@ class Lock:
     @property
     def text(self) -> str:
         """As the file of a run has it: a list of requirements, which pip and uv read too."""
-        return "".join(f"{head}\n" + "".join(f"{pin}\n" for pin in pins) for head, pins in zip(
-            _HEADS, (self.wheels, self.sources, self.tools), strict=True) if pins)
+        return "".join(
+            f"{head}\n" + "".join(f"{pin}\n" for pin in pins)
+            for head, pins in zip(_HEADS, (self.wheels, self.sources, self.tools), strict=True)
+            if pins
+        )
 
     @property
     def sha256(self) -> str:
@@ -92,12 +95,24 @@ def lock_in(text: str) -> Lock:
 
 def pins_of(uv: Uv, requirements: Iterable[str], *options: str) -> tuple[tuple[Pin, ...], dict[str, str]]:
     """Pins of just these, and of each that is a source its address. Raises `PackageError`."""
-    told = tomllib.loads(uv.ask("pip", "compile", "--format", "pylock.toml", "--generate-hashes", *options, "-",
-                                given="\n".join(requirements)))
+    told = tomllib.loads(
+        uv.ask(
+            "pip",
+            "compile",
+            "--format",
+            "pylock.toml",
+            "--generate-hashes",
+            *options,
+            "-",
+            given="\n".join(requirements),
+        )
+    )
     pins, addresses = list[Pin](), dict[str, str]()
     for one in told.get("packages", []):
-        files: list[dict[str, Any]] = [*([one["sdist"]] if "sdist" in one and "--no-binary" in options else []),
-                                       *one.get("wheels", [])]
+        files: list[dict[str, Any]] = [
+            *([one["sdist"]] if "sdist" in one and "--no-binary" in options else []),
+            *one.get("wheels", []),
+        ]
         hashes = tuple(sorted({file["hashes"]["sha256"] for file in files if "sha256" in file.get("hashes", {})}))
         if not hashes:
             raise PackageError(f"the index gives no sha256 of {one['name']} {one['version']}")
@@ -118,9 +133,23 @@ def beside(uv: Uv, wanted: Sequence[str], have: Mapping[str, str], *options: str
     constraints = "".join(f"{name}=={version}\n" for name, version in have.items() if _is_version(version))
     with_these = uv.folder / "constraints.txt"
     with_these.write_text(constraints)
-    told = json.loads(uv.ask(
-        "pip", "install", "--dry-run", "--output-format", "json", "--break-system-packages", *WHEELS, *options,
-        "--constraints", str(with_these), "--requirements", "-", given="\n".join(wanted)))
+    told = json.loads(
+        uv.ask(
+            "pip",
+            "install",
+            "--dry-run",
+            "--output-format",
+            "json",
+            "--break-system-packages",
+            *WHEELS,
+            *options,
+            "--constraints",
+            str(with_these),
+            "--requirements",
+            "-",
+            given="\n".join(wanted),
+        )
+    )
     return {change["name"]: change["version"] for change in told["changes"] if change["action"] == "installed"}
 
 
@@ -130,15 +159,22 @@ def explained(error: PackageError, wanted: Sequence[Wanted], have: Mapping[str, 
     told, names = str(error), ", ".join(one.requirement for one in wanted if one.name not in there)
     if isinstance(error, NoAnswer):
         own = " (or install what is built against torch into sandbox.python)" if OF_TORCH in told else ""
-        return NoAnswer(f"an index does not answer, and {names} {'are' if ',' in names else 'is'} not in the store: "
-                        f"run scientist prefetch where there is a network, with the same settings and interpreter{own}"
-                        f"; {told[:160]}")
+        return NoAnswer(
+            f"an index does not answer, and {names} {'are' if ',' in names else 'is'} not in the store: "
+            f"run scientist prefetch where there is a network, with the same settings and interpreter{own}"
+            f"; {told[:160]}"
+        )
     held = [name for name, version in have.items() if f"{canonicalize_name(name)}=={version}" in told]
     one = wanted[0].name if len(wanted) == 1 else "NAME"
-    advice = (f"; {held[0]} {have[held[0]]} of sandbox.python stays as it is: name another version, or another "
-              "interpreter" if held
-              else f"; where you trust its source, name it {one}{SDIST}" if "wheels" in told
-              else "; check the name" if "was not found" in told else "")
+    advice = (
+        f"; {held[0]} {have[held[0]]} of sandbox.python stays as it is: name another version, or another interpreter"
+        if held
+        else f"; where you trust its source, name it {one}{SDIST}"
+        if "wheels" in told
+        else "; check the name"
+        if "was not found" in told
+        else ""
+    )
     return PackageError(f"cannot install {', '.join(one.requirement for one in wanted)}: {told}{advice}")
 
 

@@ -36,8 +36,11 @@ class RunPackages:
         asked, listed = tuple(asked), {one.name for one in self._listed}
         odd = [name for name in asked if _name(name) not in listed | self._there]
         if odd:
-            return tuple(f"package {name!r} cannot be asked for: `packages` may name "
-                         f"{', '.join(self.names) or 'none'}; do without it" for name in odd)
+            return tuple(
+                f"package {name!r} cannot be asked for: `packages` may name "
+                f"{', '.join(self.names) or 'none'}; do without it"
+                for name in odd
+            )
         if not asked:
             return ()
         try:
@@ -50,8 +53,14 @@ class RunPackages:
         """The lock of the settings' packages with those that were asked for; None without any. Raises `PackageError`,
         also for what `faults` tells."""
         wanted = {_name(name) for name in asked} - self._there
-        words = (*self.settings.packages, *(word for one, word in zip(
-            self._listed, allowed_of(self.settings.allowed).packages, strict=True) if one.name in wanted))
+        words = (
+            *self.settings.packages,
+            *(
+                word
+                for one, word in zip(self._listed, allowed_of(self.settings.allowed).packages, strict=True)
+                if one.name in wanted
+            ),
+        )
         if not words:
             return None
         if words not in self._found:

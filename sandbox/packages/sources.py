@@ -71,9 +71,11 @@ class Source:
         try:
             whole: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
             system: dict[str, Any] = whole.get("build-system", {})
-            return (tuple(map(str, system.get("requires", ("setuptools", "wheel")))),
-                    str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
-                    tuple(map(str, system.get("backend-path", ()))))
+            return (
+                tuple(map(str, system.get("requires", ("setuptools", "wheel")))),
+                str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
+                tuple(map(str, system.get("backend-path", ()))),
+            )
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise PackageError(f"the source of {self.pin.name} has no usable pyproject.toml ({error})") from None
 
@@ -142,8 +144,18 @@ def tools_for(uv: Uv, sources: Sequence[Source], settings: SandboxSettings) -> t
 def install_tools(uv: Uv, pins: Sequence[Pin]) -> None:
     """Put what builds sources below `uv.folder`. Raises `PackageError`."""
     if pins:
-        uv.ask("pip", "install", "--target", str(uv.folder / "tools"), "--no-deps", "--require-hashes", *WHEELS,
-               "--requirements", "-", given="\n".join(map(str, pins)))
+        uv.ask(
+            "pip",
+            "install",
+            "--target",
+            str(uv.folder / "tools"),
+            "--no-deps",
+            "--require-hashes",
+            *WHEELS,
+            "--requirements",
+            "-",
+            given="\n".join(map(str, pins)),
+        )
 
 
 def build(uv: Uv, source: Source, settings: SandboxSettings) -> Path:
@@ -167,20 +179,35 @@ def build(uv: Uv, source: Source, settings: SandboxSettings) -> Path:
 def _in_sandbox(uv: Uv, source: Source, settings: SandboxSettings, task: str) -> list[object]:
     isolation, name = isolation_of(settings), source.pin.name
     if not isolation.on:
-        raise PackageError(f"{name} is to be built from its source, which is done in a sandbox, and there is none "
-                           f"here: {isolation.why}")
+        raise PackageError(
+            f"{name} is to be built from its source, which is done in a sandbox, and there is none "
+            f"here: {isolation.why}"
+        )
     _, backend, path = source.needs
     tmp = source.folder / "tmp"
     tmp.mkdir(exist_ok=True)
     trees = (*interpreter(settings.python).trees, uv.folder / "tools")
-    sandbox = Sandbox(source.folder, environments=trees, hidden=label_files(trees, os.environ), tmp=tmp,
-                      guard=settings.python if isolation.between_cells else "", user_namespace=isolation.user_namespace)
+    sandbox = Sandbox(
+        source.folder,
+        environments=trees,
+        hidden=label_files(trees, os.environ),
+        tmp=tmp,
+        guard=settings.python if isolation.between_cells else "",
+        user_namespace=isolation.user_namespace,
+    )
     environment = {key: os.environ[key] for key in ("PATH", "LANG", "LD_LIBRARY_PATH") if key in os.environ}
     code = ["sh", "-c", 'cd source && exec "$0" "$@"', settings.python, "-c", _BUILD, json.dumps([backend, path, task])]
     try:
-        ran = subprocess.run(wrap(code, sandbox), capture_output=True, text=True, errors="replace", timeout=uv.left,
-                             check=False, stdin=subprocess.DEVNULL, env=environment | {
-                                 "HOME": str(source.folder), "PYTHONPATH": str(uv.folder / "tools")})
+        ran = subprocess.run(
+            wrap(code, sandbox),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=uv.left,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environment | {"HOME": str(source.folder), "PYTHONPATH": str(uv.folder / "tools")},
+        )
         if ran.returncode:
             told = " ".join((ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-3:])
             raise PackageError(f"the source of {name} cannot be built: {told[-300:]}")

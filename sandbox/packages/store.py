@@ -73,8 +73,10 @@ def find(words: Sequence[str], settings: SandboxSettings) -> Found:
     try:
         with uv_for(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}") as uv:
             lock = _resolved(uv, wanted, have, settings)
-            write_file(memory / f"{_digest(sorted(words))}.json", json.dumps({
-                "words": sorted(words), "lock": lock.text, "until": uv.until}))
+            write_file(
+                memory / f"{_digest(sorted(words))}.json",
+                json.dumps({"words": sorted(words), "lock": lock.text, "until": uv.until}),
+            )
             return Found(lock, tuple(words), uv.until, time.monotonic() - began)
     except PackageError as error:
         if isinstance(error, NoAnswer) and (known := _remembered(memory, words)) is not None:
@@ -91,8 +93,12 @@ def _resolved(uv: Uv, wanted: Sequence[Wanted], have: Mapping[str, str], setting
     wheels = [build(uv, one, settings) for one in sources]
     folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
     built = {one.pin.name: one.pin for one in sources}
-    new = beside(uv, [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement
-                      for one in wanted], have, *folders)
+    new = beside(
+        uv,
+        [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement for one in wanted],
+        have,
+        *folders,
+    )
     rest = [f"{name}=={version}" for name, version in new.items() if name not in built]
     lock = Lock(pins_of(uv, rest, "--no-deps", *WHEELS)[0] if rest else (), tuple(built.values()), tools)
     for source, wheel in zip(sources, wheels, strict=True):
@@ -124,10 +130,21 @@ def provide(found: Found, settings: SandboxSettings) -> Overlay:
         folder, facts = place / "packages", json.loads((place / "facts.json").read_text())
     runs = interpreter(settings.python)
     _check_needs(folder, found.asked, runs.version, runs.packages)
-    return Overlay(folder, lock, Installed(
-        sha256=lock.sha256, packages=lock.packages, asked=found.asked, built=tuple(one.name for one in lock.sources),
-        until=found.until, python=runs.version, bytes=facts["bytes"],
-        seconds=round(found.seconds + time.monotonic() - began, 2), shared=shared))
+    return Overlay(
+        folder,
+        lock,
+        Installed(
+            sha256=lock.sha256,
+            packages=lock.packages,
+            asked=found.asked,
+            built=tuple(one.name for one in lock.sources),
+            until=found.until,
+            python=runs.version,
+            bytes=facts["bytes"],
+            seconds=round(found.seconds + time.monotonic() - began, 2),
+            shared=shared,
+        ),
+    )
 
 
 def folders() -> Iterator[tuple[Path, int, float]]:
@@ -142,29 +159,47 @@ def _make(lock: Lock, place: Path, settings: SandboxSettings) -> None:
     for old in (part, place):
         remove_tree(old, ignore_errors=True)
     part.mkdir(parents=True)
-    common = ("pip", "install", "--target", str(part / "packages"), "--no-deps", "--link-mode", "copy",
-              "--compile-bytecode")
+    common = (
+        "pip",
+        "install",
+        "--target",
+        str(part / "packages"),
+        "--no-deps",
+        "--link-mode",
+        "copy",
+        "--compile-bytecode",
+    )
     try:
         (part / "packages").mkdir()
         with uv_for(settings.python) as uv:
             if lock.wheels:
-                uv.ask(*common, "--require-hashes", *WHEELS, "--requirements", "-",
-                       given="\n".join(map(str, lock.wheels)))
+                uv.ask(
+                    *common, "--require-hashes", *WHEELS, "--requirements", "-", given="\n".join(map(str, lock.wheels))
+                )
             if wheels := [str(_wheel_of(uv, lock, pin.name, settings)) for pin in lock.sources]:
                 uv.ask(*common, "--no-index", *wheels)
     except PackageError as error:
         remove_tree(part, ignore_errors=True)
         names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
         if isinstance(error, NoAnswer):
-            raise NoAnswer(f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
-                           f"the store: go on where there is a network, or bring {place} from where it is") from None
-        raise PackageError(f"cannot install {names} as the lock says, with Python "
-                           f"{interpreter(settings.python).version}: {error}") from None
+            raise NoAnswer(
+                f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
+                f"the store: go on where there is a network, or bring {place} from where it is"
+            ) from None
+        raise PackageError(
+            f"cannot install {names} as the lock says, with Python {interpreter(settings.python).version}: {error}"
+        ) from None
     for path in part.rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~0o222)
-    (part / "facts.json").write_text(json.dumps({"files": _files(part / "packages"), "bytes": sum(
-        path.lstat().st_size for path in (part / "packages").rglob("*") if path.is_file())}))
+    (part / "facts.json").write_text(
+        json.dumps(
+            {
+                "files": _files(part / "packages"),
+                "bytes": sum(path.lstat().st_size for path in (part / "packages").rglob("*") if path.is_file()),
+            }
+        )
+    )
     os.rename(part, place)
 
 
@@ -204,9 +239,11 @@ def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: 
             continue
         found = there.get(canonicalize_name(need.name))
         if found is None or not need.specifier.contains(found, prereleases=True):
-            raise PackageError(f"{who} needs {need.name}{need.specifier}, and sandbox.python "
-                               f"{f'has {found}' if found else 'lacks it'}: install it there, or name the interpreter "
-                               "that the packages were chosen for")
+            raise PackageError(
+                f"{who} needs {need.name}{need.specifier}, and sandbox.python "
+                f"{f'has {found}' if found else 'lacks it'}: install it there, or name the interpreter "
+                "that the packages were chosen for"
+            )
 
 
 def _whole(place: Path) -> bool:
@@ -217,8 +254,9 @@ def _whole(place: Path) -> bool:
 
 def _files(folder: Path) -> str:
     """One hash over names and bytes of all files."""
-    return _digest([[str(path.relative_to(folder)), sha256(path)]
-                    for path in sorted(folder.rglob("*")) if path.is_file()])
+    return _digest(
+        [[str(path.relative_to(folder)), sha256(path)] for path in sorted(folder.rglob("*")) if path.is_file()]
+    )
 
 
 @contextmanager
@@ -233,15 +271,18 @@ def _alone(place: Path, limit: float = 900.0) -> Generator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise PackageError(f"another process has been making {place} for {limit:g} s: end it, or wait"
-                                       ) from None
+                    raise PackageError(
+                        f"another process has been making {place} for {limit:g} s: end it, or wait"
+                    ) from None
                 time.sleep(POLL)
         yield
 
 
 def _unwritable(error: OSError) -> PackageError:
-    return PackageError(f"cannot write to {error.filename or store()} ({error.strerror}): free it, or name another "
-                        "folder for what is shared by XDG_CACHE_HOME")
+    return PackageError(
+        f"cannot write to {error.filename or store()} ({error.strerror}): free it, or name another "
+        "folder for what is shared by XDG_CACHE_HOME"
+    )
 
 
 def _tag(settings: SandboxSettings) -> str:

@@ -26,11 +26,19 @@ from labwright.sandbox.isolation.interpreter import interpreter
 
 LIMIT = 900.0
 """Seconds that finding and installing the packages of a run may take in all."""
-_OPTIONS = {"index-url": "--default-index", "extra-index-url": "--index", "find-links": "--find-links",
-            "cert": "--cert", "trusted-host": "--allow-insecure-host"}
-_NO_ANSWER = re.compile(r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
-                        r"not found in the cache|network was disabled|Connectivity is disabled|"
-                        r"Network (is )?unreachable", re.IGNORECASE)
+_OPTIONS = {
+    "index-url": "--default-index",
+    "extra-index-url": "--index",
+    "find-links": "--find-links",
+    "cert": "--cert",
+    "trusted-host": "--allow-insecure-host",
+}
+_NO_ANSWER = re.compile(
+    r"Request failed|Failed to (fetch|download)|error sending request|dns error|timed out|"
+    r"not found in the cache|network was disabled|Connectivity is disabled|"
+    r"Network (is )?unreachable",
+    re.IGNORECASE,
+)
 OF_TORCH = "PyTorch's own index"
 _ASIDE = ("warning:", "Using ", "Resolved ", "Prepared ")
 _UNDATED = "missing an upload date"
@@ -86,9 +94,25 @@ class Uv:
 
         try:
             return subprocess.run(
-                [find_uv_bin(), "--color", "never", "--no-progress", "--no-python-downloads", *arguments,
-                 *backend_of(interpreter(self.python).packages), "--python", self.python], input=given,
-                capture_output=True, text=True, errors="replace", timeout=self.left, check=False, cwd=self.folder)
+                [
+                    find_uv_bin(),
+                    "--color",
+                    "never",
+                    "--no-progress",
+                    "--no-python-downloads",
+                    *arguments,
+                    *backend_of(interpreter(self.python).packages),
+                    "--python",
+                    self.python,
+                ],
+                input=given,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.left,
+                check=False,
+                cwd=self.folder,
+            )
         except subprocess.TimeoutExpired:
             raise PackageError(f"this took more than {self.limit:g} s") from None
         except OSError as error:
@@ -112,8 +136,14 @@ def uv_for(python: str, until: str = "") -> Generator[Uv]:
 def of_pip() -> list[str]:
     """pip's own configuration as options of uv; none where there is no pip, or it has none."""
     try:
-        ran = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True,
-                             timeout=30.0, check=False, stdin=subprocess.DEVNULL)
+        ran = subprocess.run(
+            [sys.executable, "-m", "pip", "config", "list"],
+            capture_output=True,
+            text=True,
+            timeout=30.0,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return []
     found: dict[str, str] = {}
@@ -121,8 +151,13 @@ def of_pip() -> list[str]:
         key, _, value = line.partition("=")
         if (name := key.rpartition(".")[2]) in (*_OPTIONS, "no-index") and value:
             found[name] = str(ast.literal_eval(value))
-    options = [word for name, value in found.items() if name in _OPTIONS
-               for one in value.split() for word in (_OPTIONS[name], one)]
+    options = [
+        word
+        for name, value in found.items()
+        if name in _OPTIONS
+        for one in value.split()
+        for word in (_OPTIONS[name], one)
+    ]
     options += ["--no-index"] if found.get("no-index", "") in ("1", "true", "yes", "on") else []
     return [*options, "--index-strategy", "unsafe-best-match"] if found.keys() - {"cert"} else []
 

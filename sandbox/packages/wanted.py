@@ -39,8 +39,9 @@ class Allowed:
 def allowed_of(words: Iterable[str]) -> Allowed:
     """The parts of `sandbox.allowed`, the prefixes taken off. Raises `PackageError` for what is no package there."""
     words = tuple(words)
-    models, data = (tuple(word.removeprefix(kind).strip() for word in words if word.startswith(kind))
-                    for kind in (MODEL, DATA))
+    models, data = (
+        tuple(word.removeprefix(kind).strip() for word in words if word.startswith(kind)) for kind in (MODEL, DATA)
+    )
     packages = tuple(word for word in words if not word.startswith((MODEL, DATA)))
     wanted_of(packages, "sandbox.allowed")
     return Allowed(packages, models, data)
@@ -62,6 +63,8 @@ def _wanted(word: str, setting: str) -> Wanted:
     except InvalidRequirement:
         raise PackageError(f"{setting}: {word!r} is no package: write NAME, NAME==VERSION or NAME{SDIST}") from None
     if found.url or found.marker:
-        raise PackageError(f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages come "
-                           "from an index, by their names (and versions)")
+        raise PackageError(
+            f"{setting}: {word!r} has {'an address' if found.url else 'a condition'}: packages come "
+            "from an index, by their names (and versions)"
+        )
     return Wanted(canonicalize_name(found.name), text, sdist=text != word)

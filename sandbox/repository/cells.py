@@ -64,8 +64,7 @@ class _Left:
 
     def curves(self, cell: Cell, hidden: Hidden) -> bytes:
         """The lines of `measurements.jsonl` of the curves that it left. What the repository held before is older."""
-        return "".join(f"{one.model_dump_json()}\n" for one in curves_of(
-            self.place, cell, hidden, self.began)).encode()
+        return "".join(f"{one.model_dump_json()}\n" for one in curves_of(self.place, cell, hidden, self.began)).encode()
 
 
 @dataclass
@@ -99,9 +98,7 @@ class CommandWorker:
     async def close(self) -> None:
         """Nothing is left running between cells."""
 
-    async def _measured(
-        self, cell: Cell, limit: float, schedule: Schedule, place: Path, folder: Path,
-    ) -> CellOutcome:
+    async def _measured(self, cell: Cell, limit: float, schedule: Schedule, place: Path, folder: Path) -> CellOutcome:
         code, arm = code_in(self.job.source), arm_in(self.job.source, cell.arm)
         assert code is not None
         mirror = self.repository.mirror
@@ -111,21 +108,38 @@ class CommandWorker:
         predictions = f"{PREDICTIONS}:{code.predictions}@" if code.predictions else ""
         metrics = [parse_metric(one, OUT) for one in (predictions or code.command.metric, code.test_metric) if one]
         stale = await asyncio.to_thread(make_ready, place, metrics, OUT)
-        argv = command_line(code.command, cell.seed, code.words(arm, cell, self.job.settings.get(cell, {})),
-                            device=self.repository.device)
+        argv = command_line(
+            code.command,
+            cell.seed,
+            code.words(arm, cell, self.job.settings.get(cell, {})),
+            device=self.repository.device,
+        )
         resume = self.repository.resume
         began = await asyncio.to_thread(next_time, place)
-        ran = await self.runner.command(CommandJob(
-            name=f"{self.job.name} {cell.name}", folder=place, argv=tuple(argv), env=code.command.env,
-            timeout=limit / 2 if resume else limit,  # both runs together are within it
-            ground=self.repository.environment.ground, readable=(kept,), resume=resume),
-            schedule.needs(cell), alone=self.alone, begins=lambda: schedule.begun(cell))
+        ran = await self.runner.command(
+            CommandJob(
+                name=f"{self.job.name} {cell.name}",
+                folder=place,
+                argv=tuple(argv),
+                env=code.command.env,
+                timeout=limit / 2 if resume else limit,  # both runs together are within it
+                ground=self.repository.environment.ground,
+                readable=(kept,),
+                resume=resume,
+            ),
+            schedule.needs(cell),
+            alone=self.alone,
+            begins=lambda: schedule.begun(cell),
+        )
         left = _Left(ran, place, folder, began)
         if predictions:
             return await asyncio.to_thread(self._scored, cell, metrics[0].place, left)
-        readings = [await asyncio.to_thread(
-            read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began)
-            for metric, old in zip(metrics, stale, strict=True)]
+        readings = [
+            await asyncio.to_thread(
+                read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began
+            )
+            for metric, old in zip(metrics, stale, strict=True)
+        ]
         return await asyncio.to_thread(self._kept, cell, code.name, left, readings, code.command.scale)
 
     def _scored(self, cell: Cell, predictions: str, left: _Left) -> CellOutcome:
@@ -136,8 +150,15 @@ class CommandWorker:
         collector, failure, hidden = self.runner.collector, None, self.repository.hidden
         measured = Measured((), {}, None)
         try:
-            submit(folder, predictions, left.place, labels=collector.labels, dataset=cell.dataset,
-                   condition=cell.condition, since=left.began)
+            submit(
+                folder,
+                predictions,
+                left.place,
+                labels=collector.labels,
+                dataset=cell.dataset,
+                condition=cell.condition,
+                since=left.began,
+            )
             tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
             hidden = hidden.knowing(*(one.value for one in tests))
             write_whole(folder, MEASUREMENTS, left.curves(cell, hidden))
@@ -145,8 +166,9 @@ class CommandWorker:
         except SubmissionRefused as error:
             failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
         outcome = self._outcome(cell, ran, failure, hidden, folder)
-        return replace(outcome, measurements=measured.final, sealed=measured.sealed,
-                       curves_sha256=measured.curves_sha256)
+        return replace(
+            outcome, measurements=measured.final, sealed=measured.sealed, curves_sha256=measured.curves_sha256
+        )
 
     def _kept(self, cell: Cell, name: str, left: _Left, readings: list[Reading], scale: float) -> CellOutcome:
         """What came of a cell, its files written to its folder."""
@@ -157,23 +179,39 @@ class CommandWorker:
         outcome = self._outcome(cell, ran, failure, hidden, folder)
         if failure is not None or value.value is None:
             return outcome
-        found = Measurement(name=name, value=value.value, condition=cell.condition, dataset=cell.dataset,
-                            split="validation", seed=cell.seed, grade="logged")
+        found = Measurement(
+            name=name,
+            value=value.value,
+            condition=cell.condition,
+            dataset=cell.dataset,
+            split="validation",
+            seed=cell.seed,
+            grade="logged",
+        )
         lines = (found.model_dump_json() + "\n").encode() + left.curves(cell, hidden)
         write_whole(folder, MEASUREMENTS, lines)
-        return replace(outcome, measurements=(found,), curves_sha256=hashlib.sha256(lines).hexdigest(),
-                       sealed={} if test.value is None else _sealed(folder, found, test.value))
+        return replace(
+            outcome,
+            measurements=(found,),
+            curves_sha256=hashlib.sha256(lines).hexdigest(),
+            sealed={} if test.value is None else _sealed(folder, found, test.value),
+        )
 
     def _outcome(
-        self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: Hidden, folder: Path,
+        self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: Hidden, folder: Path
     ) -> CellOutcome:
         """What is known of a run without its values; what it printed is written down, but for what is withheld."""
         output = hidden.shown(ran.output)
         write_whole(folder, "stdout.txt", output)
         self.live.add(f"\n--- {cell} ---\n{output}")
         return CellOutcome(
-            cell=cell, seconds=ran.seconds, failure=_told(failure, hidden), stdout_tail=output[-TAIL_CHARS:],
-            resumed=ran.resumed, peak_host_bytes=ran.peak_host_bytes)
+            cell=cell,
+            seconds=ran.seconds,
+            failure=_told(failure, hidden),
+            stdout_tail=output[-TAIL_CHARS:],
+            resumed=ran.resumed,
+            peak_host_bytes=ran.peak_host_bytes,
+        )
 
 
 def _failure(reading: Reading) -> Failure | None:
@@ -190,8 +228,9 @@ def _told(failure: Failure | None, hidden: Hidden) -> Failure | None:
     """A failure without what is withheld."""
     if failure is None:
         return None
-    return failure.model_copy(update={
-        "message": hidden.shown(failure.message), "traceback": hidden.shown(failure.traceback)})
+    return failure.model_copy(
+        update={"message": hidden.shown(failure.message), "traceback": hidden.shown(failure.traceback)}
+    )
 
 
 def _sealed(folder: Path, found: Measurement, value: float) -> dict[str, str]:

@@ -39,11 +39,27 @@ from labwright.sandbox.untrusted import BadFile, inside
 INSIDE = Path("/experiment")
 """What a command sees its checkout as; a mount called data lies beside it, as `../data`."""
 _OFFLINE = {
-    "WANDB_MODE": "offline", "WANDB_SILENT": "true", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "MLFLOW_TRACKING_URI": "file:./mlruns",
-    "COMET_OFFLINE_DIRECTORY": "./comet", "NO_ALBUMENTATIONS_UPDATE": "1"}
-_ALLOWED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES",
-            "NVIDIA_DRIVER_CAPABILITIES")
+    "WANDB_MODE": "offline",
+    "WANDB_SILENT": "true",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_TRACKING_URI": "file:./mlruns",
+    "COMET_OFFLINE_DIRECTORY": "./comet",
+    "NO_ALBUMENTATIONS_UPDATE": "1",
+}
+_ALLOWED = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+)
 _POLL = 0.05
 _PIECE = 2**16
 
@@ -98,30 +114,41 @@ def check_ground(ground: Ground, config: KernelConfig) -> None:
     needed = tuple(map(Path, (*SYSTEM, "/etc", "/proc", "/dev", "/tmp")))
     for name, path in ground.mounts.items():
         inside = _inside(name)
-        why = ("needs a sandbox, and there is none (sandbox.isolation)" if not config.isolation.on else
-               f"names {path}, which is not there" if not path.exists() else
-               "would hide what every command needs: choose another name" if inside in (
-                   Path("/"), INSIDE) or is_visible(inside, needed) else "")
+        why = (
+            "needs a sandbox, and there is none (sandbox.isolation)"
+            if not config.isolation.on
+            else f"names {path}, which is not there"
+            if not path.exists()
+            else "would hide what every command needs: choose another name"
+            if inside in (Path("/"), INSIDE) or is_visible(inside, needed)
+            else ""
+        )
         if why:
             raise RepositoryError(f"--mount {name}={path} {why}")
 
 
 async def run_command(
-    job: CommandJob, *, config: KernelConfig, limits: Limits, meter: Meter, lease: Lease, usage: Usage,
+    job: CommandJob, *, config: KernelConfig, limits: Limits, meter: Meter, lease: Lease, usage: Usage
 ) -> CommandOutcome:
     """Run it to its end or its limit; after a cut once more by its `resume`. Raises `ExecutorError`."""
     outcome = await _once(job, job.argv, config, limits, meter, lease, usage)
     if job.resume and outcome.failure is not None and outcome.failure.kind in ("timeout", "died"):
         again = await _once(job, job.resume, config, limits, meter, lease, usage)
         peak = max(outcome.peak_host_bytes or 0, again.peak_host_bytes or 0) or None
-        return CommandOutcome(outcome.seconds + again.seconds, again.failure, outcome.stdout + again.stdout,
-                              outcome.output + again.output, again.tail, peak, resumed=True)
+        return CommandOutcome(
+            outcome.seconds + again.seconds,
+            again.failure,
+            outcome.stdout + again.stdout,
+            outcome.output + again.output,
+            again.tail,
+            peak,
+            resumed=True,
+        )
     return outcome
 
 
 async def _once(
-    job: CommandJob, argv: Sequence[str], config: KernelConfig, limits: Limits, meter: Meter, lease: Lease,
-    usage: Usage,
+    job: CommandJob, argv: Sequence[str], config: KernelConfig, limits: Limits, meter: Meter, lease: Lease, usage: Usage
 ) -> CommandOutcome:
     command = _Command(job, config, lease)
     began = time.monotonic()
@@ -132,8 +159,9 @@ async def _once(
     finally:
         await asyncio.to_thread(command.end)
     transcript, stdout = command.transcript, command.stdout
-    return CommandOutcome(time.monotonic() - began, failure, stdout.text(), transcript.text(), transcript.tail(4000),
-                          usage.host or None)
+    return CommandOutcome(
+        time.monotonic() - began, failure, stdout.text(), transcript.text(), transcript.tail(4000), usage.host or None
+    )
 
 
 class _Command:
@@ -161,9 +189,15 @@ class _Command:
                 command[at:at] = ["--info-fd", str(write)]
             try:  # not in a thread: what dies with its parent dies with that thread
                 process = subprocess.Popen(
-                    command, cwd=self._job.folder, env=self._environment(), stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(write,) if on else (),
-                    start_new_session=True)
+                    command,
+                    cwd=self._job.folder,
+                    env=self._environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=(write,) if on else (),
+                    start_new_session=True,
+                )
             except OSError as error:
                 raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
             finally:
@@ -182,8 +216,11 @@ class _Command:
                 _make_place(self._job.folder, inside.relative_to(INSIDE), path, name)
         settings = self._config.settings
         self._group = task_group(self._scratch.root.name, settings.tasks)
-        before = [] if self._group is None else [
-            "/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
+        before = (
+            []
+            if self._group is None
+            else ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
+        )
         limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
         words = ["/bin/sh", "-c", limits, "sh", *_words(argv, self._job.ground)]
         return [*before, *(wrap(words, self._sandbox()) if self._config.isolation.on else words)]
@@ -192,8 +229,13 @@ class _Command:
         """Why it failed; None where it ended well."""
         contained = self._contained
         assert contained is not None
-        watchdog = Watchdog(self.pid, limits, folders=(self._job.folder, self._scratch.root), shared=self._config.cache,
-                            kill_all=contained.kill_all)
+        watchdog = Watchdog(
+            self.pid,
+            limits,
+            folders=(self._job.folder, self._scratch.root),
+            shared=self._config.cache,
+            kill_all=contained.kill_all,
+        )
         watchdog.start()
         reading = asyncio.create_task(self._read())
         late = False
@@ -213,8 +255,11 @@ class _Command:
         if self.transcript.chars > FLOOD_CHARS:
             return from_flood(FLOOD_CHARS)
         if late:
-            return Failure(kind="timeout", message=f"the wall-clock limit of {timeout:g} s was reached",
-                           traceback=self.transcript.tail(2000))
+            return Failure(
+                kind="timeout",
+                message=f"the wall-clock limit of {timeout:g} s was reached",
+                traceback=self.transcript.tail(2000),
+            )
         return None if code == 0 else _failure(code or 0, self.transcript)
 
     def end(self) -> None:
@@ -247,7 +292,8 @@ class _Command:
     async def _drain(self, name: str, pipe: IO[bytes]) -> None:
         reader, decoder = asyncio.StreamReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe)
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
         try:
             while piece := await reader.read(_PIECE):
                 text = plain_output(decoder.decode(piece))
@@ -260,16 +306,26 @@ class _Command:
     def _sandbox(self) -> Sandbox:
         job, config = self._job, self._config
         ground = job.ground
-        trees = (*interpreter(ground.python).trees, *map(Path, config.settings.readable),
-                 *([ground.packages] if ground.packages is not None else []))
+        trees = (
+            *interpreter(ground.python).trees,
+            *map(Path, config.settings.readable),
+            *([ground.packages] if ground.packages is not None else []),
+        )
         hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM))))
         return Sandbox(
-            job.folder.absolute(), INSIDE, environments=trees, hidden=hidden, readable=job.readable,
+            job.folder.absolute(),
+            INSIDE,
+            environments=trees,
+            hidden=hidden,
+            readable=job.readable,
             mounts=tuple((path.absolute(), _inside(name)) for name, path in ground.mounts.items()),
-            tmp=self._scratch.tmp, devices=device_files(self._lease.devices),
-            network=config.settings.network == "on", shm_bytes=SHM_BYTES,
+            tmp=self._scratch.tmp,
+            devices=device_files(self._lease.devices),
+            network=config.settings.network == "on",
+            shm_bytes=SHM_BYTES,
             guard=ground.python if config.isolation.between_cells else "",
-            user_namespace=config.isolation.user_namespace)
+            user_namespace=config.isolation.user_namespace,
+        )
 
     def _environment(self) -> dict[str, str]:
         job, settings, on = self._job, self._config.settings, self._config.isolation.on
@@ -278,17 +334,34 @@ class _Command:
         program = Path(job.ground.python)
         found = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
         imports = [str(base / one) for one in job.ground.folders] + (
-            [str(job.ground.packages)] if job.ground.packages is not None else [])
+            [str(job.ground.packages)] if job.ground.packages is not None else []
+        )
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
-        return found | _OFFLINE | threads_of(settings) | {
-            OF_CACHE: str(self._config.cache), "HOME": tmp, "TMPDIR": tmp,
-            "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1",
-            "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "MPLBACKEND": "Agg", "SOURCE_DATE_EPOCH": "0",
-            "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "TOKENIZERS_PARALLELISM": "false",
-            "PATH": f"{program.parent}:{found.get('PATH', '/usr/bin:/bin')}" if program.is_absolute() else found.get(
-                "PATH", "/usr/bin:/bin"),
-            "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in self._lease.devices),
-            **job.env, **({"PYTHONPATH": ":".join(imports)} if imports else {})}
+        return (
+            found
+            | _OFFLINE
+            | threads_of(settings)
+            | {
+                OF_CACHE: str(self._config.cache),
+                "HOME": tmp,
+                "TMPDIR": tmp,
+                "PYTHONHASHSEED": "0",
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONUTF8": "1",
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONNOUSERSITE": "1",
+                "MPLBACKEND": "Agg",
+                "SOURCE_DATE_EPOCH": "0",
+                "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+                "TOKENIZERS_PARALLELISM": "false",
+                "PATH": f"{program.parent}:{found.get('PATH', '/usr/bin:/bin')}"
+                if program.is_absolute()
+                else found.get("PATH", "/usr/bin:/bin"),
+                "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in self._lease.devices),
+                **job.env,
+                **({"PYTHONPATH": ":".join(imports)} if imports else {}),
+            }
+        )
 
 
 def _words(argv: Sequence[str], ground: Ground) -> list[str]:
@@ -313,8 +386,9 @@ def _make_place(checkout: Path, place: Path, path: Path, name: str) -> None:
         there.parent.mkdir(parents=True, exist_ok=True)
         there.mkdir(exist_ok=True) if path.is_dir() else there.touch()
     except (BadFile, OSError) as error:
-        raise RepositoryError(f"--mount {name}={path} has no place in the repository ({error}): choose another name"
-                              ) from None
+        raise RepositoryError(
+            f"--mount {name}={path} has no place in the repository ({error}): choose another name"
+        ) from None
 
 
 _ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Warning|Exit))\b(?::\s*(.*))?$", re.MULTILINE)
@@ -330,5 +404,6 @@ def _failure(code: int, transcript: Transcript) -> Failure:
     if code < 0:
         return from_death(code, tail, folder=INSIDE)
     words = next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "")
-    return Failure(kind="other", message=f"it ended with exit code {code}: {words[:300] or 'it said nothing'}",
-                   traceback=tail)
+    return Failure(
+        kind="other", message=f"it ended with exit code {code}: {words[:300] or 'it said nothing'}", traceback=tail
+    )

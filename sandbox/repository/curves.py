@@ -35,8 +35,15 @@ CURVES, POINTS = 16, 250
 _FILES, _ROWS, _BYTES, _NAME = 20, 100_000, 64 * 2**20, 100
 _STEPS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
 _SPLITS: Mapping[str, Split] = {
-    "train": "train", "training": "train", "val": "validation", "valid": "validation", "validation": "validation",
-    "dev": "dev", "eval": "dev", "evaluation": "dev"}
+    "train": "train",
+    "training": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "dev": "dev",
+    "eval": "dev",
+    "evaluation": "dev",
+}
 _BEGINNING = re.compile(rf"(?i)^(?:{'|'.join(_SPLITS)})[/_. -]+(?=.)")
 """Of a name, which its split says as well."""
 
@@ -46,7 +53,8 @@ class _Found:
     """Points by split and name. Of one that several places hold, the newest place's are kept."""
 
     curves: dict[tuple[Split | None, str], dict[int, float]] = field(
-        default_factory=dict[tuple[Split | None, str], dict[int, float]])
+        default_factory=dict[tuple[Split | None, str], dict[int, float]]
+    )
     places: dict[tuple[Split | None, str], str] = field(default_factory=dict[tuple[Split | None, str], str])
 
     def add(self, place: str, name: str, step: int, value: float, told: str = "") -> None:
@@ -79,9 +87,17 @@ def curves_of(folder: Path, cell: Cell, hidden: Hidden, since: float) -> Iterato
     shown = (one for one in found.curves.items() if not _tells(*one, hidden))
     for (split, name), points in islice(shown, CURVES):
         steps = sorted(points)
-        for step in sorted({*steps[::math.ceil(len(steps) / POINTS)], steps[-1]}):
-            yield Measurement(name=name, value=points[step], condition=cell.condition, dataset=cell.dataset,
-                              split=split or "train", seed=cell.seed, step=step, grade="logged")
+        for step in sorted({*steps[:: math.ceil(len(steps) / POINTS)], steps[-1]}):
+            yield Measurement(
+                name=name,
+                value=points[step],
+                condition=cell.condition,
+                dataset=cell.dataset,
+                split=split or "train",
+                seed=cell.seed,
+                step=step,
+                grade="logged",
+            )
 
 
 def _tells(key: tuple[Split | None, str], points: Mapping[int, float], hidden: Hidden) -> bool:
@@ -102,13 +118,24 @@ def _of_offline(folder: Path, since: float, found: _Found) -> None:
 
 
 def _of_tables(folder: Path, since: float, found: _Found) -> None:
-    names = [one for ending in (".csv", ".tsv", ".jsonl") for one in newest_last(folder, ".", ending, since)
-             if one.endswith(ending)]
+    names = [
+        one
+        for ending in (".csv", ".tsv", ".jsonl")
+        for one in newest_last(folder, ".", ending, since)
+        if one.endswith(ending)
+    ]
     for name in names[-_FILES:]:
-        with (suppress(BadFile), read_as(name, BadFile, csv.Error), open_regular(folder, name, _BYTES) as raw,
-              TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text):
-            rows = (json.loads(line) for line in text if line.strip()) if name.endswith(".jsonl") else (
-                csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True))
+        with (
+            suppress(BadFile),
+            read_as(name, BadFile, csv.Error),
+            open_regular(folder, name, _BYTES) as raw,
+            TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
+        ):
+            rows = (
+                (json.loads(line) for line in text if line.strip())
+                if name.endswith(".jsonl")
+                else (csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True))
+            )
             _add_rows(name, cast(Iterable[Mapping[str, object]], islice(rows, _ROWS)), found)
 
 
@@ -116,8 +143,10 @@ def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: _Found) -
     """Numbers beside a step; what a row holds in words says of what its numbers are."""
     for row in rows:
         cells = {str(name).strip(): _number(value) for name, value in row.items()}
-        at = next((value for one in _STEPS for name, value in cells.items() if name.lower() == one and value == value),
-                  math.nan)
+        at = next(
+            (value for one in _STEPS for name, value in cells.items() if name.lower() == one and value == value),
+            math.nan,
+        )
         if not at.is_integer():
             continue
         told = " ".join(one for one in row.values() if isinstance(one, str) and math.isnan(_number(one)))[:_NAME]

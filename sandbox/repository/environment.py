@@ -53,8 +53,13 @@ class Environment:
     def digest(self) -> str:
         """Of all that a run depends on besides its files, words and seed."""
         runs = interpreter(self.ground.python)
-        content = (runs.version, sorted(runs.packages.items()), sorted(self.packages.items()), self.ground.folders,
-                   sorted(self.mounts.items()))
+        content = (
+            runs.version,
+            sorted(runs.packages.items()),
+            sorted(self.packages.items()),
+            self.ground.folders,
+            sorted(self.mounts.items()),
+        )
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
@@ -67,7 +72,11 @@ def wanted_in(texts: Mapping[str, str]) -> list[Requirement]:
 
 
 def environment_for(
-    texts: Mapping[str, str], settings: SandboxSettings, *, python: str = "", mounts: Mapping[str, Path] | None = None,
+    texts: Mapping[str, str],
+    settings: SandboxSettings,
+    *,
+    python: str = "",
+    mounts: Mapping[str, Path] | None = None,
     known: Mapping[str, str] | None = None,
 ) -> Environment:
     """What its commands run with; `python` is an interpreter or the prefix of a conda environment, taken as it is.
@@ -83,15 +92,26 @@ def environment_for(
     prints |= contents_of(settings.readable)
     environment = Environment(ground, "given" if python else "interpreter", runs.version, {}, (), prints)
     lacking = [one for one in wanted if canonicalize_name(one.name) not in have]
-    others = tuple(Deviation(wanted=str(one), found=have[canonicalize_name(one.name)]) for one in wanted
-                   if canonicalize_name(one.name) in have and not one.specifier.contains(
-                       have[canonicalize_name(one.name)], prereleases=True))
+    others = tuple(
+        Deviation(wanted=str(one), found=have[canonicalize_name(one.name)])
+        for one in wanted
+        if canonicalize_name(one.name) in have
+        and not one.specifier.contains(have[canonicalize_name(one.name)], prereleases=True)
+    )
     environment = replace(environment, deviations=others)
     if python or not lacking:
         return replace(environment, deviations=(*others, *(Deviation(wanted=str(one), found="") for one in lacking)))
-    by_address = tuple(Deviation(wanted=str(one), found=(
-        "not installed: it comes from an address and not from an index (give an interpreter that has it, --python)"))
-        for one in lacking if one.url)
+    by_address = tuple(
+        Deviation(
+            wanted=str(one),
+            found=(
+                "not installed: it comes from an address and not from an index (give an interpreter that has "
+                "it, --python)"
+            ),
+        )
+        for one in lacking
+        if one.url
+    )
     environment = replace(environment, deviations=(*others, *by_address))
     words = [f"{name}=={version}" for name, version in (known or {}).items()] or _words(lacking)
     return with_packages(environment, words, settings) if words else environment
@@ -105,8 +125,10 @@ def _words(wanted: Iterable[Requirement]) -> list[str]:
             known = found.setdefault(canonicalize_name(one.name), one)
             known.specifier &= one.specifier
             known.extras |= one.extras
-    return [one.name + (f"[{','.join(sorted(one.extras))}]" if one.extras else "") + str(one.specifier)
-            for one in found.values()]
+    return [
+        one.name + (f"[{','.join(sorted(one.extras))}]" if one.extras else "") + str(one.specifier)
+        for one in found.values()
+    ]
 
 
 def with_packages(environment: Environment, words: Iterable[str], settings: SandboxSettings) -> Environment:
@@ -128,16 +150,26 @@ def with_packages(environment: Environment, words: Iterable[str], settings: Sand
         except PackageError as again:
             why |= dict.fromkeys(taken, _line(again))
             return replace(environment, deviations=(*environment.deviations, *_lacking(why)))
-    had = {word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
-           for word, other in taken.items() if word != other}
-    return replace(environment, how="beside", packages=overlay.lock.packages,
-                   ground=replace(environment.ground, packages=overlay.folder), deviations=(
-                       *environment.deviations, *(Deviation(wanted=one, found=found) for one, found in had.items()),
-                       *_lacking(why)))
+    had = {
+        word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
+        for word, other in taken.items()
+        if word != other
+    }
+    return replace(
+        environment,
+        how="beside",
+        packages=overlay.lock.packages,
+        ground=replace(environment.ground, packages=overlay.folder),
+        deviations=(
+            *environment.deviations,
+            *(Deviation(wanted=one, found=found) for one, found in had.items()),
+            *_lacking(why),
+        ),
+    )
 
 
 def _one_by_one(
-    known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError,
+    known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError
 ) -> tuple[dict[str, str], dict[str, str]]:
     """As what each of these packages can be had beside those before it, and why one cannot be."""
     if isinstance(error, NoAnswer):
@@ -196,8 +228,9 @@ def interpreter_in(python: str) -> str:
         path = path / "bin" / "python"
     found = str(path.absolute()) if path.exists() else shutil.which(python)
     if found is None or not os.access(found, os.X_OK):
-        raise RepositoryError(f"{python!r} is no interpreter, nor the prefix of an environment: name one, such as "
-                              "/opt/conda/envs/NAME")
+        raise RepositoryError(
+            f"{python!r} is no interpreter, nor the prefix of an environment: name one, such as /opt/conda/envs/NAME"
+        )
     return found
 
 

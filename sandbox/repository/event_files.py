@@ -58,8 +58,11 @@ def newest_last(folder: Path, place: str, naming: str, since: float = 0.0) -> li
     paths = (os.path.join(at, name) for at, _, names in os.walk(folder / place) for name in names)
     found = [path for path in islice(paths, _MOST_ENTRIES) if naming in os.path.basename(path)]
     ages = {path: os.lstat(path).st_mtime for path in found if not os.path.islink(path)}
-    return [os.path.relpath(path, folder) for path in sorted(ages, key=lambda path: (ages[path], path))
-            if ages[path] >= since]
+    return [
+        os.path.relpath(path, folder)
+        for path in sorted(ages, key=lambda path: (ages[path], path))
+        if ages[path] >= since
+    ]
 
 
 def scalars_of(folder: Path, name: str) -> Iterator[tuple[int, str, float]]:

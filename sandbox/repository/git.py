@@ -11,24 +11,53 @@ from labwright.sandbox.errors import RepositoryError
 
 LIMIT = 600.0
 """Seconds that one command of git may take."""
-AUTHOR = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (
-    ("NAME", "scientist"), ("EMAIL", "scientist@localhost"), ("DATE", "2000-01-01T00:00:00Z"))}
+AUTHOR = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "scientist"), ("EMAIL", "scientist@localhost"), ("DATE", "2000-01-01T00:00:00Z"))
+}
 _QUIET = {
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
-    "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C", "GIT_ATTR_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1"}
-_OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c",
-            "core.untrackedCache=false", "-c", "core.commitGraph=false", "-c", "protocol.file.allow=always")
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "LC_ALL": "C",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+}
+_OPTIONS = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "core.untrackedCache=false",
+    "-c",
+    "core.commitGraph=false",
+    "-c",
+    "protocol.file.allow=always",
+)
 
 
 def run_git(
-    folder: Path, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None,
+    folder: Path, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> bytes:
     """What a command of git prints; `variables` name its git directory. Raises `RepositoryError`."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     try:
-        ran = subprocess.run(["git", *_OPTIONS, *words], input=given, capture_output=True, timeout=LIMIT, check=False,
-                             cwd=folder, env={**kept, "HOME": os.devnull, **_QUIET, **(variables or {})})
+        ran = subprocess.run(
+            ["git", *_OPTIONS, *words],
+            input=given,
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+            cwd=folder,
+            env={**kept, "HOME": os.devnull, **_QUIET, **(variables or {})},
+        )
     except FileNotFoundError:
         raise RepositoryError("git is not installed: install it (apt-get install git)") from None
     except subprocess.TimeoutExpired:

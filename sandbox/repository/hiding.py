@@ -62,32 +62,43 @@ class Hidden:
         plain, found = [_plain(line) for line in raw], set[int]()
         for lines in (raw, plain):
             found |= {number for number, line in enumerate(lines) if self._tells(line)}
-            found |= _lines_at(lines, "\n", (one.span() for pattern in self.patterns
-                                             for one in pattern.finditer("\n".join(lines))))
+            found |= _lines_at(
+                lines, "\n", (one.span() for pattern in self.patterns for one in pattern.finditer("\n".join(lines)))
+            )
         for lines in _groups([not line.endswith("\r") for line in ended]):  # what a terminal leaves of them
             if self._tells(_overwritten([plain[number] for number in lines])):
                 found |= set(lines)
-        split = [not re.match(r"[\d.]{2}", line.rstrip()[-1:] + after.lstrip()[:1])
-                 for line, after in zip(plain, (*plain[1:], ""), strict=True)]
+        split = [
+            not re.match(r"[\d.]{2}", line.rstrip()[-1:] + after.lstrip()[:1])
+            for line, after in zip(plain, (*plain[1:], ""), strict=True)
+        ]
         for lines in _groups(split):  # a number that was printed in pieces
             pieces = [plain[number].strip() for number in lines]
-            found |= {lines[number] for number in _lines_at(pieces, "", (
-                one.span() for one in _NUMBER.finditer("".join(pieces)) if self._is_value(one[0])))}
+            found |= {
+                lines[number]
+                for number in _lines_at(
+                    pieces, "", (one.span() for one in _NUMBER.finditer("".join(pieces)) if self._is_value(one[0]))
+                )
+            }
         return found
 
     def _tells(self, line: str) -> bool:
         forms = {line, line.replace(",", "."), re.sub(r"(?<=[\d.,])[ _']+(?=[\d.,])", "", line).replace(",", ".")}
         return any(one.search(line) for one in self.patterns) or any(
-            self._is_value(number) for form in forms for number in _NUMBER.findall(form))
+            self._is_value(number) for form in forms for number in _NUMBER.findall(form)
+        )
 
     def _is_value(self, printed: str) -> bool:
         digits = re.sub(r"[eE].*|\D", "", printed).lstrip("0")
         if len(digits) < 3:
             return False
         places = len(re.sub(r"[eE].*", "", printed).partition(".")[2])
-        return any(abs(abs(float(printed)) - scale * abs(one)) <= 0.51 * 10.0 ** -places * (
-            float("1e" + printed.lower().partition("e")[2]) if "e" in printed.lower() else 1)
-            for one in self.values for scale in (1, 100))
+        return any(
+            abs(abs(float(printed)) - scale * abs(one))
+            <= 0.51 * 10.0**-places * (float("1e" + printed.lower().partition("e")[2]) if "e" in printed.lower() else 1)
+            for one in self.values
+            for scale in (1, 100)
+        )
 
 
 def _plain(line: str) -> str:
@@ -95,8 +106,11 @@ def _plain(line: str) -> str:
     if line.isascii() and line.isprintable():
         return line
     text = unicodedata.normalize("NFKC", _ESCAPE.sub("", line)).replace("\N{MINUS SIGN}", "-")
-    seen = (str(unicodedata.decimal(one, one)) for one in _overwritten([text])
-            if one == "\t" or unicodedata.category(one) not in ("Cc", "Cf", "Mn", "Me"))
+    seen = (
+        str(unicodedata.decimal(one, one))
+        for one in _overwritten([text])
+        if one == "\t" or unicodedata.category(one) not in ("Cc", "Cf", "Mn", "Me")
+    )
     return "".join(" " if one.isspace() else one for one in seen)
 
 
@@ -109,7 +123,7 @@ def _overwritten(pieces: Iterable[str]) -> str:
             if one == "\b":
                 at = max(0, at - 1)
             else:
-                cells[at:at + 1] = [one]
+                cells[at : at + 1] = [one]
                 at += 1
     return "".join(cells)
 
@@ -127,5 +141,8 @@ def _groups(ends: Sequence[bool]) -> Iterator[range]:
 def _lines_at(lines: Sequence[str], join: str, spans: Iterable[tuple[int, int]]) -> set[int]:
     """Numbers of the lines that spans of the joined text lie in."""
     starts = list(accumulate((len(line) + len(join) for line in lines), initial=0))[:-1]
-    return {number for begins, ends in spans for number in range(
-        bisect_right(starts, begins) - 1, bisect_right(starts, max(begins, ends - 1)))}
+    return {
+        number
+        for begins, ends in spans
+        for number in range(bisect_right(starts, begins) - 1, bisect_right(starts, max(begins, ends - 1)))
+    }

@@ -104,8 +104,9 @@ def _expression(written: str) -> str:
     except re.error as error:
         raise MetricError(f"the regular expression {written!r} cannot be read: {error}") from error
     if not groups:
-        raise MetricError(f"stdout:{written} says not which part is the number: put it in parentheses, "
-                          "like stdout:accuracy ([0-9.]+)")
+        raise MetricError(
+            f"stdout:{written} says not which part is the number: put it in parentheses, like stdout:accuracy ([0-9.]+)"
+        )
     return written
 
 
@@ -119,14 +120,23 @@ def _inside(place: str, text: str) -> str:
 def _of_rows(kind: MetricKind, place: str, rest: str, text: str) -> Metric:
     found = _ROWS.fullmatch(rest)
     if found is None or "@" in found["column"]:
-        raise MetricError(f"cannot read which row {text!r} means: write column@last, column@min(other), "
-                          "column@max(other) or column@epoch=3")
+        raise MetricError(
+            f"cannot read which row {text!r} means: write column@last, column@min(other), "
+            "column@max(other) or column@epoch=3"
+        )
     by, wanted = found["by"] or found["at"] or "", found["is"] or ""
     return Metric(text, kind, place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
 
 
-def read_metric(metric: Metric, folder: Path, stdout: str = "", *, scale: float = 1.0, stale: bool = False,
-                since: float | None = None) -> Reading:
+def read_metric(
+    metric: Metric,
+    folder: Path,
+    stdout: str = "",
+    *,
+    scale: float = 1.0,
+    stale: bool = False,
+    since: float | None = None,
+) -> Reading:
     """The number that a run left in its folder, times `scale`.
 
     `stale`: a file of that name lay there before and was taken away; `since`: when the run began, by the clock of the
@@ -256,8 +266,12 @@ def _equal(found: object, wanted: str) -> bool:
 
 
 _READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any, str]]] = {
-    "json": _from_json, "table": _from_table, "tb": _from_events, "wandb": _from_offline,
-    "stdout": _from_stdout}
+    "json": _from_json,
+    "table": _from_table,
+    "tb": _from_events,
+    "wandb": _from_offline,
+    "stdout": _from_stdout,
+}
 
 
 def make_ready(checkout: Path, metrics: Iterable[Metric], out: str) -> list[bool]:
@@ -273,8 +287,10 @@ def make_ready(checkout: Path, metrics: Iterable[Metric], out: str) -> list[bool
     try:
         return [_cleared(checkout, metric) for metric in metrics]
     except BadFile as error:
-        raise RepositoryError(f"the metric would be read behind a link of the repository ({error}): name the file "
-                              "where it lies in the repository, or make that a folder") from None
+        raise RepositoryError(
+            f"the metric would be read behind a link of the repository ({error}): name the file "
+            "where it lies in the repository, or make that a folder"
+        ) from None
 
 
 def _cleared(checkout: Path, metric: Metric) -> bool:
@@ -282,8 +298,9 @@ def _cleared(checkout: Path, metric: Metric) -> bool:
         refuse_links(checkout, metric.place)
     if metric.kind not in ("json", "table", PREDICTIONS):
         return False
-    there = [name for name in matching(checkout, metric.place.partition(":")[0])
-             if os.path.lexists(inside(checkout, name))]
+    there = [
+        name for name in matching(checkout, metric.place.partition(":")[0]) if os.path.lexists(inside(checkout, name))
+    ]
     for name in there:
         remove(checkout, name)
     return bool(there)

@@ -31,8 +31,15 @@ from labwright.sandbox.untrusted import BadFile, open_regular
 
 __all__ = ["LARGE", "TEXT", "Blob", "Mirror", "Taken", "changed", "git", "root_of"]
 
-_OWN = ("repositoryformatversion", "filemode", "bare", "symlinks", "ignorecase", "precomposeunicode",
-        "logallrefupdates")
+_OWN = (
+    "repositoryformatversion",
+    "filemode",
+    "bare",
+    "symlinks",
+    "ignorecase",
+    "precomposeunicode",
+    "logallrefupdates",
+)
 """What git itself writes into the configuration of a new repository."""
 LARGE = 2**20
 """Bytes from which a file is not copied into each checkout, but linked to where it lies read-only."""
@@ -85,8 +92,14 @@ class Mirror:
                     tree = source.snapshot(self.folder / "objects", Path(place) / "index")
                 commit = self.commit(tree, commit, "uncommitted work")
         listed = self.listing(tree)
-        return Taken(commit, tree, bool(changed), len(listed), sum(one.size for one in listed.values()),
-                     self._faults(tree, listed))
+        return Taken(
+            commit,
+            tree,
+            bool(changed),
+            len(listed),
+            sum(one.size for one in listed.values()),
+            self._faults(tree, listed),
+        )
 
     def take_commit(self, source: Path, commit: str = "") -> str:
         """Copy one commit of a folder, a bare repository or a bundle (by default its HEAD); returns the id of its tree.
@@ -159,10 +172,10 @@ class Mirror:
         found: dict[str, str] = {}
         at = 0
         for path in wanted:
-            head, _, _ = answer[at:at + 200].partition(b"\n")
+            head, _, _ = answer[at : at + 200].partition(b"\n")
             size = int(head.split()[2])
             begins = at + len(head) + 1
-            content, at = answer[begins:begins + size], begins + size + 1
+            content, at = answer[begins : begins + size], begins + size + 1
             if (text := _text(content)) is not None:
                 found[path] = text
         return found
@@ -196,8 +209,9 @@ class Mirror:
         with tempfile.TemporaryDirectory(dir=self.folder) as place:
             index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
             self._git("read-tree", tree, **index)
-            lines = "".join(f"{modes.get(path, '100644')} {self._write(text)}\t{path}\n"
-                            for path, text in files.items())
+            lines = "".join(
+                f"{modes.get(path, '100644')} {self._write(text)}\t{path}\n" for path, text in files.items()
+            )
             self._run(["update-index", "--add", "--index-info"], lines.encode(), index)
             return self._git("write-tree", **index).strip()
 
@@ -209,8 +223,19 @@ class Mirror:
 
     def difference(self, before: str, after: str) -> str:
         """A unified diff of two trees."""
-        return self._git("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", "--full-index",
-                         "--no-renames", "--src-prefix=a/", "--dst-prefix=b/", before, after)
+        return self._git(
+            "diff",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--text",
+            "--full-index",
+            "--no-renames",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            before,
+            after,
+        )
 
     def checkout(self, tree: str, folder: Path) -> Path:
         """Put the files of a tree into a new folder; what is large is linked to `large`, which must be seen there.
@@ -262,15 +287,28 @@ class Mirror:
             _made(place.parent)
             run_git(place.parent, ("init", "--quiet", "--bare", "--template=", str(place)))
         options = [word for word in words if word.startswith("-")]
-        run_git(place, ("fetch", "--quiet", *options, "--no-tags", "--no-recurse-submodules", url, *(
-            word for word in words if word not in options)))
+        run_git(
+            place,
+            (
+                "fetch",
+                "--quiet",
+                *options,
+                "--no-tags",
+                "--no-recurse-submodules",
+                url,
+                *(word for word in words if word not in options),
+            ),
+        )
         if place != self.folder:
             os.rename(place, self.folder)
 
     def _faults(self, tree: str, listed: Mapping[str, Blob]) -> tuple[str, ...]:
         faults: list[str] = []
-        modules = [line.partition("\t")[2] for line in self._git("ls-tree", "-r", tree).splitlines()
-                   if line.startswith("160000")]
+        modules = [
+            line.partition("\t")[2]
+            for line in self._git("ls-tree", "-r", tree).splitlines()
+            if line.startswith("160000")
+        ]
         if modules:
             faults.append(f"submodules are not taken along: {_listed(modules)}")
         small = [path for path, one in listed.items() if 100 <= one.size <= 200]
@@ -285,9 +323,7 @@ class Mirror:
     def _git(self, *words: str, **variables: str) -> str:
         return self._run(words, b"", variables).decode("utf-8", errors="surrogateescape")
 
-    def _run(
-        self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None,
-    ) -> bytes:
+    def _run(self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
         if not self._known:
             self._check()
         return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
@@ -318,8 +354,10 @@ def _changed(source: UserRepository, repository: Path, *, dirty: bool) -> bool:
     if found and not dirty:
         filtered = source.filtered(found)
         told = f"; git's filters are not run, so that {_listed(filtered)} may count as changed" if filtered else ""
-        raise RepositoryError(f"{repository} holds work that is not committed ({_listed(found)}): commit it, or take "
-                              f"it as it is with --dirty{told}")
+        raise RepositoryError(
+            f"{repository} holds work that is not committed ({_listed(found)}): commit it, or take "
+            f"it as it is with --dirty{told}"
+        )
     return bool(found)
 
 

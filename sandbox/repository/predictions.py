@@ -66,19 +66,26 @@ class Truth:
 
     def facts(self, facts: DatasetFacts) -> DatasetFacts:
         """What a run records, with what is known by the labels."""
-        return facts.model_copy(update={
-            "sizes": {name: self.split.count(name) for name in SPLITS if name in self.split}, "target": LABEL,
-            "task": "classification" if self.names else "regression", "classes": len(self.names),
-            "class_names": self.names, "fingerprint": hashlib.sha256(
-                f"{facts.fingerprint} {self.digest}".encode()).hexdigest()})
+        return facts.model_copy(
+            update={
+                "sizes": {name: self.split.count(name) for name in SPLITS if name in self.split},
+                "target": LABEL,
+                "task": "classification" if self.names else "regression",
+                "classes": len(self.names),
+                "class_names": self.names,
+                "fingerprint": hashlib.sha256(f"{facts.fingerprint} {self.digest}".encode()).hexdigest(),
+            }
+        )
 
 
 def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> None:
     """Refuse labels that a command could read, or that nobody can. Raises `RepositoryError`."""
     places = [root_of(repository).resolve(), *(Path(one).resolve() for one in mounted)]
     if any(path.resolve().is_relative_to(place) for place in places):
-        raise RepositoryError(f"--truth {path} lies where the command can read it: keep it outside of the repository "
-                              "and of what is mounted")
+        raise RepositoryError(
+            f"--truth {path} lies where the command can read it: keep it outside of the repository "
+            "and of what is mounted"
+        )
     read_truth(path)
 
 
@@ -91,8 +98,10 @@ def read_truth(path: Path) -> Truth:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RepositoryError(f"--truth {path} cannot be read: {error}") from None
     if not columns.get(LABEL):
-        raise RepositoryError(f"--truth {path}: it needs a column {LABEL!r} and at least one row; it has "
-                              f"{', '.join(columns) or 'nothing'}")
+        raise RepositoryError(
+            f"--truth {path}: it needs a column {LABEL!r} and at least one row; it has "
+            f"{', '.join(columns) or 'nothing'}"
+        )
     labels, ids = columns[LABEL], tuple(columns.get(ID, ()))
     split = tuple(columns.get(SPLIT) or ["validation"] * len(labels))
     if odd := sorted(set(split) - set(SPLITS)):
@@ -126,7 +135,7 @@ def write_labels(truth: Truth, facts: DatasetFacts, labels: Path) -> None:
 
 
 def submit(
-    folder: Path, place: str, checkout: Path, *, labels: Path, dataset: str, condition: str, since: float | None = None,
+    folder: Path, place: str, checkout: Path, *, labels: Path, dataset: str, condition: str, since: float | None = None
 ) -> None:
     """Hand in what a command left at a place of its checkout, split by split.
 
@@ -158,21 +167,25 @@ def read_score(metric: Metric, checkout: Path, labels: Path, *, scale: float, si
             submit(folder, metric.place, checkout, labels=labels, dataset=dataset, condition="run", since=since)
             found = {one.name: one.value for one in score_submissions(folder, labels, split="validation", seed=0)}
         if metric.name not in found:
-            raise SubmissionRefused(f"{metric.name} cannot be computed of these predictions: there are "
-                                    f"{', '.join(sorted(found))}")
+            raise SubmissionRefused(
+                f"{metric.name} cannot be computed of these predictions: there are {', '.join(sorted(found))}"
+            )
         return Reading(found[metric.name] * scale)
     except SubmissionRefused as error:
         return Reading(failure=Failure(kind="no measurement", message=str(error)))
 
 
 def _read(
-    checkout: Path, place: str, names: Sequence[str], ids: Sequence[str], total: int, since: float | None,
+    checkout: Path, place: str, names: Sequence[str], ids: Sequence[str], total: int, since: float | None
 ) -> tuple[str, Array]:
     """Of which kind they are, and the values in the order of the labels. Raises `SubmissionRefused`."""
     path, _, column = place.partition(":")
     suffix = PurePosixPath(path).suffix
-    limit = FILE_BYTES if suffix not in (".npy", ".json") else min(
-        FILE_BYTES, 2**16 + total * max(1, len(names)) * (_VALUE_BYTES + 4 * max(map(len, names), default=0)))
+    limit = (
+        FILE_BYTES
+        if suffix not in (".npy", ".json")
+        else min(FILE_BYTES, 2**16 + total * max(1, len(names)) * (_VALUE_BYTES + 4 * max(map(len, names), default=0)))
+    )
     with read_as(f"{path} holds no predictions", SubmissionRefused, csv.Error):
         with open_regular(checkout, file_of(path, checkout, since)[0], limit) as file:
             content = file.read()
@@ -186,7 +199,7 @@ def _read(
 
 
 def _in_order(
-    values: Array, given: Sequence[str], names: Sequence[str], ids: Sequence[str], total: int, path: str,
+    values: Array, given: Sequence[str], names: Sequence[str], ids: Sequence[str], total: int, path: str
 ) -> tuple[str, Array]:
     if ids and given:
         places = {name: at for at, name in enumerate(given)}
@@ -199,7 +212,7 @@ def _in_order(
 
 
 def _of_table(
-    columns: Mapping[str, list[str]], column: str, names: Sequence[str], path: str,
+    columns: Mapping[str, list[str]], column: str, names: Sequence[str], path: str
 ) -> tuple[Array, list[str]]:
     given = columns.get(ID, [])
     by_class = [columns[name] for name in names if name in columns]
@@ -226,8 +239,11 @@ def _kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
     numbers = _numbers(names)
     by_number = {} if numbers is None else {number: at for at, number in enumerate(numbers.tolist())}
     if len(by_number) == len(names):  # 1.0 is class 1 where all classes are numbers; v1.0 is not v1
-        known |= {text: by_number[number[0]] for text in set(texts) - known.keys()
-                  if (number := _numbers([text])) is not None and number[0] in by_number}
+        known |= {
+            text: by_number[number[0]]
+            for text in set(texts) - known.keys()
+            if (number := _numbers([text])) is not None and number[0] in by_number
+        }
     if odd := next((one for one in texts if one not in known), None):
         raise SubmissionRefused(f"{path} predicts {odd!r}, which is no class: {', '.join(names[:10])}")
     return "predictions", np.array([known[one] for one in texts])
@@ -247,10 +263,15 @@ def _by_class(values: Array, names: Sequence[str], path: str) -> tuple[str, Arra
     if is_one and no_negative:
         return "probabilities", values if abs(sums[row] - 1) < ROUNDING else values / sums[:, None]
     if is_one or no_negative:
-        what = (f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}" if no_negative else
-                f"every row sums to 1, and there are values below 0 ({values.min():.4g})")
-        raise SubmissionRefused(f"{path} holds neither probabilities nor plain logits: {what}; write probabilities "
-                                "that sum to 1, or logits with the mean of each row subtracted (the same softmax)")
+        what = (
+            f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}"
+            if no_negative
+            else f"every row sums to 1, and there are values below 0 ({values.min():.4g})"
+        )
+        raise SubmissionRefused(
+            f"{path} holds neither probabilities nor plain logits: {what}; write probabilities "
+            "that sum to 1, or logits with the mean of each row subtracted (the same softmax)"
+        )
     return "logits", values
 
 
@@ -259,7 +280,7 @@ def _rounding(values: Array) -> float:
     decimals = next((n for n in (1, 2, 3) if np.allclose(values, values.round(n), rtol=0, atol=1e-7)), None)
     if decimals is None or np.array_equal(values, values.round()):
         return ROUNDING
-    return min(0.5, max(ROUNDING, values.shape[1] * 0.5 * 10.0 ** -decimals))
+    return min(0.5, max(ROUNDING, values.shape[1] * 0.5 * 10.0**-decimals))
 
 
 def _columns(text: str, suffix: str) -> dict[str, list[str]]:

@@ -23,7 +23,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Value]]:
             size = {1: 8, 5: 4}.get(key & 7, len(message))
         if at + size > len(message):
             raise ValueError("a field goes on beyond its message")
-        yield key >> 3, message[at:at + size]
+        yield key >> 3, message[at : at + size]
         at += size
 
 

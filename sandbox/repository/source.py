@@ -50,8 +50,7 @@ class UserRepository:
     def git(self, *words: str, given: str = "", **variables: str) -> str:
         """What git prints of it, its working folder included. Raises `RepositoryError`."""
         own = {"GIT_DIR": str(self.reader), "GIT_WORK_TREE": str(self.root), **variables}
-        return run_git(self.root, words, given.encode(errors="surrogateescape"), own).decode(
-            errors="surrogateescape")
+        return run_git(self.root, words, given.encode(errors="surrogateescape"), own).decode(errors="surrogateescape")
 
     def changed(self) -> list[str]:
         """Files with uncommitted work, new ones included that nothing ignores."""
@@ -63,8 +62,9 @@ class UserRepository:
     def filtered(self, paths: Iterable[str]) -> list[str]:
         """Those of them that git's attributes hand to a filter, which is not run here."""
         told = self.git("check-attr", "-z", "--stdin", "filter", given="".join(f"{one}\0" for one in paths)).split("\0")
-        return [path for path, value in zip(told[::3], told[2::3], strict=False)
-                if value not in ("unspecified", "unset")]
+        return [
+            path for path, value in zip(told[::3], told[2::3], strict=False) if value not in ("unspecified", "unset")
+        ]
 
     def files(self) -> list[str]:
         """Paths of its working folder, but for what is ignored."""
@@ -74,8 +74,11 @@ class UserRepository:
         """The tree of its working folder, written to a folder of objects that holds its HEAD."""
         variables = {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_INDEX_FILE": str(index)}
         self.git("read-tree", self.commit, **variables)
-        linked = [line.partition("\t")[2] for line in self.git("ls-files", "-z", "--stage", **variables).split("\0")
-                  if line.startswith("160000")]
+        linked = [
+            line.partition("\t")[2]
+            for line in self.git("ls-files", "-z", "--stage", **variables).split("\0")
+            if line.startswith("160000")
+        ]
         # git would ask a submodule for its own changes, by the submodule's configuration
         paths = [".", *(f":(top,exclude,literal){one}" for one in linked)]
         self.git("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", given="\0".join(paths), **variables)
@@ -108,26 +111,37 @@ def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -
             (reader / name).mkdir(parents=True)
         (reader / "objects/info/alternates").write_bytes(os.fsencode(_objects(repository, common)) + b"\n")
         (reader / "HEAD").write_text(f"{commit or _head(repository, own, common)}\n")
-        (reader / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
-                                       "[uploadpack]\n\tallowAnySHA1InWant = true\n")
-        for folder, name in ((own, "index"), (common, "shallow"), (common, "info/exclude"), *(
-                (own, one) for one in os.listdir(own) if one.startswith("sharedindex."))):
+        (reader / "config").write_text(
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[uploadpack]\n\tallowAnySHA1InWant = true\n"
+        )
+        for folder, name in (
+            (own, "index"),
+            (common, "shallow"),
+            (common, "info/exclude"),
+            *((own, one) for one in os.listdir(own) if one.startswith("sharedindex.")),
+        ):
             _copy(folder, name, reader)
         source = UserRepository(root, "", reader)
         _take_settings(source, common)
         try:
             found = source.git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
         except RepositoryError:
-            raise RepositoryError(f"{repository} has no commit {commit}" if commit else
-                                  f"{repository} has no commit: commit your code") from None
+            raise RepositoryError(
+                f"{repository} has no commit {commit}" if commit else f"{repository} has no commit: commit your code"
+            ) from None
         if not (reader / "index").exists():
             source.git("read-tree", "HEAD")
         try:
             yield UserRepository(root, found, reader)
         except RepositoryError as error:
             partial = str(error).startswith("git ") and any((common / "objects" / "pack").glob("*.promisor"))
-            raise RepositoryError(f"{repository} is a partial clone, and what it lacks is not fetched: clone it whole "
-                                  f"({error})") if partial else error from None
+            raise (
+                RepositoryError(
+                    f"{repository} is a partial clone, and what it lacks is not fetched: clone it whole ({error})"
+                )
+                if partial
+                else error
+            ) from None
 
 
 def root_of(repository: Path) -> Path:
@@ -162,8 +176,11 @@ def _linked(root: Path, dot: Path) -> tuple[Path, Path]:
     told = _read(root, ".git")
     own = Path(os.path.realpath(root / told.removeprefix("gitdir:").strip()))
     common = own.parent.parent
-    if own.parent.name == "worktrees" and own.is_dir() and Path(
-            os.path.realpath(own / _read(own, "gitdir").strip())) == dot:
+    if (
+        own.parent.name == "worktrees"
+        and own.is_dir()
+        and Path(os.path.realpath(own / _read(own, "gitdir").strip())) == dot
+    ):
         return own, common
     place = config_values(_read(own, "config"), r"^core\.worktree$").get("core.worktree", "") if own.is_dir() else ""
     if place and Path(os.path.realpath(own / place)) == root:  # of a submodule
@@ -176,12 +193,15 @@ def _objects(repository: Path, common: Path) -> Path:
     if objects.is_symlink() or not objects.is_dir():
         raise RepositoryError(f"{repository} holds no objects of its own ({objects}): clone it, and name the clone")
     if linked := linked_in(objects):
-        raise RepositoryError(f"{repository} holds objects that lie elsewhere ({linked} is a symbolic link): clone it, "
-                              "and name the clone")
+        raise RepositoryError(
+            f"{repository} holds objects that lie elsewhere ({linked} is a symbolic link): clone it, and name the clone"
+        )
     alternates = objects / "info" / "alternates"
     if alternates.exists() and (alternates.stat().st_size > _TEXT or _read(common, "objects/info/alternates").strip()):
-        raise RepositoryError(f"{repository} borrows objects from another repository ({objects}/info/alternates): run "
-                              "git repack -a -d there and remove that file, or clone it with --dissociate")
+        raise RepositoryError(
+            f"{repository} borrows objects from another repository ({objects}/info/alternates): run "
+            "git repack -a -d there and remove that file, or clone it with --dissociate"
+        )
     return objects
 
 
@@ -199,8 +219,11 @@ def _head(repository: Path, own: Path, common: Path) -> str:
             break
         name = told.removeprefix("ref:").strip()
         loose = (_read(folder, name).strip() for folder in (own, common))
-        packed = (line.partition(" ")[0] for line in _read(common, "packed-refs").splitlines()
-                  if line.partition(" ")[2] == name)
+        packed = (
+            line.partition(" ")[0]
+            for line in _read(common, "packed-refs").splitlines()
+            if line.partition(" ")[2] == name
+        )
         told = next(filter(None, (*loose, *packed)), "")
     if re.fullmatch(r"[0-9a-f]{64}", told):
         raise RepositoryError(f"{repository} keeps its objects by SHA-256, which is not supported: give one by SHA-1")
@@ -229,8 +252,15 @@ def _take_settings(source: UserRepository, common: Path) -> None:
     """What says what counts as changed: plain values of the repository's and the person's, and the person's ignores."""
     home, folder = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
     folder = folder or (f"{home}/.config" if home else "")
-    person = {name: value for name, value in (("HOME", home), ("XDG_CONFIG_HOME", folder), (
-        "GIT_CONFIG_GLOBAL", os.environ.get("GIT_CONFIG_GLOBAL") or (f"{home}/.gitconfig" if home else ""))) if value}
+    person = {
+        name: value
+        for name, value in (
+            ("HOME", home),
+            ("XDG_CONFIG_HOME", folder),
+            ("GIT_CONFIG_GLOBAL", os.environ.get("GIT_CONFIG_GLOBAL") or (f"{home}/.gitconfig" if home else "")),
+        )
+        if value
+    }
     ignored = {"core.excludesfile": f"{folder}/git/ignore"} if folder else {}
     plain = {}
     if person:
@@ -245,8 +275,12 @@ def config_values(config: str | None, pattern: str, *options: str, **variables: 
     """Values of a configuration by their keys, of the person's own where None is given; of one twice the last."""
     where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
     with tempfile.TemporaryDirectory() as place, suppress(RepositoryError):  # also where it names none
-        told = run_git(Path(place), ("config", *where, *options, "-z", "--get-regexp", pattern), (config or "").encode(
-            errors="surrogateescape"), {"GIT_DIR": os.devnull, **variables}).decode(errors="surrogateescape")
+        told = run_git(
+            Path(place),
+            ("config", *where, *options, "-z", "--get-regexp", pattern),
+            (config or "").encode(errors="surrogateescape"),
+            {"GIT_DIR": os.devnull, **variables},
+        ).decode(errors="surrogateescape")
         pairs = (one.partition("\n") for one in told.split("\0") if one)
         return {key: value if equals else "true" for key, equals, value in pairs}
     return {}

@@ -71,7 +71,6 @@ class Trace:
             found |= {one.key for one in self.functions.values() if now in one.callers}
         return frozenset(found)
 
-
     def scores_other(self, other: Trace) -> bool:
         """Whether no array that is scored in this run is scored in another; False where nobody knows.
 
@@ -79,7 +78,8 @@ class Trace:
         """
         known = self._scored(), other._scored()
         return bool(known[0].keys() & known[1].keys()) and not any(
-            known[0][name] & known[1][name] for name in known[0].keys() & known[1].keys())
+            known[0][name] & known[1][name] for name in known[0].keys() & known[1].keys()
+        )
 
     def _scored(self) -> dict[str, frozenset[str]]:
         """Hashes of the arrays that functions score in their first calls, by path and name."""
@@ -98,7 +98,8 @@ def variables() -> dict[str, str]:
 
 
 def hooked(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a run with the hook before what it imports anyway, where it needs it; `HOOK` must be readable.
+    """The variables of a run with the hook before what it imports anyway, where it needs it; `HOOK` must be
+    readable.
     """
     if not {UNTAUGHT, *variables()} & env.keys():
         return dict(env)
@@ -123,14 +124,28 @@ def read_trace(checkout: Path) -> Trace:
     functions: dict[str, Called] = {}
     lines: dict[str, set[int]] = {}
     for path in sorted((checkout / FOLDER).glob("trace-*.json"))[:_MOST]:
-        with suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError), open_regular(
-                checkout, str(path.relative_to(checkout)), _BYTES) as file:
+        with (
+            suppress(BadFile, OSError, ValueError, KeyError, TypeError, AttributeError),
+            open_regular(checkout, str(path.relative_to(checkout)), _BYTES) as file,
+        ):
             told = json.load(file)
             for one in told["functions"]:
-                called = Called(str(one["path"]), str(one["name"]), int(one["line"]), int(one["calls"]),
-                                tuple(map(str, one["callers"])),
-                                tuple(Seen(dict(seen["in"]), seen["out"], dict(seen.get("digests", {})),
-                                           frozenset(seen.get("whole", ()))) for seen in one["seen"]))
+                called = Called(
+                    str(one["path"]),
+                    str(one["name"]),
+                    int(one["line"]),
+                    int(one["calls"]),
+                    tuple(map(str, one["callers"])),
+                    tuple(
+                        Seen(
+                            dict(seen["in"]),
+                            seen["out"],
+                            dict(seen.get("digests", {})),
+                            frozenset(seen.get("whole", ())),
+                        )
+                        for seen in one["seen"]
+                    ),
+                )
                 functions.setdefault(called.key, called)
             for name, numbers in told["lines"].items():
                 lines.setdefault(str(name), set()).update(map(int, numbers))

@@ -53,7 +53,7 @@ def newest_run(folder: Path, place: str, since: float = 0.0) -> OfflineRun:
 
 
 def _records(file: BufferedReader) -> Iterator[bytes]:
-    if file.read(_HEADER)[:len(_MAGIC)] != _MAGIC:
+    if file.read(_HEADER)[: len(_MAGIC)] != _MAGIC:
         raise ValueError("it does not begin as a file of Weights & Biases does")
     record = b""
     while True:
@@ -76,7 +76,10 @@ def _items(message: bytes) -> Iterator[tuple[str, object]]:
     """Key and value of what a record of the history or the summary sets."""
     for number, item in fields(message):
         if number == 1 and isinstance(item, bytes):
-            held = [(at, value.decode("utf-8", errors="replace")) for at, value in fields(item)
-                    if isinstance(value, bytes)]
-            yield ".".join(value for at, value in held if at in (1, 2)), json.loads(
-                next((value for at, value in held if at == 16), "null"))
+            held = [
+                (at, value.decode("utf-8", errors="replace")) for at, value in fields(item) if isinstance(value, bytes)
+            ]
+            yield (
+                ".".join(value for at, value in held if at in (1, 2)),
+                json.loads(next((value for at, value in held if at == 16), "null")),
+            )

@@ -42,8 +42,19 @@ def numbers(state: RunState, ran: Sequence[NodeReproduction], *, same: bool) -> 
             if after is not None and after.nodes == claim.nodes == here:
                 new_texts = printed([after])
                 texts = {key.rpartition(".")[2]: (text, new_texts[key]) for key, text in printed([claim]).items()}
-            yield _number(_Cell(claim.key, True, here, tuple(values[node] for node in here),
-                                tuple(map(new.get, here)), claim.sd, claim.n, texts), same=same)
+            yield _number(
+                _Cell(
+                    claim.key,
+                    True,
+                    here,
+                    tuple(values[node] for node in here),
+                    tuple(map(new.get, here)),
+                    claim.sd,
+                    claim.n,
+                    texts,
+                ),
+                same=same,
+            )
     covered = {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
     for name, one in again.items():  # values that no claim is made of: on validation, and of the seed looked at
         node = state.nodes[name]
@@ -57,8 +68,18 @@ def numbers(state: RunState, ran: Sequence[NodeReproduction], *, same: bool) -> 
             quantity = _quantity(measured)
             if (name, quantity) not in covered:
                 spread = noise.get(quantity, [])
-                yield _number(_Cell(f"{name}:{'/'.join(quantity)}", False, (name,), (measured.value,),
-                                    (after.get(quantity),), interval(spread)[0], len(spread)), same=same)
+                yield _number(
+                    _Cell(
+                        f"{name}:{'/'.join(quantity)}",
+                        False,
+                        (name,),
+                        (measured.value,),
+                        (after.get(quantity),),
+                        interval(spread)[0],
+                        len(spread),
+                    ),
+                    same=same,
+                )
 
 
 def _as_measured_again(state: RunState, again: Mapping[str, NodeReproduction]) -> RunState:
@@ -68,8 +89,9 @@ def _as_measured_again(state: RunState, again: Mapping[str, NodeReproduction]) -
         *earlier, last = nodes[name].attempts
         attempts = (*earlier, last.model_copy(update={"measurements": one.measurements}))
         nodes[name] = nodes[name].model_copy(update={"attempts": attempts})
-    return replace(state, nodes=nodes, tests=state.tests | {
-        name: one.tests for name, one in again.items() if name in state.tests})
+    return replace(
+        state, nodes=nodes, tests=state.tests | {name: one.tests for name, one in again.items() if name in state.tests}
+    )
 
 
 @dataclass(frozen=True)
@@ -85,7 +107,8 @@ class _Cell:
     sd: float | None
     of: int
     texts: Mapping[str, tuple[PrintedValue, PrintedValue]] = field(
-        default_factory=dict[str, tuple[PrintedValue, PrintedValue]])
+        default_factory=dict[str, tuple[PrintedValue, PrintedValue]]
+    )
 
 
 def _quantity(one: Measurement) -> Quantity:
@@ -103,10 +126,22 @@ def _number(cell: _Cell, *, same: bool) -> Number:
     verdict: Verdict = "missing" if lost else "equal" if equal else "different"
     if verdict == "different" and not same and off is not None and noise is not None and off <= noise:
         verdict = "within noise"
-    recorded, new = ((" ".join(as_read(cell.texts[form][side]) for form in ("pm", "ci")) for side in (0, 1))
-                     if cell.texts else (", ".join(before), ", ".join(after)))
-    return Number(key=cell.key, claim=cell.claim, nodes=cell.nodes, of=max(cell.of, 1), off=off, noise=noise,
-                  recorded=recorded, again=new, verdict=verdict)
+    recorded, new = (
+        (" ".join(as_read(cell.texts[form][side]) for form in ("pm", "ci")) for side in (0, 1))
+        if cell.texts
+        else (", ".join(before), ", ".join(after))
+    )
+    return Number(
+        key=cell.key,
+        claim=cell.claim,
+        nodes=cell.nodes,
+        of=max(cell.of, 1),
+        off=off,
+        noise=noise,
+        recorded=recorded,
+        again=new,
+        verdict=verdict,
+    )
 
 
 def _text(value: float | None) -> str:

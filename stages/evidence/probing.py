@@ -56,8 +56,11 @@ async def probe_winners(bench: Bench) -> None:
     """Probe and read the winner; where it turns out suspect, the one that takes its place, too; then the ablations."""
 
     async def work(client: ModelClient) -> None:
-        while (best := winner(bench.state)) is not None and not bench.state.nodes[best].suspect and not all(
-                _probed(bench, best, kind) for kind in ("seed", "labels", "rows", "arms")):
+        while (
+            (best := winner(bench.state)) is not None
+            and not bench.state.nodes[best].suspect
+            and not all(_probed(bench, best, kind) for kind in ("seed", "labels", "rows", "arms"))
+        ):
             await _Probes(bench, best).all()
         await look_at_ablations(bench, client)
 
@@ -81,8 +84,13 @@ def chosen_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell,
     """Of each arm the first cell, and the cells whose artifacts these read."""
     chosen = list({cell.arm: cell for cell in reversed(cells)}.values())
     for cell in chosen:  # which grows meanwhile
-        chosen += [one for one in cells if one not in chosen and one.arm == reads.get(cell.arm)
-                   and (one.dataset, one.level, one.seed) == (cell.dataset, cell.level, cell.seed)]
+        chosen += [
+            one
+            for one in cells
+            if one not in chosen
+            and one.arm == reads.get(cell.arm)
+            and (one.dataset, one.level, one.seed) == (cell.dataset, cell.level, cell.seed)
+        ]
     return tuple(one for one in cells if one in chosen)
 
 
@@ -133,8 +141,11 @@ class _Probes:
                 runs, measured = runs + 1, outcome.measurements
                 arms = without_labels(await self._before(), await self._after("labels", runs - 1), self.bench.plan)
                 if arms:
-                    found = Probe("still", f"with permuted training labels the predictions of {', '.join(arms)} are "
-                                           "the same to the last digit: they do not come from the labels")
+                    found = Probe(
+                        "still",
+                        f"with permuted training labels the predictions of {', '.join(arms)} are "
+                        "the same to the last digit: they do not come from the labels",
+                    )
                     break
                 found = labels_probe(self.node.measurements, measured, metric=metric, chance=chance)
             found = found._replace(why=f"{found.why} (permutation {runs} of at most {PERMUTATIONS})")
@@ -154,8 +165,10 @@ class _Probes:
         """
         plan, measured = self.bench.plan, tuple[Measurement, ...]()
         try:
-            before, cells = await self._before(), chosen_cells(
-                self._measured(), reads_of(self.code.get(PROGRAM, "")) or {})
+            before, cells = (
+                await self._before(),
+                chosen_cells(self._measured(), reads_of(self.code.get(PROGRAM, "")) or {}),
+            )
             if not before:
                 raise NotRunError("not run: no predictions were handed in")
             measured = (await self._run("rows", 0, {ENTRY: ROWS}, entry=ENTRY, cells=cells)).measurements
@@ -164,8 +177,11 @@ class _Probes:
             if found.outcome == "still":
                 await self._run("rows", 1, {}, cells=cells)
                 known = {(one.dataset, one.condition): one.values for one in before}
-                if not all(same(known[one.dataset, one.condition], one.values).all()
-                           for one in await self._after("rows", 1) if (one.dataset, one.condition) in known):
+                if not all(
+                    same(known[one.dataset, one.condition], one.values).all()
+                    for one in await self._after("rows", 1)
+                    if (one.dataset, one.condition) in known
+                ):
                     found = Probe("unclear", "run once more unchanged, the code predicts other values")
         except NotRunError as error:
             found = Probe("unclear", str(error))
@@ -178,13 +194,17 @@ class _Probes:
             names, cells = self._pair()
             turned, replicates = exchanged(self.code, names), self._replicates()
             if turned is None or len(replicates) < 2:
-                raise NotRunError("not run: the code uses the names of its arms in other ways than as texts"
-                                  if turned is None else "not run: there are no two good replicates to compare with")
+                raise NotRunError(
+                    "not run: the code uses the names of its arms in other ways than as texts"
+                    if turned is None
+                    else "not run: there are no two good replicates to compare with"
+                )
             other = dict(zip(names, reversed(names), strict=True))
             told = {cell.model_copy(update={"arm": other[cell.arm]}): cell for cell in cells}
             measured = (await self._run("arms", 0, turned, whole=True, told=told)).measurements
-            found = arms_probe(self.node.measurements, measured, replicates, names=names,
-                               metric=self.bench.plan.primary)
+            found = arms_probe(
+                self.node.measurements, measured, replicates, names=names, metric=self.bench.plan.primary
+            )
         except NotRunError as error:
             found = Probe("unclear", str(error))
         self.record("arms", found, measured)
@@ -219,16 +239,29 @@ class _Probes:
         """The names of a baseline and of the method, with a cell of each at one place, on the smallest data."""
         measured = self._measured()
         roles = {arm.name: arm.role for arm in self.bench.plan.arms}
-        pairs = [(a, b) for a in measured for b in measured if roles.get(a.arm) == "baseline" and (
-            roles.get(b.arm) == "method") and (a.dataset, a.level) == (b.dataset, b.level)]
+        pairs = [
+            (a, b)
+            for a in measured
+            for b in measured
+            if roles.get(a.arm) == "baseline"
+            and (roles.get(b.arm) == "method")
+            and (a.dataset, a.level) == (b.dataset, b.level)
+        ]
         if not pairs or reads_of(self.code.get(PROGRAM, "")):
             raise NotRunError("not run: the program has no cells of a baseline and of the method that stand alone")
         a, b = pairs[0]
         return (a.arm, b.arm), (a, b)
 
     async def _run(
-        self, kind: Kind, number: int, changed: Mapping[str, str], *, entry: str = PROGRAM, whole: bool = False,
-        cells: tuple[Cell, ...] = (), told: Mapping[Cell, Cell] | None = None,
+        self,
+        kind: Kind,
+        number: int,
+        changed: Mapping[str, str],
+        *,
+        entry: str = PROGRAM,
+        whole: bool = False,
+        cells: tuple[Cell, ...] = (),
+        told: Mapping[Cell, Cell] | None = None,
     ) -> Outcome:
         """What comes of the node's code with some files changed, or only these; of its `cells`, or of those that it is
         `told` in place of others. Raises `NotRunError`, also where it fails."""
@@ -240,13 +273,28 @@ class _Probes:
                 bench.budget.reserve_attempt(numbered(bench.recorder, Work(task=TASK)), name, bench.retry_seconds)
                 self.taken.append(name)
             await to_thread(remove_tree, folder, ignore_errors=True)  # what a kill left
-            job = again(Job(
-                name=name, folder=folder, source=dict(changed) if whole else self.code | dict(changed), entry=entry,
-                seed=self.node.seed, timeout=bench.retry_seconds, late=lambda: bench.seconds_left() <= 0,
-                datasets=tuple(use.name for use in bench.plan.datasets)), self.node, bench.state)
+            job = again(
+                Job(
+                    name=name,
+                    folder=folder,
+                    source=dict(changed) if whole else self.code | dict(changed),
+                    entry=entry,
+                    seed=self.node.seed,
+                    timeout=bench.retry_seconds,
+                    late=lambda: bench.seconds_left() <= 0,
+                    datasets=tuple(use.name for use in bench.plan.datasets),
+                ),
+                self.node,
+                bench.state,
+            )
             if told:
-                job = replace(job, cells=tuple(told), keys={}, expected={}, settings={
-                    cell: job.settings.get(was, {}) for cell, was in told.items()})
+                job = replace(
+                    job,
+                    cells=tuple(told),
+                    keys={},
+                    expected={},
+                    settings={cell: job.settings.get(was, {}) for cell, was in told.items()},
+                )
             outcome = await bench.executor.run(replace(job, cells=cells) if cells and job.cells else job)
         except BudgetSpent as error:
             raise NotRunError(f"not run: {error}") from error
@@ -271,8 +319,16 @@ class _Probes:
         bench, budget = self.bench, self.bench.budget
         if found.outcome == "still" and kind != "seed":
             bench.recorder.append(Suspected(node=self.name, findings=(Finding(kind=kind, why=found.why),)))
-        bench.recorder.append(Probed(node=self.name, probe=kind, seconds=self.seconds, measurements=measured,
-                                     outcome=found.outcome, why=found.why))
+        bench.recorder.append(
+            Probed(
+                node=self.name,
+                probe=kind,
+                seconds=self.seconds,
+                measurements=measured,
+                outcome=found.outcome,
+                why=found.why,
+            )
+        )
         if budget is not None:
             for name in self.taken:
                 budget.give_back(name)  # what was taken is settled by now

@@ -45,9 +45,15 @@ async def _read_one(bench: Bench, client: ModelClient, node: Node) -> None:
     plan, doubts, dropped = bench.plan, tuple[CodeDoubt, ...](), 0
     verdict: ReadingVerdict = "not read"
     inputs = CodeReaderInputs(
-        task=plan.task, arms=plan.arms, metrics=plan.metrics, datasets=tuple(use.name for use in plan.datasets),
-        kind=node.kind, ablated=", ".join(node.arms), change=(node.title or node.plan) if node.arms else "",
-        files={path: numbered_lines(text) for path, text in code.items()})
+        task=plan.task,
+        arms=plan.arms,
+        metrics=plan.metrics,
+        datasets=tuple(use.name for use in plan.datasets),
+        kind=node.kind,
+        ablated=", ".join(node.arms),
+        change=(node.title or node.plan) if node.arms else "",
+        files={path: numbered_lines(text) for path, text in code.items()},
+    )
     try:
         answer = await client.usable(CODE_READER, inputs, then="the code goes unread")
     except BudgetSpent:
@@ -60,13 +66,31 @@ async def _read_one(bench: Bench, client: ModelClient, node: Node) -> None:
     signs = weighed(_signs(verdict, doubts, code), node.findings)
     if signs:
         bench.recorder.append(Suspected(node=node.id, findings=signs))
-    bench.recorder.append(CodeRead(node=node.id, reader=client.name_of(CODE_READER), decision=client.decision,
-                                   verdict=verdict, doubts=doubts, dropped=dropped))
+    bench.recorder.append(
+        CodeRead(
+            node=node.id,
+            reader=client.name_of(CODE_READER),
+            decision=client.decision,
+            verdict=verdict,
+            doubts=doubts,
+            dropped=dropped,
+        )
+    )
 
 
 def _signs(verdict: ReadingVerdict, doubts: tuple[CodeDoubt, ...], code: dict[str, str]) -> list[Finding]:
     """Notes of what a reader found dishonest, each a sign."""
     if verdict != "dishonest":
         return []
-    return [Finding(kind=f"read: {one.kind}", why=one.what, suspect=False, sign="reader", file=one.file, line=one.first,
-                    text=code[one.file].splitlines()[one.first - 1].strip()[:160]) for one in doubts]
+    return [
+        Finding(
+            kind=f"read: {one.kind}",
+            why=one.what,
+            suspect=False,
+            sign="reader",
+            file=one.file,
+            line=one.first,
+            text=code[one.file].splitlines()[one.first - 1].strip()[:160],
+        )
+        for one in doubts
+    ]

@@ -67,7 +67,7 @@ def chosen(state: RunState, names: Sequence[str] = (), *, limit: int | None = No
 
 
 async def reproduce(
-    state: RunState, nodes: Sequence[Node], place: Place, *, unlike: Sequence[str] = (), tell: Tell | None = None,
+    state: RunState, nodes: Sequence[Node], place: Place, *, unlike: Sequence[str] = (), tell: Tell | None = None
 ) -> Reproduction:
     """Execute these nodes again, as many at a time as the executor has places. Raises `ExecutorError`."""
     done: list[NodeReproduction] = []
@@ -82,8 +82,11 @@ async def reproduce(
     ran = await asyncio.gather(*map(execute_again, nodes))
     names = {node.id for node in nodes}
     return Reproduction(
-        nodes=tuple(ran), numbers=tuple(numbers(state, ran, same=not unlike)), unlike=tuple(unlike),
-        left_out=tuple(dict.fromkeys(node.id for node in frozen(state) if node.id not in names)))
+        nodes=tuple(ran),
+        numbers=tuple(numbers(state, ran, same=not unlike)),
+        unlike=tuple(unlike),
+        left_out=tuple(dict.fromkeys(node.id for node in frozen(state) if node.id not in names)),
+    )
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,11 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
                 shutil.copyfile(source / file, target / file)
         made = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
         if made.fingerprint != facts.fingerprint:
-            raise WrongUse(f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
-                           f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
-                           f", recorded {facts.fingerprint[:12]}...)")
+            raise WrongUse(
+                f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
+                f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
+                f", recorded {facts.fingerprint[:12]}...)"
+            )
     try:
         copy_frozen(state.scorers, run.scorers, scratch.scorers)
     except DatasetError as error:
@@ -133,27 +138,54 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
     except (OSError, UnicodeDecodeError) as error:
         return again.model_copy(update={"failure": f"its code cannot be read: {error}"})
     if sha256_of_files(source) != node.source_sha256:
-        return again.model_copy(update={
-            "failure": "its code is not what the record says was run; nothing was executed"})
-    gone = {name: keep for name in sorted({word for text in source.values() for word in strings_in(text)})
-            if name in state.nodes and (keep := collected_of(state, name))}
+        return again.model_copy(
+            update={"failure": "its code is not what the record says was run; nothing was executed"}
+        )
+    gone = {
+        name: keep
+        for name in sorted({word for text in source.values() for word in strings_in(text)})
+        if name in state.nodes and (keep := collected_of(state, name))
+    }
     if gone:
-        return again.model_copy(update={"failure": "; ".join(
-            f"it reads what {name} left, which was collected (keep={keep})" for name, keep in gone.items())})
-    job = as_cells(Job(
-        name=f"{node.id}/again", folder=folder, source=source, seed=node.seed, datasets=place.datasets,
-        timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)), alone=recorded.alone, artifacts={
-            one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
-            for one in state.nodes.values() if one.decision in state.decisions[node.decision].seen
-            and one.status == "good" and one.attempts and one.attempts[-1].artifacts}), node, state)
+        return again.model_copy(
+            update={
+                "failure": "; ".join(
+                    f"it reads what {name} left, which was collected (keep={keep})" for name, keep in gone.items()
+                )
+            }
+        )
+    job = as_cells(
+        Job(
+            name=f"{node.id}/again",
+            folder=folder,
+            source=source,
+            seed=node.seed,
+            datasets=place.datasets,
+            timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)),
+            alone=recorded.alone,
+            artifacts={
+                one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
+                for one in state.nodes.values()
+                if one.decision in state.decisions[node.decision].seen
+                and one.status == "good"
+                and one.attempts
+                and one.attempts[-1].artifacts
+            },
+        ),
+        node,
+        state,
+    )
     assert state.data_plan is not None
     outcome = await place.executor.run(asking(job, state.data_plan, place.subjects, state.datasets))
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
-        failure = (f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "
-                   f"{f'failed ({before.kind})' if before else 'ran to its end'}")
-    again = again.model_copy(update={"seconds": outcome.seconds, "failure": failure,
-                                   "measurements": outcome.measurements})
+        failure = (
+            f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "
+            f"{f'failed ({before.kind})' if before else 'ran to its end'}"
+        )
+    again = again.model_copy(
+        update={"seconds": outcome.seconds, "failure": failure, "measurements": outcome.measurements}
+    )
     if node.id not in state.tests or outcome.failure is not None:
         return again
     try:
@@ -161,6 +193,7 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
         tests += await asyncio.to_thread(unsealed, folder, None)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
     except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
-        return again.model_copy(update={"failure": "its test predictions cannot be scored: "
-                                       f"{failure_of(error).message}"})
+        return again.model_copy(
+            update={"failure": f"its test predictions cannot be scored: {failure_of(error).message}"}
+        )
     return again.model_copy(update={"tests": tests})

@@ -76,7 +76,8 @@ async def score_frozen(bench: Bench) -> None:
     called = {one.key for one in differences(bench.state, paper_claims(bench.state)) if one.split == "test"}
     asked = bench.plan.hypotheses and not any(key.startswith("hypothesis/") for key in bench.state.resampled)
     if (asked or called - bench.state.resampled.keys()) and (
-            over := await to_thread(resampled, bench.state, bench.folder)):
+        over := await to_thread(resampled, bench.state, bench.folder)
+    ):
         bench.recorder.append(Resampled(found=over))
 
 

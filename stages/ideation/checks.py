@@ -36,13 +36,19 @@ def fit_of(estimate: Estimate, means: Means) -> Fit:
         why.append(f"it wants {memory:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB")
     have = {_package(one.split()[0]) for one in means.packages if one.strip()}
     have |= {_package(one.name) for one in wanted_of(means.installable)}
-    why += [f"the package {name!r} is not installed" for name in estimate.packages
-            if _package(name) not in have and _package(name) not in _STANDARD]
+    why += [
+        f"the package {name!r} is not installed"
+        for name in estimate.packages
+        if _package(name) not in have and _package(name) not in _STANDARD
+    ]
     if estimate.network and not means.network:
         why.append("its experiments need a network, and have none")
     models = {one.split("@")[0] for one in means.pretrained}
-    why += [f"the pretrained model {name!r} is not on this machine, and the hub cannot be reached"
-            for name in estimate.pretrained if name.split("@")[0] not in models and not means.fetching]
+    why += [
+        f"the pretrained model {name!r} is not on this machine, and the hub cannot be reached"
+        for name in estimate.pretrained
+        if name.split("@")[0] not in models and not means.fetching
+    ]
     why += [fault for need in estimate.data if (fault := _data(need, means))]
     return Fit(fits=not why, why=tuple(why))
 
@@ -50,8 +56,11 @@ def fit_of(estimate: Estimate, means: Means) -> Fit:
 def _data(need: DataNeed, means: Means) -> str | None:
     if need.source in ("catalogue", "own"):
         have = means.own if need.source == "own" else means.datasets
-        return None if need.name in have else (
-            f"there is no dataset {need.name!r} here; there are {', '.join(have) or 'none'}")
+        return (
+            None
+            if need.name in have
+            else (f"there is no dataset {need.name!r} here; there are {', '.join(have) or 'none'}")
+        )
     if need.source == "hub":
         if not _HUB.match(need.name):
             return f"{need.name!r} is not a dataset of the hub: name it OWNER/SET"
@@ -75,10 +84,12 @@ HYPOTHESES = 0.55
 """The same for hypotheses."""
 BOTH = 0.9
 """The same for the sum of the two: neither is a copy, together they are."""
-_STOP = frozenset("""a an and are as at be by can could do does for from has have how if in into is it its may more no
+_STOP = frozenset(
+    """a an and are as at be by can could do does for from has have how if in into is it its may more no
 not of on or our over than that the their them then there these they this to under up use using via was we what when
 where which while with without would method model models approach study learning neural network networks
-deep data""".split())
+deep data""".split()
+)
 
 
 def are_alike(one: IdeaText | Idea, other: IdeaText | Idea) -> bool:
@@ -116,18 +127,52 @@ _CLAIM = re.compile(
     r"\b(?:novel(?:ty)?|unprecedented|(?:the|our|a) first (?:study|work|paper|method|approach|to|systematic|time)|"
     r"first[- ]ever|for the first time|never (?:been|before)|no (?:prior|previous|existing|earlier|one|published) \w+|"
     r"nobody has|has not (?:yet )?been (?:studied|explored|tried|tested|done|examined|investigated)|unexplored|"
-    r"under-?explored|unlike (?:all )?(?:prior|previous|existing) \w+|state of the art|new state)\b", re.IGNORECASE)
+    r"under-?explored|unlike (?:all )?(?:prior|previous|existing) \w+|state of the art|new state)\b",
+    re.IGNORECASE,
+)
 _NOVEL = re.compile(r"\b[Nn]ovel\s+(?=\w)|\b[Uu]nprecedented\s+(?=\w)")
 _NAMED = re.compile(
-    r"([^\W\d_][\w'’-]+)(?:\s+(?:and|&)\s+[^\W\d_][\w'’-]+)?\s*(?:et al\.?|,?\s*\(?(?:19|20)\d\d[a-z]?\)?)")
+    r"([^\W\d_][\w'’-]+)(?:\s+(?:and|&)\s+[^\W\d_][\w'’-]+)?\s*(?:et al\.?|,?\s*\(?(?:19|20)\d\d[a-z]?\)?)"
+)
 _IDENTIFIED = re.compile(r"(?:arXiv[:\s]*)?\b\d{4}\.\d{4,5}\b|\b10\.\d{4,9}/\S+", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 REASONS = 300
 """Characters of why no source answered, as the first search has it."""
 PROSE = ("related_work", "abstract", "short_hypothesis")
-_NO_NAMES = frozenset(("in", "since", "by", "from", "of", "until", "after", "before", "and", "the", "year", "neurips",
-                       "iclr", "icml", "acl", "cvpr", "may", "january", "february", "march", "april", "june", "july",
-                       "august", "september", "october", "november", "december", "around", "to"))
+_NO_NAMES = frozenset(
+    (
+        "in",
+        "since",
+        "by",
+        "from",
+        "of",
+        "until",
+        "after",
+        "before",
+        "and",
+        "the",
+        "year",
+        "neurips",
+        "iclr",
+        "icml",
+        "acl",
+        "cvpr",
+        "may",
+        "january",
+        "february",
+        "march",
+        "april",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "around",
+        "to",
+    )
+)
 
 
 def novelty_of(searches: Sequence[LiteratureSearch], works: Sequence[FoundWork]) -> Novelty:
@@ -138,7 +183,7 @@ def novelty_of(searches: Sequence[LiteratureSearch], works: Sequence[FoundWork])
 
 
 def novelty_text(
-    searches: Sequence[LiteratureSearch], works: Sequence[FoundWork], closest: Sequence[ClosestWork],
+    searches: Sequence[LiteratureSearch], works: Sequence[FoundWork], closest: Sequence[ClosestWork]
 ) -> str:
     """The same in words, for the idea's file."""
     made = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
@@ -149,12 +194,16 @@ def novelty_text(
         return f"Novelty is unchecked: {made} made, and no source answered ({why})."
     sources = ", ".join(dict.fromkeys(name for one in searches for name in one.answered))
     if state == "nothing_found":
-        return (f"{made} answered by {sources} returned no paper. That is no evidence of novelty: the words "
-                "may have been the wrong ones.")
+        return (
+            f"{made} answered by {sources} returned no paper. That is no evidence of novelty: the words "
+            "may have been the wrong ones."
+        )
     bare = sum(not one.work.abstract for one in closest)
     note = f" ({bare} without an abstract)" if bare else ""
-    return (f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by "
-            "their abstracts alone; nothing else was looked at.")
+    return (
+        f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by "
+        "their abstracts alone; nothing else was looked at."
+    )
 
 
 def claims_of(idea: IdeaText) -> tuple[str, ...]:
@@ -175,11 +224,21 @@ def claims_in(text: str) -> tuple[str, ...]:
 def unknown_names(text: str, works: Iterable[FoundWork], context: Iterable[str]) -> tuple[str, ...]:
     """Works that a text names and that no search returned: `Smith et al.`, `(Smith, 2020)`, identifiers."""
     works = list(works)
-    families = {_plain(name.split(",")[0] if "," in name else name.split()[-1])
-                for one in works for name in one.authors if name.strip()}
+    families = {
+        _plain(name.split(",")[0] if "," in name else name.split()[-1])
+        for one in works
+        for name in one.authors
+        if name.strip()
+    }
     known = _plain(" ".join((*context, *(one.identifier for one in works))))
-    named = [match[0] for match in _NAMED.finditer(text) if match[1][0].isupper() and (plain := _plain(match[1]))
-             not in families and plain not in _NO_NAMES and plain not in known]
+    named = [
+        match[0]
+        for match in _NAMED.finditer(text)
+        if match[1][0].isupper()
+        and (plain := _plain(match[1])) not in families
+        and plain not in _NO_NAMES
+        and plain not in known
+    ]
     named += [match[0] for match in _IDENTIFIED.finditer(text) if _plain(match[0]).removeprefix("arxiv") not in known]
     return tuple(dict.fromkeys(one.strip(" (,") for one in named))
 

@@ -68,8 +68,10 @@ async def convert(path: Path, client: ModelClient) -> Idea:
     answer = await client.ask(IDEA_OF, IdeaOfInputs(text=text[:SHOWN], file=path.name, known=known))
     if answer.idea is None:
         why = answer.missing or "no idea was found"
-        raise IdeaError(f"{path} is not a text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with"
-                        f": scientist ideate --topic {path}")
+        raise IdeaError(
+            f"{path} is not a text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with"
+            f": scientist ideate --topic {path}"
+        )
     idea = answer.idea.idea.model_copy(update={"anchors": known.anchors if known else ()})  # no model gives one
     data = idea.model_dump(mode="json", by_alias=True, exclude_none=True) | {HASH: sha256(path)}
     with suppress(OSError):  # a folder that cannot be written to: the run keeps the idea itself

@@ -63,15 +63,25 @@ class IdeaDrafting:
         """The idea, or why there is none. Raises `ModelError`."""
         complaints = list[str]()
         for _ in range(DRAFTS):
-            draft = await self.client.ask(IDEA, IdeaInputs(
-                topic=self.topic.text, means=self.topic.means, number=self.number, earlier=self.earlier,
-                context=self.topic.context, complaints=tuple(complaints)))
+            draft = await self.client.ask(
+                IDEA,
+                IdeaInputs(
+                    topic=self.topic.text,
+                    means=self.topic.means,
+                    number=self.number,
+                    earlier=self.earlier,
+                    context=self.topic.context,
+                    complaints=tuple(complaints),
+                ),
+            )
             reflected = await self._reflected(draft)
             twin = self._twin(reflected.idea, reflected.alike)
             if twin is None:
                 return Conceived(k=self.k, idea=self._final(reflected))
-            complaints.append(f"your idea {reflected.idea.title!r} repeats the earlier idea {twin!r}: take up another "
-                              "question of the topic")
+            complaints.append(
+                f"your idea {reflected.idea.title!r} repeats the earlier idea {twin!r}: take up another "
+                "question of the topic"
+            )
         return Conceived(k=self.k, reason=f"{DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
 
     async def _reflected(self, draft: IdeaDraft) -> IdeaReflection:
@@ -79,17 +89,29 @@ class IdeaDrafting:
         now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
         for number in range(1, self.topic.rounds + 1):
             await self._search(now.queries)
-            complaints = self._text_faults(now, alike) if not closest and not alike else self._faults(
-                now, closest, alike)
-            reflected = await self.client.ask(IDEA_REFLECT, IdeaReflectInputs(
-                topic=self.topic.text, means=self.topic.means, draft=now,
-                fit=checks.fit_of(now.estimate, self.topic.means),
-                searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches), works=self._works,
-                closest=closest, earlier=self.earlier, context=self.topic.context, last=number == self.topic.rounds,
-                complaints=complaints))
+            complaints = (
+                self._text_faults(now, alike) if not closest and not alike else self._faults(now, closest, alike)
+            )
+            reflected = await self.client.ask(
+                IDEA_REFLECT,
+                IdeaReflectInputs(
+                    topic=self.topic.text,
+                    means=self.topic.means,
+                    draft=now,
+                    fit=checks.fit_of(now.estimate, self.topic.means),
+                    searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
+                    works=self._works,
+                    closest=closest,
+                    earlier=self.earlier,
+                    context=self.topic.context,
+                    last=number == self.topic.rounds,
+                    complaints=complaints,
+                ),
+            )
             closest, alike = reflected.closest, reflected.alike
-            now = IdeaDraft(idea=reflected.idea, estimate=reflected.estimate,
-                            queries=reflected.queries or draft.queries)
+            now = IdeaDraft(
+                idea=reflected.idea, estimate=reflected.estimate, queries=reflected.queries or draft.queries
+            )
             if reflected.done and not self._faults(now, closest, alike):
                 break
         assert reflected is not None
@@ -114,8 +136,10 @@ class IdeaDrafting:
 
     def _twin(self, idea: IdeaText, alike: str) -> str | None:
         """The earlier idea that this one repeats, by its words or, in `alike`, by the model's own check."""
-        return next((one.name for one in self.earlier if checks.are_alike(idea, one)),
-                    alike if alike in {one.name for one in self.earlier} else None)
+        return next(
+            (one.name for one in self.earlier if checks.are_alike(idea, one)),
+            alike if alike in {one.name for one in self.earlier} else None,
+        )
 
     def _faults(self, draft: IdeaDraft, closest: Sequence[ClosestPick], alike: str) -> tuple[str, ...]:
         return (*self._text_faults(draft, alike), *pick_faults(closest, self._works))
@@ -124,16 +148,24 @@ class IdeaDrafting:
         idea, found = draft.idea, list[str]()
         if (twin := self._twin(idea, alike)) is not None:
             found.append(f"it repeats the earlier idea {twin!r}: change what is asked, not the words")
-        found += [f"{phrase!r} claims a novelty that no search can show: say what is done instead"
-                  for phrase in checks.claims_of(idea)]
-        found += [f"{name!r} names a work that no search returned: leave it out"
-                  for name in checks.unknown_names(checks.named_in(idea), self._works, self.topic.context)]
+        found += [
+            f"{phrase!r} claims a novelty that no search can show: say what is done instead"
+            for phrase in checks.claims_of(idea)
+        ]
+        found += [
+            f"{name!r} names a work that no search returned: leave it out"
+            for name in checks.unknown_names(checks.named_in(idea), self._works, self.topic.context)
+        ]
         needed = {one.name for one in draft.estimate.data}
         if strange := [name for name in idea.datasets if name not in needed]:
-            found.append(f"datasets names {', '.join(map(repr, strange))}, and the estimate's data {sorted(needed)}: "
-                         "use the same names")
-        found += [f"{why}: change the idea or the estimate, whichever is wrong"
-                  for why in checks.fit_of(draft.estimate, self.topic.means).why]
+            found.append(
+                f"datasets names {', '.join(map(repr, strange))}, and the estimate's data {sorted(needed)}: "
+                "use the same names"
+            )
+        found += [
+            f"{why}: change the idea or the estimate, whichever is wrong"
+            for why in checks.fit_of(draft.estimate, self.topic.means).why
+        ]
         return tuple(found)
 
     def _final(self, reflected: IdeaReflection) -> FinalIdea:
@@ -146,10 +178,15 @@ class IdeaDrafting:
         remarks += [f"left out of the closest papers: {fault}" for fault in pick_faults(reflected.closest, works)]
         closest = closest_of(reflected.closest, works)
         return FinalIdea(
-            idea=idea.idea, novelty=checks.novelty_of(self._searches, works),
+            idea=idea.idea,
+            novelty=checks.novelty_of(self._searches, works),
             said=checks.novelty_text(self._searches, works, closest),
-            queries=tuple(one.query for one in self._searches), closest=closest, estimate=reflected.estimate,
-            fit=checks.fit_of(reflected.estimate, self.topic.means), remarks=tuple(remarks))
+            queries=tuple(one.query for one in self._searches),
+            closest=closest,
+            estimate=reflected.estimate,
+            fit=checks.fit_of(reflected.estimate, self.topic.means),
+            remarks=tuple(remarks),
+        )
 
 
 def pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tuple[str, ...]:
@@ -157,12 +194,15 @@ def pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tup
     found = [f"paper {pick.paper} is none of the {len(works)} results" for pick in picks if pick.paper > len(works)]
     for pick in picks:
         if pick.paper <= len(works) and not _stands(pick, works[pick.paper - 1]):
-            found.append(f"the quote {pick.quote!r} does not stand in the abstract of paper {pick.paper}: copy its "
-                         "words")
+            found.append(
+                f"the quote {pick.quote!r} does not stand in the abstract of paper {pick.paper}: copy its words"
+            )
     sound = len(closest_of(picks, works))
     if sound < min(LEAST_CLOSEST, len(works)):
-        found.append(f"{sound} of the {len(works)} results are named as closest: name {min(LEAST_CLOSEST, len(works))} "
-                     "at least, each once")
+        found.append(
+            f"{sound} of the {len(works)} results are named as closest: name {min(LEAST_CLOSEST, len(works))} "
+            "at least, each once"
+        )
     return tuple(found)
 
 
@@ -171,9 +211,10 @@ def closest_of(picks: Sequence[ClosestPick], works: Sequence[FoundWork]) -> tupl
     sound = {pick.paper: pick for pick in picks if pick.paper <= len(works) and _stands(pick, works[pick.paper - 1])}
     return tuple(
         ClosestWork(work=works[pick.paper - 1], difference=pick.difference, quote=pick.quote)
-        if works[pick.paper - 1].abstract else
-        ClosestWork(work=works[pick.paper - 1], difference="unknown: the source gave no abstract")
-        for pick in sound.values())
+        if works[pick.paper - 1].abstract
+        else ClosestWork(work=works[pick.paper - 1], difference="unknown: the source gave no abstract")
+        for pick in sound.values()
+    )
 
 
 def _stands(pick: ClosestPick, work: FoundWork) -> bool:
@@ -196,10 +237,23 @@ async def looked_up(literature: Literature, query: str) -> LiteratureSearch:
     """
     answer = await literature.search(query, RESULTS)
     silent = answer.outages if answer.answered or answer.outages else ("no catalogue is asked",)
-    return LiteratureSearch(query=query, answered=answer.answered, silent=silent, works=tuple(FoundWork(
-        title=(f"{one.title}: {one.subtitle}" if one.subtitle else one.title)[:400], authors=one.authors[:20],
-        year=one.years[0] if one.years else None, venue=one.venue, abstract=one.abstract[:ABSTRACT],
-        identifier=one.identifier, source=one.source) for one in answer.works))
+    return LiteratureSearch(
+        query=query,
+        answered=answer.answered,
+        silent=silent,
+        works=tuple(
+            FoundWork(
+                title=(f"{one.title}: {one.subtitle}" if one.subtitle else one.title)[:400],
+                authors=one.authors[:20],
+                year=one.years[0] if one.years else None,
+                venue=one.venue,
+                abstract=one.abstract[:ABSTRACT],
+                identifier=one.identifier,
+                source=one.source,
+            )
+            for one in answer.works
+        ),
+    )
 
 
 def distinct(searches: tuple[LiteratureSearch, ...], most: int = 24) -> tuple[FoundWork, ...]:

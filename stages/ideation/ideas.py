@@ -60,9 +60,17 @@ async def find_ideas(study: Study, count: int) -> None:
             continue
         if k not in study.state.conceived:
             earlier = [one.idea.idea for n, one in sorted(study.state.conceived.items()) if one.idea and n < k]
-            study.recorder.append(await IdeaDrafting(
-                topic=topic_of(study.state), recorder=study.recorder, literature=study.literature,
-                client=study.models.at(k, 0), k=k, number=number, earlier=tuple(earlier)).conceive())
+            study.recorder.append(
+                await IdeaDrafting(
+                    topic=topic_of(study.state),
+                    recorder=study.recorder,
+                    literature=study.literature,
+                    client=study.models.at(k, 0),
+                    k=k,
+                    number=number,
+                    earlier=tuple(earlier),
+                ).conceive()
+            )
         study.recorder.append(WorkDone(k=k))
         write_ideas(study)
         study.on_idea(number, study.state.conceived[k])
@@ -120,37 +128,66 @@ async def write_up(study: Study, steps: tuple[Step, ...]) -> None:
 async def _review(study: Study, client: ModelClient, number: int, idea: FinalIdea) -> str:
     topic, works, complaints, answer = topic_of(study.state), works_of(study, number), tuple[str, ...](), None
     for _ in range(ROUNDS):
-        answer = await client.ask(RELATED_WORK, RelatedWorkInputs(
-            topic=topic.text, idea=idea.idea, works=works, closest=idea.closest, said=idea.said, context=topic.context,
-            complaints=complaints))
+        answer = await client.ask(
+            RELATED_WORK,
+            RelatedWorkInputs(
+                topic=topic.text,
+                idea=idea.idea,
+                works=works,
+                closest=idea.closest,
+                said=idea.said,
+                context=topic.context,
+                complaints=complaints,
+            ),
+        )
         text = " ".join((*(one.summary for one in answer.notes), *answer.challenges))
-        complaints = (*(f"paper {one.paper} is none of the {len(works)}" for one in answer.notes
-                        if one.paper > len(works)), *_faults(text, works, topic.context))
+        complaints = (
+            *(f"paper {one.paper} is none of the {len(works)}" for one in answer.notes if one.paper > len(works)),
+            *_faults(text, works, topic.context),
+        )
         if not complaints:
             break
     assert answer is not None
-    notes = [f"{_named(works[one.paper - 1])}. {struck_out(one.summary)[0]}" for one in answer.notes
-             if one.paper <= len(works)]
-    return _markdown(f"Related work: {idea.idea.title}", {
-        "What was looked at": idea.said, "Papers": _listed(notes) or "None.",
-        "Challenges": _listed(struck_out(one)[0] for one in answer.challenges)})
+    notes = [
+        f"{_named(works[one.paper - 1])}. {struck_out(one.summary)[0]}"
+        for one in answer.notes
+        if one.paper <= len(works)
+    ]
+    return _markdown(
+        f"Related work: {idea.idea.title}",
+        {
+            "What was looked at": idea.said,
+            "Papers": _listed(notes) or "None.",
+            "Challenges": _listed(struck_out(one)[0] for one in answer.challenges),
+        },
+    )
 
 
 async def _proposed(study: Study, client: ModelClient, number: int, idea: FinalIdea) -> str:
     topic, works, complaints, answer = topic_of(study.state), works_of(study, number), tuple[str, ...](), None
     review = (study.folder / f"idea-{number}" / "related_work.md").read_text(encoding="utf-8")
     for _ in range(ROUNDS):
-        answer = await client.ask(PROPOSAL, ProposalInputs(
-            topic=topic.text, idea=idea.idea, means=topic.means, estimate=idea.estimate, fit=idea.fit, said=idea.said,
-            related_work=review, context=topic.context, complaints=complaints))
+        answer = await client.ask(
+            PROPOSAL,
+            ProposalInputs(
+                topic=topic.text,
+                idea=idea.idea,
+                means=topic.means,
+                estimate=idea.estimate,
+                fit=idea.fit,
+                said=idea.said,
+                related_work=review,
+                context=topic.context,
+                complaints=complaints,
+            ),
+        )
         complaints = _faults(" ".join(answer.model_dump().values()), works, topic.context)
         if not complaints:
             break
     assert answer is not None
     parts = {name.capitalize(): struck_out(text)[0] for name, text in answer.model_dump().items()}
     unknown = [fault for fault in complaints if "names a work" in fault]
-    return _markdown(idea.idea.title, {
-        **parts, "Novelty": idea.said, "Remarks": _listed((*idea.fit.why, *unknown))})
+    return _markdown(idea.idea.title, {**parts, "Novelty": idea.said, "Remarks": _listed((*idea.fit.why, *unknown))})
 
 
 def _write(path: Path, text: str) -> None:
@@ -162,14 +199,23 @@ def _write(path: Path, text: str) -> None:
 def works_of(study: Study, number: int) -> tuple[FoundWork, ...]:
     """The papers that the searches of an idea returned."""
     action = idea_work(number)
-    return distinct(tuple(one.search for (k, _), one in sorted(study.state.looked_up.items())
-                          if study.state.decisions[k].action == action))
+    return distinct(
+        tuple(
+            one.search
+            for (k, _), one in sorted(study.state.looked_up.items())
+            if study.state.decisions[k].action == action
+        )
+    )
 
 
 def _faults(text: str, works: tuple[FoundWork, ...], context: tuple[str, ...]) -> tuple[str, ...]:
-    return (*(f"{phrase!r} claims a novelty that no search can show" for phrase in claims_in(text)),
-            *(f"{name!r} names a work that no search returned: leave it out"
-              for name in unknown_names(text, works, context)))
+    return (
+        *(f"{phrase!r} claims a novelty that no search can show" for phrase in claims_in(text)),
+        *(
+            f"{name!r} names a work that no search returned: leave it out"
+            for name in unknown_names(text, works, context)
+        ),
+    )
 
 
 def idea_text(idea: FinalIdea) -> str:
@@ -177,12 +223,16 @@ def idea_text(idea: FinalIdea) -> str:
     one = idea.idea
     fits = "fits" if idea.fit.fits else "does not fit: " + "; ".join(idea.fit.why)
     parts = {
-        "Hypothesis": one.short_hypothesis, "Abstract": one.abstract, "Experiments": _listed(one.experiments),
+        "Hypothesis": one.short_hypothesis,
+        "Abstract": one.abstract,
+        "Experiments": _listed(one.experiments),
         "Risks and limits": _listed(one.risks),
-        "Related work": one.related_work, "Novelty": idea.said,
+        "Related work": one.related_work,
+        "Novelty": idea.said,
         "Closest papers": _listed(f"{_named(close.work)}: {close.difference}" for close in idea.closest),
         "Feasibility": f"By its estimate it {fits}. {idea.estimate.hours:g} h in all. {idea.estimate.reason}",
-        "Remarks": _listed(idea.remarks)}
+        "Remarks": _listed(idea.remarks),
+    }
     return _markdown(one.title, parts)
 
 

@@ -84,8 +84,11 @@ def off_the_shelf(data: Any, setting: dict[str, Any]) -> Predict:
     outputs = data.classes if data.classes > 2 else 1
     rounds = min(int(setting["rounds"]), max(20, TREES // outputs)) if boosted else 100
     rows = sample(x.shape[0], int(max(FEWEST, WORK / (x.shape[1] * outputs * rounds))))
-    model = (boosting(data, setting, rounds=rounds, early=(dev, data.dev.y)) if boosted
-             else linear(data, float(setting["penalty"]), sparse=is_sparse(x)))
+    model = (
+        boosting(data, setting, rounds=rounds, early=(dev, data.dev.y))
+        if boosted
+        else linear(data, float(setting["penalty"]), sparse=is_sparse(x))
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # steps that end before they converge: the setting is judged as it is
         model(x[rows], data.train.y[rows])
@@ -113,9 +116,13 @@ def boosting(data: Any, setting: Any, *, rounds: int, early: tuple[Array, Array]
     stops = len(data.train.y) > EARLY
     made: Any = HistGradientBoostingClassifier if data.classes else HistGradientBoostingRegressor
     fitted = made(
-        learning_rate=float(setting["learning_rate"]), max_iter=rounds,
-        max_leaf_nodes=int(setting["leaves"]), min_samples_leaf=int(setting["leaf_size"]), early_stopping=stops,
-        random_state=lab.seed)
+        learning_rate=float(setting["learning_rate"]),
+        max_iter=rounds,
+        max_leaf_nodes=int(setting["leaves"]),
+        min_samples_leaf=int(setting["leaf_size"]),
+        early_stopping=stops,
+        random_state=lab.seed,
+    )
     return Model(fitted, X_val=early[0], y_val=early[1]) if stops else Model(fitted)
 
 
@@ -188,8 +195,10 @@ def probe(data: Any, named: str) -> Predict | None:
     model, revision = named.rsplit("@", 1)
     folder = str(lab.pretrained(model, revision))
     parts = {name: getattr(data, name).x for name in ("train", "dev", "validation", "test")}
-    made: Any = lab.shared(f"{data.name} through {named}", lambda: {
-        name: found for name, x in parts.items() if (found := embedded(folder, x)) is not None})
+    made: Any = lab.shared(
+        f"{data.name} through {named}",
+        lambda: {name: found for name, x in parts.items() if (found := embedded(folder, x)) is not None},
+    )
     if not made:
         return None
     return lambda x: next(made[name] for name, known in parts.items() if known is x)
@@ -206,7 +215,7 @@ def embedded(folder: str, x: Array) -> Array | None:
     found: list[Array] = []
     with torch.no_grad():
         for start in range(0, len(x), BATCH):
-            rows = torch.as_tensor(x[start:start + BATCH]).to(lab.device)
+            rows = torch.as_tensor(x[start : start + BATCH]).to(lab.device)
             given = {"pixel_values": pixels(rows, folder, net.config)} if pictures else {"input_ids": rows}
             hidden = net(**given).last_hidden_state  # (n, places, width), or of a convolution (n, width, h, w)
             found.append((hidden.flatten(2).mean(2) if hidden.ndim == 4 else hidden.mean(1)).float().cpu().numpy())
@@ -219,12 +228,14 @@ def pixels(rows: Any, folder: str, config: Any) -> Any:
     rows = (rows[..., None] if rows.ndim == 3 else rows).permute(0, 3, 1, 2).float()
     rows = rows.expand(-1, config.num_channels, -1, -1) if rows.shape[1] == 1 else rows
     rows = torch.nn.functional.interpolate(
-        rows, (size, size) if isinstance(size, int) else tuple(size), mode="bilinear", antialias=True)
+        rows, (size, size) if isinstance(size, int) else tuple(size), mode="bilinear", antialias=True
+    )
     known: dict[str, Any] = {}
     with suppress(OSError, ValueError):
         known = json.loads((Path(folder) / "preprocessor_config.json").read_text())
-    mean, deviation = (torch.tensor(known.get(name) or [0.5]).to(rows.device)[:, None, None]
-                       for name in ("image_mean", "image_std"))
+    mean, deviation = (
+        torch.tensor(known.get(name) or [0.5]).to(rows.device)[:, None, None] for name in ("image_mean", "image_std")
+    )
     return (rows - mean) / deviation
 
 

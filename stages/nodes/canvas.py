@@ -36,8 +36,13 @@ def _of_file(folder: Path, file: str, name: str) -> ArrayBrief | None:
     values = np.asarray(rows, dtype=np.float64)
     narrow = values.ndim == 2 and 2 <= values.shape[1] <= NARROW
     ranges = [_range(column) for column in (values.T if narrow else [values])]
-    return ArrayBrief(path=name, shape=shape, dtype=dtype, missing=int(np.sum(~np.isfinite(values))),
-                      ranges=tuple(one for one in ranges if one is not None) if None not in ranges else ())
+    return ArrayBrief(
+        path=name,
+        shape=shape,
+        dtype=dtype,
+        missing=int(np.sum(~np.isfinite(values))),
+        ranges=tuple(one for one in ranges if one is not None) if None not in ranges else (),
+    )
 
 
 def _range(values: NDArray[np.float64]) -> Range | None:
@@ -61,8 +66,11 @@ class Canvas:
         """Every array, as a plotting script finds it, with its range. What is no array is left out."""
         folders = {"arrays": self.arrays} if self.arrays is not None else {}
         folders |= {f"inputs/{name}": folder for name, folder in self.inputs.items()}
-        briefs = [await to_thread(_of_file, folder, name, f"{prefix}/{name}")
-                  for prefix, folder in folders.items() for name in names_in(folder, "", ".npy")]
+        briefs = [
+            await to_thread(_of_file, folder, name, f"{prefix}/{name}")
+            for prefix, folder in folders.items()
+            for name in names_in(folder, "", ".npy")
+        ]
         return tuple(brief for brief in briefs if brief is not None)
 
 
@@ -87,8 +95,12 @@ def subject_of(bench: Bench, canvas: Canvas) -> Subject:
         return Subject("node", node.plan, node.measurements)
     parent = nodes[node.parent or ""]
     drawn = [nodes[name] for name in canvas.inputs]
-    return Subject("aggregate", parent.plan, tuple(one for node in drawn for one in node.measurements),
-                   tuple(node.seed for node in drawn))
+    return Subject(
+        "aggregate",
+        parent.plan,
+        tuple(one for node in drawn for one in node.measurements),
+        tuple(node.seed for node in drawn),
+    )
 
 
 @dataclass(frozen=True)
@@ -117,11 +129,17 @@ class Gallery:
     def earlier(self) -> list[tuple[Figure, FigureReview, bool]]:
         """Every figure that was reviewed before, the earliest first, and whether a model looked at it."""
         reviews = [({review.name: review for review in one.reviews or ()}, one) for one in self.before]
-        return [(figure, by_name[figure.name], one.looked) for by_name, one in reviews for figure in one.figures
-                if figure.name in by_name]
+        return [
+            (figure, by_name[figure.name], one.looked)
+            for by_name, one in reviews
+            for figure in one.figures
+            if figure.name in by_name
+        ]
 
     @property
     def accepted(self) -> dict[str, FigureReview]:
         """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
-        return {**self.elsewhere, **{
-            figure.sha256: review for figure, review, looked in self.earlier if looked and review.readable}}
+        return {
+            **self.elsewhere,
+            **{figure.sha256: review for figure, review, looked in self.earlier if looked and review.readable},
+        }

@@ -48,7 +48,7 @@ def is_grid(source: Mapping[str, str]) -> bool:
 
 
 def owed(
-    node: Node, view: View, *, plan: DataPlan, trials: Sequence[Trial] = (), reads: Mapping[str, str] | None = None,
+    node: Node, view: View, *, plan: DataPlan, trials: Sequence[Trial] = (), reads: Mapping[str, str] | None = None
 ) -> tuple[Cell, ...]:
     """What a node has to measure, the most important first: of each dataset all arms at one level, then at the next.
 
@@ -58,8 +58,11 @@ def owed(
     if trials:
         read = dict.fromkeys(arm for one in trials if (arm := (reads or {}).get(one.arm)) is not None)
         known = (Trial(arm=arm, number=node.trials.get(arm, 0), setting={}) for arm in read)
-        return tuple(cell for one in (*known, *trials) for cell in cells_of_trial(
-            plan, one.arm, seed=node.seed, number=one.number, share=one.share))
+        return tuple(
+            cell
+            for one in (*known, *trials)
+            for cell in cells_of_trial(plan, one.arm, seed=node.seed, number=one.number, share=one.share)
+        )
     duty = duty_of(view)
     method = next(arm.name for arm in plan.arms if arm.role == "method")
     parent = view.nodes.get(node.parent or "")
@@ -70,10 +73,19 @@ def owed(
     if node.kind == "replicate" and parent is not None and parent.attempts:
         cells = (one.cell for one in parent.attempts[-1].cells)
         return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
-    return tuple(Cell(dataset=dataset, arm=arm, level=level, seed=node.seed,
-                      trial=node.trials.get(arm if arm in plan.compared else method, 0))
-                 for dataset in duty.datasets for level in duty.levels or ("",) for arm in arms
-                 if plan.owes(dataset, arm, level))
+    return tuple(
+        Cell(
+            dataset=dataset,
+            arm=arm,
+            level=level,
+            seed=node.seed,
+            trial=node.trials.get(arm if arm in plan.compared else method, 0),
+        )
+        for dataset in duty.datasets
+        for level in duty.levels or ("",)
+        for arm in arms
+        if plan.owes(dataset, arm, level)
+    )
 
 
 def arms_of(node: Node, plan: DataPlan) -> tuple[str, ...]:
@@ -82,7 +94,7 @@ def arms_of(node: Node, plan: DataPlan) -> tuple[str, ...]:
 
 
 def keys_of(
-    cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], bench: Bench, view: View,
+    cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], bench: Bench, view: View
 ) -> dict[Cell, str]:
     """The key of each cell: what it sees of the source, its data, artifacts, models, scorer, and what it runs on."""
     arms, cells = tuple(arms), tuple(cells)
@@ -91,21 +103,32 @@ def keys_of(
     facts = {one.name: one.fingerprint for one in bench.facts}
     scorers = {one.dataset: one.sha256 for one in bench.state.scorers}
     words = {word for text in source.values() for word in strings_in(text)}
-    left = {f"{node.id}/{file}": digest for node in view.nodes.values() if node.id in words and node.attempts
-            for file, digest in node.attempts[-1].artifacts.items()}
+    left = {
+        f"{node.id}/{file}": digest
+        for node in view.nodes.values()
+        if node.id in words and node.attempts
+        for file, digest in node.attempts[-1].artifacts.items()
+    }
 
     def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
         seen = visible_files(source, cell.arm, arms=arms, reads=reads)
         read = reads.get(cell.arm, cell.arm)
         other = cell.model_copy(update={"arm": read, "trial": 0})
         content: dict[str, object] = {
-            "cell": cell.model_dump(exclude={"trial"}), "setting": bench.state.setting_of(cell.arm, cell.trial),
-            "data": facts.get(cell.dataset, ""), "scorer": scorers.get(cell.dataset, ""),
+            "cell": cell.model_dump(exclude={"trial"}),
+            "setting": bench.state.setting_of(cell.arm, cell.trial),
+            "data": facts.get(cell.dataset, ""),
+            "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
-            **subjects_of(bench.plan, bench.subjects), "artifacts": left, "pretrained": bench.pretrained,
-            "network": bench.network, "ground": bench.executor.ground,
-            "reads": "" if read in (cell.arm, *above) else key(
-                places.get((other.place, other.seed), other), (*above, cell.arm))}
+            **subjects_of(bench.plan, bench.subjects),
+            "artifacts": left,
+            "pretrained": bench.pretrained,
+            "network": bench.network,
+            "ground": bench.executor.ground,
+            "reads": ""
+            if read in (cell.arm, *above)
+            else key(places.get((other.place, other.seed), other), (*above, cell.arm)),
+        }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     return {cell: key(cell) for cell in cells}
@@ -117,23 +140,28 @@ def subjects_of(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -> dict
     return {"subjects": known} if known else {}
 
 
-def asking(
-    job: Job, plan: DataPlan, subjects: Mapping[str, SubjectSettings], facts: Iterable[DatasetFacts]
-) -> Job:
+def asking(job: Job, plan: DataPlan, subjects: Mapping[str, SubjectSettings], facts: Iterable[DatasetFacts]) -> Job:
     """The job with what it may ask, kept under a key of its own where it does all at once."""
     if not plan.subjects:
         return job
-    content = {"files": sha256_of_files(job.source), "seed": job.seed, **subjects_of(plan, subjects),
-               "data": [one.fingerprint for one in facts]}
-    return replace(job, subjects=plan.subjects,
-                   key=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest())
+    content = {
+        "files": sha256_of_files(job.source),
+        "seed": job.seed,
+        **subjects_of(plan, subjects),
+        "data": [one.fingerprint for one in facts],
+    }
+    return replace(
+        job, subjects=plan.subjects, key=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    )
 
 
 def code_of_arms(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
     """Arm -> sha256 of the files that its cells see: what a tuned setting holds for."""
     arms, reads = tuple(arms), reads_of(source.get(ENTRY, "")) or {}
-    return {arm: sha256_of_files(visible_files(source, arm, arms=arms, reads=reads))
-            for arm in dict.fromkeys(cell.arm for cell in cells)}
+    return {
+        arm: sha256_of_files(visible_files(source, arm, arms=arms, reads=reads))
+        for arm in dict.fromkeys(cell.arm for cell in cells)
+    }
 
 
 def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[str, str]:
@@ -149,8 +177,13 @@ def taken_over(decided: Decided, keys: Iterable[str], *, bench: Bench) -> dict[s
 
     if differing(state, visible):
         return {}
-    found = ((key, run.id) for key in keys if _shared(key) for node, run in state.cells.of_key(key)
-             if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.collected)
+    found = (
+        (key, run.id)
+        for key in keys
+        if _shared(key)
+        for node, run in state.cells.of_key(key)
+        if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.collected
+    )
     return dict(reversed([*found]))  # the first of each key
 
 
@@ -182,8 +215,11 @@ class Grid:
         self._disowned = bool(self._node.attempts) and differing(bench.state)
         """Whether what was taken over is to be measured after all, since two executions of one key differed."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
-        self._stand = {run.key: run for run in bench.state.cells.of_node(owed.node) if not (
-            run.id in earlier and run.failure is not None and run.failure.kind in AGAIN)}
+        self._stand = {
+            run.key: run
+            for run in bench.state.cells.of_node(owed.node)
+            if not (run.id in earlier and run.failure is not None and run.failure.kind in AGAIN)
+        }
         """Key -> what was committed before, by this node in this attempt, or measured in an earlier one."""
 
     @property
@@ -201,17 +237,27 @@ class Grid:
         known = {cell: run for cell in self.keys if (run := self.run_of(cell)) is not None}
         timed = self._bench.search.order == "arrival"
         with self._bench.in_progress.claim(key for cell, key in self.keys.items() if cell not in known):
-            return await self._bench.executor.run(replace(
-                with_settings(job, self.keys, self._bench.state), arms=arms_of(self._node, self._bench.plan),
-                ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
-                failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
-                keys=self.keys, cut=self._cut(), expected=self._expected() if timed else {}, leave_out=timed,
-                took=self._took))
+            return await self._bench.executor.run(
+                replace(
+                    with_settings(job, self.keys, self._bench.state),
+                    arms=arms_of(self._node, self._bench.plan),
+                    ready={cell: self._bench.folder.cell(run.id) for cell, run in known.items() if run.failure is None},
+                    failed={cell: _outcome_of(run) for cell, run in known.items() if run.failure is not None},
+                    keys=self.keys,
+                    cut=self._cut(),
+                    expected=self._expected() if timed else {},
+                    leave_out=timed,
+                    took=self._took,
+                )
+            )
 
     def _cut(self) -> dict[Cell, Path]:
         """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
-        cut = {run.key: self._bench.folder.cell(run.id) for run in self._bench.state.cells.of_node(self._owed.node)
-               if run.failure is not None and run.failure.kind in AGAIN}
+        cut = {
+            run.key: self._bench.folder.cell(run.id)
+            for run in self._bench.state.cells.of_node(self._owed.node)
+            if run.failure is not None and run.failure.kind in AGAIN
+        }
         return {cell: cut[key] for cell, key in self.keys.items() if key in cut}
 
     def _expected(self) -> dict[Cell, float]:
@@ -244,25 +290,50 @@ class Grid:
         if self._node.tries:
             ran = (self.run_of(cell) for cell in self.keys)
             failure = None if any(run is not None and run.failure is None for run in ran) else outcome.failure
-            return replace(outcome, seconds=self._seconds, cells=tuple(map(self._line, outcome.cells)),
-                           failure=failure, measurements=(), said=(), arrays={}, sealed={}, artifacts={})
+            return replace(
+                outcome,
+                seconds=self._seconds,
+                cells=tuple(map(self._line, outcome.cells)),
+                failure=failure,
+                measurements=(),
+                said=(),
+                arrays={},
+                sealed={},
+                artifacts={},
+            )
         runs = [run for cell in self.keys if (run := self.run_of(cell)) is not None and run.failure is None]
         lines = tuple(map(self._line, outcome.cells))
         failure = outcome.failure
         if failure is not None and failure.kind == "diverged" and self._node.kind == "replicate":
-            failure = failure_of_cells(lines, {run.id: run.failure for cell in self.keys if (
-                run := self.run_of(cell)) is not None and run.failure is not None}, replicate=True)
+            failure = failure_of_cells(
+                lines,
+                {
+                    run.id: run.failure
+                    for cell in self.keys
+                    if (run := self.run_of(cell)) is not None and run.failure is not None
+                },
+                replicate=True,
+            )
         single = {(one.dataset, one.condition, one.name) for run in runs for one in run.measurements}
         compared = {metric.name for metric in self._bench.plan.metrics if metric.compares}
         return replace(
-            outcome, seconds=self._seconds, cells=lines, failure=failure,
-            measurements=(*(value for run in runs for value in run.measurements), *(
-                one for one in outcome.measurements
-                if one.name in compared and (one.dataset, one.condition, one.name) not in single)),
+            outcome,
+            seconds=self._seconds,
+            cells=lines,
+            failure=failure,
+            measurements=(
+                *(value for run in runs for value in run.measurements),
+                *(
+                    one
+                    for one in outcome.measurements
+                    if one.name in compared and (one.dataset, one.condition, one.name) not in single
+                ),
+            ),
             said=tuple(value for run in runs for value in run.said)[-SAID:],
             arrays={name: digest for run in runs for name, digest in run.arrays.items()},
             sealed=outcome.sealed or {name: digest for run in runs for name, digest in run.sealed.items()},
-            artifacts={name: digest for run in runs for name, digest in run.artifacts.items()})
+            artifacts={name: digest for run in runs for name, digest in run.artifacts.items()},
+        )
 
     @property
     def _seconds(self) -> float:
@@ -296,16 +367,25 @@ async def grid_of(bench: Bench, decided: Decided, view: View) -> Grid | None:
         arms = arms_of(node, bench.plan)
         trials = action.trials if isinstance(action := decided.action, Expand) and node.kind == "trial" else ()
         reads = reads_of(source.get(ENTRY, "")) or {}
-        cells = cells_of_rung(bench.state, node) if node.kind == "rung" else owed(
-            node, view, plan=bench.plan, trials=trials, reads=reads)
+        cells = (
+            cells_of_rung(bench.state, node)
+            if node.kind == "rung"
+            else owed(node, view, plan=bench.plan, trials=trials, reads=reads)
+        )
         keys = keys_of(cells, source, arms=arms, bench=bench, view=view)
         while others := _measured_beside(bench, keys.values()):
             enter(bench, node.id, "waiting")
             for one in others:
                 await one.wait()
-        bench.recorder.append(CellsOwed(
-            node=node.id, cells=tuple(keys), keys=tuple(keys.values()), code=code_of_arms(keys, source, arms=arms),
-            taken=taken_over(decided, keys.values(), bench=bench)))
+        bench.recorder.append(
+            CellsOwed(
+                node=node.id,
+                cells=tuple(keys),
+                keys=tuple(keys.values()),
+                code=code_of_arms(keys, source, arms=arms),
+                taken=taken_over(decided, keys.values(), bench=bench),
+            )
+        )
     return Grid(bench, bench.state.owed[node.id])
 
 
@@ -321,18 +401,25 @@ def with_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
     cells = tuple(cells)
     plan = state.data_plan
     needs = {} if plan is None else {arm: plan.needs_of(arm) for arm in {cell.arm for cell in cells} or plan.compared}
-    return replace(job, cells=cells, settings={cell: state.setting_of(cell.arm, cell.trial) for cell in cells},
-                   needs={arm: one for arm, one in needs.items() if one != Needs()},
-                   rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by)
+    return replace(
+        job,
+        cells=cells,
+        settings={cell: state.setting_of(cell.arm, cell.trial) for cell in cells},
+        needs={arm: one for arm, one in needs.items() if one != Needs()},
+        rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by,
+    )
 
 
 def again(job: Job, node: Node, state: RunState) -> Job:
     """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
     lines = measured_cells(node)
     return replace(
-        with_settings(job, (line.cell for line in lines), state), keys=_keys(state, node),
+        with_settings(job, (line.cell for line in lines), state),
+        keys=_keys(state, node),
         arms=tuple({line.cell.arm: 0 for line in lines}),
-        expected={line.cell: line.seconds for line in lines}, leave_out=False)
+        expected={line.cell: line.seconds for line in lines},
+        leave_out=False,
+    )
 
 
 def _keys(state: RunState, node: Node) -> dict[Cell, str]:

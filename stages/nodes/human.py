@@ -84,8 +84,11 @@ def _paths(folder: Path) -> list[str]:
     for place, folders, names in os.walk(folder):
         links = [name for name in folders if Path(place, name).is_symlink()]  # refused with the files
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        found += [Path(place, name).relative_to(folder).as_posix()
-                  for name in sorted((*names, *links)) if not name.startswith(".")]
+        found += [
+            Path(place, name).relative_to(folder).as_posix()
+            for name in sorted((*names, *links))
+            if not name.startswith(".")
+        ]
         if len(found) > MOST + len(PLANS):
             raise CodeError(f"--code {folder} holds more than {MOST} files: give the folder of the experiment alone")
     return found
@@ -102,8 +105,9 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
     view = view_of(state, state.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
     if parent is not None and parent.kind in ("replicate", "aggregate", "rung"):
-        raise CodeError(f"{parent.id} is a {parent.kind}, and nothing builds on it: branch from its parent, "
-                        f"--from {parent.parent}")
+        raise CodeError(
+            f"{parent.id} is a {parent.kind}, and nothing builds on it: branch from its parent, --from {parent.parent}"
+        )
     kind = GROWS[state.stage]
     if point not in STAGES and parent is not None and parent.status != "good":
         kind = "debug"
@@ -115,11 +119,28 @@ def first_choice(state: RunState, point: str, written: Written, folder: RunFolde
     sha256 = write_source(folder.source(node_id(k)), files)
     varies = parent.varies if kind == "debug" and parent is not None else written.title
     return (
-        Decided(k=k, seen=seen, action=Expand(
-            stage=state.stage, kind=kind, parent=parent.id if parent is not None else None,
-            ordinal=len(view.kind(kind)), seed=view.seed)),
-        Proposed(node=node_id(k), decision=k, title=written.title, plan=written.plan or written.title, varies=varies,
-                 source_sha256=sha256, setups=setups_of(files), author=written.author))
+        Decided(
+            k=k,
+            seen=seen,
+            action=Expand(
+                stage=state.stage,
+                kind=kind,
+                parent=parent.id if parent is not None else None,
+                ordinal=len(view.kind(kind)),
+                seed=view.seed,
+            ),
+        ),
+        Proposed(
+            node=node_id(k),
+            decision=k,
+            title=written.title,
+            plan=written.plan or written.title,
+            varies=varies,
+            source_sha256=sha256,
+            setups=setups_of(files),
+            author=written.author,
+        ),
+    )
 
 
 def _text(folder: Path, name: str) -> str:
@@ -146,8 +167,15 @@ def _fault(source: str, files: Mapping[str, str]) -> str | None:
     except (ValueError, RecursionError, MemoryError) as error:
         return f"is not valid Python: {error}"
     names = [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
-    names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
-              and node.module]
+    names += [
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level and node.module
+    ]
     foreign = next((name for name in names if name.startswith("lab.") or name.split(".")[0] == "labwright"), None)
-    return None if foreign is None else (
-        f"imports {foreign!r}, which is the program's own: an experiment has 'import lab', and the packages installed")
+    return (
+        None
+        if foreign is None
+        else (
+            f"imports {foreign!r}, which is the program's own: an experiment has 'import lab', and the packages "
+            f"installed"
+        )
+    )

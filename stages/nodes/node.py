@@ -81,8 +81,7 @@ async def expand(bench: Bench, decided: Decided, freed: Freed) -> None:
     except NodeKilled:
         left = part_of(bench.folder.attempt(node, len(bench.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
-        work.judge("cancelled", Failure(
-            kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
+        work.judge("cancelled", Failure(kind="killed", message=f"ended by a person: {bench.state.killed[node].text}"))
     except NothingLeftError as error:
         work.judge("cancelled", Failure(kind="nothing left", message=str(error)))
     except (ModelOutputInvalid, ModelRefused) as error:
@@ -100,12 +99,22 @@ async def measure_taken_over(bench: Bench, name: str) -> None:
     """
     decided = bench.state.decisions[bench.state.nodes[name].decision]
     await _NodeWork(bench, decided, bench.models.at(decided.k, 0), lambda: None).attempt(
-        len(bench.state.nodes[name].attempts) + 1)
+        len(bench.state.nodes[name].attempts) + 1
+    )
     failure = bench.state.nodes[name].attempts[-1].failure
     if failure is not None:
-        bench.recorder.append(Suspected(node=name, findings=(Finding(
-            kind="taken over", why=f"measured by itself, in place of what it had taken over, it failed: "
-                                   f"{failure.kind}: {failure.message}"),)))
+        bench.recorder.append(
+            Suspected(
+                node=name,
+                findings=(
+                    Finding(
+                        kind="taken over",
+                        why=f"measured by itself, in place of what it had taken over, it failed: "
+                        f"{failure.kind}: {failure.message}",
+                    ),
+                ),
+            )
+        )
 
 
 def varied(action: Expand) -> str:
@@ -115,8 +124,12 @@ def varied(action: Expand) -> str:
     if action.kind == "tune":
         found = ", ".join(one.arm for one in action.trials if one.number)
         return f"the settings chosen for {found}" if found else "no setting was better than the defaults"
-    return "; ".join(f"{one.arm}: " + ", ".join(f"{name}={value}" for name, value in one.setting.items()) + (
-        f" (at {one.share:g})" if one.share < 1 else "") for one in action.trials)
+    return "; ".join(
+        f"{one.arm}: "
+        + ", ".join(f"{name}={value}" for name, value in one.setting.items())
+        + (f" (at {one.share:g})" if one.share < 1 else "")
+        for one in action.trials
+    )
 
 
 def ladder_program(action: Expand) -> tuple[Program, dict[str, str]]:
@@ -124,9 +137,11 @@ def ladder_program(action: Expand) -> tuple[Program, dict[str, str]]:
     text = (Path(__file__).parents[1] / "ladder" / ENTRY).read_text()
     tried = sum(one.arm == TUNED for one in action.trials)
     return Program(
-        title="reference arms of the program's own", varies=f"{tried} settings" if tried else f"seed {action.seed}",
+        title="reference arms of the program's own",
+        varies=f"{tried} settings" if tried else f"seed {action.seed}",
         plan="What the study is held against: a trivial rule, and boosted trees or a linear model off the shelf, tuned "
-             "with as many trials as an arm of the plan (docs/ladder.md)."), {ENTRY: text}
+        "with as many trials as an arm of the plan (docs/ladder.md).",
+    ), {ENTRY: text}
 
 
 @dataclass
@@ -215,9 +230,18 @@ class _NodeWork:
             varies = "; mended: ".join(filter(None, (self.parent.varies, varies)))
         arms = self.parent.arms if self.action.kind in ("debug", "replicate", "trial", "tune") else ()
         sha256 = write_source(self.bench.folder.source(self.node.id), files)
-        self.bench.recorder.append(Proposed(
-            node=self.node.id, decision=self.decided.k, title=program.title, plan=program.plan, varies=varies,
-            source_sha256=sha256, setups=setups_of(files), arms=arms or added))
+        self.bench.recorder.append(
+            Proposed(
+                node=self.node.id,
+                decision=self.decided.k,
+                title=program.title,
+                plan=program.plan,
+                varies=varies,
+                source_sha256=sha256,
+                setups=setups_of(files),
+                arms=arms or added,
+            )
+        )
 
     async def execute(self) -> Failure | None:
         """Run the code, unless the record has it; once more with other limits where it or a cell ran into one.
@@ -228,7 +252,8 @@ class _NodeWork:
             await self.attempt(1)
         first = self.node.attempts[0]
         if len(self.node.attempts) == 1 and (
-                first.lacks_time if first.failure is None else first.failure.kind in ("memory", "timeout")):
+            first.lacks_time if first.failure is None else first.failure.kind in ("memory", "timeout")
+        ):
             with suppress(TooLate):
                 await self.attempt(2)
         return self.node.attempts[-1].failure
@@ -248,12 +273,21 @@ class _NodeWork:
             bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter("waiting")
         job = Job(
-            name=f"{node.id}/{number}", folder=draft, source=read_source(bench.folder.source(node.id)),
-            seed=node.seed, timeout=limit, alone=alone, late=lambda: bench.seconds_left() <= 0,
-            begins=lambda: self.enter("running"), live=bench.folder.live(node.id, number),
-            watch=watcher(bench, self.decided), earlier=earlier,
-            artifacts=self.artifacts(), datasets=tuple(use.name for use in bench.plan.datasets),
-            needs={arm: bench.plan.needs_of(arm) for arm in bench.plan.compared})
+            name=f"{node.id}/{number}",
+            folder=draft,
+            source=read_source(bench.folder.source(node.id)),
+            seed=node.seed,
+            timeout=limit,
+            alone=alone,
+            late=lambda: bench.seconds_left() <= 0,
+            begins=lambda: self.enter("running"),
+            live=bench.folder.live(node.id, number),
+            watch=watcher(bench, self.decided),
+            earlier=earlier,
+            artifacts=self.artifacts(),
+            datasets=tuple(use.name for use in bench.plan.datasets),
+            needs={arm: bench.plan.needs_of(arm) for arm in bench.plan.compared},
+        )
         job = asking(job, bench.plan, bench.subjects, bench.facts)
         try:
             outcome = await (bench.executor.run(job) if grid is None else grid.run(job))
@@ -268,13 +302,31 @@ class _NodeWork:
         seal(draft, final)
         if found and not node.findings:
             bench.recorder.append(Suspected(node=node.id, findings=found))
-        bench.recorder.append(Executed(node=node.id, attempt=Attempt(
-            number=number, seconds=outcome.seconds, limit=limit, alone=alone, failure=outcome.failure,
-            measurements=outcome.measurements, said=outcome.said, arrays=outcome.arrays, sealed=outcome.sealed,
-            artifacts=outcome.artifacts, curves_sha256=outcome.curves_sha256, stdout_tail=outcome.stdout_tail,
-            resumed=outcome.resumed, asked=outcome.asked, exchanges_sha256=outcome.exchanges_sha256,
-            cells=outcome.cells, peak_host_bytes=outcome.peak_host_bytes,
-            peak_gpu_bytes=outcome.peak_gpu_bytes)))
+        bench.recorder.append(
+            Executed(
+                node=node.id,
+                attempt=Attempt(
+                    number=number,
+                    seconds=outcome.seconds,
+                    limit=limit,
+                    alone=alone,
+                    failure=outcome.failure,
+                    measurements=outcome.measurements,
+                    said=outcome.said,
+                    arrays=outcome.arrays,
+                    sealed=outcome.sealed,
+                    artifacts=outcome.artifacts,
+                    curves_sha256=outcome.curves_sha256,
+                    stdout_tail=outcome.stdout_tail,
+                    resumed=outcome.resumed,
+                    asked=outcome.asked,
+                    exchanges_sha256=outcome.exchanges_sha256,
+                    cells=outcome.cells,
+                    peak_host_bytes=outcome.peak_host_bytes,
+                    peak_gpu_bytes=outcome.peak_gpu_bytes,
+                ),
+            )
+        )
         forget_rescued(draft)
         note_spent(bench, outcome.failure)
 
@@ -292,8 +344,11 @@ class _NodeWork:
     def artifacts(self) -> dict[str, Artifacts]:
         """What the good nodes that this decision may see left for others."""
         last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
-        return {name: Artifacts(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
-                for name, attempt in last if attempt.artifacts}
+        return {
+            name: Artifacts(self.bench.folder.attempt(name, attempt.number), attempt.artifacts)
+            for name, attempt in last
+            if attempt.artifacts
+        }
 
     def findings(self, outcome: Outcome, folder: Path) -> tuple[Finding, ...]:
         """What makes the numbers of code that ran worthless, and what it is noted for; `folder` has what it left. Code
@@ -302,8 +357,13 @@ class _NodeWork:
             return ()
         ours = self.action.kind in REPEATS or self.bench.repository is not None
         sources = {} if ours else read_source(self.bench.folder.source(self.node.id))
-        return check(sources, self.bench.plan, facts=self.bench.state.datasets, measurements=outcome.measurements,
-                     beside=() if ours else self.facts(sources, outcome, folder))
+        return check(
+            sources,
+            self.bench.plan,
+            facts=self.bench.state.datasets,
+            measurements=outcome.measurements,
+            beside=() if ours else self.facts(sources, outcome, folder),
+        )
 
     def facts(self, sources: Mapping[str, str], outcome: Outcome, folder: Path) -> tuple[Finding, ...]:
         """What an execution shows that speaks against its code."""
@@ -311,8 +371,15 @@ class _NodeWork:
         with suppress(SubmissionRefused):
             predicted = final_predictions(folder, self.bench.folder.labels)
         runs = {line.cell: self.bench.state.cells[line.id][1] for line in outcome.cells if line.id}
-        return of_run(Ran(sources, predicted, read_curves(folder), {
-            cell: run.training for cell, run in runs.items() if run.failure is None}), self.bench.plan)
+        return of_run(
+            Ran(
+                sources,
+                predicted,
+                read_curves(folder),
+                {cell: run.training for cell, run in runs.items() if run.failure is None},
+            ),
+            self.bench.plan,
+        )
 
     async def aggregate(self) -> None:
         """Draw the replicates of the parent together; measures nothing.
@@ -321,18 +388,26 @@ class _NodeWork:
         """
         bench = self.bench
         replicates = [one for one in again(self.view, self.parent.id, self.node.stage) if one.status == "good"]
-        canvas = Canvas(self.node.id, inputs={
-            one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates})
+        canvas = Canvas(
+            self.node.id,
+            inputs={one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays" for one in replicates},
+        )
         if self.node.source_sha256:
             self.client.skip(PLOT)
         else:
             self.enter("writing")
             script = await self.aggregating(canvas, tuple(one.seed for one in replicates))
             sha256 = write_source(bench.folder.source(self.node.id), {PLOTS: script})
-            bench.recorder.append(Proposed(
-                node=self.node.id, decision=self.decided.k, title=f"replicates of {self.parent.id} together",
-                plan="mean and spread over seeds", source_sha256=sha256,
-                varies=", ".join(f"seed {one.seed}" for one in replicates)))
+            bench.recorder.append(
+                Proposed(
+                    node=self.node.id,
+                    decision=self.decided.k,
+                    title=f"replicates of {self.parent.id} together",
+                    plan="mean and spread over seeds",
+                    source_sha256=sha256,
+                    varies=", ".join(f"seed {one.seed}" for one in replicates),
+                )
+            )
         failure = await draw(bench, self.client, canvas)
         self.judge("buggy" if failure else "good", failure)
 
@@ -342,9 +417,19 @@ class _NodeWork:
         if bench.repository is not None:
             self.client.skip(PLOT)
             return plot_script()
-        answer = await self.client.ask(PLOT, PlotInputs(
-            data_plan=bench.plan, purpose="aggregate", arrays=await canvas.briefs(), plan=self.parent.plan,
-            advice=advice(self.parent.reviews), plots=script, seeds=seeds, lab_reference=plotting_reference(bench)))
+        answer = await self.client.ask(
+            PLOT,
+            PlotInputs(
+                data_plan=bench.plan,
+                purpose="aggregate",
+                arrays=await canvas.briefs(),
+                plan=self.parent.plan,
+                advice=advice(self.parent.reviews),
+                plots=script,
+                seeds=seeds,
+                lab_reference=plotting_reference(bench),
+            ),
+        )
         return answer.script(script)
 
     def judge(self, status: NodeStatus, failure: Failure | None, verdict: Verdict | None = None) -> None:
@@ -352,6 +437,7 @@ class _NodeWork:
         if self.node.finished:
             return
         reasons = (f"{failure.kind}: {failure.message}",) if failure else ()
-        self.bench.recorder.append(Judged(
-            node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict))
+        self.bench.recorder.append(
+            Judged(node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict)
+        )
         end_if_repeated(self.bench.state, failure)

@@ -35,15 +35,21 @@ class BaselineError(ExpectedFailure):
 def code_of_plan(code: Code, plan: DataPlan) -> Code:
     """What every cell of the plan's study runs."""
     levels = {one.name: one.words for one in plan.all_levels}
-    words = {one.name: tuple(word for name in one.parts or (one.name,) for word in levels.get(name, ()))
-             for one in plan.levels}
-    return code.model_copy(update={
-        "name": plan.primary.name, "levels": {name: each for name, each in words.items() if each},
-        "dimensions": {one.name: one.word for one in plan.space if one.word}})
+    words = {
+        one.name: tuple(word for name in one.parts or (one.name,) for word in levels.get(name, ()))
+        for one in plan.levels
+    }
+    return code.model_copy(
+        update={
+            "name": plan.primary.name,
+            "levels": {name: each for name, each in words.items() if each},
+            "dimensions": {one.name: one.word for one in plan.space if one.word},
+        }
+    )
 
 
 async def repository_program(
-    bench: Bench, decided: Decided, client: ModelClient, view: View,
+    bench: Bench, decided: Decided, client: ModelClient, view: View
 ) -> tuple[Program, dict[str, str], tuple[str, ...]]:
     """The program that measures the plan's arms: what it is, its files, and the arms beside those of the plan.
 
@@ -57,11 +63,17 @@ async def repository_program(
     if nothing := nothing_new(view, action, bench.plan):
         raise NothingLeftError(nothing)
     parts = [arm.name for arm in bench.plan.arms if (arm.role == "ablation") == (action.stage == "ablation")]
-    return Program(
-        title="the repository's command, arm by arm", varies=", ".join(parts),
-        plan="Every arm is the same command in the repository at its commit, with the words that the data plan gives "
-             "for it; its number is read where the repository leaves it."
-    ), program_of(bench.plan.arms, code) | plots, ()
+    return (
+        Program(
+            title="the repository's command, arm by arm",
+            varies=", ".join(parts),
+            plan="Every arm is the same command in the repository at its commit, with the words that the data "
+            "plan gives "
+            "for it; its number is read where the repository leaves it.",
+        ),
+        program_of(bench.plan.arms, code) | plots,
+        (),
+    )
 
 
 def plot_script() -> str:
@@ -86,8 +98,9 @@ async def check_repository(bench: Bench, seed: int) -> None:
         baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), code_of_plan(code, plan)
         level = next((one for one in plan.level_names if plan.owes(plan.datasets[0].name, baseline.name, one)), "")
     data, name = next(iter(bench.sources)), code.name or code.command.metric
-    await to_thread(materialise, data, views=bench.folder.views, labels=bench.folder.labels, seed=seed,
-                    sources=bench.sources)
+    await to_thread(
+        materialise, data, views=bench.folder.views, labels=bench.folder.labels, seed=seed, sources=bench.sources
+    )
     code = code.model_copy(update={"name": name})
     cell = Cell(dataset=data, arm="baseline", level=level, seed=seed)
     outcome = await _as_it_is(bench, code, cell)
@@ -101,25 +114,46 @@ async def check_repository(bench: Bench, seed: int) -> None:
             values += _numbers(await _as_it_is(bench, code, cell.model_copy(update={"seed": more})), code)
     expected = bench.repository.expected
     check = check_baseline(values, expected)
-    bench.recorder.append(BaselineChecked(
-        tree=bench.repository.code.tree, runs=(), mean=check.mean, spread=check.spread, verdict=check.verdict,
-        seconds=outcome.seconds))
+    bench.recorder.append(
+        BaselineChecked(
+            tree=bench.repository.code.tree,
+            runs=(),
+            mean=check.mean,
+            spread=check.spread,
+            verdict=check.verdict,
+            seconds=outcome.seconds,
+        )
+    )
     if check.verdict == "differs" and expected is not None:
         raise BaselineError(
             f"the repository as it is gives {check.mean:.6g} over {len(values)} seed{'s' * (len(values) > 1)}, and "
             f"{expected.value:g} within {expected.tolerance:g} is expected: find out why (scientist ablate "
-            "--reproduce-only), or give another --expect")
+            "--reproduce-only), or give another --expect"
+        )
 
 
 async def _as_it_is(bench: Bench, code: Code, cell: Cell) -> Outcome:
-    return await bench.executor.run(Job(
-        name="the repository as it is", folder=bench.folder.root / "probes" / f"baseline-{cell.seed}", cells=(cell,),
-        source=program_of((), code), seed=cell.seed, timeout=bench.node_seconds, leave_out=False))
+    return await bench.executor.run(
+        Job(
+            name="the repository as it is",
+            folder=bench.folder.root / "probes" / f"baseline-{cell.seed}",
+            cells=(cell,),
+            source=program_of((), code),
+            seed=cell.seed,
+            timeout=bench.node_seconds,
+            leave_out=False,
+        )
+    )
 
 
 def _numbers(outcome: Outcome, code: Code) -> list[float]:
-    """The metric that is read, or where predictions are scored the first of its direction; empty where it is not there.
+    """The metric that is read, or where predictions are scored the first of its direction; empty where it is
+    not there.
     """
     better = code.command.direction == "max"
-    return [one.value for one in outcome.measurements if one.name == code.name or (
-        not code.name and one.name in METRICS and METRICS[one.name].higher_is_better == better)][:1]
+    return [
+        one.value
+        for one in outcome.measurements
+        if one.name == code.name
+        or (not code.name and one.name in METRICS and METRICS[one.name].higher_is_better == better)
+    ][:1]

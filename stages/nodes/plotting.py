@@ -71,16 +71,25 @@ async def _plot(bench: Bench, canvas: Canvas, n: int, script: str) -> Failure | 
         for name in names_in(canvas.arrays, "", ".npy"):
             copy_file(canvas.arrays, name, draft, f"arrays/{name}", FILE_BYTES)
     enter(bench, canvas.node, "waiting")
-    outcome = await bench.executor.run(Job(
-        name=f"{canvas.node}/plots{n}", folder=draft, entry=PLOTS, mode="plot",
-        source={PLOTS: script, SCORES: scores(bench, canvas)},
-        seed=bench.state.nodes[canvas.node].seed, timeout=min(PLOT_SECONDS, bench.node_seconds),
-        inputs=canvas.inputs, begins=lambda: enter(bench, canvas.node, "plotting")))
+    outcome = await bench.executor.run(
+        Job(
+            name=f"{canvas.node}/plots{n}",
+            folder=draft,
+            entry=PLOTS,
+            mode="plot",
+            source={PLOTS: script, SCORES: scores(bench, canvas)},
+            seed=bench.state.nodes[canvas.node].seed,
+            timeout=min(PLOT_SECONDS, bench.node_seconds),
+            inputs=canvas.inputs,
+            begins=lambda: enter(bench, canvas.node, "plotting"),
+        )
+    )
     for copied in ("arrays", "inputs"):
         remove_tree(draft / copied, ignore_errors=True)
     seal(draft, final)
-    bench.recorder.append(Plotted(
-        node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds))
+    bench.recorder.append(
+        Plotted(node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds)
+    )
     return outcome.failure
 
 
@@ -89,16 +98,33 @@ def scores(bench: Bench, canvas: Canvas) -> str:
     of objects. Never of test data, which is not scored while anything can still be chosen."""
     named = {metric.name for metric in bench.plan.metrics}
     nodes = [bench.state.nodes[name] for name in (canvas.inputs or (canvas.node,))]
-    return json.dumps([
-        {"node": node.id, "seed": node.seed, "dataset": one.dataset, "condition": one.condition,
-         "arm": one.arm, "level": one.level, "metric": one.name, "value": one.value}
-        for node in nodes for one in node.measurements if one.name in named and one.split == "validation"], indent=1)
+    return json.dumps(
+        [
+            {
+                "node": node.id,
+                "seed": node.seed,
+                "dataset": one.dataset,
+                "condition": one.condition,
+                "arm": one.arm,
+                "level": one.level,
+                "metric": one.name,
+                "value": one.value,
+            }
+            for node in nodes
+            for one in node.measurements
+            if one.name in named and one.split == "validation"
+        ],
+        indent=1,
+    )
 
 
 def typed_numbers(name: str, script: str) -> Failure | None:
     """Why a script is not run: it draws numbers that are typed into it or drawn at random (docs/honesty.md)."""
-    found = [f"line {one.line}: {one.text}: {one.why}; draw the recorded arrays"
-             for one in check({name: script}, plots=[name]) if one.suspect]
+    found = [
+        f"line {one.line}: {one.text}: {one.why}; draw the recorded arrays"
+        for one in check({name: script}, plots=[name])
+        if one.suspect
+    ]
     return Failure(kind="figure", message="\n".join(found)) if found else None
 
 
@@ -113,10 +139,20 @@ async def _replot(bench: Bench, client: ModelClient, canvas: Canvas, n: int, *, 
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     about = subject_of(bench, canvas)
     enter(bench, canvas.node, "writing")
-    answer = await client.ask(PLOT, PlotInputs(
-        data_plan=bench.plan, purpose="replot", arrays=await canvas.briefs(), plan=about.plan, plots=script,
-        complaints=complaints, advice=advice(accepted), seeds=about.seeds,
-        lab_reference=plotting_reference(bench)))
+    answer = await client.ask(
+        PLOT,
+        PlotInputs(
+            data_plan=bench.plan,
+            purpose="replot",
+            arrays=await canvas.briefs(),
+            plan=about.plan,
+            plots=script,
+            complaints=complaints,
+            advice=advice(accepted),
+            seeds=about.seeds,
+            lab_reference=plotting_reference(bench),
+        ),
+    )
     return answer.script(script)
 
 
@@ -124,8 +160,12 @@ async def _review(bench: Bench, client: ModelClient, canvas: Canvas, n: int) -> 
     """Have the n-th figures reviewed; None when all are readable."""
     plotting = _plotting(bench, canvas.node, n)
     assert plotting is not None
-    own = Gallery(bench.folder.plots(canvas.node, n) / "figures", plotting.figures,
-                  before=bench.state.nodes[canvas.node].plottings[: n - 1], canvas=canvas)
+    own = Gallery(
+        bench.folder.plots(canvas.node, n) / "figures",
+        plotting.figures,
+        before=bench.state.nodes[canvas.node].plottings[: n - 1],
+        canvas=canvas,
+    )
     if plotting.reviews is not None:
         if any(figure.name not in plotting.taken for figure in own.new):
             client.skip(VISION)
@@ -139,9 +179,15 @@ async def _review(bench: Bench, client: ModelClient, canvas: Canvas, n: int) -> 
     gallery = replace(own, elsewhere={digest: review for digest, (_, review) in found.items()})
     with bench.in_progress.claim(wanted - found.keys()):
         look = await review_figures(bench, client, gallery, about=subject_of(bench, canvas))
-        bench.recorder.append(Reviewed(
-            node=canvas.node, n=n, reviews=look.reviews, looked=look.looked,
-            taken={figure.name: found[figure.sha256][0] for figure in own.new if figure.sha256 in found}))
+        bench.recorder.append(
+            Reviewed(
+                node=canvas.node,
+                n=n,
+                reviews=look.reviews,
+                looked=look.looked,
+                taken={figure.name: found[figure.sha256][0] for figure in own.new if figure.sha256 in found},
+            )
+        )
     return refusal(look.reviews)
 
 
@@ -151,10 +197,16 @@ def reviewed_elsewhere(bench: Bench, k: int, node: str, wanted: Collection[str])
     In `ticket` order only nodes that decision k may see.
     """
     seen = bench.state.decisions[k].seen
-    nodes = [one for one in bench.state.nodes.values() if wanted and one.plottings and one.id != node and (
-        bench.search.order == "arrival" or one.decision in seen)]
-    found = {digest: (one.id, review) for one in nodes
-             for digest, review in Gallery(bench.folder.root, (), before=one.plottings).accepted.items()}
+    nodes = [
+        one
+        for one in bench.state.nodes.values()
+        if wanted and one.plottings and one.id != node and (bench.search.order == "arrival" or one.decision in seen)
+    ]
+    found = {
+        digest: (one.id, review)
+        for one in nodes
+        for digest, review in Gallery(bench.folder.root, (), before=one.plottings).accepted.items()
+    }
     return {digest: found[digest] for digest in wanted if digest in found}
 
 
@@ -176,15 +228,24 @@ async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *,
     accepts no images nobody looks, and the lint alone decides.
     """
     accepted, new = gallery.accepted, gallery.new
-    found = await asyncio.to_thread(lint_all, gallery.shown, gallery.folder, About(
-        about.kind, seeds=len(about.seeds) or 2 * (about.kind == "paper"),  # figures of a paper show several runs
-        metrics=bench.plan.metrics, width_inches=about.width))
+    found = await asyncio.to_thread(
+        lint_all,
+        gallery.shown,
+        gallery.folder,
+        About(
+            about.kind,
+            seeds=len(about.seeds) or 2 * (about.kind == "paper"),  # figures of a paper show several runs
+            metrics=bench.plan.metrics,
+            width_inches=about.width,
+        ),
+    )
     answers: dict[str, FigureReview] = {}
     looked = bench.models.sees or not new
     try:
         if new and looked:
             answer = await _look(
-                bench, client, gallery, about=about, found={figure: found[figure.name] for figure in new})
+                bench, client, gallery, about=about, found={figure: found[figure.name] for figure in new}
+            )
             answers, looked = answer or {}, answer is not None
     except ImagesRefused:
         looked = False
@@ -194,9 +255,15 @@ async def review_figures(bench: Bench, client: ModelClient, gallery: Gallery, *,
     for figure in gallery.shown:
         refused, name = refusing(found[figure.name]), figure.name
         review = accepted.get(figure.sha256) or answers.get(name) or FigureReview(name=name, readable=True)
-        reviews.append(review.model_copy(update={
-            "name": name, "readable": not refused and review.readable and review.faithful,
-            "issues": tuple(dict.fromkeys((*refused, *remarks(found[name]), *review.issues)))}))
+        reviews.append(
+            review.model_copy(
+                update={
+                    "name": name,
+                    "readable": not refused and review.readable and review.faithful,
+                    "issues": tuple(dict.fromkeys((*refused, *remarks(found[name]), *review.issues))),
+                }
+            )
+        )
     return Look(tuple(reviews), looked)
 
 
@@ -208,19 +275,32 @@ async def _look(
     It is told what the lint found.
     """
     earlier = {figure.name: review.issues for figure, review, _ in gallery.earlier}
-    answer = await client.usable(VISION, VisionInputs(
-        data_plan=bench.plan, subject=about.kind, seeds=about.seeds, plan=about.plan, measurements=about.measurements,
-        names=tuple(figure.name for figure in found), facts=tuple(figure.facts for figure in found),
-        lint=tuple(map(refusing, found.values())), remarks=tuple(map(remarks, found.values())),
-        arrays=await gallery.canvas.briefs() if gallery.canvas else (),
-        earlier=tuple(earlier.get(figure.name, ()) for figure in found)),
+    answer = await client.usable(
+        VISION,
+        VisionInputs(
+            data_plan=bench.plan,
+            subject=about.kind,
+            seeds=about.seeds,
+            plan=about.plan,
+            measurements=about.measurements,
+            names=tuple(figure.name for figure in found),
+            facts=tuple(figure.facts for figure in found),
+            lint=tuple(map(refusing, found.values())),
+            remarks=tuple(map(remarks, found.values())),
+            arrays=await gallery.canvas.briefs() if gallery.canvas else (),
+            earlier=tuple(earlier.get(figure.name, ()) for figure in found),
+        ),
         images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
-        then="the lint alone decides on the figures")
+        then="the lint alone decides on the figures",
+    )
     return {review.name: review for review in answer.reviews} if answer is not None else None
 
 
 def refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:
     """The failure that refused figures make, one line a figure; None when all are readable."""
-    refused = [f"{review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
-               for review in reviews if not review.readable]
+    refused = [
+        f"{review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
+        for review in reviews
+        if not review.readable
+    ]
     return Failure(kind="figure", message="\n".join(refused)) if refused else None

@@ -60,6 +60,9 @@ def _logged(measurements: Path) -> list[Point]:
         return []
     with open(measurements, encoding="utf-8") as lines:
         found = (Measurement.model_validate_json(line) for line in lines)
-        points = (((one.dataset, one.condition, one.name, one.split), one.step, one.value) for one in found
-                  if one.step is not None and one.grade == "logged")
+        points = (
+            ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
+            for one in found
+            if one.step is not None and one.grade == "logged"
+        )
         return list(islice((point for point in points if is_loss(point[0])), POINTS))

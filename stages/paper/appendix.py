@@ -49,20 +49,23 @@ MOST, LINE = 4, 170
 MOST_STEPS = 8
 """Nodes on the way to the reported one that the appendix names."""
 
-LATE = ("After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
-        "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
-        "ran.")
+LATE = (
+    "After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
+    "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
+    "ran."
+)
 FORKED = (
     "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
-    "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice.")
+    "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice."
+)
 GRADES: dict[Grade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
     "computed": "computed by the program from submitted predictions, but isolation was off: the labels were within the "
-                "reach of the experiment's code",
+    "reach of the experiment's code",
     "judged": "a language model's grading of what was submitted, as the program recorded it",
     "unattributed": "computed by the program from submitted predictions, on labels that the code could not see, in a "
-                    "cell that asked language models: that the predictions are theirs was not shown",
+    "cell that asked language models: that the predictions are theirs was not shown",
     "logged": "reported by the experiment's code, not recomputed",
 }
 FAMILIES: dict[Family, str] = {
@@ -71,8 +74,15 @@ FAMILIES: dict[Family, str] = {
 }
 
 
-def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", figures: Sequence[str] = (),
-             used: Collection[str] = (), checklist: bool = False) -> str:
+def appendix(
+    state: RunState,
+    claims: Sequence[Claim],
+    *,
+    isolation: str = "",
+    figures: Sequence[str] = (),
+    used: Collection[str] = (),
+    checklist: bool = False,
+) -> str:
     """The appendix as TeX, bounded in length whatever a run holds: what it leaves out stands in the supplement.
 
     `isolation` says what kept the code from the labels, `figures` are those that stand here, `used` the keys of the
@@ -80,33 +90,71 @@ def appendix(state: RunState, claims: Sequence[Claim], *, isolation: str = "", f
     """
     best = winner(state)
     shown = [one for one in _differences(claims) if one.key in used]
-    return rendered("appendix.tex.jinja", _all(state, claims) | context(state, most=MOST) | _compared(shown) | {
-        "figures": figures, "isolation": isolation, "compared": len(_differences(claims)),
-        "hash": state.plan_hash[:HASH], "registered": in_full(state), "best": best,
-        "grades": {grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}},
-        "way": branch(state, best)[-MOST_STEPS:],
-        "told": [_told(one) for one in disclosures(state, claims)], "checklist": checklist,
-        "total": state.usage_without(*JUDGING)}) + "\n"
+    return (
+        rendered(
+            "appendix.tex.jinja",
+            _all(state, claims)
+            | context(state, most=MOST)
+            | _compared(shown)
+            | {
+                "figures": figures,
+                "isolation": isolation,
+                "compared": len(_differences(claims)),
+                "hash": state.plan_hash[:HASH],
+                "registered": in_full(state),
+                "best": best,
+                "grades": {
+                    grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}
+                },
+                "way": branch(state, best)[-MOST_STEPS:],
+                "told": [_told(one) for one in disclosures(state, claims)],
+                "checklist": checklist,
+                "total": state.usage_without(*JUDGING),
+            },
+        )
+        + "\n"
+    )
 
 
-def supplement(state: RunState, claims: Sequence[Claim], *, title: str, authors: str,
-               figures: Sequence[str] = ()) -> str:
+def supplement(
+    state: RunState, claims: Sequence[Claim], *, title: str, authors: str, figures: Sequence[str] = ()
+) -> str:
     """The supplement as a document of its own: everything that ran, was measured or compared, in full."""
     made = {one.name: one.tex for one in sheets(state, claims)}
-    return rendered("supplement.tex.jinja", _all(state, claims) | context(state) | _compared(_differences(claims)) | {
-        "title": title, "authors": authors, "figures": figures, "sheet": made.__getitem__, "by_seed": by_seed,
-        "means": [one for one in claims if not isinstance(one, Difference)], "constant": CONSTANT}) + "\n"
+    return (
+        rendered(
+            "supplement.tex.jinja",
+            _all(state, claims)
+            | context(state)
+            | _compared(_differences(claims))
+            | {
+                "title": title,
+                "authors": authors,
+                "figures": figures,
+                "sheet": made.__getitem__,
+                "by_seed": by_seed,
+                "means": [one for one in claims if not isinstance(one, Difference)],
+                "constant": CONSTANT,
+            },
+        )
+        + "\n"
+    )
 
 
 def _all(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """What both are filled in from."""
+
     def scored(node: Node) -> str:
         return "--" if (found := score_of(node, state.data_plan)) is None else f"{found:#.4g}".rstrip(".")
 
     return effort_context(state, claims) | {
-        "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "", "table": longtable,
-        "row": recorded_row, "metric": state.data_plan.primary if state.data_plan is not None else None,
-        "score": scored, "shown_on": shown_on}
+        "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "",
+        "table": longtable,
+        "row": recorded_row,
+        "metric": state.data_plan.primary if state.data_plan is not None else None,
+        "score": scored,
+        "shown_on": shown_on,
+    }
 
 
 def _differences(claims: Sequence[Claim]) -> list[Difference]:
@@ -125,11 +173,16 @@ def _compared(differences: Sequence[Difference]) -> dict[str, Any]:
         if one.over_examples is not None and one.over_examples.reason:
             without_interval.setdefault(one.over_examples.reason, {})[f"{words(one.name)} on {one.dataset}"] = None
     return {
-        "differences": differences, "families": FAMILIES, "over_examples": over_examples,
+        "differences": differences,
+        "families": FAMILIES,
+        "over_examples": over_examples,
         "forms": ["mean", "ci", *["ci_examples"] * over_examples, "p_adjusted", "mde", "n"],
         "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",
-        "without_interval": without_interval, "power": f"{POWER:.0%}", "level": f"{LEVEL:.0%}",
-        "minimum_replicates": MINIMUM_REPLICATES}
+        "without_interval": without_interval,
+        "power": f"{POWER:.0%}",
+        "level": f"{LEVEL:.0%}",
+        "minimum_replicates": MINIMUM_REPLICATES,
+    }
 
 
 def by_seed(claim: Claim) -> str:
@@ -141,7 +194,7 @@ def _told(text: str) -> str:
     """A sentence with macros of values as TeX of the appendix."""
     at, parts = 0, list[str]()
     for use in USE.finditer(text):
-        parts += [recorded(text[at:use.start()]), use[0]]
+        parts += [recorded(text[at : use.start()]), use[0]]
         at = use.end()
     return " ".join(one for one in (*parts, recorded(text[at:])) if one)
 
@@ -160,17 +213,35 @@ def context(state: RunState, most: int = 0) -> dict[str, Any]:
         if why and (node.status != "good" or node.suspect):
             failures.append((node, "; ".join(why)))
     replicable = {one.best for one in state.stages.values()} | {
-        node.id for node in state.nodes.values() if node.kind == "ablate"}
+        node.id for node in state.nodes.values() if node.kind == "ablate"
+    }
     return {
-        "state": state, "stages": STAGES, "failures": failures, "late": LATE, "forked": FORKED,
+        "state": state,
+        "stages": STAGES,
+        "failures": failures,
+        "late": LATE,
+        "forked": FORKED,
         "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, Compare)],
-        "unreplicated": ", ".join(node.id for node in state.nodes.values() if node.status == "good"
-                                  and node.id in replicable and not replicates_of(state, node.id)),
-        "compact": bool(most), "listed": partial(_listed, most), "item": partial(_item, most), "paid": paid,
+        "unreplicated": ", ".join(
+            node.id
+            for node in state.nodes.values()
+            if node.status == "good" and node.id in replicable and not replicates_of(state, node.id)
+        ),
+        "compact": bool(most),
+        "listed": partial(_listed, most),
+        "item": partial(_item, most),
+        "paid": paid,
         "ablation_rows": ablation_rows,
-        "cells": (cells := all_cells(state)), "totals": totals_of(state, cells), "origins": _origins,
-        "missing": _missing, "retries": retries, "changed": changed, "seedless": seedless,
-        "replicates_of": replicates_of, "total_of": total_of}
+        "cells": (cells := all_cells(state)),
+        "totals": totals_of(state, cells),
+        "origins": _origins,
+        "missing": _missing,
+        "retries": retries,
+        "changed": changed,
+        "seedless": seedless,
+        "replicates_of": replicates_of,
+        "total_of": total_of,
+    }
 
 
 def _origins(cells: Iterable[CellStatus]) -> str:
@@ -192,8 +263,11 @@ def _listed(most: int, head: str, *, caller: Callable[[], str]) -> str:
     items = [line for line in caller().split("\n") if line.strip()]
     if most and len(items) > most:
         items[most:] = [_item(0, "...", caller=lambda: f"{len(items) - most} more in the supplement")]
-    return (f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items)
-            + "\n\\end{description}\n\n" if items else "")
+    return (
+        f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}\n\n"
+        if items
+        else ""
+    )
 
 
 def _item(most: int, name: str, *, caller: Callable[[], str]) -> str:
@@ -204,8 +278,7 @@ def paid(used: RoleUsage, unit: str = "") -> str:
     """What calls cost, in US dollars."""
     if used.unpriced == used.calls and (used.calls or not unit):
         return "a price that is not known" if unit else "unknown"
-    return f"{round(used.usd, 6):.2f}{unit}" + (
-        f" and {used.unpriced} calls of unknown price" if used.unpriced else "")
+    return f"{round(used.usd, 6):.2f}{unit}" + (f" and {used.unpriced} calls of unknown price" if used.unpriced else "")
 
 
 def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
@@ -216,13 +289,22 @@ def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
         ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
     cells = [cell for node, found in all_cells(state).items() if node in behind for cell in found]
-    lines = rendered("disclosures.txt.jinja", effort_context(state, claims) | {
-        "diverged": any(one.diverged for one in cells), "unfinished": any(
-            one.outcome in ("failed", "left out") and not one.diverged for one in cells),
-        "state": state, "nodes": state.nodes.values(), "ablated": ablated, "decided": decisions(state),
-        "failed_replicates": best and any(one.status != "good" for one in replicates_of(state, best)),
-        "ignores_seed": best and ignores_seed(state, best), "grades": {one.grade for one in claims},
-        "splits": [*{one.split for one in claims}]}).split("\n")
+    lines = rendered(
+        "disclosures.txt.jinja",
+        effort_context(state, claims)
+        | {
+            "diverged": any(one.diverged for one in cells),
+            "unfinished": any(one.outcome in ("failed", "left out") and not one.diverged for one in cells),
+            "state": state,
+            "nodes": state.nodes.values(),
+            "ablated": ablated,
+            "decided": decisions(state),
+            "failed_replicates": best and any(one.status != "good" for one in replicates_of(state, best)),
+            "ignores_seed": best and ignores_seed(state, best),
+            "grades": {one.grade for one in claims},
+            "splits": [*{one.split for one in claims}],
+        },
+    ).split("\n")
     return tuple(line for line in lines if line)
 
 
@@ -235,11 +317,17 @@ def ablation_rows(state: RunState, by: Literal["author", "reviewer"]) -> Iterabl
         yield "asked", state.missed.why
     for one in ablation_results(state):
         name, part, fate = one.ablation.name, one.ablation.part, f"{one.outcome}{f' ({one.node})' if one.node else ''}"
-        change = {"remove": f"{part} taken out", "replace": f"{part} replaced by {one.ablation.replacement}",
-                  "add": f"{one.ablation.replacement} added to {part}"}[one.ablation.action]
+        change = {
+            "remove": f"{part} taken out",
+            "replace": f"{part} replaced by {one.ablation.replacement}",
+            "add": f"{one.ablation.replacement} added to {part}",
+        }[one.ablation.action]
         if one.outcome == "measured":
-            again = f"{one.replicates} replicates" if one.replicates else (
-                "no replicates, so that nothing is claimed of it")
+            again = (
+                f"{one.replicates} replicates"
+                if one.replicates
+                else ("no replicates, so that nothing is claimed of it")
+            )
             fate = f"measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
         if one.by == by:
             yield name, f"{change}: {fate}" + (f", {one.why}" if one.outcome != "measured" else "")

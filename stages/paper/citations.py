@@ -74,10 +74,15 @@ async def check_library(bench: Bench) -> None:
             entries, notes = (*entries, *found.entries), found.notes
         library = await literature.check(entries)
     write_file(bench.folder.checked, as_bibtex(library.usable))
-    bench.recorder.append(LibraryChecked(
-        entries=tuple(CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason)
-                      for one in library.checked),
-        notes=notes, files={str(bench.folder.checked.relative_to(bench.folder.root)): sha256(bench.folder.checked)}))
+    bench.recorder.append(
+        LibraryChecked(
+            entries=tuple(
+                CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason) for one in library.checked
+            ),
+            notes=notes,
+            files={str(bench.folder.checked.relative_to(bench.folder.root)): sha256(bench.folder.checked)},
+        )
+    )
 
 
 def library_of(state: RunState, folder: RunFolder, *, before: int | None = None) -> tuple[Entry, ...]:
@@ -85,8 +90,11 @@ def library_of(state: RunState, folder: RunFolder, *, before: int | None = None)
 
     Raises: `literature.errors.LibraryError`, also for a file that is not as it was recorded.
     """
-    gathered = [one for one in state.works_chosen if one.version <= state.version
-                and (before is None or one.version < state.version or one.round < before)]
+    gathered = [
+        one
+        for one in state.works_chosen
+        if one.version <= state.version and (before is None or one.version < state.version or one.round < before)
+    ]
     recorded = [*([state.library] if state.library is not None else []), *gathered]
     files = [(folder.root / name, digest) for one in recorded for name, digest in one.files.items()]
     for bib, digest in files:
@@ -106,8 +114,14 @@ def read_verified(path: Path) -> tuple[Entry, ...]:
 def reference(entry: Entry) -> Reference:
     """An entry as a writer sees it."""
     names, cut = authors_in(entry.fields.get("author", ""))
-    return Reference(key=entry.key, title=entry.plain("title"), year=entry.plain("year"), note=entry.venue,
-                     authors="; ".join([*map(plain, names), *["and others"] * cut]), abstract=entry.plain("abstract"))
+    return Reference(
+        key=entry.key,
+        title=entry.plain("title"),
+        year=entry.plain("year"),
+        note=entry.venue,
+        authors="; ".join([*map(plain, names), *["and others"] * cut]),
+        abstract=entry.plain("abstract"),
+    )
 
 
 def bibliography(entries: Iterable[Entry], cited: Sequence[str]) -> str:
@@ -160,8 +174,10 @@ async def cite(bench: Bench) -> None:
 
 def of_this_version(state: RunState) -> tuple[list[WorksFound], list[WorksChosen]]:
     """What was found and what was chosen for this writing of the paper."""
-    return ([one for one in state.works_found if one.version == state.version],
-            [one for one in state.works_chosen if one.version == state.version])
+    return (
+        [one for one in state.works_found if one.version == state.version],
+        [one for one in state.works_chosen if one.version == state.version],
+    )
 
 
 async def _round(bench: Bench, client: ModelClient, literature: Literature, number: int) -> bool:
@@ -171,9 +187,11 @@ async def _round(bench: Bench, client: ModelClient, literature: Literature, numb
     references = tuple(reference(one) for one in library)
     rounds, chosen = of_this_version(bench.state)
     earlier = tuple(one for found in rounds if found.round < number for one in found.searches)
-    asked = await client.usable(CITE_ASK, CiteAskInputs(
-        idea=bench.idea, draft=draft, references=references, before=earlier, most=CITATION_QUERIES),
-        then=NO_MORE)
+    asked = await client.usable(
+        CITE_ASK,
+        CiteAskInputs(idea=bench.idea, draft=draft, references=references, before=earlier, most=CITATION_QUERIES),
+        then=NO_MORE,
+    )
     queries = usable(asked.queries, draft, earlier, most=CITATION_QUERIES) if asked is not None else ()
     if not queries:
         return False
@@ -183,9 +201,11 @@ async def _round(bench: Bench, client: ModelClient, literature: Literature, numb
         bench.recorder.append(found)
     if not found.works:
         return False
-    answer = await client.usable(CITE_SELECT, CiteSelectInputs(
-        idea=bench.idea, searches=found.searches, works=found.works, references=references),
-        then=NO_MORE)
+    answer = await client.usable(
+        CITE_SELECT,
+        CiteSelectInputs(idea=bench.idea, searches=found.searches, works=found.works, references=references),
+        then=NO_MORE,
+    )
     if answer is None:
         return False
     if not any(one.round == number for one in chosen):
@@ -194,9 +214,10 @@ async def _round(bench: Bench, client: ModelClient, literature: Literature, numb
 
 
 def usable(
-    queries: Sequence[CiteQuery], draft: Draft, earlier: Sequence[Searched], *, most: int,
+    queries: Sequence[CiteQuery], draft: Draft, earlier: Sequence[Searched], *, most: int
 ) -> tuple[CiteQuery, ...]:
     """Queries that name a sentence of the draft and were not made before."""
+
     def even(text: str) -> str:
         return " ".join(text.split())
 
@@ -217,14 +238,19 @@ async def _found(bench: Bench, literature: Literature, number: int, queries: Seq
         answer = await literature.search(query.query, RESULTS)
         for work in answer.works:
             works.setdefault((work.source, work.id), FoundWork(number=len(works) + 1, **work.model_dump()))
-        searches.append(Searched(
-            sentence=query.sentence, query=query.query, outages=answer.outages,
-            found=tuple(works[work.source, work.id].number for work in answer.works)))
+        searches.append(
+            Searched(
+                sentence=query.sentence,
+                query=query.query,
+                outages=answer.outages,
+                found=tuple(works[work.source, work.id].number for work in answer.works),
+            )
+        )
     return WorksFound(version=bench.state.version, round=number, searches=tuple(searches), works=tuple(works.values()))
 
 
 async def _chosen(
-    bench: Bench, literature: Literature, found: WorksFound, answer: CiteSelection, library: Sequence[Entry],
+    bench: Bench, literature: Literature, found: WorksFound, answer: CiteSelection, library: Sequence[Entry]
 ) -> WorksChosen:
     """Each chosen work as a verified entry, in a file of the round; why the others may not be cited."""
     works = {one.number: one for one in found.works}
@@ -250,5 +276,10 @@ async def _chosen(
         supports.append(Support(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason))
     path = bench.folder.gathered(found.version, found.round)
     await to_thread(write_file, path, as_bibtex(entries))
-    return WorksChosen(version=found.version, round=found.round, supports=tuple(supports), refused=refused,
-                       files={str(path.relative_to(bench.folder.root)): sha256(path)})
+    return WorksChosen(
+        version=found.version,
+        round=found.round,
+        supports=tuple(supports),
+        refused=refused,
+        files={str(path.relative_to(bench.folder.root)): sha256(path)},
+    )

@@ -22,15 +22,34 @@ from labwright.record.nouns.figures import Placement
 
 SCRIPT = Path(__file__).with_name("decided_figures.py")
 _FIGURES: dict[str, tuple[str, Placement, str]] = {
-    "parts": ("decided", "main", (
-        "Every effect that was registered, with its interval, in units of its own smallest effect of interest: circles "
-        "are confirmatory, squares exploratory, the band would not matter, the dashed line was asked for.")),
-    "levels": ("effects-over-levels", "appendix", (
-        "Effects level by level: mean over seeds with the confidence interval; a dashed line is the smallest effect "
-        "of interest.")),
-    "curves": ("validation-curves", "appendix", (
-        "The primary metric on validation data over training, at the last level: mean and standard deviation over the "
-        "seeds that decide."))}
+    "parts": (
+        "decided",
+        "main",
+        (
+            "Every effect that was registered, with its interval, in units of its own smallest effect of "
+            "interest: circles "
+            "are confirmatory, squares exploratory, the band would not matter, the dashed line was asked for."
+        ),
+    ),
+    "levels": (
+        "effects-over-levels",
+        "appendix",
+        (
+            "Effects level by level: mean over seeds with the confidence interval; a dashed line is the "
+            "smallest effect "
+            "of interest."
+        ),
+    ),
+    "curves": (
+        "validation-curves",
+        "appendix",
+        (
+            "The primary metric on validation data over training, at the last level: mean and standard "
+            "deviation over the "
+            "seeds that decide."
+        ),
+    ),
+}
 """List of the data -> the name of its figure, where it stands, and what it shows."""
 OURS = frozenset(name for name, _, _ in _FIGURES.values())
 """Figures that need no writer: not placed in the text they stand in the appendix; their description is a caption."""
@@ -45,14 +64,27 @@ def data_of(state: RunState, folder: RunFolder) -> dict[str, Any]:
     nodes, _ = deciding_nodes(state)
     tested = any(node.id in state.tests for node in nodes)
     runs = [run_of(node, state.tests.get(node.id, ()) if tested else None) for node in nodes]
-    parts = [{"label": one.hypothesis.id + (f" ({k})" if len(one.parts) > 1 else ""), "mean": part.mean,
-              "low": part.low, "high": part.high, "smallest": part.effect.smallest, "verdict": part.verdict,
-              "confirmatory": one.hypothesis.confirmatory}
-             for one in decisions(state) for k, part in enumerate(one.parts, 1)
-             if part.mean is not None and part.low is not None]
-    return {"parts": parts, "levels": list(_levels(plan, runs)), "factor": plan.factor,
-            "metric": plan.primary.words,
-            "curves": list(_curves(state, plan, folder))}
+    parts = [
+        {
+            "label": one.hypothesis.id + (f" ({k})" if len(one.parts) > 1 else ""),
+            "mean": part.mean,
+            "low": part.low,
+            "high": part.high,
+            "smallest": part.effect.smallest,
+            "verdict": part.verdict,
+            "confirmatory": one.hypothesis.confirmatory,
+        }
+        for one in decisions(state)
+        for k, part in enumerate(one.parts, 1)
+        if part.mean is not None and part.low is not None
+    ]
+    return {
+        "parts": parts,
+        "levels": list(_levels(plan, runs)),
+        "factor": plan.factor,
+        "metric": plan.primary.words,
+        "curves": list(_curves(state, plan, folder)),
+    }
 
 
 def script_of(data: dict[str, Any], plan: DataPlan) -> FigureScript | None:
@@ -60,9 +92,16 @@ def script_of(data: dict[str, Any], plan: DataPlan) -> FigureScript | None:
     figures: list[FigurePart] = []
     for what, (name, place, text) in _FIGURES.items():
         if found := data.get(what):
-            figures.append(FigurePart(
-                name=name, description=text, placement=place, panels=1 if what == "parts" else min(3, len(found)),
-                datasets=tuple(use.name for use in plan.datasets), code=f'{what}("{name}")'))
+            figures.append(
+                FigurePart(
+                    name=name,
+                    description=text,
+                    placement=place,
+                    panels=1 if what == "parts" else min(3, len(found)),
+                    datasets=tuple(use.name for use in plan.datasets),
+                    code=f'{what}("{name}")',
+                )
+            )
     return FigureScript(script=SCRIPT.read_text(encoding="utf-8"), figures=tuple(figures)) if figures else None
 
 
@@ -77,6 +116,7 @@ def _levels(plan: DataPlan, runs: list[Run]) -> Iterator[dict[str, Any]]:
         for number, effect in enumerate(one.effects, 1):
             metric, found = metric_of(effect, plan), dict[str, list[float]]()
             for run in runs:
+
                 def read(place: Place, run: Run = run, name: str = metric.name) -> float:
                     value = run.values.get((place.dataset, place.condition, name))
                     if value is None:
@@ -94,8 +134,11 @@ def _levels(plan: DataPlan, runs: list[Run]) -> Iterator[dict[str, Any]]:
                 title, x = titles.get(level, (level, None))
                 points.append({"level": title, "value": x, "mean": fmean(values), "low": low, "high": high})
             if len(points) > 1:
-                yield {"label": one.id + (f" ({number})" if len(one.effects) > 1 else ""), "points": points,
-                       "smallest": None if "slope(" in effect.estimand else effect.smallest}
+                yield {
+                    "label": one.id + (f" ({number})" if len(one.effects) > 1 else ""),
+                    "points": points,
+                    "smallest": None if "slope(" in effect.estimand else effect.smallest,
+                }
 
 
 def _curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterator[dict[str, Any]]:
@@ -104,15 +147,24 @@ def _curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterator[dict
     for node in deciding_nodes(state)[0]:
         path = folder.attempt(node.id, len(node.attempts)) / "measurements.jsonl"
         for one in _logged(path):
-            if one.step is not None and (one.name, one.split) == (plan.primary.name, "validation") and (
-                    arm_of(one.condition) in plan.compared and level_of(one.condition) == plan.level_names[-1]):
+            if (
+                one.step is not None
+                and (one.name, one.split) == (plan.primary.name, "validation")
+                and (arm_of(one.condition) in plan.compared and level_of(one.condition) == plan.level_names[-1])
+            ):
                 found.setdefault((one.dataset, one.condition), {}).setdefault(one.step, []).append(one.value)
     titles = {one.name: one.title or one.name for one in plan.arms}
     for use in plan.datasets:
-        lines = [{"label": titles[arm_of(condition)], "step": sorted(steps),
-                  "mean": [fmean(steps[step]) for step in sorted(steps)],
-                  "sd": [stdev(steps[step]) if len(steps[step]) > 1 else 0.0 for step in sorted(steps)]}
-                 for (dataset, condition), steps in found.items() if dataset == use.name and len(steps) > 1]
+        lines = [
+            {
+                "label": titles[arm_of(condition)],
+                "step": sorted(steps),
+                "mean": [fmean(steps[step]) for step in sorted(steps)],
+                "sd": [stdev(steps[step]) if len(steps[step]) > 1 else 0.0 for step in sorted(steps)],
+            }
+            for (dataset, condition), steps in found.items()
+            if dataset == use.name and len(steps) > 1
+        ]
         if lines:
             yield {"dataset": use.name.replace("_", " "), "lines": lines[:MOST_LINES]}
 

@@ -26,10 +26,16 @@ def parts(name: str) -> None:
     axes.axvline(1, color="0.2", linewidth=0.8, linestyle="--")
     for k, one in enumerate(reversed(effects)):
         size = one["smallest"]
-        axes.errorbar([one["mean"] / size], [k], xerr=[[(one["mean"] - one["low"]) / size],
-                                                       [(one["high"] - one["mean"]) / size]],
-                      color=colour(0 if one["confirmatory"] else 1), marker="o" if one["confirmatory"] else "s",
-                      label="confirmatory" if one["confirmatory"] else "exploratory", capsize=2.5, linestyle="none")
+        axes.errorbar(
+            [one["mean"] / size],
+            [k],
+            xerr=[[(one["mean"] - one["low"]) / size], [(one["high"] - one["mean"]) / size]],
+            color=colour(0 if one["confirmatory"] else 1),
+            marker="o" if one["confirmatory"] else "s",
+            label="confirmatory" if one["confirmatory"] else "exploratory",
+            capsize=2.5,
+            linestyle="none",
+        )
     axes.set_yticks(range(len(effects)), [f"{one['label']}: {one['verdict']}" for one in reversed(effects)])
     axes.set_ylim(-0.6, len(effects) - 0.4)
     axes.set_xlabel("effect / smallest effect of interest (dashed)")
@@ -47,8 +53,10 @@ def levels(name: str) -> None:
         numeric = None not in x
         x = x if numeric else list(range(len(points)))
         mean = [point["mean"] for point in points]
-        ends = [[m - (m if p["low"] is None else p["low"]) for m, p in zip(mean, points, strict=True)],
-                [(m if p["high"] is None else p["high"]) - m for m, p in zip(mean, points, strict=True)]]
+        ends = [
+            [m - (m if p["low"] is None else p["low"]) for m, p in zip(mean, points, strict=True)],
+            [(m if p["high"] is None else p["high"]) - m for m, p in zip(mean, points, strict=True)],
+        ]
         axis.axhline(0, color="0.4", linewidth=0.8)
         if one["smallest"] is not None:  # a slope's is in another unit
             axis.axhline(one["smallest"], color="0.2", linewidth=0.8, linestyle="--")
@@ -69,9 +77,14 @@ def curves(name: str) -> None:
         for k, line in enumerate(one["lines"]):
             drawn = {**look(k), "markevery": max(1, len(line["step"]) // 6)}
             axis.plot(line["step"], line["mean"], label=line["label"], **drawn)
-            axis.fill_between(line["step"], [m - s for m, s in zip(line["mean"], line["sd"], strict=True)],
-                              [m + s for m, s in zip(line["mean"], line["sd"], strict=True)], color=colour(k),
-                              alpha=0.18, linewidth=0)
+            axis.fill_between(
+                line["step"],
+                [m - s for m, s in zip(line["mean"], line["sd"], strict=True)],
+                [m + s for m, s in zip(line["mean"], line["sd"], strict=True)],
+                color=colour(k),
+                alpha=0.18,
+                linewidth=0,
+            )
         axis.set_xlabel("step")
         axis.set_title(one["dataset"])
     label_left(axes, DATA["metric"])

@@ -32,15 +32,15 @@ from labwright.stages.paper.scope import CUT, misread
 RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
     "best of a stage": "of the nodes that worked and are not suspect, those that measured most cells of the data plan; "
-                       "of these the largest mean gain of the primary metric on validation data; where measured noise "
-                       "hides the difference, the one that a comparison found sounder, else the earlier one (order "
-                       "ticket) or the cheaper one (arrival)",
+    "of these the largest mean gain of the primary metric on validation data; where measured noise "
+    "hides the difference, the one that a comparison found sounder, else the earlier one (order "
+    "ticket) or the cheaper one (arrival)",
     "what the paper reports": "the best of the last stage before ablation that found one, by replicates alone: the "
-                              "seed that the search looked at is left out",
+    "seed that the search looked at is left out",
     "test data": "scored once, after the last stage, for that node, the ablations that worked, and the replicates of "
-                 "both",
+    "both",
     "text": "of all drafts the one with the fewest passages not tied to the record, then with the fewest findings "
-            "that stop a release, then with the fewest findings; of equals the latest",
+    "that stop a release, then with the fewest findings; of equals the latest",
 }
 
 
@@ -53,51 +53,100 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
     drafts = {one.round: one for one in state.drafts}  # the last is recorded again when it is done
     cells, first = all_cells(state), first_rung(state)
     primary = state.data_plan.primary.name if state.data_plan else ""
-    return to_json({
-        "form": 1, "run_version": state.started.version, "paper_version": state.version, "idea": state.started.idea,
-        "seed": state.started.seed, "models": state.models, "isolation": state.isolations,
-        "isolation_told": isolation, "machines": state.machines, "settings": state.started.settings,
-        "overrides": state.overrides, "datasets": state.datasets, "scorers": state.scorers,
-        "installed": state.installed,
-        "untested": state.data_plan.not_tested if state.data_plan else (), "rules": RULES,
-        "protocol": state.protocol, "prior_work": state.prior_work,
-        "plan": state.plan_hash, "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
-        "locks": [one for _, one in state.locks], "decided": decisions(state), "counts": _counts(state),
-        "nodes": [_node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()],
-        **_all_cells(totals_of(state, cells), state.gpus), "metrics": list(_metrics(state, primary)),
-        "decisions": [
-            {"k": k, "action": _action(one.action), "seen_through": one.seen.through, "seen_also": one.seen.also}
-            for k, one in state.decisions.items()],
-        "stages": [_stage(name, state) for name in STAGES], "reported": winner(state),
-        "ladder": {"settings": chosen_settings(state, first.id) if first is not None and first.finished else {},
-                   "values": [claim for claim in reference_claims(state) if claim.name == primary],
-                   "beats every arm on": [one.dataset for one in beaten_by(state)] if state.data_plan else []},
-        "comparisons": list(state.compared.values()), "probes": state.probes, "readings": state.readings,
-        "seedless": seedless(state),
-        "drafts": [{"round": one.round, "untied": len(one.violations), "findings": len(one.findings),
-                    "pages": one.pages, "released": one.round == text,
-                    "cut": [line for line in one.edits if line.endswith(CUT)],
-                    "claims too much": state.scoped[one.round].findings if one.round in state.scoped else (),
-                    "misread": misread(state.scoped.get(one.round), decisions(state))}
-                   for one in drafts.values()],
-        "limited": state.limited or "", "tuning": account_of(state), "parity": parity_of(state),
-        # the judge comes after the paper; of an earlier writing it is not this paper's
-        "subjects": state.subjects, "campaign": state.campaign,
-        "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role not in JUDGING],
-        # set aside for calls that a kill cut off, or that failed with an open bill
-        "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),
-        "seconds_of_code": round(state.seconds_of_code, 1), "seconds_of_run": round(state.active_seconds, 1),
-        "notes": [{"after_decision": one.after, "text": one.command.text} for one in state.notes],
-        "ablations": _ablations(state),
-        "unscored": {node: failure.message for node, failure in state.unscored.items()},
-        "figures_left_out": state.figures.left_out if state.figures is not None else {},
-        "steering": list(_steering(state)),
-        "figures_refused": {node.id: why for node in state.nodes.values() if (why := list(_refused(node)))},
-        "human_nodes": [{"node": node.id, "author": node.author, "stage": node.stage, "kind": node.kind,
-                         "plan": node.plan} for node in state.human_nodes],
-        "ancestry": [_ancestor(one) for one in state.ancestry], "unanswered": list(state.unanswered.values()),
-        "siblings": FORKED if state.ancestry else "",
-    }, indent=1, by_alias=False).decode() + "\n"
+    return (
+        to_json(
+            {
+                "form": 1,
+                "run_version": state.started.version,
+                "paper_version": state.version,
+                "idea": state.started.idea,
+                "seed": state.started.seed,
+                "models": state.models,
+                "isolation": state.isolations,
+                "isolation_told": isolation,
+                "machines": state.machines,
+                "settings": state.started.settings,
+                "overrides": state.overrides,
+                "datasets": state.datasets,
+                "scorers": state.scorers,
+                "installed": state.installed,
+                "untested": state.data_plan.not_tested if state.data_plan else (),
+                "rules": RULES,
+                "protocol": state.protocol,
+                "prior_work": state.prior_work,
+                "plan": state.plan_hash,
+                "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
+                "locks": [one for _, one in state.locks],
+                "decided": decisions(state),
+                "counts": _counts(state),
+                "nodes": [
+                    _node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()
+                ],
+                **_all_cells(totals_of(state, cells), state.gpus),
+                "metrics": list(_metrics(state, primary)),
+                "decisions": [
+                    {
+                        "k": k,
+                        "action": _action(one.action),
+                        "seen_through": one.seen.through,
+                        "seen_also": one.seen.also,
+                    }
+                    for k, one in state.decisions.items()
+                ],
+                "stages": [_stage(name, state) for name in STAGES],
+                "reported": winner(state),
+                "ladder": {
+                    "settings": chosen_settings(state, first.id) if first is not None and first.finished else {},
+                    "values": [claim for claim in reference_claims(state) if claim.name == primary],
+                    "beats every arm on": [one.dataset for one in beaten_by(state)] if state.data_plan else [],
+                },
+                "comparisons": list(state.compared.values()),
+                "probes": state.probes,
+                "readings": state.readings,
+                "seedless": seedless(state),
+                "drafts": [
+                    {
+                        "round": one.round,
+                        "untied": len(one.violations),
+                        "findings": len(one.findings),
+                        "pages": one.pages,
+                        "released": one.round == text,
+                        "cut": [line for line in one.edits if line.endswith(CUT)],
+                        "claims too much": state.scoped[one.round].findings if one.round in state.scoped else (),
+                        "misread": misread(state.scoped.get(one.round), decisions(state)),
+                    }
+                    for one in drafts.values()
+                ],
+                "limited": state.limited or "",
+                "tuning": account_of(state),
+                "parity": parity_of(state),
+                # the judge comes after the paper; of an earlier writing it is not this paper's
+                "subjects": state.subjects,
+                "campaign": state.campaign,
+                "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role not in JUDGING],
+                # set aside for calls that a kill cut off, or that failed with an open bill
+                "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),
+                "seconds_of_code": round(state.seconds_of_code, 1),
+                "seconds_of_run": round(state.active_seconds, 1),
+                "notes": [{"after_decision": one.after, "text": one.command.text} for one in state.notes],
+                "ablations": _ablations(state),
+                "unscored": {node: failure.message for node, failure in state.unscored.items()},
+                "figures_left_out": state.figures.left_out if state.figures is not None else {},
+                "steering": list(_steering(state)),
+                "figures_refused": {node.id: why for node in state.nodes.values() if (why := list(_refused(node)))},
+                "human_nodes": [
+                    {"node": node.id, "author": node.author, "stage": node.stage, "kind": node.kind, "plan": node.plan}
+                    for node in state.human_nodes
+                ],
+                "ancestry": [_ancestor(one) for one in state.ancestry],
+                "unanswered": list(state.unanswered.values()),
+                "siblings": FORKED if state.ancestry else "",
+            },
+            indent=1,
+            by_alias=False,
+        ).decode()
+        + "\n"
+    )
 
 
 def file_of(folder: RunFolder) -> str:
@@ -123,15 +172,23 @@ def _counts(state: RunState) -> dict[str, int]:
     """What there is of everything that a reader would ask for first."""
     nodes = list(state.nodes.values())
     attempts = [attempt for node in nodes for attempt in node.attempts]
-    by_status = {f"{status} nodes": sum(node.status == status for node in nodes)
-                 for status in dict.fromkeys(node.status for node in nodes)}
+    by_status = {
+        f"{status} nodes": sum(node.status == status for node in nodes)
+        for status in dict.fromkeys(node.status for node in nodes)
+    }
     return {
-        "nodes": len(nodes), **by_status, "suspect nodes": sum(bool(node.suspect) for node in nodes),
-        "executions": len(attempts), "failed executions": sum(one.failure is not None for one in attempts),
+        "nodes": len(nodes),
+        **by_status,
+        "suspect nodes": sum(bool(node.suspect) for node in nodes),
+        "executions": len(attempts),
+        "failed executions": sum(one.failure is not None for one in attempts),
         "retries": len(attempts) - sum(bool(node.attempts) for node in nodes),
-        "plottings": sum(node.plots for node in nodes), "comparisons": len(state.compared),
-        "nodes scored on test data": len(state.tests), "drafts": len({one.round for one in state.drafts}),
-        "notes": len(state.notes)}
+        "plottings": sum(node.plots for node in nodes),
+        "comparisons": len(state.compared),
+        "nodes scored on test data": len(state.tests),
+        "drafts": len({one.round for one in state.drafts}),
+        "notes": len(state.notes),
+    }
 
 
 def _failure(of: Node | Attempt) -> str:
@@ -148,17 +205,46 @@ def _refused(node: Node) -> Iterator[str]:
 
 
 def _node(node: Node, state: RunState) -> dict[str, object]:
-    copied = ("id", "decision", "parent", "stage", "kind", "seed", "title", "plan", "varies", "source_sha256", "status",
-              "reasons", "suspect", "findings")
+    copied = (
+        "id",
+        "decision",
+        "parent",
+        "stage",
+        "kind",
+        "seed",
+        "title",
+        "plan",
+        "varies",
+        "source_sha256",
+        "status",
+        "reasons",
+        "suspect",
+        "findings",
+    )
     return {
-        **{name: getattr(node, name) for name in copied}, "failure": _failure(node),
-        "verdict": node.verdict.analysis if node.verdict else "", "checks": node.verdict.checks if node.verdict else (),
-        "attempts": [{
-            "number": one.number, "seconds": round(one.seconds, 3), "limit": one.limit, "alone": one.alone,
-            "resumed": one.resumed, "failure": _failure(one), "peak_host_bytes": one.peak_host_bytes,
-            "peak_gpu_bytes": one.peak_gpu_bytes, "arrays": len(one.arrays), "sealed": len(one.sealed),
-        } for one in node.attempts],
-        "figures": len(node.figures), "validation": node.measurements, "test": state.tests.get(node.id, ())}
+        **{name: getattr(node, name) for name in copied},
+        "failure": _failure(node),
+        "verdict": node.verdict.analysis if node.verdict else "",
+        "checks": node.verdict.checks if node.verdict else (),
+        "attempts": [
+            {
+                "number": one.number,
+                "seconds": round(one.seconds, 3),
+                "limit": one.limit,
+                "alone": one.alone,
+                "resumed": one.resumed,
+                "failure": _failure(one),
+                "peak_host_bytes": one.peak_host_bytes,
+                "peak_gpu_bytes": one.peak_gpu_bytes,
+                "arrays": len(one.arrays),
+                "sealed": len(one.sealed),
+            }
+            for one in node.attempts
+        ],
+        "figures": len(node.figures),
+        "validation": node.measurements,
+        "test": state.tests.get(node.id, ()),
+    }
 
 
 def _all_cells(totals: CellTotals | None, gpus: int) -> dict[str, object]:
@@ -171,11 +257,19 @@ def _all_cells(totals: CellTotals | None, gpus: int) -> dict[str, object]:
 
 def _cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]:
     """What a node owed and what became of each, in that order; nothing for a program that does all at once."""
-    found = [{
-        **one.cell.model_dump(), "outcome": one.outcome, "diverged": one.diverged, "why": one.why,
-        "execution": one.run.id if one.run is not None else "", "taken_from": one.node,
-        "seconds": round(one.seconds, 3), **({"gpu_hours": round(one.seconds * gpus / 3600, 6)} if gpus else {}),
-    } for one in cells]
+    found = [
+        {
+            **one.cell.model_dump(),
+            "outcome": one.outcome,
+            "diverged": one.diverged,
+            "why": one.why,
+            "execution": one.run.id if one.run is not None else "",
+            "taken_from": one.node,
+            "seconds": round(one.seconds, 3),
+            **({"gpu_hours": round(one.seconds * gpus / 3600, 6)} if gpus else {}),
+        }
+        for one in cells
+    ]
     return {"cells": found} if found else {}
 
 
@@ -187,36 +281,59 @@ def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
         for one in (*values, *state.tests.get(node.id, ())):
             seen.setdefault((one.name, one.dataset, one.split), []).append((node.id, one))
     for (name, dataset, split), values in sorted(seen.items()):
-        yield {"name": name, "dataset": dataset, "split": split,
-               "conditions": list(dict.fromkeys(one.condition for _, one in values)),
-               "nodes": len({node for node, _ in values}), "values": len(values),
-               "grades": sorted({one.grade for _, one in values}),
-               "selects": name == primary and split == "validation"}
+        yield {
+            "name": name,
+            "dataset": dataset,
+            "split": split,
+            "conditions": list(dict.fromkeys(one.condition for _, one in values)),
+            "nodes": len({node for node, _ in values}),
+            "values": len(values),
+            "grades": sorted({one.grade for _, one in values}),
+            "selects": name == primary and split == "validation",
+        }
 
 
 def _stage(name: StageName, state: RunState) -> dict[str, object]:
     stage = state.stages[name]
     searched = [node for node in state.stage_nodes(name) if node.kind in SEARCH_KINDS]
-    return {"stage": name, "best": stage.best, "reasons": stage.reasons,
-            "candidates": sum(node.status == "good" and not node.suspect for node in searched), "tried": len(searched),
-            "ended": stage.ended or "", "limited": stage.limited or "",
-            "replicates": [one.id for one in replicates_of(state, stage.best)] if stage.best else []}
+    return {
+        "stage": name,
+        "best": stage.best,
+        "reasons": stage.reasons,
+        "candidates": sum(node.status == "good" and not node.suspect for node in searched),
+        "tried": len(searched),
+        "ended": stage.ended or "",
+        "limited": stage.limited or "",
+        "replicates": [one.id for one in replicates_of(state, stage.best)] if stage.best else [],
+    }
 
 
 def _cost(role: str, used: RoleUsage) -> dict[str, object]:
-    return {"role": role, "calls": used.calls, "input_tokens": used.input_tokens, "output_tokens": used.output_tokens,
-            "cached_tokens": used.cached_tokens, "cache_write_tokens": used.cache_write_tokens,
-            "cached_usd": round(used.cached_usd, 6), "usd": round(used.usd, 6), "unpriced": used.unpriced,
-            "seconds": round(used.seconds, 1)}
+    return {
+        "role": role,
+        "calls": used.calls,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cached_tokens": used.cached_tokens,
+        "cache_write_tokens": used.cache_write_tokens,
+        "cached_usd": round(used.cached_usd, 6),
+        "usd": round(used.usd, 6),
+        "unpriced": used.unpriced,
+        "seconds": round(used.seconds, 1),
+    }
 
 
 def _ablations(state: RunState) -> dict[str, object] | None:
     planned, missed = state.planned, state.missed
     if planned is None and missed is None:
         return None
-    return {"trials": ablation_results(state), "risks": planned.risks if planned is not None else (),
-            "unplanned": planned.why if planned is not None else "",
-            "missing": missed.why if missed is not None else "", "rule": LATE}
+    return {
+        "trials": ablation_results(state),
+        "risks": planned.risks if planned is not None else (),
+        "unplanned": planned.why if planned is not None else "",
+        "missing": missed.why if missed is not None else "",
+        "rule": LATE,
+    }
 
 
 def _steering(state: RunState) -> Iterator[dict[str, object]]:
@@ -224,17 +341,34 @@ def _steering(state: RunState) -> Iterator[dict[str, object]]:
     for one in state.steered:
         verb = one.command.verb
         if verb in ("kill", "mark", "note"):
-            yield {"after_decision": one.after, "verb": verb,
-                   "target": (one.stage or "") if verb == "note" else one.command.target,
-                   "mark": one.command.mark if verb == "mark" else "", "reason": one.command.text}
+            yield {
+                "after_decision": one.after,
+                "verb": verb,
+                "target": (one.stage or "") if verb == "note" else one.command.target,
+                "mark": one.command.mark if verb == "mark" else "",
+                "reason": one.command.text,
+            }
 
 
 def _ancestor(one: Ancestor) -> dict[str, object]:
     """A run that this one branched off. Costs are what was taken there up to the point, and count for no cap here."""
     event, used = one.event, total_of(one.usage.values())
-    return {"run": event.parent, "point": event.point, "decision": one.decision, "nodes": one.nodes,
-            "events": event.events, "sha256": event.sha256, "seed": event.seed,
-            "settings_changed": list(event.settings), "note": event.note, "by": event.by, "beyond": event.beyond,
-            "calls": used.calls, "tokens": used.input_tokens + used.output_tokens, "usd": round(used.usd, 6),
-            "unpriced": used.unpriced, "seconds_of_code": round(one.seconds_of_code, 1),
-            "seconds_of_run": round(one.active_seconds, 1)}
+    return {
+        "run": event.parent,
+        "point": event.point,
+        "decision": one.decision,
+        "nodes": one.nodes,
+        "events": event.events,
+        "sha256": event.sha256,
+        "seed": event.seed,
+        "settings_changed": list(event.settings),
+        "note": event.note,
+        "by": event.by,
+        "beyond": event.beyond,
+        "calls": used.calls,
+        "tokens": used.input_tokens + used.output_tokens,
+        "usd": round(used.usd, 6),
+        "unpriced": used.unpriced,
+        "seconds_of_code": round(one.seconds_of_code, 1),
+        "seconds_of_run": round(one.active_seconds, 1),
+    }

@@ -18,10 +18,15 @@ from labwright.record.tuning import EQUAL, FEWEST
 from labwright.stages.paper.latex import recorded, short, words
 
 SAMPLERS = {
-    "random": "", "sobol": "The trials are points of a Sobol sequence, not drawn at random. ",
-    **{sampler: f"The trials were proposed by {name} after a few that were spread over the space, not drawn at random: "
-                "for so many trials the curve says what was found, and no random search is promised to find as much. "
-       for sampler, name in (("tpe", "TPE"), ("gp", "a Gaussian process"))}}
+    "random": "",
+    "sobol": "The trials are points of a Sobol sequence, not drawn at random. ",
+    **{
+        sampler: f"The trials were proposed by {name} after a few that were spread over the space, not drawn at "
+        f"random: "
+        "for so many trials the curve says what was found, and no random search is promised to find as much. "
+        for sampler, name in (("tpe", "TPE"), ("gp", "a Gaussian process"))
+    },
+}
 
 
 def effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
@@ -31,36 +36,60 @@ def effort_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     settings = {one.arm: one.chosen for one in account.arms if one.chosen is not None} if account is not None else {}
     unequal = disparities(state, rows)
     return {
-        "account": account, "unequal": account.unequal if account is not None else (), "equal": f"{EQUAL:g}",
+        "account": account,
+        "unequal": account.unequal if account is not None else (),
+        "equal": f"{EQUAL:g}",
         "fewest": FEWEST,
-        "notes": _notes, "setting_rows": _setting_rows, "sampler_said": SAMPLERS,
+        "notes": _notes,
+        "setting_rows": _setting_rows,
+        "sampler_said": SAMPLERS,
         "parity": [(one, [_count(x) for x in (one.steps, one.rows, one.parameters)]) for one in rows],
-        "disparities": unequal, "anchored": anchored(state.data_plan, claims),
+        "disparities": unequal,
+        "anchored": anchored(state.data_plan, claims),
         "gaining": [arm for arm, one in settings.items() if one.gaining],
         "stale": [arm for arm, one in settings.items() if one.stale],
-        "differs": {arm: "; ".join(f"{', '.join(what)} (against {other})" for name, other, what in unequal
-                                   if name == arm) for arm, _, _ in unequal},
+        "differs": {
+            arm: "; ".join(f"{', '.join(what)} (against {other})" for name, other, what in unequal if name == arm)
+            for arm, _, _ in unequal
+        },
         "curves": drawn(curves, across="trials", up=words(account.metric.title or account.metric.name))
-        if account is not None and any(len(one) > 1 for one in curves.values()) else ""}
+        if account is not None and any(len(one) > 1 for one in curves.values())
+        else "",
+    }
 
 
 def _notes(account: Account, one: ArmTuning) -> str:
     """What has to be said of an arm's effort; empty where it is as it should be."""
     chosen = one.chosen
-    return "; ".join(text for text, holds in (
-        ("UNEQUAL: less than the others", one.arm in account.unequal),
-        ("every setting of its space was tried", one.effort.exhausted),
-        ("stale: not tuned on the reported code", chosen is not None and chosen.stale),
-        ("the best came late: not converged", chosen is not None and chosen.gaining),
-        (f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "", chosen is not None and chosen.edges),
-    ) if holds)
+    return "; ".join(
+        text
+        for text, holds in (
+            ("UNEQUAL: less than the others", one.arm in account.unequal),
+            ("every setting of its space was tried", one.effort.exhausted),
+            ("stale: not tuned on the reported code", chosen is not None and chosen.stale),
+            ("the best came late: not converged", chosen is not None and chosen.gaining),
+            (
+                f"at the edge: {', '.join(chosen.edges)}" if chosen is not None else "",
+                chosen is not None and chosen.edges,
+            ),
+        )
+        if holds
+    )
 
 
 def _setting_rows(one: ArmTuning) -> list[tuple[object, ...]]:
     """Hyperparameter, what was chosen, default, range and the default's source, of an arm in the reported node."""
     chosen = one.chosen.setting if one.chosen is not None else {}
-    return [(dimension.name, _value(chosen.get(dimension.name)), _value(dimension.default), _range(dimension),
-             dimension.source) for dimension in one.space]
+    return [
+        (
+            dimension.name,
+            _value(chosen.get(dimension.name)),
+            _value(dimension.default),
+            _range(dimension),
+            dimension.source,
+        )
+        for dimension in one.space
+    ]
 
 
 def _range(one: Hyperparameter) -> str:
@@ -117,9 +146,15 @@ def drawn(curves: Mapping[str, Sequence[float]], *, across: str, up: str) -> str
         paths.append(f"{look} {_path(line)} {_path([(LEFT + WIDTH + 8, height), (LEFT + WIDTH + 28, height)])}")
         paths.append("[] 0 d 3 w 1 J " + " ".join(_path([one, one]) for one in line) + " 0 J")
         labels.append(_label(LEFT + WIDTH + 32, height, "l", short(name, 28)))
-    return "\n".join((
-        r"\setlength\unitlength{1bp}", rf"\begin{{picture}}({LEFT + WIDTH + 130:g},{HEIGHT + 42:g})(0,-24)",
-        rf"\put(0,0){{\pdfliteral{{q {' '.join(paths)} Q}}}}", *labels, r"\end{picture}"))
+    return "\n".join(
+        (
+            r"\setlength\unitlength{1bp}",
+            rf"\begin{{picture}}({LEFT + WIDTH + 130:g},{HEIGHT + 42:g})(0,-24)",
+            rf"\put(0,0){{\pdfliteral{{q {' '.join(paths)} Q}}}}",
+            *labels,
+            r"\end{picture}",
+        )
+    )
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
@@ -136,6 +171,9 @@ def _ticks(values: Sequence[float]) -> list[float]:
     low, high = min(values), max(values)
     span = high - low or abs(high) / 10 or 1.0
     raw = span / 4
-    step = next(factor * 10.0 ** floor(log10(raw)) for factor in (1, 2, 5, 10) if factor * 10.0 ** floor(log10(raw))
-                >= raw * 0.999)
+    step = next(
+        factor * 10.0 ** floor(log10(raw))
+        for factor in (1, 2, 5, 10)
+        if factor * 10.0 ** floor(log10(raw)) >= raw * 0.999
+    )
     return [k * step for k in range(floor(low / step), max(ceil(high / step), floor(low / step) + 1) + 1)]

@@ -83,16 +83,32 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresS
     if not shown:
         return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
     # what was seen just as it is now, the latest review of each
-    reviews = {review.name: review for event in bench.state.figures_seen.values() for review in event.reviews
-               if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint}
+    reviews = {
+        review.name: review
+        for event in bench.state.figures_seen.values()
+        for review in event.reviews
+        if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint
+    }
     new, why = [one for name, one in shown.items() if name not in reviews], ""
     try:
-        answer = await client.usable(FIGURE_REVIEW, FigureReviewInputs(
-            data_plan=material.plan, title=plain(draft.draft.title, material.evidence),
-            figures=tuple(one.figure for one in new), others=tuple(shown[name].figure for name in reviews),
-            pages=draft.pages, over=draft.over, page_limit=material.template.page_limit),
-            images=[Image(one.picture) for one in new],
-            then="the draft is revised without a review of its figures") if new else PaperFigureReviews()
+        answer = (
+            await client.usable(
+                FIGURE_REVIEW,
+                FigureReviewInputs(
+                    data_plan=material.plan,
+                    title=plain(draft.draft.title, material.evidence),
+                    figures=tuple(one.figure for one in new),
+                    others=tuple(shown[name].figure for name in reviews),
+                    pages=draft.pages,
+                    over=draft.over,
+                    page_limit=material.template.page_limit,
+                ),
+                images=[Image(one.picture) for one in new],
+                then="the draft is revised without a review of its figures",
+            )
+            if new
+            else PaperFigureReviews()
+        )
         if answer is None:
             why = "the model gave no usable review"
         else:
@@ -101,8 +117,13 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresS
     except (BudgetSpent, ImagesRefused) as error:
         why = str(error)
     reviews = {name: reviews[name] for name in shown if name in reviews}
-    return FiguresSeen(round=draft.round, looked=not why, why=why, reviews=tuple(reviews.values()),
-                       seen={name: shown[name].fingerprint for name in reviews})
+    return FiguresSeen(
+        round=draft.round,
+        looked=not why,
+        why=why,
+        reviews=tuple(reviews.values()),
+        seen={name: shown[name].fingerprint for name in reviews},
+    )
 
 
 async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
@@ -122,15 +143,29 @@ async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
             continue
         place = found[one.name]
         scale = place.width / one.width if one.width else 1.0
-        small = () if scale >= SMALLER else (
-            f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",)
+        small = (
+            ()
+            if scale >= SMALLER
+            else (
+                f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",
+            )
+        )
         issues = [issue for review in reviews if review.name == f"{one.name}.png" for issue in review.issues]
-        shown[one.name] = Shown(PlacedFigure(
-            name=one.name, page=place.page, placement="appendix" if one.name in in_appendix else "main",
-            width=round(place.width, 2), scale=round(scale, 2), description=one.description,
-            caption=plain(parts.draft.captions.get(one.name, ""), material.evidence),
-            mentions=mentioned.get(one.name, ()), lint=(*issues, *small),
-            data=statistics_of(material, one.datasets)), pictures[one.name])
+        shown[one.name] = Shown(
+            PlacedFigure(
+                name=one.name,
+                page=place.page,
+                placement="appendix" if one.name in in_appendix else "main",
+                width=round(place.width, 2),
+                scale=round(scale, 2),
+                description=one.description,
+                caption=plain(parts.draft.captions.get(one.name, ""), material.evidence),
+                mentions=mentioned.get(one.name, ()),
+                lint=(*issues, *small),
+                data=statistics_of(material, one.datasets),
+            ),
+            pictures[one.name],
+        )
     return shown
 
 
@@ -168,12 +203,31 @@ async def cut(pdf: Path, wanted: Mapping[str, Place], *, dpi: int = DPI, timeout
         folder = Path(name)
         shutil.copyfile(pdf, folder / "paper.pdf")
         for figure, place in wanted.items():
-            box = {"-x": place.left - MARGIN, "-y": place.top - MARGIN, "-W": place.width + 2 * MARGIN,
-                   "-H": place.height + 2 * MARGIN}
-            ran = await tex.run([
-                "pdftoppm", "-q", "-png", "-singlefile", "-r", str(dpi), "-f", str(place.page), "-l", str(place.page),
-                *(text for option, inches in box.items() for text in (option, str(max(0, round(inches * dpi))))),
-                "paper.pdf", "cut"], folder, timeout=timeout)
+            box = {
+                "-x": place.left - MARGIN,
+                "-y": place.top - MARGIN,
+                "-W": place.width + 2 * MARGIN,
+                "-H": place.height + 2 * MARGIN,
+            }
+            ran = await tex.run(
+                [
+                    "pdftoppm",
+                    "-q",
+                    "-png",
+                    "-singlefile",
+                    "-r",
+                    str(dpi),
+                    "-f",
+                    str(place.page),
+                    "-l",
+                    str(place.page),
+                    *(text for option, inches in box.items() for text in (option, str(max(0, round(inches * dpi))))),
+                    "paper.pdf",
+                    "cut",
+                ],
+                folder,
+                timeout=timeout,
+            )
             if ran.code == 0 and (folder / "cut.png").is_file():
                 pictures[figure] = (folder / "cut.png").read_bytes()
                 (folder / "cut.png").unlink()
@@ -182,8 +236,11 @@ async def cut(pdf: Path, wanted: Mapping[str, Place], *, dpi: int = DPI, timeout
 
 def mentions(draft: Draft, evidence: Evidence) -> dict[str, tuple[Mention, ...]]:
     """Figure -> the paragraphs of text and captions that refer to it, their values printed."""
-    parts = [("abstract", draft.abstract), *((one.title, one.body) for one in draft.sections),
-             *((f"caption of {name}", text) for name, text in draft.captions.items())]
+    parts = [
+        ("abstract", draft.abstract),
+        *((one.title, one.body) for one in draft.sections),
+        *((f"caption of {name}", text) for name, text in draft.captions.items()),
+    ]
     found: dict[str, list[Mention]] = {}
     for where, text in parts:
         for paragraph in re.split(r"\n\s*\n", text):
@@ -194,6 +251,7 @@ def mentions(draft: Draft, evidence: Evidence) -> dict[str, tuple[Mention, ...]]
 
 def plain(text: str, evidence: Evidence) -> str:
     """Text of a draft as a reader sees it: values printed, figures by name in brackets."""
+
     def value(use: Use) -> str:
         found = evidence.value(use)
         return f"[no value {use.key}]" if found is None else as_read(found)

@@ -51,13 +51,15 @@ def colour(k: int) -> str:
 
 def bar(k: int) -> dict[str, Any]:
     """Colour and hatching of the k-th group of bars."""
-    return {"color": colour(k), "hatch": _HATCHES[k % len(_HATCHES)], "edgecolor": "white",
-            "error_kw": {"linewidth": 0.8, "capsize": 1.8}}
+    return {
+        "color": colour(k),
+        "hatch": _HATCHES[k % len(_HATCHES)],
+        "edgecolor": "white",
+        "error_kw": {"linewidth": 0.8, "capsize": 1.8},
+    }
 
 
-def panels(
-    count: int = 1, height: float = 2.0, *, width: float | None = None, **options: Any
-) -> tuple[Any, list[Any]]:
+def panels(count: int = 1, height: float = 2.0, *, width: float | None = None, **options: Any) -> tuple[Any, list[Any]]:
     """A figure with one row of up to three panels, and its axes; inches, and options as of `subplots`."""
     if not 1 <= count <= MOST_PANELS:
         raise ValueError(f"{count} panels side by side: at most {MOST_PANELS} can be read in print")
@@ -76,8 +78,9 @@ def label_left(axes: Sequence[Any], label: str) -> None:
 
 def half_widths(entries: Sequence[Mapping[str, Any]]) -> Any:
     """How far the intervals of statistics reach below and above their means, shape (2, entries); 0 without one."""
-    return np.array([(0.0, 0.0) if one["low"] is None else (one["mean"] - one["low"], one["high"] - one["mean"])
-                     for one in entries]).T
+    return np.array(
+        [(0.0, 0.0) if one["low"] is None else (one["mean"] - one["low"], one["high"] - one["mean"]) for one in entries]
+    ).T
 
 
 def legend(figure: Any, handles: Mapping[str, Any] | None = None) -> None:
@@ -91,8 +94,9 @@ def legend(figure: Any, handles: Mapping[str, Any] | None = None) -> None:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     for rows in range(1, len(found) + 1) if len(found) > 1 else ():
-        made = figure.legend(list(found.values()), list(found), loc="outside lower center",
-                             ncols=-(-len(found) // rows))
+        made = figure.legend(
+            list(found.values()), list(found), loc="outside lower center", ncols=-(-len(found) // rows)
+        )
         figure.draw_without_rendering()
         if made.get_window_extent().width <= figure.bbox.width or rows == len(found):
             return

@@ -104,12 +104,21 @@ async def draw_figures(bench: Bench) -> None:
     async def work(client: ModelClient) -> None:
         node, drawn = trusted_winner(bench), _Drawn()
         studio = Studio(
-            executor=bench.executor, seconds=min(PLOT_SECONDS, bench.node_seconds), seed=node.seed,
-            folder=draft_of(bench.folder.drawn), style=style_for(material_of(bench).template),
-            canvas=Canvas(node.id, inputs={one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
-                                           for one in trusted_replicates(bench.state, node.id)
-                                           if one.status == "good"}),
-            statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)))
+            executor=bench.executor,
+            seconds=min(PLOT_SECONDS, bench.node_seconds),
+            seed=node.seed,
+            folder=draft_of(bench.folder.drawn),
+            style=style_for(material_of(bench).template),
+            canvas=Canvas(
+                node.id,
+                inputs={
+                    one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
+                    for one in trusted_replicates(bench.state, node.id)
+                    if one.status == "good"
+                },
+            ),
+            statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)),
+        )
         await _draw_decided(bench, studio, drawn)
         lacking = "the model gave no figures that can be used"
         try:
@@ -121,8 +130,9 @@ async def draw_figures(bench: Bench) -> None:
         if drawn.kept or drawn.failed:
             _record(bench, studio, drawn)
         else:
-            bench.recorder.append(FiguresMade(
-                figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking)))
+            bench.recorder.append(
+                FiguresMade(figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking))
+            )
 
     await do_work(bench, "figures", work)
 
@@ -141,16 +151,26 @@ async def _draw_decided(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
 
 async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, turn: int, node: Node) -> bool:
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
-    script = await client.usable(FIGURES, FiguresInputs(
-        idea=bench.idea, data_plan=bench.plan, facts=bench.facts, arrays=await studio.canvas.briefs(),
-        statistics=studio.statistics, tables=tables_of_means(studio.statistics, [node], bench.plan),
-        example_plots=node_brief(bench.folder, node).plots,
-        ablations=ablation_conditions(bench.state),
-        synthetic=tuple(sorted(generated(bench.state.datasets))), style=studio.style,
-        lab_reference=plotting_reference(bench), keep=tuple(drawn.kept),
-        complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
-        previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed)),
-        then="the paper goes without the figures that are not drawn yet")
+    script = await client.usable(
+        FIGURES,
+        FiguresInputs(
+            idea=bench.idea,
+            data_plan=bench.plan,
+            facts=bench.facts,
+            arrays=await studio.canvas.briefs(),
+            statistics=studio.statistics,
+            tables=tables_of_means(studio.statistics, [node], bench.plan),
+            example_plots=node_brief(bench.folder, node).plots,
+            ablations=ablation_conditions(bench.state),
+            synthetic=tuple(sorted(generated(bench.state.datasets))),
+            style=studio.style,
+            lab_reference=plotting_reference(bench),
+            keep=tuple(drawn.kept),
+            complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
+            previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed),
+        ),
+        then="the paper goes without the figures that are not drawn yet",
+    )
     if script is None:
         return False
     parts = {one.name: one for one in script.figures if one.name not in drawn.kept}
@@ -195,9 +215,13 @@ def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
     """Seal the figures that were drawn as .pdf and .png and found readable, each with the code that draws it."""
     widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
     figures, crowded_out = choose(
-        [one.part for one in drawn.kept.values()], bench.plan, generated(bench.state.datasets), widths)
-    files = {f"{one.name}{suffix}": (studio.folder / "figures" / f"{one.name}{suffix}").read_bytes()
-             for one in figures for suffix in SUFFIXES}
+        [one.part for one in drawn.kept.values()], bench.plan, generated(bench.state.datasets), widths
+    )
+    files = {
+        f"{one.name}{suffix}": (studio.folder / "figures" / f"{one.name}{suffix}").read_bytes()
+        for one in figures
+        for suffix in SUFFIXES
+    }
     folder = bench.folder.drawn
     clean = draft_of(part_of(folder))
     (clean / "source").mkdir()
@@ -209,14 +233,26 @@ def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
     seal(clean, folder)
     remove_tree(studio.folder)
     failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
-    bench.recorder.append(FiguresMade(
-        figures={name: sha256(folder / name) for name in files},
-        descriptions={one.name: one.description for one in figures}, reviews=tuple(drawn.reviews.values()),
-        arrays=tuple(sorted({sha256(source / name) for source in studio.canvas.inputs.values()
-                             for name in names_in(source, "", ".npy")})),
-        failure=Failure(kind="figure", message=failure) if failure and not figures else None,
-        looked=drawn.looked, placed=figures,
-        left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()}))
+    bench.recorder.append(
+        FiguresMade(
+            figures={name: sha256(folder / name) for name in files},
+            descriptions={one.name: one.description for one in figures},
+            reviews=tuple(drawn.reviews.values()),
+            arrays=tuple(
+                sorted(
+                    {
+                        sha256(source / name)
+                        for source in studio.canvas.inputs.values()
+                        for name in names_in(source, "", ".npy")
+                    }
+                )
+            ),
+            failure=Failure(kind="figure", message=failure) if failure and not figures else None,
+            looked=drawn.looked,
+            placed=figures,
+            left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()},
+        )
+    )
 
 
 def generated(facts: Iterable[DatasetFacts]) -> frozenset[str]:
@@ -235,13 +271,22 @@ def choose(
     asked: list[FinalFigure] = []
     for part in parts:
         only = bool(part.datasets) and synthetic.issuperset(part.datasets)
-        asked.append(FinalFigure(
-            name=part.name, description=part.description, panels=part.panels, datasets=part.datasets, synthetic=only,
-            placement="appendix" if only and plan.datasets[0].name not in synthetic else part.placement,
-            width=widths.get(part.name, 0.0)))
+        asked.append(
+            FinalFigure(
+                name=part.name,
+                description=part.description,
+                panels=part.panels,
+                datasets=part.datasets,
+                synthetic=only,
+                placement="appendix" if only and plan.datasets[0].name not in synthetic else part.placement,
+                width=widths.get(part.name, 0.0),
+            )
+        )
     ordered = [one for place in ("main", "appendix") for one in asked if one.placement == place]
-    chosen = [one.model_copy(update={"placement": "appendix"}) if number >= MOST_IN_TEXT else one
-              for number, one in enumerate(ordered[:MOST])]
+    chosen = [
+        one.model_copy(update={"placement": "appendix"}) if number >= MOST_IN_TEXT else one
+        for number, one in enumerate(ordered[:MOST])
+    ]
     why = f"a paper has at most {MOST} figures, those of the main text first, then in their order"
     return tuple(chosen), {one.name: why for one in ordered[MOST:]}
 
@@ -273,18 +318,31 @@ async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> li
         folder = studio.folder / f"turn{turn}" / part.name
         if studio.decided:
             write_file(folder / "inputs" / "decided.json", studio.decided)
-        write_file(folder / "inputs" / "statistics.json",
-                   json.dumps([one.model_dump() for one in studio.statistics], indent=1))
-        outcome = await studio.executor.run(Job(
-            name=f"figures/{turn}/{part.name}", folder=folder, entry="figures.py", mode="plot", seed=studio.seed,
-            source={"figures.py": source, **style_files(studio.style)}, timeout=studio.seconds,
-            inputs=studio.canvas.inputs))
+        write_file(
+            folder / "inputs" / "statistics.json", json.dumps([one.model_dump() for one in studio.statistics], indent=1)
+        )
+        outcome = await studio.executor.run(
+            Job(
+                name=f"figures/{turn}/{part.name}",
+                folder=folder,
+                entry="figures.py",
+                mode="plot",
+                seed=studio.seed,
+                source={"figures.py": source, **style_files(studio.style)},
+                timeout=studio.seconds,
+                inputs=studio.canvas.inputs,
+            )
+        )
         saved, wanted = {one.name for one in outcome.figures}, [f"{part.name}{suffix}" for suffix in SUFFIXES]
         failure, missing = outcome.failure, [f"figures/{name}" for name in wanted if name not in saved]
         if failure is None and missing:
-            failure = Failure(kind="figure", message=(
-                f"the code did not save {' and '.join(missing)}; it saved {', '.join(sorted(saved)) or 'nothing'}. "
-                f"`figure_style.save(figure, {part.name!r})` writes both."))
+            failure = Failure(
+                kind="figure",
+                message=(
+                    f"the code did not save {' and '.join(missing)}; it saved {', '.join(sorted(saved)) or 'nothing'}. "
+                    f"`figure_style.save(figure, {part.name!r})` writes both."
+                ),
+            )
         if failure is None:
             for name in wanted:
                 copy_file(folder, f"figures/{name}", studio.folder, f"figures/{name}", FIGURE_BYTES)

@@ -21,29 +21,42 @@ SHRUNK = 70
 """Percent of its size below which a table is a finding."""
 NEAR = 100
 """Characters of a source line that a finding shows."""
-CHKTEX = {"16": "a formula is still open at the end of the paragraph", "18": "typed quotes: write ``...''",
-          "26": "a space stands before a punctuation mark"}
+CHKTEX = {
+    "16": "a formula is still open at the end of the paragraph",
+    "18": "typed quotes: write ``...''",
+    "26": "a space stands before a punctuation mark",
+}
 """The warnings of chktex that mean something in a body of model text; the others are matters of taste."""
-
 
 
 def of_log(log: str, source: str = "") -> tuple[PaperFinding, ...]:
     """Findings in a LaTeX log: references, citations, overfull boxes, missing characters. `source` is paper.tex."""
-    found = [PaperFinding(text=f"{kind.lower()} {name!r} is undefined and prints ??", blocks=True)
-             for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log)]
+    found = [
+        PaperFinding(text=f"{kind.lower()} {name!r} is undefined and prints ??", blocks=True)
+        for kind, name in re.findall(r"(Reference|Citation) `([^']*)' on page \S+ undefined", log)
+    ]
     for match in re.finditer(r"Overfull \\hbox \(([\d.]+)pt too wide\)([^\n]*)", log):
         if float(match[1]) > OVERFULL:
             lines = re.search(r"lines? (\d+)", match[2])
             appendix = 0 <= log.find("(./appendix.tex") < match.start()
             where = "the appendix" if appendix else section_at(source, int(lines[1])) if lines and source else ""
-            found.append(PaperFinding(by_edit=not appendix, text=(
-                f"{where}{': ' if where else ''}a line sticks out by {float(match[1]):.0f} pt"
-                f"{match[2].replace(' in paragraph', ',')}: reword it")))
+            found.append(
+                PaperFinding(
+                    by_edit=not appendix,
+                    text=(
+                        f"{where}{': ' if where else ''}a line sticks out by {float(match[1]):.0f} pt"
+                        f"{match[2].replace(' in paragraph', ',')}: reword it"
+                    ),
+                )
+            )
     for match in re.finditer(r"Overfull \\vbox \(([\d.]+)pt too high\)", log):
         if float(match[1]) > OVERFULL:
             found.append(PaperFinding(text=f"a page is too full by {float(match[1]):.0f} pt: shorten a float"))
-    lines = [f"the table {name!r} is shrunk to {percent} %: it is too wide or too long for the page" for name, percent
-             in re.findall(r"paper: table (\S+) is set at (\d+) percent", log) if int(percent) < SHRUNK]
+    lines = [
+        f"the table {name!r} is shrunk to {percent} %: it is too wide or too long for the page"
+        for name, percent in re.findall(r"paper: table (\S+) is set at (\d+) percent", log)
+        if int(percent) < SHRUNK
+    ]
     lines += [f"missing character: {line}" for line in re.findall(r"Missing character: (.*)", log)]
     lines += [f"the label {name!r} stands twice" for name in re.findall(r"Label `([^']*)' multiply defined", log)]
     return tuple(dict.fromkeys((*found, *(PaperFinding(text=line) for line in lines))))
@@ -53,8 +66,9 @@ def pages_filled(folder: Path, floats: tuple[str, ...]) -> float | None:
     """Pages of main text, with the used part of the last: up to its end or its last float, from the .aux; references
     and appendix do not count."""
     aux, log = ((folder / f"paper.{suffix}").read_text(errors="replace") for suffix in ("aux", "log"))
-    pages = {name: int(page) for name, page in re.findall(
-        r"\\newlabel\{([^{}]*)\}\{\{(?:[^{}]|\{[^{}]*\})*\}\{(\d+)\}", aux)}
+    pages = {
+        name: int(page) for name, page in re.findall(r"\\newlabel\{([^{}]*)\}\{\{(?:[^{}]|\{[^{}]*\})*\}\{(\d+)\}", aux)
+    }
     if "paper:main-end" not in pages:
         return None
     last = max([pages["paper:main-end"], *(pages[name] for name in floats if name in pages)])
@@ -67,9 +81,15 @@ def of_length(pages: float, template: Template) -> tuple[PaperFinding, ...]:
     """A finding where the main text is longer than the template allows."""
     if ceil(pages) <= template.page_limit:
         return ()
-    return (PaperFinding(blocks=True, text=(
-        f"the main text takes {ceil(pages)} pages, the limit is {template.page_limit}: shorten it by about "
-        f"{max(pages - template.page_limit, 0.05):.1f} pages")),)
+    return (
+        PaperFinding(
+            blocks=True,
+            text=(
+                f"the main text takes {ceil(pages)} pages, the limit is {template.page_limit}: shorten it by about "
+                f"{max(pages - template.page_limit, 0.05):.1f} pages"
+            ),
+        ),
+    )
 
 
 def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
@@ -78,7 +98,9 @@ def of_chktex(output: str, source: str = "") -> tuple[PaperFinding, ...]:
     found = dict.fromkeys(
         f"{section_at(source, int(line))}: {CHKTEX[number]}"
         + (f", in {' '.join(texts[int(line) - 1].split())[:NEAR]!r}" if 0 < int(line) <= len(texts) else "")
-        for number, line in lines if number in CHKTEX)
+        for number, line in lines
+        if number in CHKTEX
+    )
     return tuple(PaperFinding(text=text) for text in found)
 
 
@@ -104,20 +126,26 @@ _MACRO = re.compile(r"\\(?:result|setup|ref|cite\w*)\{[^}]*\}")
 def lengths(draft: Draft, pages: float | None) -> tuple[SectionLength, ...]:
     """Abstract and sections in order. `pages` of main text in all, where they were counted."""
     texts = {"abstract": draft.abstract, **{section.title: section.body for section in draft.sections}}
-    found = [(title, len(_MACRO.sub("x", _FLOAT.sub("", text)).split()), len(_FLOAT.findall(text)))
-             for title, text in texts.items()]
+    found = [
+        (title, len(_MACRO.sub("x", _FLOAT.sub("", text)).split()), len(_FLOAT.findall(text)))
+        for title, text in texts.items()
+    ]
     estimates = [words / WORDS_A_PAGE + FLOAT * floats for _, words, floats in found]
     scale = pages / sum(estimates) if pages and sum(estimates) else 1.0
-    return tuple(SectionLength(title=title, words=words, floats=floats, pages=round(scale * estimate, 2))
-                 for (title, words, floats), estimate in zip(found, estimates, strict=True))
+    return tuple(
+        SectionLength(title=title, words=words, floats=floats, pages=round(scale * estimate, 2))
+        for (title, words, floats), estimate in zip(found, estimates, strict=True)
+    )
 
 
 def too_thin(pages: float | None, limit: int) -> tuple[str, ...]:
     """A complaint on a paper that leaves much of its space unused."""
     if pages is None or pages >= FEWEST * limit:
         return ()
-    return (f"the main text fills {pages:.1f} of {limit} pages: say more of method, settings, results and failures "
-            "that the record holds",)
+    return (
+        f"the main text fills {pages:.1f} of {limit} pages: say more of method, settings, results and failures "
+        "that the record holds",
+    )
 
 
 SENTENCES, NUMBERS = 6, 4
@@ -131,6 +159,7 @@ def of_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     for statement in evidence.statements:
         abstract = abstract.replace(statement, "")
     count = sum(1 for _ in sentences(scan(abstract)))
+
     def value(use: Use) -> str:
         found = evidence.value(use)
         return "" if found is None else as_read(found)
@@ -142,6 +171,8 @@ def of_abstract(abstract: str, evidence: Evidence) -> tuple[str, ...]:
     registered = evidence.plan.hypotheses if evidence.plan is not None else ()
     most = max(NUMBERS, sum(len(one.effects) for one in registered if one.confirmatory))
     long = f"the abstract has {count} sentences: make it {SENTENCES} at most, the finding first"
-    full = (f"the abstract prints {len(found)} numbers ({', '.join(found)}): {most} at most; "
-            r"\verdict{key.short} prints the estimate alone, tables have the rest")
+    full = (
+        f"the abstract prints {len(found)} numbers ({', '.join(found)}): {most} at most; "
+        r"\verdict{key.short} prints the estimate alone, tables have the rest"
+    )
     return (*[long] * (count > SENTENCES), *[full] * (len(found) > most))

@@ -52,7 +52,8 @@ class NoDraftError(Exception):
     def __init__(self, role: AnyRole, client: ModelClient) -> None:
         super().__init__(
             f"no paper: {client.name_of(role)} gave no answer as {role} that can be used, twice; experiments are kept: "
-            "write it with another model (scientist write RUN --model NAME), or resume")
+            "write it with another model (scientist write RUN --model NAME), or resume"
+        )
 
 
 async def write(bench: Bench) -> None:
@@ -72,7 +73,8 @@ async def write(bench: Bench) -> None:
         for asked in groups(outline, bench.paper.sections_per_call):
             given = section_inputs(inputs, outline, asked, sections)
             answer = await client.usable(WRITE, given, then=THEN) or await client.usable(
-                WRITE, given.model_copy(update={"complaints": (AGAIN,)}), then=THEN)
+                WRITE, given.model_copy(update={"complaints": (AGAIN,)}), then=THEN
+            )
             if answer is None:
                 raise NoDraftError(WRITE, client)
             sections += taken(asked, answer.sections)
@@ -115,8 +117,11 @@ async def release(bench: Bench) -> None:
         left = await _cut(bench)
         material, best, folder = material_of(bench), best_of(bench.state.drafts), bench.folder
         found = await assess_draft(bench, material, best.draft, "final", whole=True)
-        reasons = (*reasons_against(found), *left_out(
-            best.draft, write_inputs(material).statements, material.evidence.tabled), *left)
+        reasons = (
+            *reasons_against(found),
+            *left_out(best.draft, write_inputs(material).statements, material.evidence.tabled),
+            *left,
+        )
         if reasons:
             found = await assess_draft(bench, material, best.draft, "final", refused=reasons, whole=True)
         final = folder.paper / "rounds" / "final"
@@ -129,12 +134,21 @@ async def release(bench: Bench) -> None:
         shutil.rmtree(final)
         disclosed = folder.root / file_of(folder)
         write_file(disclosed, disclosure(bench.state, isolation=bench.isolation(bench.state), text=best.round))
-        bench.recorder.append(Released(
-            released=not reasons, reasons=reasons, pages=found.pages, round=best.round,
-            beside={file_of(folder): sha256(disclosed)},
-            pdf=str(folder.paper.relative_to(folder.root) / "paper.pdf") if found.pdf else None,
-            files={str(path.relative_to(folder.paper)): sha256(path)
-                   for path in sorted(folder.paper.rglob("*")) if path.is_file() and "rounds" not in path.parts}))
+        bench.recorder.append(
+            Released(
+                released=not reasons,
+                reasons=reasons,
+                pages=found.pages,
+                round=best.round,
+                beside={file_of(folder): sha256(disclosed)},
+                pdf=str(folder.paper.relative_to(folder.root) / "paper.pdf") if found.pdf else None,
+                files={
+                    str(path.relative_to(folder.paper)): sha256(path)
+                    for path in sorted(folder.paper.rglob("*"))
+                    if path.is_file() and "rounds" not in path.parts
+                },
+            )
+        )
         write_file(folder.root / "manifest.json", json.dumps(manifest(bench.state, folder), indent=1))
 
     await do_work(bench, bench.state.paper_task("release"), work)
@@ -152,8 +166,9 @@ async def _fit(bench: Bench) -> None:
     """Record versions with a float less in the text each, while it is too long and has one to spare."""
     version, figures = best_of(bench.state.drafts), material_of(bench).figures
     while version.over > 0 and (found := lighter(version.draft, figures)):
-        version = await _edited(bench, found.draft, *(
-            f"{line}, by the program, since the text is too long" for line in found.made))
+        version = await _edited(
+            bench, found.draft, *(f"{line}, by the program, since the text is too long" for line in found.made)
+        )
 
 
 async def _edited(bench: Bench, draft: Draft, *edits: str) -> Drafted:
@@ -178,5 +193,10 @@ async def _cut(bench: Bench) -> tuple[str, ...]:
 
 
 STEPS: Mapping[Phase, Callable[[Bench], Awaitable[None]]] = {
-    "figures": draw_figures, "write": write, "cite": cite, "reflect": reflect, "release": release}
+    "figures": draw_figures,
+    "write": write,
+    "cite": cite,
+    "reflect": reflect,
+    "release": release,
+}
 """The steps by the names that the record gives them, in their order."""

@@ -16,7 +16,7 @@ from labwright.record.typeset import ClaimKey, uses
 from labwright.record.wording import says_number
 
 _DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
-_LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą" "\u00d7\u00f7")
+_LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą\u00d7\u00f7")
 _T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
 _DROPPED = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
 FALLBACK = r"\unknowncharacter{}"
@@ -35,14 +35,17 @@ class Characters:
     @classmethod
     def of(cls, styles: Iterable[Path]) -> Characters:
         """What T1 prints, and what the style files declare."""
-        return cls(_T1 | {chr(int(code, 16)) for path in styles
-                          for code in _DECLARED.findall(path.read_text(encoding="utf-8"))})
+        return cls(
+            _T1
+            | {chr(int(code, 16)) for path in styles for code in _DECLARED.findall(path.read_text(encoding="utf-8"))}
+        )
 
     def fit(self, text: str) -> str:
         """The text with every character that cannot be printed replaced by a visible box."""
         text = unicodedata.normalize("NFC", text)
-        for char in sorted({char for char in text if not (
-                char in "\n\t" or " " <= char <= "~" or char in self._known)}):
+        for char in sorted(
+            {char for char in text if not (char in "\n\t" or " " <= char <= "~" or char in self._known)}
+        ):
             text = text.replace(char, "" if char in _DROPPED else FALLBACK)
             self._missing |= {} if char in _DROPPED else {char: None}
         return text
@@ -51,15 +54,33 @@ class Characters:
     def replaced(self) -> tuple[str, ...]:
         return tuple(
             f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) has no glyph "
-            "here and was replaced by a box: spell it out" for char in self._missing)
+            "here and was replaced by a box: spell it out"
+            for char in self._missing
+        )
 
 
 _TEXT = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "_": r"\_\allowbreak{}", "&": r"\&", "%": r"\%", "#": r"\#", "$": r"\$", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}", "`": r"\`{}",
-    "=": r"=\allowbreak{}", "/": r"/\allowbreak{}", "@": r"@\allowbreak{}",
-    "[": "{[}", "]": "{]}", "*": "{*}",  # after a row's end and in a label they would be arguments
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "_": r"\_\allowbreak{}",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "$": r"\$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\`{}",
+    "=": r"=\allowbreak{}",
+    "/": r"/\allowbreak{}",
+    "@": r"@\allowbreak{}",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",  # after a row's end and in a label they would be arguments
 }
 
 
@@ -71,8 +92,12 @@ def escape(text: str) -> str:
 def recorded(text: object) -> str:
     """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
     words = " ".join(str(text).split()).split(" ")
-    return " ".join(rf"\rec{{{escape(word)}}}" if says_number(word) or any(
-        unicodedata.numeric(char, None) is not None for char in word) else escape(word) for word in words)
+    return " ".join(
+        rf"\rec{{{escape(word)}}}"
+        if says_number(word) or any(unicodedata.numeric(char, None) is not None for char in word)
+        else escape(word)
+        for word in words
+    )
 
 
 def short(text: object, limit: int = LONGEST) -> str:
@@ -100,13 +125,19 @@ def aligned(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
     """The table with space beside the first number of each cell that has one, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
     for column in range(max(map(len, rows))):
-        found = {at: extent for at, cells in enumerate(rows) if column < len(cells) and len(cells) > 1
-                 if (extent := _extent(cells[column], printed)) is not None}
+        found = {
+            at: extent
+            for at, cells in enumerate(rows)
+            if column < len(cells) and len(cells) > 1
+            if (extent := _extent(cells[column], printed)) is not None
+        }
         widest = [max(each) for each in zip(*found.values(), strict=True)]
         for at, own in found.items():
             digits, minus, behind, point = (most - one for most, one in zip(widest, own, strict=True))
-            left, right = (r"\digitspace" * count + sign * lacking for count, sign, lacking in (
-                (digits, r"\minusspace", minus), (behind, r"\pointspace", point)))
+            left, right = (
+                r"\digitspace" * count + sign * lacking
+                for count, sign, lacking in ((digits, r"\minusspace", minus), (behind, r"\pointspace", point))
+            )
             text, end = re.fullmatch(r"(.*?)(\s*(?:\\\\.*)?)", rows[at][column], re.DOTALL).groups()  # pyright: ignore
             rows[at][column] = f"{left}{'{}' * bool(left)}{text}{right}{'{}' * bool(right)}{end}"
     return "\n".join(map(" & ".join, rows))
@@ -144,8 +175,10 @@ def longtable(name: str, columns: str, head: str, caption: str, *, caller: Calla
     body = "\n".join(rows)
     spread = "in}" in columns
     total = sum(float(width) for width in _WIDTH.findall(columns))
-    columns = _WIDTH.sub(lambda width: (
-        rf"{{\dimexpr{width[1]}in+{float(width[1]) / total:.3f}\dimexpr\linewidth-{PAGE}in\relax\relax}}"), columns)
+    columns = _WIDTH.sub(
+        lambda width: rf"{{\dimexpr{width[1]}in+{float(width[1]) / total:.3f}\dimexpr\linewidth-{PAGE}in\relax\relax}}",
+        columns,
+    )
     if spread:
         columns = columns.replace("@{}", r"@{\extracolsep{\fill}}", 1)
     edges = r"\fullwidth" if spread else ""
@@ -153,7 +186,8 @@ def longtable(name: str, columns: str, head: str, caption: str, *, caller: Calla
         f"\\begingroup\\scriptsize\\setlength\\tabcolsep{{3pt}}{edges}\n"
         f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{caption}}}\\label{{tab:record-{name}}}\\\\\n"
         f"\\toprule\n{head} \\\\\n\\midrule\n\\endfirsthead\n\\toprule\n{head} \\\\\n\\midrule\n\\endhead\n"
-        f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup\n")
+        f"\\bottomrule\n\\endlastfoot\n{body}\n\\end{{longtable}}\n\\endgroup\n"
+    )
 
 
 def rendered(name: str, values: Mapping[str, Any]) -> str:
@@ -168,9 +202,19 @@ def rendered(name: str, values: Mapping[str, Any]) -> str:
 def tex_environment(loader: BaseLoader) -> SandboxedEnvironment:
     """Templates with signs that TeX does not use. Whoever wrote them, they get values, and run no Python."""
     return SandboxedEnvironment(
-        loader=loader, undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, variable_start_string="<<", variable_end_string=">>", block_start_string="<%",
-        block_end_string="%>", comment_start_string="<#", comment_end_string="#>")
+        loader=loader,
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+    )
 
 
 def _flowing(text: str) -> str:

@@ -15,13 +15,7 @@ from labwright.models.roles.writing import ClaimLine, Comparison, Decided, Write
 from labwright.record.claims.clauses import clauses
 from labwright.record.claims.decisions import decisions
 from labwright.record.claims.differences import Difference, differences
-from labwright.record.claims.means import (
-    MINIMUM_REPLICATES,
-    Claim,
-    ablation_conditions,
-    paper_claims,
-    winner,
-)
+from labwright.record.claims.means import MINIMUM_REPLICATES, Claim, ablation_conditions, paper_claims, winner
 from labwright.record.claims.printing import printed, setups
 from labwright.record.estimands import conditions_read
 from labwright.record.fold.state import RunState
@@ -111,9 +105,16 @@ class Material:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        return (*table_of(self.state), *tables(
-            self.claims.means, self.plan, self.state.datasets, ablation_conditions(self.state),
-            self.claims.differences))
+        return (
+            *table_of(self.state),
+            *tables(
+                self.claims.means,
+                self.plan,
+                self.state.datasets,
+                ablation_conditions(self.state),
+                self.claims.differences,
+            ),
+        )
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -132,12 +133,24 @@ class Material:
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """Every difference as the writer and the binder know it."""
-        return tuple(Comparison(
-            key=one.key, dataset=one.dataset, metric=one.name, better=one.better,
-            worse=one.other if one.better == one.condition else one.condition, equal=one.mean == 0, verdict=one.called,
-            n=one.n, condition=one.condition, note=_note(one), caveats=one.caveats,
-            clause=as_read(self.clauses[one.key]), listed=one.key in self.asked.differences)
-            for one in self.claims.differences)
+        return tuple(
+            Comparison(
+                key=one.key,
+                dataset=one.dataset,
+                metric=one.name,
+                better=one.better,
+                worse=one.other if one.better == one.condition else one.condition,
+                equal=one.mean == 0,
+                verdict=one.called,
+                n=one.n,
+                condition=one.condition,
+                note=_note(one),
+                caveats=one.caveats,
+                clause=as_read(self.clauses[one.key]),
+                listed=one.key in self.asked.differences,
+            )
+            for one in self.claims.differences
+        )
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -146,15 +159,23 @@ class Material:
         names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
         names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
         return Evidence(
-            results=printed(self.claims.every), setups=setups(self.state),
-            cites=frozenset(entry.key for entry in self.library), figures=frozenset(one.name for one in self.figures),
+            results=printed(self.claims.every),
+            setups=setups(self.state),
+            cites=frozenset(entry.key for entry in self.library),
+            figures=frozenset(one.name for one in self.figures),
             tables=frozenset(table.name for table in self.tables),
             names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
-            comparisons=self.comparisons, plan=plan, facts=facts,
-            verdicts=self.clauses, found={**{one.key: one.verdict for one in self.decisions},
-                                          **{one.key: one.called for one in self.claims.differences}},
+            comparisons=self.comparisons,
+            plan=plan,
+            facts=facts,
+            verdicts=self.clauses,
+            found={
+                **{one.key: one.verdict for one in self.decisions},
+                **{one.key: one.called for one in self.claims.differences},
+            },
             tabled={table.name: claims_in(table.tabular) for table in self.tables},
-            statements=tuple(one.text for one in of_rungs(self.state)))
+            statements=tuple(one.text for one in of_rungs(self.state)),
+        )
 
 
 def write_inputs(material: Material) -> WriteInputs:
@@ -166,27 +187,45 @@ def write_inputs(material: Material) -> WriteInputs:
     results = _lines(plan, [*material.claims.means, *wanted], material.asked)
     by_key = {one.key: one for one in material.comparisons}
     comparisons = tuple(by_key[one.key] for one in wanted)
-    decided = tuple(Decided(
-        key=one.key, statement=one.hypothesis.statement, verdict=one.verdict, reason=one.hypothesis.reason,
-        confirmatory=one.hypothesis.confirmatory, confirmed=one.confirmed, clause=as_read(material.clauses[one.key]))
-        for one in material.decisions)
+    decided = tuple(
+        Decided(
+            key=one.key,
+            statement=one.hypothesis.statement,
+            verdict=one.verdict,
+            reason=one.hypothesis.reason,
+            confirmatory=one.hypothesis.confirmatory,
+            confirmed=one.confirmed,
+            clause=as_read(material.clauses[one.key]),
+        )
+        for one in material.decisions
+    )
     sentences = (material.isolation, *disclosures(state, material.claims.means))
     return WriteInputs(
-        idea=state.started.idea, data_plan=plan, facts=state.datasets, results=results,
+        idea=state.started.idea,
+        data_plan=plan,
+        facts=state.datasets,
+        results=results,
         summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
-        setups=tuple(ClaimLine(key=key, printed=as_read(value), meaning=key.replace(".", " "))
-                     for key, value in material.evidence.setups.items()),
-        decided=decided, comparisons=comparisons, figures=material.figures,
+        setups=tuple(
+            ClaimLine(key=key, printed=as_read(value), meaning=key.replace(".", " "))
+            for key, value in material.evidence.setups.items()
+        ),
+        decided=decided,
+        comparisons=comparisons,
+        figures=material.figures,
         tables=tuple(table.name for table in material.tables),
-        references=tuple(map(reference, material.library)), literals=LITERALS,
-        page_limit=material.template.page_limit, context=lines_of(state.context), winner_plan=best.plan,
-        winner_code=code_of(read_source(material.folder.source(best.id))), disclosures=sentences,
-        statements=(*owed(state, material.claims.differences), *to_report(plan, decided, comparisons, sentences)))
+        references=tuple(map(reference, material.library)),
+        literals=LITERALS,
+        page_limit=material.template.page_limit,
+        context=lines_of(state.context),
+        winner_plan=best.plan,
+        winner_code=code_of(read_source(material.folder.source(best.id))),
+        disclosures=sentences,
+        statements=(*owed(state, material.claims.differences), *to_report(plan, decided, comparisons, sentences)),
+    )
 
 
-def parts_for(
-    material: Material, draft: Draft, *, refused: Sequence[str] = (), whole: bool = False,
-) -> PaperParts:
+def parts_for(material: Material, draft: Draft, *, refused: Sequence[str] = (), whole: bool = False) -> PaperParts:
     """A draft with all that it may lean on, ready to be checked and typeset; `whole` with what lies beside the paper.
 
     A figure that is not meant for the main text, and not placed there, stands in the appendix if the text refers to it,
@@ -195,24 +234,51 @@ def parts_for(
     state, claims = material.state, material.claims.every
     placed = used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
     referred = used_keys(draft.texts, frozenset({"ref"}))
-    beside = [one.name for one in material.figures if one.name not in placed and (
-        one.name in OURS or draft.placements.get(one.name, one.placement) == "appendix")]
+    beside = [
+        one.name
+        for one in material.figures
+        if one.name not in placed and (one.name in OURS or draft.placements.get(one.name, one.placement) == "appendix")
+    ]
     in_appendix = [name for name in beside if f"fig:{name}" in referred]
-    figures = tuple(FigureFile(
-        name=one.name, path=material.folder.drawn / f"{one.name}.pdf", place="main" if one.name not in beside else
-        "appendix" if one.name in in_appendix else "supplement") for one in material.figures)
+    figures = tuple(
+        FigureFile(
+            name=one.name,
+            path=material.folder.drawn / f"{one.name}.pdf",
+            place="main" if one.name not in beside else "appendix" if one.name in in_appendix else "supplement",
+        )
+        for one in material.figures
+    )
     described = {one.name: escape(one.description) for one in material.figures if one.name in (*beside, *OURS)}
     used = {without_form(use.key) for text in draft.texts for use in uses(text)}
     return PaperParts(
-        draft=draft.model_copy(update={"captions": described | draft.captions}), refused=tuple(refused),
-        tables=material.tables, library=material.library, notice=material.notice,
-        registered=page_one(state), figures=figures, logged={one.grade for one in claims} == {"logged"},
-        appendix=appendix(state, claims, isolation=material.isolation, figures=in_appendix, used=used,
-                          checklist=material.settings.checklist),
-        supplement=supplement(state, claims, title=draft.title, authors=AUTHORS, figures=[
-            name for name in beside if name not in in_appendix]) if whole else "",
+        draft=draft.model_copy(update={"captions": described | draft.captions}),
+        refused=tuple(refused),
+        tables=material.tables,
+        library=material.library,
+        notice=material.notice,
+        registered=page_one(state),
+        figures=figures,
+        logged={one.grade for one in claims} == {"logged"},
+        appendix=appendix(
+            state,
+            claims,
+            isolation=material.isolation,
+            figures=in_appendix,
+            used=used,
+            checklist=material.settings.checklist,
+        ),
+        supplement=supplement(
+            state,
+            claims,
+            title=draft.title,
+            authors=AUTHORS,
+            figures=[name for name in beside if name not in in_appendix],
+        )
+        if whole
+        else "",
         data=files(sheets(state, claims)) if whole else {},
-        evidence=replace(material.evidence, appendix=frozenset(beside)))
+        evidence=replace(material.evidence, appendix=frozenset(beside)),
+    )
 
 
 def statistics_of(material: Material, datasets: Sequence[str], most: int = 24) -> tuple[str, ...]:
@@ -220,8 +286,11 @@ def statistics_of(material: Material, datasets: Sequence[str], most: int = 24) -
     primary = material.plan.primary
     found = [one for one in material.claims.means if one.name == primary.name and one.dataset in datasets][:most]
     texts = material.evidence.results
-    return tuple(f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
-                 f"{as_read(texts[f'{one.key}.pm'])} over {one.n}" for one in found)
+    return tuple(
+        f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
+        f"{as_read(texts[f'{one.key}.pm'])} over {one.n}"
+        for one in found
+    )
 
 
 class Asked(NamedTuple):
@@ -236,8 +305,13 @@ def asked(plan: DataPlan, found: Sequence[Difference]) -> Asked:
     """The cells that hypotheses read; and of method and baseline, in the primary metric, what no hypothesis covers."""
     read = [conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
     roles = {arm.name: arm.role for arm in plan.arms}
-    left = [one for one in found if one.name == plan.primary.name and roles.get(one.arm) == "method" and not any(
-        {(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)]
+    left = [
+        one
+        for one in found
+        if one.name == plan.primary.name
+        and roles.get(one.arm) == "method"
+        and not any({(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)
+    ]
     beside = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
     return Asked(frozenset(one.key for one in left), frozenset(beside.union(*read)))
 
@@ -248,11 +322,20 @@ def _lines(plan: DataPlan, claims: Sequence[Claim], wanted: Asked) -> tuple[Clai
     for claim in _wanted(plan, claims):
         paired = isinstance(claim, Difference)
         forms = {"mean": SHOWN["mean"]} if paired else SHOWN
-        listed = claim.key in wanted.differences if paired else (
-            claim.arm in RUNGS or (claim.dataset, claim.name, claim.condition) in wanted.means)
-        found += [ClaimLine(key=f"{claim.key}.{form}", printed=texts[f"{claim.key}.{form}"].tex,
-                            meaning=f"{meaning}: {_meaning(plan, claim)}", listed=listed)
-                  for form, meaning in forms.items()]
+        listed = (
+            claim.key in wanted.differences
+            if paired
+            else (claim.arm in RUNGS or (claim.dataset, claim.name, claim.condition) in wanted.means)
+        )
+        found += [
+            ClaimLine(
+                key=f"{claim.key}.{form}",
+                printed=texts[f"{claim.key}.{form}"].tex,
+                meaning=f"{meaning}: {_meaning(plan, claim)}",
+                listed=listed,
+            )
+            for form, meaning in forms.items()
+        ]
     return tuple(found)
 
 

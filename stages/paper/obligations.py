@@ -35,11 +35,20 @@ def owed(state: RunState, differences: Sequence[Difference]) -> tuple[RequiredSt
 
 def of_rungs(state: RunState) -> tuple[RequiredStatement, ...]:
     """A sentence for each dataset on which a rung of the ladder beats every arm, with the macros of name and value."""
-    return tuple(RequiredStatement(
-        id=f"ladder-{one.dataset}", keys=(one.rung.key,), abstract=True, owed="sentence", text=(
-            f"On \\setup{{data.{one.dataset}.title}}, the {RUNGS[one.rung.arm]}, which is no part of the "
-            "study, is ahead of every arm of it, each at its best level (\\setup{metric.title}: "
-            f"\\result{{{one.rung.key}.mean}}).")) for one in beaten_by(state))
+    return tuple(
+        RequiredStatement(
+            id=f"ladder-{one.dataset}",
+            keys=(one.rung.key,),
+            abstract=True,
+            owed="sentence",
+            text=(
+                f"On \\setup{{data.{one.dataset}.title}}, the {RUNGS[one.rung.arm]}, which is no part of the "
+                "study, is ahead of every arm of it, each at its best level (\\setup{metric.title}: "
+                f"\\result{{{one.rung.key}.mean}})."
+            ),
+        )
+        for one in beaten_by(state)
+    )
 
 
 def _of_ablations(state: RunState, differences: Sequence[Difference]) -> Iterator[RequiredStatement]:
@@ -50,8 +59,14 @@ def _of_ablations(state: RunState, differences: Sequence[Difference]) -> Iterato
             here = [one for one in found if one.dataset == found[0].dataset]
             if here:
                 clearest = max(here, key=lambda one: (one.called in ("improved", "worsened"), abs(one.mean)))
-                yield RequiredStatement(id=f"ablation-{arm}", keys=(clearest.key,), owed="shown", text=(
-                    f"{result.ablation.name}, an ablation of {result.ablation.part}: \\verdict{{{clearest.key}}}"))
+                yield RequiredStatement(
+                    id=f"ablation-{arm}",
+                    keys=(clearest.key,),
+                    owed="shown",
+                    text=(
+                        f"{result.ablation.name}, an ablation of {result.ablation.part}: \\verdict{{{clearest.key}}}"
+                    ),
+                )
 
 
 def _of_losses(state: RunState, differences: Sequence[Difference]) -> Iterator[RequiredStatement]:
@@ -66,9 +81,14 @@ def _of_losses(state: RunState, differences: Sequence[Difference]) -> Iterator[R
         lost = behind if len(behind) == len(found) else [one for one in behind if one.called == "worsened"]
         if lost:
             yield RequiredStatement(
-                id=f"behind-{dataset}-{arm}-{other}", keys=tuple(one.key for one in lost), owed="shown", text=(
-                    f"{arm} is behind {other} on {dataset}: " + "; ".join(
-                        f"{level_of(one.condition) or 'in all'}: \\verdict{{{one.key}}}" for one in lost)))
+                id=f"behind-{dataset}-{arm}-{other}",
+                keys=tuple(one.key for one in lost),
+                owed="shown",
+                text=(
+                    f"{arm} is behind {other} on {dataset}: "
+                    + "; ".join(f"{level_of(one.condition) or 'in all'}: \\verdict{{{one.key}}}" for one in lost)
+                ),
+            )
 
 
 def _primary(state: RunState, differences: Iterable[Difference]) -> list[Difference]:
@@ -93,10 +113,17 @@ def with_owed(draft: Draft, statements: Iterable[RequiredStatement], tabled: Tab
             abstract += [item.text] if item.owed == "sentence" else [_found(key, ".short") for key in item.keys]
         if "section" in lacking:
             told += [_found(key, "" if item.owed == "verdict" else ".short") for key in item.keys]
-    found = [Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(told)}") if told and at == _results(draft)
-             else one for at, one in enumerate(draft.sections)]
-    return draft.model_copy(update={"abstract": " ".join(abstract), "sections": tuple(found)}
-                            ) if len(abstract) > 1 or told else draft
+    found = [
+        Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(told)}")
+        if told and at == _results(draft)
+        else one
+        for at, one in enumerate(draft.sections)
+    ]
+    return (
+        draft.model_copy(update={"abstract": " ".join(abstract), "sections": tuple(found)})
+        if len(abstract) > 1 or told
+        else draft
+    )
 
 
 def _lacking(draft: Draft, item: RequiredStatement, tabled: Tabled) -> dict[str, list[str]]:
@@ -115,15 +142,18 @@ def _lacking(draft: Draft, item: RequiredStatement, tabled: Tabled) -> dict[str,
         placed = used_keys([bodies], frozenset({"papertable"}))
         means = {key[1:4] for name in placed for text in tabled.get(name, ()) if (key := ClaimKey.parse(text))}
         if missing := [key for key in item.keys if key not in _told(bodies) and not _in_table(key, means)]:
-            found["section"] = [f"the main text does not show {item.id}: place a table that has it, or say it with "
-                                + ", ".join(f"\\verdict{{{key}}}" for key in missing)]
+            found["section"] = [
+                f"the main text does not show {item.id}: place a table that has it, or say it with "
+                + ", ".join(f"\\verdict{{{key}}}" for key in missing)
+            ]
     return found
 
 
 def _in_table(key: str, means: set[tuple[str, str, str]]) -> bool:
     claim = ClaimKey.parse(key)
-    return claim is not None and all((claim.dataset, claim.metric, side) in means
-                                     for side in (claim.condition, claim.other))
+    return claim is not None and all(
+        (claim.dataset, claim.metric, side) in means for side in (claim.condition, claim.other)
+    )
 
 
 def _told(text: str) -> set[str]:

@@ -43,14 +43,24 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
     in_text = [one.name for one in inputs.figures if one.placement == "main"]
     verdicts = [one.key for one in (*inputs.decided, *inputs.comparisons)]
     known = {  # what each field of a section may name
-        "keys": frozenset((*(line.key for line in (*inputs.results, *inputs.setups)), *verdicts,
-                           *(f"{key}.short" for key in verdicts))),
-        "figures": frozenset(one.name for one in inputs.figures), "tables": frozenset(inputs.tables),
+        "keys": frozenset(
+            (
+                *(line.key for line in (*inputs.results, *inputs.setups)),
+                *verdicts,
+                *(f"{key}.short" for key in verdicts),
+            )
+        ),
+        "figures": frozenset(one.name for one in inputs.figures),
+        "tables": frozenset(inputs.tables),
         "references": frozenset(one.key for one in inputs.references),
-        "tells": frozenset(one.id for one in inputs.statements)}
+        "tells": frozenset(one.id for one in inputs.statements),
+    }
     times = Counter(section.title.strip().lower() for section in outline.sections)
-    faults = [f"section title {title!r} is empty, taken or stands {count} times: give each section its own"
-              for title, count in times.items() if not title or count > 1 or title in TAKEN]
+    faults = [
+        f"section title {title!r} is empty, taken or stands {count} times: give each section its own"
+        for title, count in times.items()
+        if not title or count > 1 or title in TAKEN
+    ]
     sections: list[PlannedSection] = []
     titles: set[str] = set(TAKEN)
     placed: dict[str, Counter[str]] = {name: Counter() for name in known}
@@ -71,10 +81,16 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
     for name in ("keys", "tells"):
         faults += _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
     for field, needed, once in (("figures", in_text, in_text), ("tables", _needed(inputs), inputs.tables)):
-        faults += [f"{field}: {name!r} is placed {placed[field][name]} times: place it once" for name in once
-                   if placed[field][name] > 1 or (name in needed and not placed[field][name])]
-    faults += [f"figures: {one.name!r} stands in the appendix: place it in no section" for one in inputs.figures
-               if one.placement == "appendix" and placed["figures"][one.name]]
+        faults += [
+            f"{field}: {name!r} is placed {placed[field][name]} times: place it once"
+            for name in once
+            if placed[field][name] > 1 or (name in needed and not placed[field][name])
+        ]
+    faults += [
+        f"figures: {one.name!r} stands in the appendix: place it in no section"
+        for one in inputs.figures
+        if one.placement == "appendix" and placed["figures"][one.name]
+    ]
     for one in inputs.statements:
         if not placed["tells"][one.id]:
             faults.append(f"{one.id!r} is told in no section: {one.text}")
@@ -85,9 +101,12 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
         faults.append(f"the shares come to {total:.2f} in all: make it 1")
     if not faults:
         return outline, ()
-    abstract = outline.abstract.model_copy(update={
-        field: tuple(name for name in getattr(outline.abstract, field) if name in known[field])
-        for field in ("keys", "tells")})
+    abstract = outline.abstract.model_copy(
+        update={
+            field: tuple(name for name in getattr(outline.abstract, field) if name in known[field])
+            for field in ("keys", "tells")
+        }
+    )
     repaired = outline.model_copy(update={"sections": tuple(sections), "abstract": abstract})
     return _completed(repaired, inputs), tuple(faults)
 
@@ -98,18 +117,23 @@ def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     total = sum(section.share for section in sections)
     longest = max(range(len(sections)), key=lambda k: sections[k].share)
     for at, field, needed in (
-            (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
-            (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
-            (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
-            (longest, "tables", _needed(inputs))):
+        (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
+        (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
+        (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
+        (longest, "tables", _needed(inputs)),
+    ):
         placed = {name for section in sections for name in getattr(section, field)}
         more = [name for name in needed if name not in placed]
         sections[at] = sections[at].model_copy(update={field: (*getattr(sections[at], field), *more)})
     required = (one.id for one in inputs.statements if one.abstract)
-    return outline.model_copy(update={
-        "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
-        "abstract": outline.abstract.model_copy(update={
-            "tells": tuple(dict.fromkeys((*outline.abstract.tells, *required)))})})
+    return outline.model_copy(
+        update={
+            "sections": tuple(one.model_copy(update={"share": one.share / total}) for one in sections),
+            "abstract": outline.abstract.model_copy(
+                update={"tells": tuple(dict.fromkeys((*outline.abstract.tells, *required)))}
+            ),
+        }
+    )
 
 
 def _needed(inputs: WriteInputs) -> list[str]:
@@ -128,12 +152,14 @@ def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
     """Titles of the sections that one call writes, in order; all in one where `size` is 0."""
     titles = tuple(section.title for section in outline.sections)
     size = size or len(titles)
-    return [titles[at:at + size] for at in range(0, len(titles), size)]
+    return [titles[at : at + size] for at in range(0, len(titles), size)]
 
 
-def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str, ...],
-                   written: tuple[Section, ...]) -> SectionInputs:
-    """What the writer of these sections gets; the last ones come with the abstract, which none of them asks for alone.
+def section_inputs(
+    inputs: WriteInputs, outline: PaperOutline, asked: tuple[str, ...], written: tuple[Section, ...]
+) -> SectionInputs:
+    """What the writer of these sections gets; the last ones come with the abstract, which none of them asks
+    for alone.
     """
     planned = [section for section in outline.sections if section.title in asked]
     last = not asked or outline.sections[-1].title in asked
@@ -141,21 +167,29 @@ def section_inputs(inputs: WriteInputs, outline: PaperOutline, asked: tuple[str,
     items = tuple(one for one in inputs.statements if one.id in ids)
     keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
     claims = {without_form(key) for key in keys} | {key for one in items for key in one.keys}
-    used = {field: {name for section in planned for name in getattr(section, field)}
-            for field in ("figures", "tables", "references")}
+    used = {
+        field: {name for section in planned for name in getattr(section, field)}
+        for field in ("figures", "tables", "references")
+    }
     # A figure of the appendix may be referred to from anywhere.
     if not any(key.startswith("code.") for key in keys):  # the code is for who says how it was done
         inputs = inputs.model_copy(update={"winner_code": {}})
     used["figures"] |= {one.name for one in inputs.figures if one.placement == "appendix"}
     return SectionInputs(
-        inputs=inputs, outline=outline, asked=asked, abstract=last, written=written, statements=items,
+        inputs=inputs,
+        outline=outline,
+        asked=asked,
+        abstract=last,
+        written=written,
+        statements=items,
         results=tuple(line for line in inputs.results if without_form(line.key) in claims),
         setups=tuple(line for line in inputs.setups if line.key in keys),
         decided=tuple(one for one in inputs.decided if one.key in claims),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
         figures=tuple(one for one in inputs.figures if one.name in used["figures"]),
         tables=tuple(name for name in inputs.tables if name in used["tables"]),
-        references=tuple(one for one in inputs.references if one.key in used["references"]))
+        references=tuple(one for one in inputs.references if one.key in used["references"]),
+    )
 
 
 def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, ...]:
@@ -166,21 +200,36 @@ def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, .
     return tuple(Section(title=title, body=found.get(title.lower(), "").strip()) for title in asked)
 
 
-def to_report(plan: DataPlan, decided: Sequence[Decided], comparisons: Sequence[Comparison],
-              disclosures: Iterable[str]) -> tuple[RequiredStatement, ...]:
+def to_report(
+    plan: DataPlan, decided: Sequence[Decided], comparisons: Sequence[Comparison], disclosures: Iterable[str]
+) -> tuple[RequiredStatement, ...]:
     """What has to be reported, what was registered first."""
-    told = [RequiredStatement(
-        id=one.key.replace("/", "-"), keys=(one.key,), abstract=one.confirmatory, owed="verdict", text=(
-            f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
-            f"\\verdict{{{one.key}}}")) for one in decided]
+    told = [
+        RequiredStatement(
+            id=one.key.replace("/", "-"),
+            keys=(one.key,),
+            abstract=one.confirmatory,
+            owed="verdict",
+            text=(
+                f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
+                f"\\verdict{{{one.key}}}"
+            ),
+        )
+        for one in decided
+    ]
     places: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in comparisons if not decided else ():
         if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject)):
             places.setdefault((one.dataset, arm_of(one.subject), arm_of(one.partner)), []).append(one)
     told += [_item(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not told:
-        told = [RequiredStatement(id="hypothesis", abstract=True, text=(
-            "The record holds no paired comparison of the primary metric, so no effect may be claimed"))]
+        told = [
+            RequiredStatement(
+                id="hypothesis",
+                abstract=True,
+                text=("The record holds no paired comparison of the primary metric, so no effect may be claimed"),
+            )
+        ]
     return (*told, *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text))
 
 
@@ -192,9 +241,15 @@ def is_disclosure(one: RequiredStatement) -> bool:
 def _item(found: Sequence[Comparison], name: str) -> RequiredStatement:
     """The outcome of one pair of arms on one dataset, level by level."""
     first = found[0]
-    return RequiredStatement(id=name, abstract=True, keys=tuple(one.key for one in found), text=(
-        f"{first.metric} on {first.dataset}, {arm_of(first.subject)} against {arm_of(first.partner)}: "
-        + "; ".join(f"{level_of(one.subject) or 'in all'}: {one.said}, \\verdict{{{one.key}}}" for one in found)))
+    return RequiredStatement(
+        id=name,
+        abstract=True,
+        keys=tuple(one.key for one in found),
+        text=(
+            f"{first.metric} on {first.dataset}, {arm_of(first.subject)} against {arm_of(first.partner)}: "
+            + "; ".join(f"{level_of(one.subject) or 'in all'}: {one.said}, \\verdict{{{one.key}}}" for one in found)
+        ),
+    )
 
 
 def _is_method(plan: DataPlan, arm: str) -> bool:

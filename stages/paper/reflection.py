@@ -61,8 +61,9 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
         await review_paper_figures(bench, best_of(before))
         await review_scope(bench, best_of(before))
         try:
-            answer = await client.usable(REFLECT, reflect_inputs(bench, before, client.decision, news=news),
-                                       then="the draft stands as it is")
+            answer = await client.usable(
+                REFLECT, reflect_inputs(bench, before, client.decision, news=news), then="the draft stands as it is"
+            )
         except BudgetSpent:
             return
         if answer is None or answer.empty:
@@ -72,9 +73,17 @@ async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, ne
             found = _complete(bench, edited(base.draft, answer, figures=figures, rewritable=_rewritable(base)))
             same = next((one for one in before if one.draft == found.draft), None)
             version = same or await drafted(bench, found.draft, number=number)
-            bench.recorder.append(version.model_copy(update={
-                "round": number, "edits": tuple(found.made), "refused": tuple(found.refused), "anew": False,
-                "done": before[-1].done}))
+            bench.recorder.append(
+                version.model_copy(
+                    update={
+                        "round": number,
+                        "edits": tuple(found.made),
+                        "refused": tuple(found.refused),
+                        "anew": False,
+                        "done": before[-1].done,
+                    }
+                )
+            )
         if _is_over(_before(bench.state.drafts, number + 1), done=answer.done):
             return
 
@@ -106,28 +115,41 @@ def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tup
     violations = (*base.violations, *too_much(draft, scoped.findings if scoped else (), material.evidence))
     # Of the record it needs what the paper is about, and what the draft or a finding about it names.
     complaints = (*base.left_out, *base.complaints)
-    text = "\n".join((*draft.texts, *violations, *complaints, *news,
-                      *(key for s in inputs.statements for key in s.keys)))
+    text = "\n".join(
+        (*draft.texts, *violations, *complaints, *news, *(key for s in inputs.statements for key in s.keys))
+    )
     cited = {*used_keys(draft.texts, CITES), *(one.key for one in supports)}
     return ReflectInputs(
         inputs=inputs.model_copy(update={"references": tuple(one for one in inputs.references if one.key in cited)}),
-        draft=draft, pages=base.pages, over=base.over,
+        draft=draft,
+        pages=base.pages,
+        over=base.over,
         results=tuple(line for line in inputs.results if line.listed or without_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
-        violations=violations, complaints=(*complaints, *misread(scoped, material.decisions)),
+        violations=violations,
+        complaints=(*complaints, *misread(scoped, material.decisions)),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
         lengths=lengths(draft, base.pages),
         figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
-        paper_figures=seen.reviews if seen is not None else (), rewritable=_rewritable(base),
-        tried=tuple(Round(number=one.round, outcome=_outcome(before[:k], one), edits=one.edits, refused=one.refused)
-                    for k, one in enumerate(before) if k),
-        news=news, supports=supports)
+        paper_figures=seen.reviews if seen is not None else (),
+        rewritable=_rewritable(base),
+        tried=tuple(
+            Round(number=one.round, outcome=_outcome(before[:k], one), edits=one.edits, refused=one.refused)
+            for k, one in enumerate(before)
+            if k
+        ),
+        news=news,
+        supports=supports,
+    )
 
 
 def _rewritable(base: Drafted) -> tuple[str, ...]:
     """Sections that edits of passages cannot repair: empty ones, and those with many violations."""
-    return tuple(one.title for one in base.draft.sections
-                 if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MANY)
+    return tuple(
+        one.title
+        for one in base.draft.sections
+        if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MANY
+    )
 
 
 def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
@@ -137,8 +159,11 @@ def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
         return True
     last = drafts[-1]
     open_ = [one for one in last.findings if one.by_edit]
-    return done and last is best_of(drafts) and not (
-        last.violations or open_ or last.left_out or last.complaints or last.refused)
+    return (
+        done
+        and last is best_of(drafts)
+        and not (last.violations or open_ or last.left_out or last.complaints or last.refused)
+    )
 
 
 def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
@@ -147,14 +172,18 @@ def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
         return "nothing changed" if twin is base else f"led back to the text of round {twin.round}: not kept"
     if rank(one) <= rank(base):
         return "kept"
-    counts = (("violations", len(base.violations), len(one.violations)),
-              ("findings", len(base.findings), len(one.findings)),
-              ("complaints", len(base.complaints), len(one.complaints)), ("pages too many", base.over, one.over),
-              ("things left out", len(base.left_out), len(one.left_out)))
+    counts = (
+        ("violations", len(base.violations), len(one.violations)),
+        ("findings", len(base.findings), len(one.findings)),
+        ("complaints", len(base.complaints), len(one.complaints)),
+        ("pages too many", base.over, one.over),
+        ("things left out", len(base.left_out), len(one.left_out)),
+    )
     worse = ", ".join(f"{name} {first:g} -> {second:g}" for name, first, second in counts if second > first)
-    known, faults = ((*each.violations, *each.left_out, *(finding.text for finding in each.findings),
-                     *each.complaints)
-                     for each in (base, one))
+    known, faults = (
+        (*each.violations, *each.left_out, *(finding.text for finding in each.findings), *each.complaints)
+        for each in (base, one)
+    )
     more = [line for line in faults if line not in known]
     return f"taken back, since it made the draft worse: {worse or 'what stops a release'}; {'; '.join(more[:3])}"
 
@@ -178,8 +207,10 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
     """The draft with the edits that can be made. `figures` are the paper's, `rewritable` the sections open to it."""
     found = Edited(draft)
     texts: dict[str, str] = {
-        "title": draft.title, "abstract": draft.abstract,
-             **{section.title: section.body for section in draft.sections}}
+        "title": draft.title,
+        "abstract": draft.abstract,
+        **{section.title: section.body for section in draft.sections},
+    }
     captions, placements = dict(draft.captions), dict(draft.placements)
     for rewrite in answer.rewrites:
         if found.note(f"{rewrite.title}, as a whole", _against_rewrite(rewrite, texts, rewritable)):
@@ -187,8 +218,9 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
     for edit in answer.edits:
         passage = r"\s+".join(map(re.escape, edit.old.split()))
         text = texts.get(edit.section, "")
-        places: list[tuple[int, int]] = [
-            match.span(1) for match in re.finditer(f"(?=({passage}))", text)] if passage else []
+        places: list[tuple[int, int]] = (
+            [match.span(1) for match in re.finditer(f"(?=({passage}))", text)] if passage else []
+        )
         refused = _against_edit(edit, texts, len(places))
         what = f"{edit.section}: {_short(edit.old)}"
         if found.note(what if refused else f"{what} -> {_short(edit.new) or 'taken out'}", refused):
@@ -208,10 +240,15 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
                 texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
     for title, text in texts.items():  # without the gaps that passages left
         texts[title] = re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
-    found.draft = draft.model_copy(update={
-        "title": texts["title"], "abstract": texts["abstract"],
-        "sections": tuple(Section(title=one.title, body=texts[one.title]) for one in draft.sections),
-        "captions": captions, "placements": placements})
+    found.draft = draft.model_copy(
+        update={
+            "title": texts["title"],
+            "abstract": texts["abstract"],
+            "sections": tuple(Section(title=one.title, body=texts[one.title]) for one in draft.sections),
+            "captions": captions,
+            "placements": placements,
+        }
+    )
     return found
 
 

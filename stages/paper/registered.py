@@ -32,8 +32,10 @@ def page_one(state: RunState) -> str:
         return ""
     reason = f": {plan.objective_reason.rstrip('.')}" if plan.objective_reason else ""
     unread = f" {UNREAD}" if state.prior_work is None or state.prior_work.unread else ""
-    return recorded(f"Data plan {state.plan_hash[:HASH]}, made before any code was written. Objective of the search: "
-                    f"{plan.objective}{reason}.{unread}")
+    return recorded(
+        f"Data plan {state.plan_hash[:HASH]}, made before any code was written. Objective of the search: "
+        f"{plan.objective}{reason}.{unread}"
+    )
 
 
 def table_of(state: RunState) -> tuple[Table, ...]:
@@ -42,25 +44,45 @@ def table_of(state: RunState) -> tuple[Table, ...]:
     if not found:
         return ()
     rows = "\n".join(line for one in found for line in _rows(one))
-    previews = " A preview confirms nothing." if any(
-        one.hypothesis.confirmatory and not one.confirmed for one in found) else ""
-    return (Table("hypotheses", (
-        "\\begin{tabular}{@{}L{0.46\\linewidth}lrrl@{}}\n\\toprule\n"
-        f"{row(('Registered hypothesis', 'Effect [interval]', 'Smallest', '$n$', 'Verdict'))}\n\\midrule\n{rows}\n"
-        "\\bottomrule\n\\end{tabular}"),
-        "What was registered before any code was written, and what came of it: the effect, which the hypothesis says "
-        "is above zero, its interval, the smallest effect of interest, and $n$ units (seeds, or datasets). Intervals "
-        f"are corrected (Holm) over the confirmatory hypotheses.{previews}"),)
+    previews = (
+        " A preview confirms nothing."
+        if any(one.hypothesis.confirmatory and not one.confirmed for one in found)
+        else ""
+    )
+    return (
+        Table(
+            "hypotheses",
+            (
+                "\\begin{tabular}{@{}L{0.46\\linewidth}lrrl@{}}\n\\toprule\n"
+                f"{row(('Registered hypothesis', 'Effect [interval]', 'Smallest', '$n$', 'Verdict'))}\n"
+                f"\\midrule\n{rows}\n"
+                "\\bottomrule\n\\end{tabular}"
+            ),
+            "What was registered before any code was written, and what came of it: the effect, which the "
+            "hypothesis says "
+            "is above zero, its interval, the smallest effect of interest, and $n$ units (seeds, or datasets). "
+            "Intervals "
+            f"are corrected (Holm) over the confirmatory hypotheses.{previews}",
+        ),
+    )
 
 
 def _rows(one: Decision) -> Sequence[str]:
     """A row for each effect with its own verdict; the statement, and the verdict on all of them, stand in the first."""
     kind = "" if one.confirmed else " (preview)" if one.hypothesis.confirmatory else " (exploratory)"
     named = rf"\emph{{{recorded(one.hypothesis.id)}}}: {recorded(one.hypothesis.statement)}"
-    return [row((named if first else "", _estimate(part),
-                 recorded(f"{part.effect.smallest:g}"), recorded(len(part.values)),
-                 recorded(f"{part.verdict}{_whole(one) if first else ''}{kind if first else ''}")))
-            for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)]
+    return [
+        row(
+            (
+                named if first else "",
+                _estimate(part),
+                recorded(f"{part.effect.smallest:g}"),
+                recorded(len(part.values)),
+                recorded(f"{part.verdict}{_whole(one) if first else ''}{kind if first else ''}"),
+            )
+        )
+        for part, first in zip(one.parts, (True, *[False] * len(one.parts)), strict=False)
+    ]
 
 
 def _whole(one: Decision) -> str:
@@ -71,8 +93,11 @@ def _estimate(part: PartDecided) -> str:
     if part.mean is None:
         return "--"
     digits = decimals_of(part)
-    ends = "" if part.low is None or part.high is None else (
-        rf" [\rec{{{number(part.low, digits)}}}, \rec{{{number(part.high, digits)}}}]")
+    ends = (
+        ""
+        if part.low is None or part.high is None
+        else (rf" [\rec{{{number(part.low, digits)}}}, \rec{{{number(part.high, digits)}}}]")
+    )
     return rf"\rec{{{number(part.mean, digits)}}}{ends}"
 
 
@@ -81,6 +106,13 @@ def in_full(state: RunState) -> str:
     plan, found = state.data_plan, decisions(state)
     if plan is None or not found:
         return ""
-    return rendered("registered.tex.jinja", {
-        "found": found, "described": partial(described, plan=plan), "estimate": _estimate, "lost": lost_seeds,
-        "metric": partial(metric_of, plan=plan)})
+    return rendered(
+        "registered.tex.jinja",
+        {
+            "found": found,
+            "described": partial(described, plan=plan),
+            "estimate": _estimate,
+            "lost": lost_seeds,
+            "metric": partial(metric_of, plan=plan),
+        },
+    )

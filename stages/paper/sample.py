@@ -24,8 +24,15 @@ SECONDS = 60.0
 """Of TeX, for the sample."""
 
 _KEY = "sample/value.mean"
-_WORDS = {"title": "Samplename", "abstract": "Samplesummary", "sections": "Samplebody", "authors": "Samplewriter",
-          "notice": "Samplenotice", "sections (their titles)": "Sampleheading", "appendix": "Sampleappendix"}
+_WORDS = {
+    "title": "Samplename",
+    "abstract": "Samplesummary",
+    "sections": "Samplebody",
+    "authors": "Samplewriter",
+    "notice": "Samplenotice",
+    "sections (their titles)": "Sampleheading",
+    "appendix": "Sampleappendix",
+}
 """What of the skeleton prints each mark."""
 _FACES = r"\emph{a} \textbf{b} \textsf{c} \textsf{\textbf{d}} \texttt{e} \textsc{f} é $x_i$"
 """Every kind of type that a paper may use: a font that is missing is missing now."""
@@ -37,17 +44,30 @@ async def try_out(template: Template) -> None:
     tex.find("pdflatex")
     with tempfile.TemporaryDirectory(prefix="scientist-template-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "paper"
-        draft = Draft(title="Samplename", abstract="Samplesummary.", sections=(
-            Section(title="Sampleheading", body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}" "\n\n"
-                                                r"\papertable{sample}"),))
+        draft = Draft(
+            title="Samplename",
+            abstract="Samplesummary.",
+            sections=(
+                Section(
+                    title="Sampleheading",
+                    body=rf"Samplebody \result{{{_KEY}}} \citep{{sample}}. {_FACES}"
+                    "\n\n"
+                    r"\papertable{sample}",
+                ),
+            ),
+        )
         parts = PaperParts(
-            draft=draft, authors="Samplewriter", notice="Samplenotice",
+            draft=draft,
+            authors="Samplewriter",
+            notice="Samplenotice",
             appendix="\\recordappendix\n\\section{Sampleappendix}\n\\begin{longtable}{L{0.5\\linewidth}}a\\\\\n"
-                     "\\end{longtable}\n",
-            library=parse(_ENTRY), tables=(
-                Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
-            evidence=Evidence(results={_KEY: value_of(0.5, 1)}, cites=frozenset({"sample"}),
-                              tables=frozenset({"sample"})))
+            "\\end{longtable}\n",
+            library=parse(_ENTRY),
+            tables=(Table("sample", rf"\begin{{tabular}}{{c}}\result{{{_KEY}}}\end{{tabular}}", "A table."),),
+            evidence=Evidence(
+                results={_KEY: value_of(0.5, 1)}, cites=frozenset({"sample"}), tables=frozenset({"sample"})
+            ),
+        )
         built = await build(parts, template, folder, timeout=SECONDS)
         if built.pdf is None:
             _refuse(template, f"does not compile a paper of two lines: {built.findings[0]}")
@@ -56,16 +76,25 @@ async def try_out(template: Template) -> None:
             if mark not in text:
                 _refuse(template, f"prints no {what}: its skeleton wants << {what.split(' ')[0]} >>")
         if built.pages is None:
-            _refuse(template, r"does not say where the main text ends: its skeleton wants \maintextends after the "
-                              "last section")
+            _refuse(
+                template,
+                r"does not say where the main text ends: its skeleton wants \maintextends after the "
+                "last section",
+            )
         stamped = sources(replace(parts, refused=("a sample",)), template).files["paper.tex"]
         if r"\draftwatermark{" not in stamped:
-            _refuse(template, r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
-                              "<% endif %>")
+            _refuse(
+                template,
+                r"does not mark a refused paper: its skeleton wants <% if draft %>\draftwatermark{DRAFT}"
+                "<% endif %>",
+            )
         found = await check_pdf(folder, evidence_with(parts.evidence, template))
         if found and found[0].kind == "number":
-            _refuse(template, f"prints a number that no record ties: {found[0].excerpt}; list the text that its style "
-                              "prints under 'prints' in template.toml")
+            _refuse(
+                template,
+                f"prints a number that no record ties: {found[0].excerpt}; list the text that its style "
+                "prints under 'prints' in template.toml",
+            )
         if found:
             _refuse(template, f"cannot be checked: {found[0]}")
 

@@ -34,8 +34,11 @@ CUT = "cut by the program, since no verdict bears it out"
 
 def texts_of(draft: Draft) -> dict[str, str]:
     """The texts that may not claim more than the verdicts, by the names that violations have."""
-    return {"title": draft.title, "abstract": draft.abstract,
-            **{f"section {one.title!r}": one.body for one in draft.sections}}
+    return {
+        "title": draft.title,
+        "abstract": draft.abstract,
+        **{f"section {one.title!r}": one.body for one in draft.sections},
+    }
 
 
 async def review_scope(bench: Bench, draft: Drafted) -> None:
@@ -60,27 +63,47 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> Scoped:
         return found.model_copy(update={"why": str(error)})
 
 
-async def _scope(client: ModelClient, material: Material, number: int, every: Mapping[str, str],
-                 texts: Mapping[str, str]) -> Scoped:
+async def _scope(
+    client: ModelClient, material: Material, number: int, every: Mapping[str, str], texts: Mapping[str, str]
+) -> Scoped:
     inputs = write_inputs(material)
     used = {without_form(use.key) for text in every.values() for use in uses(text) if use.macro == "verdict"}
-    answer = await client.usable(SCOPE, ScopeInputs(
-        idea=inputs.idea, data_plan=inputs.data_plan, facts=inputs.facts, decided=inputs.decided,
-        comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used), texts=_printed(texts)),
-        then="the draft is not held against the scope of its verdicts")
+    answer = await client.usable(
+        SCOPE,
+        ScopeInputs(
+            idea=inputs.idea,
+            data_plan=inputs.data_plan,
+            facts=inputs.facts,
+            decided=inputs.decided,
+            comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used),
+            texts=_printed(texts),
+        ),
+        then="the draft is not held against the scope of its verdicts",
+    )
     if answer is None:
         return Scoped(round=number, why="the model gave no usable answer")
     ours = [_flat(plain(text, material.evidence)) for text in material.evidence.statements]
-    return Scoped(round=number, findings=tuple(
-        one for one in answer.findings if any(_flat(one.quote) in _flat(text) for text in texts.values())
-        and not any(_flat(one.quote) in text for text in ours)))
+    return Scoped(
+        round=number,
+        findings=tuple(
+            one
+            for one in answer.findings
+            if any(_flat(one.quote) in _flat(text) for text in texts.values())
+            and not any(_flat(one.quote) in text for text in ours)
+        ),
+    )
 
 
 async def _read(client: ModelClient, material: Material, texts: Mapping[str, str]) -> Reading | None:
     """What a reader of the text alone takes from it; None where nothing was registered."""
     asked = tuple(Question(id=one.hypothesis.id, statement=one.hypothesis.statement) for one in material.decisions)
-    return await client.usable(READER, ReaderInputs(texts=_printed(texts), questions=asked),
-                               then="no reader says what the paper found") if asked else None
+    return (
+        await client.usable(
+            READER, ReaderInputs(texts=_printed(texts), questions=asked), then="no reader says what the paper found"
+        )
+        if asked
+        else None
+    )
 
 
 def _printed(texts: Mapping[str, str]) -> tuple[PrintedText, ...]:
@@ -93,27 +116,34 @@ def misread(scoped: Scoped | None, decided: Iterable[Decision]) -> tuple[str, ..
     lines: list[str] = []
     for one in decided:
         found = told.get(one.hypothesis.id)
-        if found is None or found.says == one.verdict or (
-                found.says == "nothing" and not one.hypothesis.confirmatory):
+        if found is None or found.says == one.verdict or (found.says == "nothing" and not one.hypothesis.confirmatory):
             continue
         quote = f" ({_flat(found.quote)!r})" if found.quote else ""
-        lines.append(f"{one.hypothesis.id} was decided as {one.verdict}; somebody who read the paper alone takes from "
-                     f"it: {found.says}{quote}: say it so that it cannot be misread")
+        lines.append(
+            f"{one.hypothesis.id} was decided as {one.verdict}; somebody who read the paper alone takes from "
+            f"it: {found.says}{quote}: say it so that it cannot be misread"
+        )
     return tuple(lines)
 
 
 def too_much(draft: Draft, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, ...]:
     """The findings that are still so of a draft, as violations."""
-    return tuple(str(Violation(
-        kind="scope", where=where, excerpt=one.quote,
-        fix=f"it claims more than was decided, {one.why}" + (f"; may be said: {one.may}" if one.may else "")))
-        for where, text in texts_of(draft).items() for one in findings
-        if _flat(one.quote) in _flat(plain(text, evidence)))
+    return tuple(
+        str(
+            Violation(
+                kind="scope",
+                where=where,
+                excerpt=one.quote,
+                fix=f"it claims more than was decided, {one.why}" + (f"; may be said: {one.may}" if one.may else ""),
+            )
+        )
+        for where, text in texts_of(draft).items()
+        for one in findings
+        if _flat(one.quote) in _flat(plain(text, evidence))
+    )
 
 
-def without_claims(
-    draft: Draft, findings: Sequence[ScopeFinding], evidence: Evidence
-) -> tuple[Draft, tuple[str, ...]]:
+def without_claims(draft: Draft, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[Draft, tuple[str, ...]]:
     """The draft without the sentences that claim what no verdict bears out, and these, a line each.
 
     A sentence stays where a part would be empty without it, or would not be LaTeX any more.
@@ -126,18 +156,26 @@ def without_claims(
         cuts.extend(f"{where}: {' '.join(one.split())!r}, {CUT}" for one in gone)
         return after
 
-    return draft.model_copy(update={
-        "abstract": kept("abstract", draft.abstract),
-        "sections": tuple(Section(title=one.title, body=kept(f"section {one.title!r}", one.body))
-                          for one in draft.sections),
-        "captions": {name: kept(f"caption of {name}", text) for name, text in draft.captions.items()}}), tuple(cuts)
+    return draft.model_copy(
+        update={
+            "abstract": kept("abstract", draft.abstract),
+            "sections": tuple(
+                Section(title=one.title, body=kept(f"section {one.title!r}", one.body)) for one in draft.sections
+            ),
+            "captions": {name: kept(f"caption of {name}", text) for name, text in draft.captions.items()},
+        }
+    ), tuple(cuts)
 
 
 def _without(text: str, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, list[str]]:
     scanned = scan(text)
     spans = {(one.start, one.end) for one in unbound(scanned, evidence)}
-    spans |= {span for span in sentences(scanned) for one in findings
-              if _overlap(_flat(one.quote), _flat(plain(text[slice(*span)], evidence)))}
+    spans |= {
+        span
+        for span in sentences(scanned)
+        for one in findings
+        if _overlap(_flat(one.quote), _flat(plain(text[slice(*span)], evidence)))
+    }
     gone: list[str] = []
     for start, end in sorted(spans, reverse=True):
         if _flat(text[start:end]) in evidence.statements:
@@ -157,4 +195,3 @@ def _overlap(quote: str, sentence: str) -> bool:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
-

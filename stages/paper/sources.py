@@ -88,32 +88,51 @@ class Sources:
 def sources(parts: PaperParts, template: Template) -> Sources:
     """Every file of the paper but its figures, which are named with where they come from."""
     draft = parts.draft  # every piece that may not be compiled becomes plain text: no forbidden command reaches TeX
-    parts = replace(parts, draft=Draft(
-        title=_piece(draft.title, inline=True), abstract=_piece(draft.abstract, inline=True),
-        sections=tuple(Section(title=_piece(one.title, inline=True), body=_piece(one.body)) for one in draft.sections),
-        captions={name: _piece(text, inline=True) for name, text in draft.captions.items()}))
+    parts = replace(
+        parts,
+        draft=Draft(
+            title=_piece(draft.title, inline=True),
+            abstract=_piece(draft.abstract, inline=True),
+            sections=tuple(
+                Section(title=_piece(one.title, inline=True), body=_piece(one.body)) for one in draft.sections
+            ),
+            captions={name: _piece(text, inline=True) for name, text in draft.captions.items()},
+        ),
+    )
     characters, figures = Characters.of(template.styles.values()), _pictures(parts)
     floats = characters.fit(_floats(parts, figures, template))
     body = characters.fit(_skeleton(parts, template))
     further = "\n".join(_figures(parts, figures, template, ("supplement",)))
-    beside = {"appendix.tex": characters.fit(parts.appendix), SUPPLEMENT: characters.fit(
-        parts.supplement.replace("\\begin{document}", f"{further}\n\\begin{{document}}", 1))}
+    beside = {
+        "appendix.tex": characters.fit(parts.appendix),
+        SUPPLEMENT: characters.fit(parts.supplement.replace("\\begin{document}", f"{further}\n\\begin{{document}}", 1)),
+    }
     cited = tuple(key for key in used_keys([body, floats], allowed.CITES) if key in parts.evidence.cites)
     used = dict.fromkeys(use for text in (body, floats, *beside.values()) for use in typeset.uses(text))
     values = {use: parts.evidence.value(use) for use in used}
     files = {
-        "paper.tex": body, "floats.tex": floats + "\n",
+        "paper.tex": body,
+        "floats.tex": floats + "\n",
         "results.tex": characters.fit(typeset.render(values, untied=bool(parts.refused))),
         **{name: path.read_text(encoding="utf-8") for name, path in template.styles.items()},
-        **{name: text for name, text in beside.items() if text}, **parts.data,
+        **{name: text for name, text in beside.items() if text},
+        **parts.data,
     }
     if cited:
         files["references.bib"] = bibliography(parts.library, cited)
-    findings = [PaperFinding(text=f"the figure {one.name!r} has no file: draw it again", blocks=True)
-                for one in parts.figures if one.name not in figures]
+    findings = [
+        PaperFinding(text=f"the figure {one.name!r} has no file: draw it again", blocks=True)
+        for one in parts.figures
+        if one.name not in figures
+    ]
     findings += [PaperFinding(text=text) for text in characters.replaced]
-    return Sources(files, {f"{name}{path.suffix}": path for name, path in figures.items()},
-                   tuple(findings), cited, template.pictures)
+    return Sources(
+        files,
+        {f"{name}{path.suffix}": path for name, path in figures.items()},
+        tuple(findings),
+        cited,
+        template.pictures,
+    )
 
 
 def evidence_with(evidence: Evidence, template: Template) -> Evidence:
@@ -133,14 +152,21 @@ def _skeleton(parts: PaperParts, template: Template) -> str:
     try:
         skeleton = tex_environment(FileSystemLoader(template.folder)).get_template(template.skeleton)
         return skeleton.render(  # docs/templates.md lists these
-            title=draft.title, abstract=draft.abstract.strip(), authors=recorded(parts.authors),
-            draft=bool(parts.refused), notice="\\par\n".join(notice), running=running, appendix=bool(parts.appendix),
+            title=draft.title,
+            abstract=draft.abstract.strip(),
+            authors=recorded(parts.authors),
+            draft=bool(parts.refused),
+            notice="\\par\n".join(notice),
+            running=running,
+            appendix=bool(parts.appendix),
             bibliography=bool(used_keys(draft.texts, allowed.CITES)),
-            sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections])
+            sections=[{"title": one.title, "body": one.body.strip()} for one in draft.sections],
+        )
     except SkeletonError as error:
         line = f", line {error.lineno}" if isinstance(error, TemplateSyntaxError) else ""
-        raise TemplateError(f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
-                            ) from error
+        raise TemplateError(
+            f"the skeleton {str(template.folder / template.skeleton)!r}{line}: {error.message}"
+        ) from error
 
 
 def _why(reasons: Sequence[str]) -> str:
@@ -162,15 +188,22 @@ def _floats(parts: PaperParts, figures: Mapping[str, Path], template: Template) 
 
     A float that a refused draft places, and that there is not, is a box that says so.
     """
-    placed = {what: used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))
-              for what in ("figure", "table")}
-    lines = [f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}",
-             *_figures(parts, figures, template, ("main", "appendix"))]
+    placed = {
+        what: used_keys([one.body for one in parts.draft.sections], frozenset({f"paper{what}"}))
+        for what in ("figure", "table")
+    }
+    lines = [
+        f"\\paperdata{{{parts.draft.title}}}{{{recorded(parts.authors)}}}",
+        *_figures(parts, figures, template, ("main", "appendix")),
+    ]
     missing = [("figure", one.name) for one in parts.figures if one.name not in figures]
     lines += [_missing(*one) for one in missing]
-    lines += [f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
-              f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{_graded(one.caption, parts)}}}}}"
-              for one in parts.tables if one.name in placed["table"]]
+    lines += [
+        f"\\definefloat{{table:{one.name}}}{{%\n\\tablefloat{{{one.name}}}{{%\n"
+        f"{aligned(one.tabular, parts.evidence.results)}}}%\n{{{_graded(one.caption, parts)}}}}}"
+        for one in parts.tables
+        if one.name in placed["table"]
+    ]
     for what, known in (("figure", parts.figures), ("table", parts.tables)) if parts.refused else ():
         lines += [_missing(what, name) for name in placed[what] if name not in {one.name for one in known}]
     return "\n".join(lines)
@@ -184,8 +217,10 @@ def _figures(parts: PaperParts, figures: Mapping[str, Path], template: Template,
     lines: list[str] = []
     for name in (one.name for one in parts.figures if one.name in figures and one.place in places):
         caption = _graded(parts.draft.captions.get(name, "").strip(), parts)
-        lines.append(f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{figures[name].suffix}}}"
-                     f"{{{_width(figures[name], template):.2f}in}}%\n{{{caption}}}}}")
+        lines.append(
+            f"\\definefloat{{figure:{name}}}{{%\n\\figurefloat{{{name}}}{{{name}{figures[name].suffix}}}"
+            f"{{{_width(figures[name], template):.2f}in}}%\n{{{caption}}}}}"
+        )
     return lines
 
 
@@ -203,8 +238,9 @@ def _pictures(parts: PaperParts) -> dict[str, Path]:
     for figure in parts.figures:
         twins = [path for suffix in (".pdf", ".png") if (path := figure.path.with_suffix(suffix)).is_file()]
         if twins:  # not with Type 3 fonts, matplotlib's default, which print and search badly
-            found[figure.name] = next((path for path in twins if path.suffix != ".pdf" or b"/Type3" not in
-                                       path.read_bytes()), twins[0])
+            found[figure.name] = next(
+                (path for path in twins if path.suffix != ".pdf" or b"/Type3" not in path.read_bytes()), twins[0]
+            )
     return found
 
 

@@ -32,10 +32,12 @@ MOST_FILES, MOST_BYTES = 60, 8_000_000
 """What a folder may hold at most of all of these: somebody who names the wrong folder is to learn it at once."""
 
 _FORBIDDEN = re.compile(
-    r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./")
+    r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
+)
 _OURS = re.compile(
     r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup|verdict"
-    r"|rec|resultvalue|setupvalue|verdictvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])")
+    r"|rec|resultvalue|setupvalue|verdictvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])"
+)
 _COMMENT = re.compile(r"(?<!\\)%.*")
 
 
@@ -53,7 +55,8 @@ class Description(Frozen):
     text_width: float = Field(default=6.5, gt=1, lt=20, allow_inf_nan=False, description="inches, over all columns")
     column_gap: float = Field(default=0.25, ge=0, lt=5, allow_inf_nan=False, description="inches between two columns")
     prints: tuple[str, ...] = Field(
-        default=(), description="texts with numbers that the style prints itself, as the name of a conference")
+        default=(), description="texts with numbers that the style prints itself, as the name of a conference"
+    )
 
 
 class Template(Description):
@@ -138,16 +141,18 @@ def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
     try:
         described = Description.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
     except FileNotFoundError:
-        raise TemplateError(f"template {str(folder)!r} has no {DESCRIPTION}: write one with page_limit and columns"
-                            ) from None
+        raise TemplateError(
+            f"template {str(folder)!r} has no {DESCRIPTION}: write one with page_limit and columns"
+        ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TemplateError(f"cannot read {str(path)!r}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        said = {"missing": f"the key {key!r} is missing; page_limit and columns must be there",
-                "extra_forbidden": f"unknown key {key!r}; there are {', '.join(Description.model_fields)}"}.get(
-            first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
+        said = {
+            "missing": f"the key {key!r} is missing; page_limit and columns must be there",
+            "extra_forbidden": f"unknown key {key!r}; there are {', '.join(Description.model_fields)}",
+        }.get(first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
         raise TemplateError(f"{str(path)!r}: {said}") from None
     own = _files(folder, STYLES | PICTURES)
     common = _files(shared, STYLES) if shared is not None else {}
@@ -161,16 +166,23 @@ def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
             raise TemplateError(f"template {str(folder)!r} has no skeleton {path.name!r}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise TemplateError(f"cannot read {str(path)!r} as UTF-8: {error}") from None
-    return Template(**described.model_dump(), name=name, folder=folder, styles=styles,
-                    pictures={name: path for name, path in own.items() if path.suffix in PICTURES})
+    return Template(
+        **described.model_dump(),
+        name=name,
+        folder=folder,
+        styles=styles,
+        pictures={name: path for name, path in own.items() if path.suffix in PICTURES},
+    )
 
 
 def _files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
     found = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in suffixes and path.is_file()}
     size = sum(path.stat().st_size for path in found.values())
     if len(found) > MOST_FILES or size > MOST_BYTES:
-        raise TemplateError(f"template {str(folder)!r} holds {len(found)} files for TeX, {size / 1e6:.1f} MB; at most "
-                            f"{MOST_FILES} and {MOST_BYTES / 1e6:g} MB: leave only what its style needs")
+        raise TemplateError(
+            f"template {str(folder)!r} holds {len(found)} files for TeX, {size / 1e6:.1f} MB; at most "
+            f"{MOST_FILES} and {MOST_BYTES / 1e6:g} MB: leave only what its style needs"
+        )
     return found
 
 
@@ -181,8 +193,12 @@ def _check_own(template: Template) -> None:
         for number, line in enumerate(lines, 1):
             code = _COMMENT.sub("", line)
             if found := _FORBIDDEN.search(code):
-                raise TemplateError(f"{str(path)!r}, line {number}: the command {found[0].strip()!r} is forbidden: a "
-                                    "template runs no program and opens no file")
+                raise TemplateError(
+                    f"{str(path)!r}, line {number}: the command {found[0].strip()!r} is forbidden: a "
+                    "template runs no program and opens no file"
+                )
             if found := _OURS.search(code):
-                raise TemplateError(f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro ties "
-                                    "the paper to the record")
+                raise TemplateError(
+                    f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro ties "
+                    "the paper to the record"
+                )

@@ -59,8 +59,9 @@ async def assess(parts: PaperParts, template: Template, folder: Path, *, timeout
             if (folder / "supplement.pdf").exists():
                 violations += await check_pdf(folder, evidence, "supplement", timeout=timeout)
         except tex.TexMissing as missing:
-            violations += (Violation(kind="compile", where="PDF", excerpt="paper.pdf",
-                                     fix=f"could not be checked: {missing}"),)
+            violations += (
+                Violation(kind="compile", where="PDF", excerpt="paper.pdf", fix=f"could not be checked: {missing}"),
+            )
     return replace(built, violations=violations)
 
 
@@ -125,13 +126,19 @@ async def _compile(work: Path, made: Sources, parts: PaperParts, template: Templ
     if failed:
         return Assessment(None, None, (PaperFinding(text=failed, blocks=True),))
     log = (work / "paper.log").read_text(errors="replace")
-    placed = (*(f"fig:{one.name}" for one in parts.figures if one.place == "main"),
-              *(f"tab:{one.name}" for one in parts.tables))
+    placed = (
+        *(f"fig:{one.name}" for one in parts.figures if one.place == "main"),
+        *(f"tab:{one.name}" for one in parts.tables),
+    )
     filled = findings.pages_filled(work, placed)
     too_long = findings.of_length(filled, template) if filled is not None else ()
     fonts, style = await asyncio.gather(tex.run(["pdffonts", "paper.pdf"], work, timeout=30), _chktex(work))
-    return Assessment(work / "paper.pdf", ceil(filled) if filled is not None else None, (
-        *findings.of_log(log, made.files["paper.tex"]), *too_long, *_type3(fonts.output), *style), filled)
+    return Assessment(
+        work / "paper.pdf",
+        ceil(filled) if filled is not None else None,
+        (*findings.of_log(log, made.files["paper.tex"]), *too_long, *_type3(fonts.output), *style),
+        filled,
+    )
 
 
 def _failure(ran: tex.ProcessResult, work: Path, timeout: float) -> str:
@@ -155,8 +162,9 @@ def _failure(ran: tex.ProcessResult, work: Path, timeout: float) -> str:
 async def _chktex(work: Path) -> tuple[PaperFinding, ...]:
     chosen = [option for number in findings.CHKTEX for option in ("-w", number)]
     try:
-        ran = await tex.run(["chktex", "-q", "-I0", "-n", "all", *chosen, "-f", "%n:%l\n", "paper.tex"], work,
-                            timeout=30)
+        ran = await tex.run(
+            ["chktex", "-q", "-I0", "-n", "all", *chosen, "-f", "%n:%l\n", "paper.tex"], work, timeout=30
+        )
     except tex.TexMissing:
         return ()
     return findings.of_chktex(ran.output, (work / "paper.tex").read_text(encoding="utf-8"))
@@ -165,5 +173,12 @@ async def _chktex(work: Path) -> tuple[PaperFinding, ...]:
 def _type3(output: str) -> tuple[PaperFinding, ...]:
     """A finding where pdffonts lists Type 3 fonts, which print and search badly."""
     bad = [line.split()[0] for line in output.splitlines() if " Type 3 " in line]
-    return (PaperFinding(text=f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or "
-                              "as PNG"),) if bad else ()
+    return (
+        (
+            PaperFinding(
+                text=f"Type 3 fonts in the PDF ({', '.join(bad[:3])}): save figures with pdf.fonttype 42 or as PNG"
+            ),
+        )
+        if bad
+        else ()
+    )

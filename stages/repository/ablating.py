@@ -82,8 +82,14 @@ class _Tried:
     def arm(self) -> Arm:
         found = tuple(one for one in self.effects.values() if one is not None)
         settled = self.gate in ("no effect", "not reached")
-        return Arm(self.part.name, self.part.prior, found,
-                   failed=sum(one is None for one in self.effects.values()), in_flight=self.under_way, settled=settled)
+        return Arm(
+            self.part.name,
+            self.part.prior,
+            found,
+            failed=sum(one is None for one in self.effects.values()),
+            in_flight=self.under_way,
+            settled=settled,
+        )
 
     @property
     def mutation(self) -> Mutation:
@@ -127,8 +133,9 @@ class Ablation:
             return known
         found = await self._parts()
         if not found.parts:
-            settled = AblationsSettled(results=(), top=(), runs=self._spent, stopped=(
-                "no part was found that a run can be made without"))
+            settled = AblationsSettled(
+                results=(), top=(), runs=self._spent, stopped=("no part was found that a run can be made without")
+            )
             self.runs.recorder.append(settled)
             return settled
         if self.proxy is not None:
@@ -164,10 +171,17 @@ class Ablation:
         budget = self.budget or advised_budget(len(found.parts), k=self.top) + more
         most = shares(len(found.parts), budget, k=self.top, baseline=len(self.seeds) + 2).explored
         names = sweep_order({part.name: part.prior for part in found.parts})[:most]
-        left = tuple(NotExamined(name=part.name, kind="budget", why=f"no runs are left for it of {budget}")
-                     for part in found.parts if part.name not in names)
-        return PartsFound(parts=tuple(part for part in found.parts if part.name in names),
-                          rest=(*found.rest, *left), floors=found.floors, budget=budget)
+        left = tuple(
+            NotExamined(name=part.name, kind="budget", why=f"no runs are left for it of {budget}")
+            for part in found.parts
+            if part.name not in names
+        )
+        return PartsFound(
+            parts=tuple(part for part in found.parts if part.name in names),
+            rest=(*found.rest, *left),
+            floors=found.floors,
+            budget=budget,
+        )
 
     # --- every part once ----------------------------------------------------------------------------------------------
 
@@ -185,8 +199,11 @@ class Ablation:
             one.gate = "changes what is scored"
         if one.way >= 0 or one.at_floor or self.asking is None:
             return
-        tried = [f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
-                 for (name, way), known in self.runs.code.patched.items() if name == one.part.name]
+        tried = [
+            f"{one.part.mutations[way].what}: {known.gate}" + (f" ({known.why})" if known.why else "")
+            for (name, way), known in self.runs.code.patched.items()
+            if name == one.part.name
+        ]
         texts = await asyncio.to_thread(self.runs.mirror.texts, self.setup.tree)
         mutation, why = await self.asking.patch(one.part, tried, self.setup.command, texts)
         way = len(one.part.mutations)
@@ -210,17 +227,27 @@ class Ablation:
             elif one.way < 0:
                 one.gate = gate
         if one.at_floor and self._baseline is not None and (floor := await self._lowest()) is not None:
-            ranks = floor_rule(self.setup.command.direction, self._baseline, floor, [
-                (str(way), effect) for way, effect in one.at_floor.items()])
+            ranks = floor_rule(
+                self.setup.command.direction,
+                self._baseline,
+                floor,
+                [(str(way), effect) for way, effect in one.at_floor.items()],
+            )
             assert ranks.ranked is not None and ranks.effect is not None
             one.way, one.effects = int(ranks.ranked), {self.seeds[0]: ranks.effect}
             # what can be left out by its option, or gives back its argument, may be as important as all of the model;
             # through zeros nothing passes, whatever they stand for
             whole = ranks.effect >= ranks.gap or one.mutation.kind == "zero"
             one.gate, one.flag = ("breaks the program", "") if whole else ("at the floor", ranks.flag)
-        elif one.way < 0 and not one.at_floor and any(
-                "is not finite" in self.runs.code.patched[one.part.name, way].why for way in ways
-                if (one.part.name, way) in self.runs.code.patched):
+        elif (
+            one.way < 0
+            and not one.at_floor
+            and any(
+                "is not finite" in self.runs.code.patched[one.part.name, way].why
+                for way in ways
+                if (one.part.name, way) in self.runs.code.patched
+            )
+        ):
             one.gate = "breaks the program"
 
     async def _tried_way(self, one: _Tried, way: int) -> tuple[Gate, float | None]:
@@ -237,8 +264,7 @@ class Ablation:
             return self._gated(name, way, tree, "failed", run.failure.message if run.failure else ""), None
         gate = patch_gate(baseline, run.value, reached=self._reached(mutation), repeatable=self._repeatable)
         effect = effect_of(self.setup.command.direction, [baseline], [run.value]).mean
-        if gate == "moved" and effect is not None and (
-                effect >= MUCH[self.setup.command.direction] * abs(baseline)):
+        if gate == "moved" and effect is not None and (effect >= MUCH[self.setup.command.direction] * abs(baseline)):
             floor = await self._lowest()
             gap = (baseline - floor) * (1 if self.setup.command.direction == "max" else -1) if floor is not None else 0
             gate = "at the floor" if at_the_floor(effect, gap) else gate
@@ -257,17 +283,23 @@ class Ablation:
                 run = await self._run(tree, floor.words, self.seeds[0], "search", ("the whole model",))
                 if run is not None and self._is_lower(run.value):
                     return run.value
-        untrained = replace(self._searching, command=self._searching.command.model_copy(update={
-            "env": self._searching.command.env | untaught()}))
+        untrained = replace(
+            self._searching,
+            command=self._searching.command.model_copy(update={"env": self._searching.command.env | untaught()}),
+        )
         run = await self._run(self.setup.tree, (), self.seeds[0], "search", ("the whole training",), untrained)
         return run.value if run is not None and self._is_lower(run.value) else None
 
     def _is_lower(self, value: float | None) -> bool:
-        """Whether a value is worse than the baseline's: where it is not, something else than the model was taken away.
+        """Whether a value is worse than the baseline's: where it is not, something else than the model was
+        taken away.
         """
         baseline = self._baseline
-        return value is not None and baseline is not None and (
-            value < baseline if self.setup.command.direction == "max" else value > baseline)
+        return (
+            value is not None
+            and baseline is not None
+            and (value < baseline if self.setup.command.direction == "max" else value > baseline)
+        )
 
     async def _makes_what_is_scored(self, one: _Tried) -> bool:
         """Whether a part without which the result is far better makes what predictions are held against: nothing that
@@ -278,8 +310,15 @@ class Ablation:
         tree = self._tree([one.mutation])
         if tree is None or self._spent >= self._budget:
             return False
-        run = await self.runs.make(replace(self._searching, tree=tree), self.seeds[0], "search", repeat=1, traced=True,
-                                   words=one.mutation.words, parts=(one.part.name,))
+        run = await self.runs.make(
+            replace(self._searching, tree=tree),
+            self.seeds[0],
+            "search",
+            repeat=1,
+            traced=True,
+            words=one.mutation.words,
+            parts=(one.part.name,),
+        )
         again = await asyncio.to_thread(read_trace, self.runs.folder_of(run))
         return self._trace.scores_other(again)
 
@@ -301,7 +340,7 @@ class Ablation:
 
     def _span(self, path: str, piece: str) -> tuple[str, range]:
         text = self.runs.mirror.texts(self.setup.tree).get(path, "")
-        first = text[:max(0, text.find(piece))].count("\n") + 1
+        first = text[: max(0, text.find(piece))].count("\n") + 1
         return path, range(first, first + piece.count("\n") + 1)
 
     def _tree(self, mutations: Iterable[Mutation]) -> str | None:
@@ -323,7 +362,8 @@ class Ablation:
         waiting: set[asyncio.Task[None]] = set()
         while True:
             while len(waiting) < self.runs.executor.slots and (
-                    self._spent + kept + 2 * (1 + len(waiting)) <= found.budget):
+                self._spent + kept + 2 * (1 + len(waiting)) <= found.budget
+            ):
                 chosen = pick(self._candidates(), sigma=self._sigma, k=self.top)
                 if chosen.next is None or chosen.separated or not isfinite(self._sigma) or not self._sigma:
                     break
@@ -348,7 +388,8 @@ class Ablation:
         try:
             base, run = await asyncio.gather(
                 self._run(self.setup.tree, (), seed, "baseline", ()),
-                self._run(self._tree([one.mutation]) or "", one.mutation.words, seed, "search", (one.part.name,)))
+                self._run(self._tree([one.mutation]) or "", one.mutation.words, seed, "search", (one.part.name,)),
+            )
             one.runs += 1
             if base is not None and run is not None and base.value is not None and run.value is not None:
                 one.effects[seed] = effect_of(self.setup.command.direction, [base.value], [run.value]).mean
@@ -402,50 +443,69 @@ class Ablation:
     async def _confirmed(self, found: PartsFound) -> AblationsSettled:
         sets = self._to_confirm(found)
         seeds = [FRESH + at for at in range(CONFIRM_SEEDS)]
-        base = dict(zip(seeds, await _all([
-            self._run(self.setup.tree, (), seed, "confirm", ()) for seed in seeds]), strict=True))
+        base = dict(
+            zip(seeds, await _all([self._run(self.setup.tree, (), seed, "confirm", ()) for seed in seeds]), strict=True)
+        )
         sets += self._spare(found, sets)
         again = await _all([self._repeated(names, seeds, base) for names in sets])
-        agreement = await self._agreement({names[0]: one for names, one in zip(sets, again, strict=True)
-                                           if len(names) == 1}, base) if self.proxy is not None else None
+        agreement = (
+            await self._agreement(
+                {names[0]: one for names, one in zip(sets, again, strict=True) if len(names) == 1}, base
+            )
+            if self.proxy is not None
+            else None
+        )
         confirmed = {"+".join(names): one for names, one in zip(sets, again, strict=True)}
-        rows = results([*(confirmed.get(name) or self._once(one) for name, one in self._tried.items()),
-                        *([confirmed["+".join(self._together)]] if self._together else [])],
-                       direction=self.setup.command.direction, paired=self.setup.command.seeded)
-        rows = sorted(rows, key=lambda row: (row.called in (*UNRANKED, "not measured", "not reached"),
-                                             -abs(row.mean or 0.0)))
+        rows = results(
+            [
+                *(confirmed.get(name) or self._once(one) for name, one in self._tried.items()),
+                *([confirmed["+".join(self._together)]] if self._together else []),
+            ],
+            direction=self.setup.command.direction,
+            paired=self.setup.command.seeded,
+        )
+        rows = sorted(
+            rows, key=lambda row: (row.called in (*UNRANKED, "not measured", "not reached"), -abs(row.mean or 0.0))
+        )
         # by what fresh seeds say, where they were run
         among = {arm.name for arm in self._candidates()}
-        best = [row.part for row in rows if row.part in among][:self.top]
+        best = [row.part for row in rows if row.part in among][: self.top]
         return AblationsSettled(
-            results=tuple(rows), top=tuple(best), runs=self._spent, agreement=agreement,
-            stopped="" if all((name,) in sets for name in best) else (
-                f"the budget of {found.budget} runs confirms {sum(len(one) == 1 for one in sets)} parts"))
+            results=tuple(rows),
+            top=tuple(best),
+            runs=self._spent,
+            agreement=agreement,
+            stopped=""
+            if all((name,) in sets for name in best)
+            else (f"the budget of {found.budget} runs confirms {sum(len(one) == 1 for one in sets)} parts"),
+        )
 
     def _spare(self, found: PartsFound, sets: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """What else goes to fresh seeds, as far as the budget has runs left: the other parts, by what was seen."""
-        others = [one for one in ranked([one.arm for one in self._tried.values() if one.is_ranked])
-                  if (one.name,) not in sets]
+        others = [
+            one for one in ranked([one.arm for one in self._tried.values() if one.is_ranked]) if (one.name,) not in sets
+        ]
         rest = {(one.name,) for one in others}
         made = sum(one.purpose == "confirm" and one.parts in rest for one in self.runs.code.runs.values())
         ahead = sum(self._owed(names) for names in sets)
         left = found.budget - (self._spent - made) - ahead
-        return [(one.name,) for one in others][:max(0, left // CONFIRM_SEEDS)]
+        return [(one.name,) for one in others][: max(0, left // CONFIRM_SEEDS)]
 
     def _owed(self, names: tuple[str, ...]) -> int:
         """Runs on fresh seeds that were not made of what was chosen."""
         made = sum(one.purpose == "confirm" and one.parts == names for one in self.runs.code.runs.values())
         return max(0, CONFIRM_SEEDS - made)
 
-    async def _agreement(
-        self, confirmed: dict[str, Measured], base: Mapping[int, CommandRun | None],
-    ) -> float | None:
+    async def _agreement(self, confirmed: dict[str, Measured], base: Mapping[int, CommandRun | None]) -> float | None:
         """How alike the proxy and the full command rank parts, over at least `LEAST_RANKED` of them."""
         full: dict[str, float] = {}
         for name, one in confirmed.items():
             seeds = sorted(one.baseline)
-            effect = effect_of(self.setup.command.direction, [one.baseline[seed] for seed in seeds],
-                               [one.ablated[seed] for seed in seeds]).mean
+            effect = effect_of(
+                self.setup.command.direction,
+                [one.baseline[seed] for seed in seeds],
+                [one.ablated[seed] for seed in seeds],
+            ).mean
             full |= {name: effect} if effect is not None else {}
         seed, first = next(iter(base.items()))
         for arm in ranked([one.arm for one in self._tried.values() if one.is_ranked]):
@@ -466,7 +526,7 @@ class Ablation:
 
     @property
     def _best(self) -> list[str]:
-        return [one.name for one in ranked(self._candidates())][:self.top]
+        return [one.name for one in ranked(self._candidates())][: self.top]
 
     @property
     def _harms(self) -> list[str]:
@@ -474,7 +534,7 @@ class Ablation:
         return harmful(arms, self._sigma)[:1] if isfinite(self._sigma) else []
 
     async def _repeated(
-        self, names: Sequence[str], seeds: Sequence[int], base: dict[int, CommandRun | None],
+        self, names: Sequence[str], seeds: Sequence[int], base: dict[int, CommandRun | None]
     ) -> Measured:
         tried = [self._tried[name] for name in names]
         ways = [one.mutation for one in tried]
@@ -483,33 +543,53 @@ class Ablation:
         runs = await _all([self._run(tree, words, seed, "confirm", names) for seed in seeds])
         kept = [run.id for run in (*runs, *base.values()) if run is not None]
         gate = tried[0].gate if len(tried) == 1 else "moved"
-        if gate == "no effect" and any(run is not None and (one := base[seed]) is not None and run.value != one.value
-                                       for seed, run in zip(seeds, runs, strict=True)):
+        if gate == "no effect" and any(
+            run is not None and (one := base[seed]) is not None and run.value != one.value
+            for seed, run in zip(seeds, runs, strict=True)
+        ):
             gate = "moved"  # at the seed of the search the metric did not show it
         return Measured(
-            "+".join(names), "; ".join(way.what for way in ways), ", ".join(_where(one.part) for one in tried),
-            gate=gate, flag="" if len(tried) == 1 else "together",
+            "+".join(names),
+            "; ".join(way.what for way in ways),
+            ", ".join(_where(one.part) for one in tried),
+            gate=gate,
+            flag="" if len(tried) == 1 else "together",
             baseline={seed: run.value if run is not None else None for seed, run in base.items()},
             ablated={seed: run.value if run is not None else None for seed, run in zip(seeds, runs, strict=True)},
-            found_with=sum(one.runs for one in tried), runs=tuple(kept))
+            found_with=sum(one.runs for one in tried),
+            runs=tuple(kept),
+        )
 
     def _once(self, one: _Tried) -> Measured:
         """A part that was not taken to fresh seeds: what the search saw is told, and nothing is called of it."""
         mutation = one.mutation.what if one.way >= 0 else ", ".join(way.what for way in one.part.mutations[:WAYS])
         seen = {seed: effect for seed, effect in one.effects.items() if effect is not None}
-        seen = dict(list(seen.items())[:MINIMUM_REPLICATES - 1])
+        seen = dict(list(seen.items())[: MINIMUM_REPLICATES - 1])
         base = {seed: run.value for seed in seen if (run := self.runs.made(self._searching, seed)) is not None}
         sign = 1 if self.setup.command.direction == "max" else -1
         gone = {seed: value - sign * seen[seed] for seed, value in base.items() if value is not None}
         flag = "" if not seen else "seen in the search" if self.proxy is None else "seen by the proxy"
         flag = "the loss itself: nothing is learnt without it" if one.is_loss else flag
-        return Measured(one.part.name, mutation, _where(one.part), gate=one.gate, baseline=base, ablated=gone,
-                        flag=flag, found_with=one.runs)
+        return Measured(
+            one.part.name,
+            mutation,
+            _where(one.part),
+            gate=one.gate,
+            baseline=base,
+            ablated=gone,
+            flag=flag,
+            found_with=one.runs,
+        )
 
     # --- runs and what is left of them --------------------------------------------------------------------------------
 
     async def _run(
-        self, tree: str, words: Sequence[str], seed: int, purpose: Purpose, parts: Sequence[str],
+        self,
+        tree: str,
+        words: Sequence[str],
+        seed: int,
+        purpose: Purpose,
+        parts: Sequence[str],
         setup: Setup | None = None,
     ) -> CommandRun | None:
         """A run, if it was made or the budget has one left; `setup`: of what other than the study's."""
@@ -534,8 +614,9 @@ class Ablation:
     @property
     def _baselines(self) -> list[float]:
         """Values of the baseline on its seeds, and on those that parts were repeated at."""
-        made = (self.runs.made(self._searching, seed) for seed in (
-            *self.seeds, *range(max(self.seeds) + 1, FRESH // 50)))
+        made = (
+            self.runs.made(self._searching, seed) for seed in (*self.seeds, *range(max(self.seeds) + 1, FRESH // 50))
+        )
         return [run.value for run in made if run is not None and run.value is not None]
 
     @property

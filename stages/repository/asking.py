@@ -69,17 +69,29 @@ class Asking:
         ask = self.models.at(numbered(self.recorder, Work(task="command")), 0)
         found = candidates(texts)
         for _ in range(TURNS):
-            choice = await ask.usable(COMMAND, CommandInputs(
-                documents=documents(texts), files=tuple(sorted(texts)), metric=metric, complaints=complaints,
-                candidates=tuple(CommandLine(words=one.argv, where=one.where, wrong=one.wrong) for one in found[:8]),
-                options=tuple(f"{one.path}: {', '.join(one.flags)} (default {one.value!r})"
-                              for one in options_in(code))[:60],
-                command=given.argv if given is not None else ()), then="the person is asked for the command")
+            choice = await ask.usable(
+                COMMAND,
+                CommandInputs(
+                    documents=documents(texts),
+                    files=tuple(sorted(texts)),
+                    metric=metric,
+                    complaints=complaints,
+                    candidates=tuple(
+                        CommandLine(words=one.argv, where=one.where, wrong=one.wrong) for one in found[:8]
+                    ),
+                    options=tuple(
+                        f"{one.path}: {', '.join(one.flags)} (default {one.value!r})" for one in options_in(code)
+                    )[:60],
+                    command=given.argv if given is not None else (),
+                ),
+                then="the person is asked for the command",
+            )
             if choice is None:
                 return None
             choice = choice.model_copy(update={"words": with_seed(choice.words, code)})
             wrong = wrong_options(choice.words, code) or (
-                "" if script_of(choice.words, texts) or given is not None else f"there is no {choice.words[1]}")
+                "" if script_of(choice.words, texts) or given is not None else f"there is no {choice.words[1]}"
+            )
             unread = _unread(choice.expected)
             if not wrong and not unread:
                 return choice
@@ -94,13 +106,22 @@ class Asking:
         packages = {**have.packages, **setup.environment.packages}
         complaints = tuple[str, ...]()
         for _ in range(TURNS):
-            answer = await ask.usable(REPAIR, RepairInputs(
-                words=setup.command.argv, metric=setup.command.metric, signature=signature, output=run.stdout_tail,
-                python=have.version, files=tuple(sorted(texts)), complaints=complaints,
-                packages=tuple(f"{one.name} {packages.get(one.name, 'is not there')}" for one in wanted_in(texts)),
-                shown=(*named_in(run.stdout_tail, texts), *_configuration(setup.command, texts)),
-                tried=tuple(TriedRepair(reason=one.repair.reason, kept=one.kept, then=one.then) for one in tried)),
-                then="the baseline is given up")
+            answer = await ask.usable(
+                REPAIR,
+                RepairInputs(
+                    words=setup.command.argv,
+                    metric=setup.command.metric,
+                    signature=signature,
+                    output=run.stdout_tail,
+                    python=have.version,
+                    files=tuple(sorted(texts)),
+                    complaints=complaints,
+                    packages=tuple(f"{one.name} {packages.get(one.name, 'is not there')}" for one in wanted_in(texts)),
+                    shown=(*named_in(run.stdout_tail, texts), *_configuration(setup.command, texts)),
+                    tried=tuple(TriedRepair(reason=one.repair.reason, kept=one.kept, then=one.then) for one in tried),
+                ),
+                then="the baseline is given up",
+            )
             if answer is None or answer.repair is None:
                 return None
             why = refused(answer.repair, setup.command, texts)
@@ -109,48 +130,85 @@ class Asking:
             complaints = (why,)
         return None
 
-    async def parts(
-        self, found: Inventory, command: Command, trace: Trace, texts: Mapping[str, str],
-    ) -> Inventory:
+    async def parts(self, found: Inventory, command: Command, trace: Trace, texts: Mapping[str, str]) -> Inventory:
         """The inventory with priors, and with parts that a reader adds; what points nowhere is dropped and told."""
         if not found.parts:
             return found
         code = code_in(texts)
         known = {f"{one.path}:{one.symbol}": one for one in code.definitions if one.key in trace.functions}
-        answer = await self.models.at(numbered(self.recorder, Work(task="parts")), 0).usable(PARTS, PartsInputs(
-            documents=documents(texts), words=command.argv, metric=command.metric, symbols=tuple(known),
-            parts=tuple(FoundPart(
-                name=part.name, kind=part.kind, where=f"{part.path}:{part.line}",
-                ways=tuple(way.what for way in part.mutations), excerpt=_excerpt(part, texts)) for part in found.parts),
-            others=tuple(f"{one.name}: {one.why}" for one in found.rest)), then="all parts count as equally likely")
+        answer = await self.models.at(numbered(self.recorder, Work(task="parts")), 0).usable(
+            PARTS,
+            PartsInputs(
+                documents=documents(texts),
+                words=command.argv,
+                metric=command.metric,
+                symbols=tuple(known),
+                parts=tuple(
+                    FoundPart(
+                        name=part.name,
+                        kind=part.kind,
+                        where=f"{part.path}:{part.line}",
+                        ways=tuple(way.what for way in part.mutations),
+                        excerpt=_excerpt(part, texts),
+                    )
+                    for part in found.parts
+                ),
+                others=tuple(f"{one.name}: {one.why}" for one in found.rest),
+            ),
+            then="all parts count as equally likely",
+        )
         if answer is None:
             return found
         notes = {one.name: one for one in answer.parts}
-        kept = tuple(part.model_copy(update={"prior": notes[part.name].prior}) for part in found.parts
-                     if not notes[part.name].drop)
-        dropped = tuple(NotExamined(name=one.name, kind="decoy", why=f"by a reader: {one.why or 'no part'}")
-                        for one in answer.parts if one.drop)
-        added = [(one, known.get(f"{one.path}:{one.symbol}")) for one in answer.added
-                 if one.name not in notes and not any((part.path, part.symbol) == (one.path, one.symbol)
-                                                      for part in found.parts)]
-        nowhere = tuple(NotExamined(name=one.name, kind="budget", why=f"a reader's, but there is no {one.symbol} in "
-                                                                      f"{one.path} that ran")
-                        for one, place in added if place is None)
-        return replace(found, parts=(*kept, *(_added(one, place) for one, place in added if place is not None)),
-                       rest=(*found.rest, *dropped, *nowhere))
+        kept = tuple(
+            part.model_copy(update={"prior": notes[part.name].prior})
+            for part in found.parts
+            if not notes[part.name].drop
+        )
+        dropped = tuple(
+            NotExamined(name=one.name, kind="decoy", why=f"by a reader: {one.why or 'no part'}")
+            for one in answer.parts
+            if one.drop
+        )
+        added = [
+            (one, known.get(f"{one.path}:{one.symbol}"))
+            for one in answer.added
+            if one.name not in notes
+            and not any((part.path, part.symbol) == (one.path, one.symbol) for part in found.parts)
+        ]
+        nowhere = tuple(
+            NotExamined(
+                name=one.name, kind="budget", why=f"a reader's, but there is no {one.symbol} in {one.path} that ran"
+            )
+            for one, place in added
+            if place is None
+        )
+        return replace(
+            found,
+            parts=(*kept, *(_added(one, place) for one, place in added if place is not None)),
+            rest=(*found.rest, *dropped, *nowhere),
+        )
 
     async def patch(
-        self, part: Part, tried: Sequence[str], command: Command, texts: Mapping[str, str],
+        self, part: Part, tried: Sequence[str], command: Command, texts: Mapping[str, str]
     ) -> tuple[Mutation | None, str]:
         """Edits that take a part out, where they pass the gates; else why not."""
         ask = self.models.at(numbered(self.recorder, Work(task=f"patch {part.name}")), 0)
         code, complaints = code_in(texts), tuple[str, ...]()
         for _ in range(TURNS):
-            answer = await ask.usable(PATCH, PatchInputs(
-                part=part.name, where=f"{part.path}:{part.line}", why=part.why, tried=tuple(tried),
-                complaints=complaints,
-                shown=(around(part.path, part.line, texts),), callers=_callers(part, code)),
-                then="the part is not measured")
+            answer = await ask.usable(
+                PATCH,
+                PatchInputs(
+                    part=part.name,
+                    where=f"{part.path}:{part.line}",
+                    why=part.why,
+                    tried=tuple(tried),
+                    complaints=complaints,
+                    shown=(around(part.path, part.line, texts),),
+                    callers=_callers(part, code),
+                ),
+                then="the part is not measured",
+            )
             if answer is None or not answer.edits:
                 return None, "no change" if answer is None else answer.what
             mutation = Mutation(kind="replace", what=answer.what, edits=answer.edits)
@@ -158,9 +216,16 @@ class Asking:
             if why:
                 complaints = (why,)
                 continue
-            check = await ask.usable(PATCH_CHECK, PatchCheckInputs(
-                part=part.name, where=f"{part.path}:{part.line}", what=answer.what,
-                difference=_difference(answer.edits, texts)), then="the patch stays unverified")
+            check = await ask.usable(
+                PATCH_CHECK,
+                PatchCheckInputs(
+                    part=part.name,
+                    where=f"{part.path}:{part.line}",
+                    what=answer.what,
+                    difference=_difference(answer.edits, texts),
+                ),
+                then="the patch stays unverified",
+            )
             if check is not None and check.agrees:
                 return mutation, ""
             complaints = (check.why if check is not None else "nobody could check it",)
@@ -179,8 +244,10 @@ def _unread(expected: str) -> str:
 
 def documents(texts: Mapping[str, str]) -> tuple[Shown, ...]:
     """The README and what lies beside it, as far as it is shown."""
-    names = sorted((path for path in texts if re.search(r"(^|/)README|^docs?/.*\.(md|rst)$|^Makefile$", path)),
-                   key=lambda path: (path.count("/"), path))
+    names = sorted(
+        (path for path in texts if re.search(r"(^|/)README|^docs?/.*\.(md|rst)$|^Makefile$", path)),
+        key=lambda path: (path.count("/"), path),
+    )
     return tuple(Shown(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000) for path in names[:3])
 
 
@@ -190,9 +257,10 @@ def named_in(output: str, texts: Mapping[str, str]) -> tuple[Shown, ...]:
     places = dict(pair for pair in found if pair[0] in texts)
     named = (one[1] for one in re.finditer(r"[('\"](?:/experiment/)?([\w./-]+\.\w+)[)'\"]", output))
     others = dict.fromkeys(name for name in named if name in texts and name not in places)
-    return (*(around(path, line, texts) for path, line in list(places.items())[::-1][:4]),
-            *(Shown(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000)
-              for path in list(others)[:2]))
+    return (
+        *(around(path, line, texts) for path, line in list(places.items())[::-1][:4]),
+        *(Shown(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000) for path in list(others)[:2]),
+    )
 
 
 # --- what may not be --------------------------------------------------------------------------------------------------
@@ -205,8 +273,11 @@ def refused(repair: Repair, command: Command, texts: Mapping[str, str]) -> str:
     if repair.kind == "argv":
         before, after = _values(command.argv), _values(repair.argv)
         other = next((name for name, value in after.items() if name in before and before[name] != value), "")
-        return f"{other} has another value: only what the program does not know may change" if other else (
-            "" if repair.argv else "argv is empty")
+        return (
+            f"{other} has another value: only what the program does not know may change"
+            if other
+            else ("" if repair.argv else "argv is empty")
+        )
     if repair.kind != "patch":
         return "" if repair.pins or repair.env else f"{repair.kind} is empty"
     try:
@@ -263,35 +334,61 @@ def _applied(edits: Sequence[Edit], texts: Mapping[str, str]) -> dict[str, str]:
 def _callers(part: Part, code: Code) -> tuple[Shown, ...]:
     """Places outside of its own file where its name is used."""
     name = re.compile(rf"\b{re.escape(part.symbol.rpartition('.')[2] if '.' not in part.symbol else part.name)}\b")
-    found = [(path, at) for path, text in code.texts.items() if path.endswith(".py") and path != part.path
-             for at, line in enumerate(text.splitlines(), 1) if name.search(line) and not line.startswith(
-                 ("from ", "import "))]
+    found = [
+        (path, at)
+        for path, text in code.texts.items()
+        if path.endswith(".py") and path != part.path
+        for at, line in enumerate(text.splitlines(), 1)
+        if name.search(line) and not line.startswith(("from ", "import "))
+    ]
     return tuple(around(path, at, code.texts) for path, at in list(dict(found).items())[:3])
 
 
 def _excerpt(part: Part, texts: Mapping[str, str]) -> str:
     """Its first lines, to where the next thing of its depth begins."""
-    lines = texts.get(part.path, "").splitlines(keepends=True)[part.line - 1:part.line + 15]
+    lines = texts.get(part.path, "").splitlines(keepends=True)[part.line - 1 : part.line + 15]
     depth = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
-    ends = next((at for at, line in enumerate(lines) if at and line.strip() and len(line) - len(line.lstrip()) <= depth
-                 and not line.lstrip().startswith((")", "]"))), len(lines))
+    ends = next(
+        (
+            at
+            for at, line in enumerate(lines)
+            if at
+            and line.strip()
+            and len(line) - len(line.lstrip()) <= depth
+            and not line.lstrip().startswith((")", "]"))
+        ),
+        len(lines),
+    )
     return "".join(lines[:ends]).rstrip() + "\n"
 
 
 def _configuration(command: Command, texts: Mapping[str, str]) -> tuple[Shown, ...]:
-    return tuple(Shown(path=path, text=texts[path][:4000], whole=len(texts[path]) <= 4000)
-                 for path in configured(command.argv, texts, code_in(texts))[:2])
+    return tuple(
+        Shown(path=path, text=texts[path][:4000], whole=len(texts[path]) <= 4000)
+        for path in configured(command.argv, texts, code_in(texts))[:2]
+    )
 
 
 def _added(one: AddedPart, place: Definition) -> Part:
     """A part without a way by rule: a patch is asked for."""
-    return Part(name=one.name, kind="one of several", path=place.path, symbol=place.symbol, line=place.node.lineno,
-                why=one.why, prior=one.prior, mutations=())
+    return Part(
+        name=one.name,
+        kind="one of several",
+        path=place.path,
+        symbol=place.symbol,
+        line=place.node.lineno,
+        why=one.why,
+        prior=one.prior,
+        mutations=(),
+    )
 
 
 def _difference(edits: Sequence[Edit], texts: Mapping[str, str]) -> str:
     after = _applied(edits, texts)
-    return "".join(line for path, text in after.items() for line in unified_diff(
-        texts.get(path, "").splitlines(keepends=True), text.splitlines(keepends=True), path, path, n=6))
-
-
+    return "".join(
+        line
+        for path, text in after.items()
+        for line in unified_diff(
+            texts.get(path, "").splitlines(keepends=True), text.splitlines(keepends=True), path, path, n=6
+        )
+    )

@@ -13,7 +13,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 CALLED = ("forward", "__call__", "call")
 """Methods that run when an instance is called."""
 HELPER = "_taken_out"
-_HELPER = f'''def {HELPER}(value):
+_HELPER = f"""def {HELPER}(value):
     if isinstance(value, (list, tuple)):
         kept = [{HELPER}(one) for one in value]
         return type(value)(*kept) if hasattr(value, "_fields") else type(value)(kept)
@@ -22,7 +22,7 @@ _HELPER = f'''def {HELPER}(value):
     return value * 0 if hasattr(value, "__mul__") and not isinstance(value, (str, bool)) else value
 
 
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ class Definition:
         own = list(self.own())
         if any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own):
             return []
-        return sorted((one for one in own if isinstance(one, ast.Return) and one.value is not None),
-                      key=lambda one: one.lineno)
+        return sorted(
+            (one for one in own if isinstance(one, ast.Return) and one.value is not None), key=lambda one: one.lineno
+        )
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,9 @@ def code_in(texts: Mapping[str, str]) -> Code:
             if isinstance(node, ast.ClassDef):
                 found += [Definition(path, one, node) for one in node.body if isinstance(one, Function)]
         inner = {id(one.node) for one in found if one.path == path}
-        found += [Definition(path, node) for node in ast.walk(tree)
-                  if isinstance(node, Function) and id(node) not in inner]
+        found += [
+            Definition(path, node) for node in ast.walk(tree) if isinstance(node, Function) and id(node) not in inner
+        ]
     return Code(texts, trees, tuple(found))
 
 
@@ -140,15 +142,18 @@ def module_of(path: str) -> str:
 def edit_between(path: str, before: str, after: str) -> Edit:
     """The one edit that makes a text of another: the lines that differ, and as many around as make them unique."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    first = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
-                 min(len(old), len(new)))
-    last = next((at for at, pair in enumerate(zip(reversed(old), reversed(new), strict=False)) if pair[0] != pair[1]),
-                min(len(old), len(new)))
+    first = next(
+        (at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+    )
+    last = next(
+        (at for at, pair in enumerate(zip(reversed(old), reversed(new), strict=False)) if pair[0] != pair[1]),
+        min(len(old), len(new)),
+    )
     last = min(last, len(old) - first, len(new) - first)
     while True:
-        piece = "".join(old[first:len(old) - last])
+        piece = "".join(old[first : len(old) - last])
         if piece and before.find(piece) == before.rfind(piece):  # overlapping ones too
-            return Edit(path=path, old=piece, new="".join(new[first:len(new) - last]))
+            return Edit(path=path, old=piece, new="".join(new[first : len(new) - last]))
         if not first and not last:
             return Edit(path=path, old=before, new=after)
         first, last = max(0, first - 1), max(0, last - 1)
@@ -158,9 +163,9 @@ def replaced(text: str, node: ast.expr | ast.stmt, new: str) -> str:
     """The text with what a node spans replaced."""
     lines = text.splitlines(keepends=True)
     begins, ends = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-    head = lines[begins].encode()[:node.col_offset].decode()
-    tail = lines[ends].encode()[node.end_col_offset or 0:].decode()
-    return "".join((*lines[:begins], head, new, tail, *lines[ends + 1:]))
+    head = lines[begins].encode()[: node.col_offset].decode()
+    tail = lines[ends].encode()[node.end_col_offset or 0 :].decode()
+    return "".join((*lines[:begins], head, new, tail, *lines[ends + 1 :]))
 
 
 def zeroed(one: Definition, text: str) -> str | None:
@@ -182,8 +187,12 @@ def zeroed(one: Definition, text: str) -> str | None:
 def identity(one: Definition, text: str, parameter: str) -> str:
     """The file with a function that gives back one of its arguments, as it came."""
     body = one.node.body
-    said = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(
-        body[0].value.value, str) and len(body) > 1
+    said = (
+        isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+        and len(body) > 1
+    )
     before = body[1] if said else body[0]
     lines = text.splitlines(keepends=True)
     if before.lineno == one.node.lineno:  # all on one line

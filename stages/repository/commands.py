@@ -15,13 +15,19 @@ from dataclasses import dataclass
 from labwright.stages.repository.code import Code, code_in, module_of
 from labwright.stages.repository.options import Option, hydra_of, keys_in, options_in
 
-_STARTS = re.compile(r"^\s*(?:[-*$>|]\s*)?(?:run:\s*)?((?:[A-Z_]+=\S+\s+)*(?:uv run |poetry run )?"
-                     r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)", re.MULTILINE)
+_STARTS = re.compile(
+    r"^\s*(?:[-*$>|]\s*)?(?:run:\s*)?((?:[A-Z_]+=\S+\s+)*(?:uv run |poetry run )?"
+    r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)",
+    re.MULTILINE,
+)
 _DOCUMENTS = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|sh|ya?ml))", re.IGNORECASE)
 _SEED = re.compile(r"(^|[_.-])(random_?|rng_?|global_?)?seed$", re.IGNORECASE)
 _TRAIN = re.compile(r"train|fit|main|run|experiment", re.IGNORECASE)
-_ASIDE = re.compile(r"(^|/)(test_|tests/|setup\.py|docs/|conftest|noxfile|examples?/)|eval|plot|demo|export|download|"
-                    r"preprocess|prepare", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"(^|/)(test_|tests/|setup\.py|docs/|conftest|noxfile|examples?/)|eval|plot|demo|export|download|"
+    r"preprocess|prepare",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,17 @@ def candidates(texts: Mapping[str, str]) -> list[Candidate]:
     """Commands that may make the result, the likeliest first: those that documents name and the code bears out, then
     what the code offers, then those that are outdated."""
     code = code_in(texts)
-    written = [one for path, text in sorted(texts.items(), key=lambda pair: _distance(pair[0]))
-               if _DOCUMENTS.search(path) for one in _written(path, text, code)]
-    offered = [one for one in _offered(code) if not any(other.argv[:3] == one.argv[:3] and not other.wrong
-                                                        for other in written)]
+    written = [
+        one
+        for path, text in sorted(texts.items(), key=lambda pair: _distance(pair[0]))
+        if _DOCUMENTS.search(path)
+        for one in _written(path, text, code)
+    ]
+    offered = [
+        one
+        for one in _offered(code)
+        if not any(other.argv[:3] == one.argv[:3] and not other.wrong for other in written)
+    ]
     fit = [one for one in written if not one.wrong]
     fit.sort(key=lambda one: not _TRAIN.search(" ".join(one.argv)))
     return _distinct([*fit, *offered, *(one for one in written if one.wrong)])
@@ -89,8 +102,16 @@ def script_of(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
         words.pop(0)
     if words[1:2] == ["-m"] and len(words) > 2:
         stem = words[2].replace(".", "/")
-        return next((path for path in (f"{folder}{stem}{end}" for folder in ("", "src/", "lib/") for end in (
-            ".py", "/__main__.py")) if path in texts), None)
+        return next(
+            (
+                path
+                for path in (
+                    f"{folder}{stem}{end}" for folder in ("", "src/", "lib/") for end in (".py", "/__main__.py")
+                )
+                if path in texts
+            ),
+            None,
+        )
     named = next((word for word in words[1:] if word.endswith(".py")), None)
     return named.removeprefix("./") if named and named.removeprefix("./") in texts else None
 
@@ -106,8 +127,9 @@ def missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
 def wrong_options(argv: Sequence[str], code: Code) -> str:
     """What of a command line its script's parser does not know; empty where it knows all, or has none."""
     path = script_of(argv, code.texts)
-    known = {flag for one in options_in(code) for flag in one.flags if path is not None and _reaches(
-        one, path, argv, code)}
+    known = {
+        flag for one in options_in(code) for flag in one.flags if path is not None and _reaches(one, path, argv, code)
+    }
     if not known or hydra_of(code) is not None:
         return ""
     used = [word.partition("=")[0] for word in argv if re.match(r"--[a-zA-Z]", word)]
@@ -161,9 +183,16 @@ def _is_entry(tree: ast.Module) -> bool:
 
 
 def _subcommands(tree: ast.Module) -> list[str]:
-    return [node.args[0].value for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args
-            and isinstance(node.func, ast.Attribute) and node.func.attr == "add_parser"
-            and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)]
+    return [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "add_parser"
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    ]
 
 
 def _reaches(one: Option, path: str, argv: Sequence[str], code: Code) -> bool:
@@ -175,8 +204,13 @@ def _reaches(one: Option, path: str, argv: Sequence[str], code: Code) -> bool:
 
 def _imported(tree: ast.Module) -> set[str]:
     found = {f"{node.module}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    found |= {f"{node.module}.{name.name}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-              for name in node.names if node.module}
+    found |= {
+        f"{node.module}.{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if node.module
+    }
     return found | {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
 
 

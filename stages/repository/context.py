@@ -55,8 +55,11 @@ def requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[Sho
         lines = [one.node.lineno for one in code.definitions if one.path == path and place in (one.symbol, one.name)]
         named = parse_whole_number(place)
         line = named if named is not None else lines[0] if lines else 1
-        one = (Shown(path=path, text=texts[path]) if len(texts[path]) <= LARGEST and named is None
-               else around(path, line, texts, lines=4 * AROUND))
+        one = (
+            Shown(path=path, text=texts[path])
+            if len(texts[path]) <= LARGEST and named is None
+            else around(path, line, texts, lines=4 * AROUND)
+        )
         if len(one.text) > left:
             missed.append(f"{want} is left out: too much at once, ask for it again")
             continue
@@ -69,7 +72,7 @@ def around(path: str, line: int, texts: Mapping[str, str], *, lines: int = AROUN
     """A file's lines around one of them."""
     every = texts.get(path, "").splitlines(keepends=True)
     first = max(0, line - 1 - lines)
-    shown = every[first:line + lines]
+    shown = every[first : line + lines]
     return Shown(path=path, text="".join(shown), first=first + 1, whole=len(shown) == len(every))
 
 
@@ -118,7 +121,7 @@ def map_of(code: Code, order: Sequence[str]) -> str:
         more = f" and {len(names) - 12} more" if len(names) > 12 else ""
         lines.append(f"{'' if folder == '.' else folder + '/'}: {', '.join(names[:12])}{more}".lstrip(": "))
     text = "\n".join(lines)
-    return text if len(text) <= 2 * MAP_CHARS else text[:2 * MAP_CHARS] + "\n(the map is cut here)"
+    return text if len(text) <= 2 * MAP_CHARS else text[: 2 * MAP_CHARS] + "\n(the map is cut here)"
 
 
 def _symbols(path: str, code: Code, callers: Mapping[str, list[str]]) -> list[str]:
@@ -147,8 +150,11 @@ def _callers(code: Code) -> dict[str, list[str]]:
         for node in tree.body if _rank(path) < 2 else ():
             place = f"{path}:{node.name}" if isinstance(node, Function | ast.ClassDef) else path
             calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-            named = {last_name(value) for one in calls for value in (
-                one.func, *one.args, *(each.value for each in one.keywords))}
+            named = {
+                last_name(value)
+                for one in calls
+                for value in (one.func, *one.args, *(each.value for each in one.keywords))
+            }
             for name in named - {"", getattr(node, "name", "")}:
                 found.setdefault(name, {})[place] = None
     return {name: list(places) for name, places in found.items()}
@@ -161,8 +167,13 @@ def _imported(path: str, code: Code, modules: Mapping[str, str]) -> list[str]:
         if isinstance(node, ast.Import):
             names = [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom):
-            above = module_of(path).split(".")[:len(module_of(path).split(".")) - node.level
-                                               + (path.endswith("__init__.py"))] if node.level else []
+            above = (
+                module_of(path).split(".")[
+                    : len(module_of(path).split(".")) - node.level + (path.endswith("__init__.py"))
+                ]
+                if node.level
+                else []
+            )
             stem = ".".join((*above, *filter(None, [node.module])))
             names = [stem, *(f"{stem}.{one.name}".lstrip(".") for one in node.names)]
         else:

@@ -35,7 +35,9 @@ TWIN_ERRORS = 3.0
 """Standard errors by which a joint effect must pass the sum of the single ones."""
 
 UNRANKED: tuple[Literal["breaks the program", "changes what is scored"], ...] = (
-    "breaks the program", "changes what is scored")
+    "breaks the program",
+    "changes what is scored",
+)
 """What is told of a part, and is no importance of it."""
 
 LEAST_RANKED = 5
@@ -57,8 +59,10 @@ class Effect(NamedTuple):
 def effect_of(direction: Direction, baseline: Sequence[float | None], ablated: Sequence[float | None]) -> Effect:
     """Pairs by their place, which is their seed."""
     sign = 1.0 if direction == "max" else -1.0
-    effects = tuple(None if one is None or other is None else sign * _difference(one, other)
-                    for one, other in zip(baseline, ablated, strict=True))
+    effects = tuple(
+        None if one is None or other is None else sign * _difference(one, other)
+        for one, other in zip(baseline, ablated, strict=True)
+    )
     found = [one for one in effects if one is not None]
     mean = fmean(found) if found else None
     return Effect(effects, len(found), mean, _relative(mean, [one for one in baseline if one is not None]))
@@ -85,8 +89,10 @@ class Critical(NamedTuple):
 def critical(baseline_mean: float, effects: Mapping[str, float], share: float = CRITICAL) -> Critical:
     """The parts whose effect reaches a share of the baseline."""
     order = sorted(effects, key=lambda name: (-abs(effects[name]), name))
-    return Critical(tuple(name for name in order if _reaches(effects[name], baseline_mean, share)),
-                    tuple(name for name in order if effects[name] < 0))
+    return Critical(
+        tuple(name for name in order if _reaches(effects[name], baseline_mean, share)),
+        tuple(name for name in order if effects[name] < 0),
+    )
 
 
 def _reaches(effect: float, baseline_mean: float, share: float = CRITICAL) -> bool:
@@ -121,8 +127,9 @@ def paired_interval(effects: Iterable[float | None]) -> Interval:
     return Interval(len(found), fmean(found) if found else None, sd, low, high, p_value(found))
 
 
-def unpaired_interval(direction: Direction, baseline: Iterable[float | None],
-                      ablated: Iterable[float | None]) -> Interval:
+def unpaired_interval(
+    direction: Direction, baseline: Iterable[float | None], ablated: Iterable[float | None]
+) -> Interval:
     """Of a difference of means where no seed joins the runs; `n` is of the smaller group, `sd` of one difference.
 
     Source: Welch 1947, with Satterthwaite's degrees of freedom.
@@ -190,8 +197,9 @@ class Floor(NamedTuple):
     flag: str
 
 
-def floor_rule(direction: Direction, baseline: float, floor: float, effects: Sequence[tuple[str, float]],
-               share: float = FLOOR) -> Floor:
+def floor_rule(
+    direction: Direction, baseline: float, floor: float, effects: Sequence[tuple[str, float]], share: float = FLOOR
+) -> Floor:
     """Which of several ways of taking a part out is reported, in the order in which they were tried.
 
     `floor`: the metric with the whole model's output zeroed. The first that does not end there; where all do the one
@@ -258,21 +266,37 @@ def _interval(one: Measured, direction: Direction, paired: bool) -> Interval:
     if not paired:
         return unpaired_interval(direction, one.baseline.values(), one.ablated.values())
     seeds = sorted(one.baseline.keys() & one.ablated.keys())
-    return paired_interval(effect_of(
-        direction, [one.baseline[seed] for seed in seeds], [one.ablated[seed] for seed in seeds]).effects)
+    return paired_interval(
+        effect_of(direction, [one.baseline[seed] for seed in seeds], [one.ablated[seed] for seed in seeds]).effects
+    )
 
 
 def _row(one: Measured, found: Interval, p: float | None, compared: int) -> PartResult:
     level = [value for value in one.baseline.values() if value is not None]
     mean = 0.0 if one.gate == "no effect" else found.mean
     return PartResult(
-        part=one.part, mutation=one.mutation, where=one.where, n=found.n, mean=mean, relative=_relative(mean, level),
-        low=found.low, high=found.high, p=p, called=called_of(one.gate, found, p, fmean(level) if level else 0.0),
+        part=one.part,
+        mutation=one.mutation,
+        where=one.where,
+        n=found.n,
+        mean=mean,
+        relative=_relative(mean, level),
+        low=found.low,
+        high=found.high,
+        p=p,
+        called=called_of(one.gate, found, p, fmean(level) if level else 0.0),
         detectable=None if found.sd is None else detectable(found.n, found.sd, max(1, compared)),
-        flag=one.flag or ("at the floor" if one.gate == "at the floor" else "the same at every seed, so that nothing "
-                          "tells it from chance" if found.n > 1 and found.p is None and mean else ""),
+        flag=one.flag
+        or (
+            "at the floor"
+            if one.gate == "at the floor"
+            else "the same at every seed, so that nothing tells it from chance"
+            if found.n > 1 and found.p is None and mean
+            else ""
+        ),
         found_with=one.found_with,
-        runs=one.runs)
+        runs=one.runs,
+    )
 
 
 def called_of(gate: Gate, found: Interval, p: float | None, baseline_mean: float) -> Called:

@@ -41,16 +41,34 @@ from labwright.stages.repository.code import (
 )
 from labwright.stages.repository.options import Key, groups_off, hydra_of, keys_in, options_in, targets_in
 
-_STRENGTH = re.compile(r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
-                       r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip|_(p|prob|drop)$", re.IGNORECASE)
+_STRENGTH = re.compile(
+    r"decay|smooth|dropout|drop_?(out|path|rate)|mixup|cutmix|(^|_)aux|lambda|penalty|regulari|"
+    r"(^|_)ema|noise|augment|jitter|warmup|(^|_)l[12]$|momentum|clip|_(p|prob|drop)$",
+    re.IGNORECASE,
+)
 """Numbers with such names set how strongly something acts: at 0 it does not."""
-_ASIDE = re.compile(r"log|verbose|save|plot|debug|progress|wandb|tensorboard|checkpoint|ckpt|determinis|shuffle|"
-                    r"pin_?mem|(^|_)amp$|resume|profil|timer|timing|report|console|banner|print|histogram|callback|"
-                    r"monitor|cache|download|visuali|tracker|summary|(^|_)meter|stopwatch|dump", re.IGNORECASE)
+_ASIDE = re.compile(
+    r"log|verbose|save|plot|debug|progress|wandb|tensorboard|checkpoint|ckpt|determinis|shuffle|"
+    r"pin_?mem|(^|_)amp$|resume|profil|timer|timing|report|console|banner|print|histogram|callback|"
+    r"monitor|cache|download|visuali|tracker|summary|(^|_)meter|stopwatch|dump",
+    re.IGNORECASE,
+)
 """What is named so tells of a run, and takes no part in it."""
 _LOADS = {"open", "load", "loadtxt", "genfromtxt", "read_csv", "read_parquet", "load_dataset", "safe_load"}
-_WRITES = {"open", "savefig", "writer", "DictWriter", "writerow", "write_text", "write_bytes", "write", "dump", "save",
-           "savez", "to_csv"}
+_WRITES = {
+    "open",
+    "savefig",
+    "writer",
+    "DictWriter",
+    "writerow",
+    "write_text",
+    "write_bytes",
+    "write",
+    "dump",
+    "save",
+    "savez",
+    "to_csv",
+}
 _OPTIMIZER = re.compile(r"^(grads?|gradients?)$", re.IGNORECASE)
 _MEASURES = re.compile(r"metric|accurac|rmse|evaluat|(^|_)(mse|mae|auc|f1|r2)$", re.IGNORECASE)
 _COUNTER = re.compile(r"(cur(rent)?_?)?(steps?|epochs?|iter(ation)?s?|i|n|t|idx|index|count|progress|num_\w+)")
@@ -100,10 +118,19 @@ class _Reader:
         aside = self._decoys()
         code = [*self._several(aside), *self._preserving(aside), *self._skips(aside)]
         merged = self._merged([*self._options(), *self._keys()], code)
-        parts = tuple(Part(
-            name=name, kind=one.kind, path=one.path, symbol=one.symbol, line=one.line, mutations=tuple(one.mutations),
-            why=one.why)
-            for name, one in zip(_unique(merged), merged, strict=True) if one.mutations)
+        parts = tuple(
+            Part(
+                name=name,
+                kind=one.kind,
+                path=one.path,
+                symbol=one.symbol,
+                line=one.line,
+                mutations=tuple(one.mutations),
+                why=one.why,
+            )
+            for name, one in zip(_unique(merged), merged, strict=True)
+            if one.mutations
+        )
         floors = self._floors([one.definition for one in merged if one.definition is not None])
         return Inventory(parts, tuple(self._rest.values()), tuple(floors))
 
@@ -117,8 +144,14 @@ class _Reader:
                 continue  # the command sets it: what it stands for is chosen
             words = one.off or ((one.flag, "0") if _strength(one.dest, one.value) else ())
             if words and not self._is_aside(one.dest, one.path):
-                yield _Found(_plain_name(one.dest), "optional", one.path, one.dest, one.line, [
-                    Mutation(kind="option", what=" ".join(words), words=words)])
+                yield _Found(
+                    _plain_name(one.dest),
+                    "optional",
+                    one.path,
+                    one.dest,
+                    one.line,
+                    [Mutation(kind="option", what=" ".join(words), words=words)],
+                )
 
     def _keys(self) -> Iterator[_Found]:
         keys = keys_in(self._code.texts, self._command.argv, self._code)
@@ -131,25 +164,43 @@ class _Reader:
             kept = strengths if len(strengths) > 1 else set[str]()  # what a group holds tells more than the group
             of_key = {name: one for name, one in of_key.items() if name not in own - kept}
             if not kept and not self._is_aside(group, path):
-                yield _Found(group.replace("/", "_"), "optional", path, group, 1, [
-                    Mutation(kind="override", what=f"{group}={empty}", words=(f"{group}={empty}",))])
+                yield _Found(
+                    group.replace("/", "_"),
+                    "optional",
+                    path,
+                    group,
+                    1,
+                    [Mutation(kind="override", what=f"{group}={empty}", words=(f"{group}={empty}",))],
+                )
         yield from (one for name, one in of_key.items() if not any(name.startswith(f"{held}.") for held, *_ in targets))
         for name, path, line in targets:
             last = name.rpartition(".")[2]
             if not self._is_aside(last, path) and not self._only_writes(classes.get(name, ""), last, path):
-                yield _Found(_plain_name(last), "optional", path, name, line, [
-                    Mutation(kind="override", what=f"without {name}", words=(f"~{name}",))])
+                yield _Found(
+                    _plain_name(last),
+                    "optional",
+                    path,
+                    name,
+                    line,
+                    [Mutation(kind="override", what=f"without {name}", words=(f"~{name}",))],
+                )
 
     def _key(self, key: Key) -> _Found | None:
         """A key that can be turned off, and that the command does not set."""
         last = key.name.rpartition(".")[2]
         off = self._off(key, last)
-        if not off or self._is_aside(last, key.path) or any(
-                word.startswith(f"{key.name}=") for word in self._command.argv):
+        if (
+            not off
+            or self._is_aside(last, key.path)
+            or any(word.startswith(f"{key.name}=") for word in self._command.argv)
+        ):
             return None
         mutation = self._override(key, off)
-        return None if mutation is None else _Found(
-            _plain_name(last), "optional", key.path, key.name, key.line, [mutation])
+        return (
+            None
+            if mutation is None
+            else _Found(_plain_name(last), "optional", key.path, key.name, key.line, [mutation])
+        )
 
     def _only_writes(self, name: str, called: str, path: str) -> bool:
         """Whether a class changes nothing that others see, and writes files."""
@@ -176,7 +227,8 @@ class _Reader:
         """Setting a key by a word of the command, where it takes such words, else in its file."""
         what = f"{key.name}={value}"
         if hydra_of(self._code) is not None or any(
-                re.fullmatch(r"[A-Za-z_][\w.]*=.*", word) for word in self._command.argv):
+            re.fullmatch(r"[A-Za-z_][\w.]*=.*", word) for word in self._command.argv
+        ):
             return Mutation(kind="override", what=what, words=(what,))
         text, last = self._code.texts[key.path], key.name.rpartition(".")[2]
         pattern = re.compile(rf'^(\s*"?{re.escape(last)}"?\s*:\s*)([^,\s#]+)', re.MULTILINE)
@@ -200,8 +252,16 @@ class _Reader:
                 if one.key not in self._trace.functions or one.key in aside or self._is_plumbing(one):
                     continue
                 if ways := [*self._zero(one), *([self._drop(*place)] if place is not None else [])]:
-                    yield _Found(one.name, "one of several", one.path, one.symbol, one.node.lineno, ways, one,
-                                 LOSS_TERM if self._is_scalar(name) else "")
+                    yield _Found(
+                        one.name,
+                        "one of several",
+                        one.path,
+                        one.symbol,
+                        one.node.lineno,
+                        ways,
+                        one,
+                        LOSS_TERM if self._is_scalar(name) else "",
+                    )
 
     def _members(self) -> dict[str, tuple[str, ast.stmt] | None]:
         """What is joined with others, by name; with the statement that could go, and its file, where it is one."""
@@ -210,8 +270,13 @@ class _Reader:
         for path, nodes in self._bodies():
             added: dict[str, list[tuple[str, ast.stmt]]] = {}
             body = list(nodes)
-            made = {target.id: self._calls(node.value) & known for node in body if isinstance(node, ast.Assign)
-                    for target in node.targets if isinstance(target, ast.Name)}
+            made = {
+                target.id: self._calls(node.value) & known
+                for node in body
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
             for node in body:
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                     for name in self._calls(node.value) & known:
@@ -221,12 +286,17 @@ class _Reader:
                 elif isinstance(node, ast.Call) and last_name(node.func) in _JOINS and node.args:
                     found |= {name: None for name in self._joined(node.args[0], made) if name not in found}
                 elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-                    named = {name for one in ast.walk(node) if isinstance(one, ast.Name) for name in made.get(
-                        one.id, ())}
-                    found |= {name: None for name in (self._calls(node) & known) | named
-                              if name not in found and self._is_scalar(name)}
-            found |= {name: (path, statement) for members in added.values() if len(members) > 1
-                      for name, statement in members}
+                    named = {
+                        name for one in ast.walk(node) if isinstance(one, ast.Name) for name in made.get(one.id, ())
+                    }
+                    found |= {
+                        name: None
+                        for name in (self._calls(node) & known) | named
+                        if name not in found and self._is_scalar(name)
+                    }
+            found |= {
+                name: (path, statement) for members in added.values() if len(members) > 1 for name, statement in members
+            }
         for path in self._code.trees:
             found |= {name: None for name in self._registered(path) & known if name not in found}
         return found
@@ -261,15 +331,23 @@ class _Reader:
             for decorator in getattr(one, "decorator_list", ()):
                 if isinstance(decorator, ast.Call) and decorator.args and isinstance(decorator.args[0], ast.Constant):
                     groups.setdefault(last_name(decorator.func), []).append(getattr(one, "name", ""))
-        everywhere = Counter(last_name(decorator.func) for tree in self._code.trees.values() for one in tree.body
-                             for decorator in getattr(one, "decorator_list", ())
-                             if isinstance(decorator, ast.Call) and decorator.args)
+        everywhere = Counter(
+            last_name(decorator.func)
+            for tree in self._code.trees.values()
+            for one in tree.body
+            for decorator in getattr(one, "decorator_list", ())
+            if isinstance(decorator, ast.Call) and decorator.args
+        )
         return {name for group, names in groups.items() if everywhere[group] > 1 for name in names}
 
     def _is_scalar(self, name: str) -> bool:
         """Whether what a function gives back is one number: a term of a loss."""
-        return any(seen.returned == ["number"] for one in self._code.named(name)
-                   if one.key in self._trace.functions for seen in self._trace.functions[one.key].seen)
+        return any(
+            seen.returned == ["number"]
+            for one in self._code.named(name)
+            if one.key in self._trace.functions
+            for seen in self._trace.functions[one.key].seen
+        )
 
     def _preserving(self, aside: set[str]) -> Iterator[_Found]:
         """Functions whose result is shaped like one of their arguments."""
@@ -281,12 +359,24 @@ class _Reader:
             text = self._code.texts[one.path]
             if not alike or not one.returns:
                 continue
-            ways = [Mutation(kind="identity", what=f"gives back its argument {name}",
-                             edits=(edit_between(one.path, text, identity(one, text, name)),))
-                    for name in alike[:MOST_IDENTITIES]]
+            ways = [
+                Mutation(
+                    kind="identity",
+                    what=f"gives back its argument {name}",
+                    edits=(edit_between(one.path, text, identity(one, text, name)),),
+                )
+                for name in alike[:MOST_IDENTITIES]
+            ]
             zero = self._zero(one) if self._trace.functions[one.key].seen[0].returned[0] in ("array", "number") else []
-            yield _Found(one.name, "shape-preserving", one.path, one.symbol, one.node.lineno,
-                         [*zero, *ways] if self._is_added(one) else [*ways, *zero], one)
+            yield _Found(
+                one.name,
+                "shape-preserving",
+                one.path,
+                one.symbol,
+                one.node.lineno,
+                [*zero, *ways] if self._is_added(one) else [*ways, *zero],
+                one,
+            )
 
     def _skips(self, aside: set[str]) -> Iterator[_Found]:
         """Sums of a function's argument and what was made of it, where what comes back is shaped like the argument."""
@@ -301,59 +391,111 @@ class _Reader:
                 other = node.right if given == [node.left] else node.left
                 if len(given) == 1 and self._layers(other, one) > 1:
                     after = replaced(text, node, ast.unparse(other))
-                    yield _Found(f"{one.name}{SKIP}", "one of several", one.path, f"{one.symbol}:{node.lineno}",
-                                 node.lineno, [Mutation(
-                                     kind="drop", what=f"{given[0].id} is not added to `{ast.unparse(other)[:60]}`",
-                                     edits=(edit_between(one.path, text, after),))], one)
+                    yield _Found(
+                        f"{one.name}{SKIP}",
+                        "one of several",
+                        one.path,
+                        f"{one.symbol}:{node.lineno}",
+                        node.lineno,
+                        [
+                            Mutation(
+                                kind="drop",
+                                what=f"{given[0].id} is not added to `{ast.unparse(other)[:60]}`",
+                                edits=(edit_between(one.path, text, after),),
+                            )
+                        ],
+                        one,
+                    )
 
     def _layers(self, value: ast.expr, one: Definition) -> int:
         """How many calls of what an object holds lead to a value within one of its methods."""
         names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)} - set(one.parameters)
-        made = [node.value for node in one.own() if isinstance(node, ast.Assign)
-                and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)]
-        return sum(isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-                   and isinstance(node.func.value, ast.Name) and node.func.value.id == "self"
-                   for tree in (value, *made) for node in ast.walk(tree))
+        made = [
+            node.value
+            for node in one.own()
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+        ]
+        return sum(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "self"
+            for tree in (value, *made)
+            for node in ast.walk(tree)
+        )
 
     def _is_added(self, one: Definition) -> bool:
         """Whether what it gives back is added to something: then it is gone as zero, and doubles as its argument."""
-        return any(one.name in self._outermost(term) for tree in self._code.trees.values() for node in ast.walk(tree)
-                   if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) for term in (node.left, node.right))
+        return any(
+            one.name in self._outermost(term)
+            for tree in self._code.trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+            for term in (node.left, node.right)
+        )
 
     def _outermost(self, term: ast.expr) -> set[str]:
         """Names of the repository's own functions whose value a term is: not of those that these are called with."""
         if not isinstance(term, ast.Call):
-            return set[str]().union(*(self._outermost(one) for one in ast.iter_child_nodes(term)
-                                      if isinstance(one, ast.expr)))
+            return set[str]().union(
+                *(self._outermost(one) for one in ast.iter_child_nodes(term) if isinstance(one, ast.expr))
+            )
         called = last_name(term.func)
         names = {called, *self._held.get(called, ())}
         of_self = isinstance(term.func, ast.Attribute) and ast.unparse(term.func.value) == "self"
         own = any(one.name in names for one in self._ran) or (of_self and called not in self._held)
-        return names if own else set[str]().union(
-            *(self._outermost(one) for one in (*term.args, *(word.value for word in term.keywords))))
+        return (
+            names
+            if own
+            else set[str]().union(
+                *(self._outermost(one) for one in (*term.args, *(word.value for word in term.keywords)))
+            )
+        )
 
     def _alike(self, one: Definition) -> list[str]:
         """The arguments that what comes back is shaped like, in every call that was looked at."""
         called = self._trace.functions[one.key]
-        names = [name for name in one.parameters if called.seen and all(
-            seen.given.get(name) == seen.returned and (seen.returned == ["number"] or _has_arrays(seen.returned))
-            for seen in called.seen)]
+        names = [
+            name
+            for name in one.parameters
+            if called.seen
+            and all(
+                seen.given.get(name) == seen.returned and (seen.returned == ["number"] or _has_arrays(seen.returned))
+                for seen in called.seen
+            )
+        ]
         if called.seen and called.seen[0].returned == ["number"]:
             # what makes a number of a count is a schedule, and the count no value of it
-            return [name for name in names[:1] if name in one.parameters[:1] and not _COUNTER.fullmatch(name)
-                    and not any(name in seen.whole and "return" not in seen.whole for seen in called.seen)]
+            return [
+                name
+                for name in names[:1]
+                if name in one.parameters[:1]
+                and not _COUNTER.fullmatch(name)
+                and not any(name in seen.whole and "return" not in seen.whole for seen in called.seen)
+            ]
         return names
 
     def _zero(self, one: Definition) -> list[Mutation]:
         text = self._code.texts[one.path]
         after = zeroed(one, text)
-        return [] if after is None else [Mutation(
-            kind="zero", what=f"{one.symbol} gives back zeros", edits=(edit_between(one.path, text, after),))]
+        return (
+            []
+            if after is None
+            else [
+                Mutation(
+                    kind="zero", what=f"{one.symbol} gives back zeros", edits=(edit_between(one.path, text, after),)
+                )
+            ]
+        )
 
     def _drop(self, path: str, statement: ast.stmt) -> Mutation:
         text = self._code.texts[path]
-        return Mutation(kind="drop", what=f"without `{ast.unparse(statement)[:80]}`",
-                        edits=(edit_between(path, text, without(text, statement)),))
+        return Mutation(
+            kind="drop",
+            what=f"without `{ast.unparse(statement)[:80]}`",
+            edits=(edit_between(path, text, without(text, statement)),),
+        )
 
     # --- what is no part ----------------------------------------------------------------------------------------------
 
@@ -398,8 +540,9 @@ class _Reader:
         found: set[str] = set()
         for tree in self._code.trees.values():
             bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            found |= {last_name(node.func) for node in ast.walk(tree)
-                      if isinstance(node, ast.Call) and id(node) not in bare}
+            found |= {
+                last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and id(node) not in bare
+            }
         return found
 
     def _calls_changing(self, one: Definition) -> bool:
@@ -424,8 +567,11 @@ class _Reader:
         for one in self._ran:
             if _steps(one) and (names := self._alike(one)):
                 text = self._code.texts[one.path]
-                yield Mutation(kind="identity", what=f"{one.symbol} changes nothing",
-                               edits=(edit_between(one.path, text, identity(one, text, names[0])),))
+                yield Mutation(
+                    kind="identity",
+                    what=f"{one.symbol} changes nothing",
+                    edits=(edit_between(one.path, text, identity(one, text, names[0])),),
+                )
 
     # --- the same thing found twice -----------------------------------------------------------------------------------
 
@@ -444,7 +590,7 @@ class _Reader:
                 parts.append(one)
             else:
                 first = [way for way in known.mutations if way.kind in ("option", "override")]
-                known.mutations = [*first, *one.mutations, *known.mutations[len(first):]]
+                known.mutations = [*first, *one.mutations, *known.mutations[len(first) :]]
                 known.kind = "optional"
         return parts
 
@@ -453,8 +599,11 @@ class _Reader:
         same = next((part for part in parts if part.definition is None and part.name == setting.name), None)
         if same is not None:
             return same
-        meant = [part for part in parts if part.definition is not None and not part.name.endswith(SKIP)
-                 and _same(setting.name, part.name)]
+        meant = [
+            part
+            for part in parts
+            if part.definition is not None and not part.name.endswith(SKIP) and _same(setting.name, part.name)
+        ]
         exact = [part for part in meant if len(_words(part.name)) == len(_words(setting.name))]
         known = {one.definition.owner or one.definition.node for one in meant if one.definition is not None}
         others = [one for one in self._ran if _same(setting.name, one.name) and (one.owner or one.node) not in known]
@@ -477,7 +626,8 @@ def _held_in(code: Code) -> dict[str, set[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
                 held.setdefault(node.targets[0].attr, set()).update(
-                    last_name(one.func) for one in ast.walk(node.value) if isinstance(one, ast.Call))
+                    last_name(one.func) for one in ast.walk(node.value) if isinstance(one, ast.Call)
+                )
     for tree in code.trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.For) and isinstance(node.target, ast.Name):
@@ -507,7 +657,17 @@ def _changes(one: Definition, given: set[str] | None = None) -> bool:
             if re.fullmatch(r"[a-z]\w*[a-z]_", method) or method == "load_state_dict":  # of tensors, in place
                 return True
             if last_name(node.func.value) in given - {"self"} and method in (
-                    "append", "extend", "add", "update", "pop", "step", "backward", "fit", "insert", "clear"):
+                "append",
+                "extend",
+                "add",
+                "update",
+                "pop",
+                "step",
+                "backward",
+                "fit",
+                "insert",
+                "clear",
+            ):
                 return True
     return False
 
@@ -516,8 +676,10 @@ def _strength(name: str, value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and bool(_STRENGTH.search(name))
 
 
-_AFFIX = re.compile(r"^(use|with|enable|no|without|disable|do|apply|add|is|has)_|"
-                    r"_(enabled|on|rate|prob|p|weight|coef)$")
+_AFFIX = re.compile(
+    r"^(use|with|enable|no|without|disable|do|apply|add|is|has)_|"
+    r"_(enabled|on|rate|prob|p|weight|coef)$"
+)
 
 
 def _plain_name(name: str) -> str:
@@ -544,5 +706,3 @@ def _unique(found: Sequence[_Found]) -> list[str]:
     """Names that tell them apart: with the file where two are alike."""
     count = Counter(one.name for one in found)
     return [one.name if count[one.name] == 1 else f"{one.path}:{one.symbol}" for one in found]
-
-

@@ -16,20 +16,81 @@ from labwright.stages.repository.commands import script_of, seed_words
 from labwright.stages.repository.options import options_in
 
 _NUMPY = {
-    "float_": "float64", "complex_": "complex128", "unicode_": "str_", "string_": "bytes_", "Inf": "inf",
-    "Infinity": "inf", "infty": "inf", "NaN": "nan", "NAN": "nan", "product": "prod", "cumproduct": "cumprod",
-    "alltrue": "all", "sometrue": "any", "trapz": "trapezoid", "in1d": "isin", "row_stack": "vstack", "int0": "intp",
-    "uint0": "uintp", "round_": "round", "msort": "sort", "asfarray": "asarray", "mat": "asmatrix",
-    "int": "int64", "float": "float64", "bool": "bool_", "object": "object_", "long": "int64", "complex": "complex128",
-    "cast": "asarray", "find_common_type": "result_type", "longfloat": "longdouble", "singlecomplex": "complex64"}
-_ABC = {"Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet", "Iterable", "Iterator",
-        "Callable", "Hashable", "Sized", "Container", "Generator", "Collection", "ByteString", "KeysView", "ItemsView",
-        "ValuesView", "MappingView", "Reversible", "Awaitable", "Coroutine"}
-_RENAMED = {("inspect", "getargspec"): "getfullargspec", ("time", "clock"): "perf_counter",
-            ("math", "inf_"): "inf", ("fractions", "gcd"): "gcd"}
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "cv2": "opencv-python-headless", "yaml": "pyyaml", "PIL": "pillow",
-                 "skimage": "scikit-image", "hydra": "hydra-core", "attr": "attrs", "bs4": "beautifulsoup4",
-                 "tensorboard": "tensorboard", "pytorch_lightning": "pytorch-lightning"}
+    "float_": "float64",
+    "complex_": "complex128",
+    "unicode_": "str_",
+    "string_": "bytes_",
+    "Inf": "inf",
+    "Infinity": "inf",
+    "infty": "inf",
+    "NaN": "nan",
+    "NAN": "nan",
+    "product": "prod",
+    "cumproduct": "cumprod",
+    "alltrue": "all",
+    "sometrue": "any",
+    "trapz": "trapezoid",
+    "in1d": "isin",
+    "row_stack": "vstack",
+    "int0": "intp",
+    "uint0": "uintp",
+    "round_": "round",
+    "msort": "sort",
+    "asfarray": "asarray",
+    "mat": "asmatrix",
+    "int": "int64",
+    "float": "float64",
+    "bool": "bool_",
+    "object": "object_",
+    "long": "int64",
+    "complex": "complex128",
+    "cast": "asarray",
+    "find_common_type": "result_type",
+    "longfloat": "longdouble",
+    "singlecomplex": "complex64",
+}
+_ABC = {
+    "Mapping",
+    "MutableMapping",
+    "Sequence",
+    "MutableSequence",
+    "Set",
+    "MutableSet",
+    "Iterable",
+    "Iterator",
+    "Callable",
+    "Hashable",
+    "Sized",
+    "Container",
+    "Generator",
+    "Collection",
+    "ByteString",
+    "KeysView",
+    "ItemsView",
+    "ValuesView",
+    "MappingView",
+    "Reversible",
+    "Awaitable",
+    "Coroutine",
+}
+_RENAMED = {
+    ("inspect", "getargspec"): "getfullargspec",
+    ("time", "clock"): "perf_counter",
+    ("math", "inf_"): "inf",
+    ("fractions", "gcd"): "gcd",
+}
+DISTRIBUTIONS = {
+    "sklearn": "scikit-learn",
+    "cv2": "opencv-python-headless",
+    "yaml": "pyyaml",
+    "PIL": "pillow",
+    "skimage": "scikit-image",
+    "hydra": "hydra-core",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "tensorboard": "tensorboard",
+    "pytorch_lightning": "pytorch-lightning",
+}
 
 
 def signature_of(failure: Failure | None, words: str) -> str:
@@ -63,7 +124,7 @@ _SIGNATURES = (
 
 
 def mends(
-    signature: str, texts: Mapping[str, str], command: Command, traceback: str, folders: Sequence[str] = (),
+    signature: str, texts: Mapping[str, str], command: Command, traceback: str, folders: Sequence[str] = ()
 ) -> Iterator[Repair]:
     """Known mends for what stopped a program, the likeliest first."""
     kind, _, what = signature.partition(":")
@@ -79,11 +140,15 @@ def _of_module(name: str, texts: Mapping[str, str], folders: Sequence[str]) -> I
     top = name.partition(".")[0]
     for path in sorted(texts, key=lambda one: one.count("/")):
         found = re.fullmatch(rf"((?:[\w.-]+/)*){re.escape(top)}(?:/__init__)?\.py", path) or re.fullmatch(
-            rf"((?:[\w.-]+/)*){re.escape(top)}/[\w/]+\.py", path)
+            rf"((?:[\w.-]+/)*){re.escape(top)}/[\w/]+\.py", path
+        )
         folder = found[1].rstrip("/") or "." if found else None
         if folder is not None and folder not in folders:
-            yield Repair(kind="pythonpath", env={"PYTHONPATH": folder},
-                         reason=f"{top} lies in {folder if folder != '.' else 'the top'}, which is not on the path")
+            yield Repair(
+                kind="pythonpath",
+                env={"PYTHONPATH": folder},
+                reason=f"{top} lies in {folder if folder != '.' else 'the top'}, which is not on the path",
+            )
             return
     if top in ("imp", "distutils", "asyncore"):
         return
@@ -95,8 +160,9 @@ def _of_name(what: str, texts: Mapping[str, str]) -> Iterator[Repair]:
     for module, name in ((first, second), (second, first)):
         if module == "collections" and name in _ABC:
             if edits := _moved(texts):
-                yield Repair(kind="patch", edits=edits, reason=f"collections.{name} is collections.abc.{name} since "
-                                                               "Python 3.10")
+                yield Repair(
+                    kind="patch", edits=edits, reason=f"collections.{name} is collections.abc.{name} since Python 3.10"
+                )
         elif module in ("numpy", "np") and name in _NUMPY:
             if edits := _renamed(texts, r"\b(np|numpy)\.", name, _NUMPY[name]):
                 yield Repair(kind="patch", edits=edits, reason=f"numpy.{name} is gone; it was numpy.{_NUMPY[name]}")
@@ -113,6 +179,7 @@ def _renamed(texts: Mapping[str, str], before: str, name: str, new: str) -> tupl
 
 def _moved(texts: Mapping[str, str]) -> tuple[Edit, ...]:
     """Imports and uses of abstract classes from `collections`, as they must be now."""
+
     def mend(text: str) -> str:
         def split(found: re.Match[str]) -> str:
             names = [one.strip() for one in found[2].strip("() \n").split(",") if one.strip()]
@@ -127,16 +194,20 @@ def _moved(texts: Mapping[str, str]) -> tuple[Edit, ...]:
         used = rf"\bcollections\.({'|'.join(sorted(_ABC))})\b"
         if re.search(used, text):
             text = re.sub(used, lambda one: f"collections.abc.{one[1]}", text)
-            text = re.sub(r"^import collections$", "import collections\nimport collections.abc", text,
-                          flags=re.MULTILINE)
+            text = re.sub(
+                r"^import collections$", "import collections\nimport collections.abc", text, flags=re.MULTILINE
+            )
         return text
 
     return _edited(texts, mend)
 
 
 def _edited(texts: Mapping[str, str], mend: Callable[[str], str]) -> tuple[Edit, ...]:
-    return tuple(edit_between(path, text, after) for path, text in texts.items()
-                 if path.endswith(".py") and (after := mend(text)) != text)
+    return tuple(
+        edit_between(path, text, after)
+        for path, text in texts.items()
+        if path.endswith(".py") and (after := mend(text)) != text
+    )
 
 
 def _of_option(option: str, texts: Mapping[str, str], command: Command) -> Iterator[Repair]:
@@ -147,14 +218,17 @@ def _of_option(option: str, texts: Mapping[str, str], command: Command) -> Itera
     if at is None:
         return
     takes = "=" not in words[at] and at + 1 < len(words) and not words[at + 1].startswith("--")
-    rest = words[:at] + words[at + 1 + takes:]
+    rest = words[:at] + words[at + 1 + takes :]
     given = words[at + 1] if takes else ""
     if "seed" in option:
         rest += seed_words(code, rest)
     else:
         script = script_of(words, texts)
         bare = option.lstrip("-").replace("-", "_")
-        alike = [one.flag for one in options_in(code) if one.path == script and (
-            one.dest == bare or bare in one.dest or one.dest in bare)]
+        alike = [
+            one.flag
+            for one in options_in(code)
+            if one.path == script and (one.dest == bare or bare in one.dest or one.dest in bare)
+        ]
         rest += [alike[0], given] if alike and given else []
     yield Repair(kind="argv", argv=tuple(rest), reason=f"its parser knows no {option}")

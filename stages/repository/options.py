@@ -67,13 +67,21 @@ def options_in(code: Code) -> list[Option]:
 
 
 def _options(path: str, tree: ast.Module) -> Iterator[Option]:
-    commands = {target.id: command for node in ast.walk(tree) if isinstance(node, ast.Assign)
-                for target in node.targets if isinstance(target, ast.Name)
-                if (command := _subcommand(node.value))}
+    commands = {
+        target.id: command
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+        if (command := _subcommand(node.value))
+    }
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in _CONSTRUCTORS)
     for call in sorted(calls, key=lambda one: one.lineno):
-        flags = tuple(one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)
-                      and one.value.startswith("-"))
+        flags = tuple(
+            one.value
+            for one in call.args
+            if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.startswith("-")
+        )
         if not flags:
             continue
         given = {one.arg: one.value for one in call.keywords if one.arg}
@@ -83,8 +91,16 @@ def _options(path: str, tree: ast.Module) -> Iterator[Option]:
         if action == "" and "is_flag" in given:
             action = "store_true"
         holder = call.func.value if isinstance(call.func, ast.Attribute) else None
-        yield Option(path, call.lineno, flags, dest, action, _scalar(given.get("default")),
-                     commands.get(last_name(holder), "") if holder is not None else "", _text(given.get("help")))
+        yield Option(
+            path,
+            call.lineno,
+            flags,
+            dest,
+            action,
+            _scalar(given.get("default")),
+            commands.get(last_name(holder), "") if holder is not None else "",
+            _text(given.get("help")),
+        )
 
 
 def _subcommand(node: ast.expr) -> str:
@@ -113,8 +129,12 @@ def keys_in(texts: Mapping[str, str], argv: tuple[str, ...], code: Code) -> list
     hydra = hydra_of(code)
     if hydra is not None:
         return [key for path, prefix in _composed(texts, *hydra) for key in _keys(path, texts[path], prefix)]
-    named = [path for path in texts if path.endswith((".yaml", ".yml", ".json"))
-             if path in argv or any(path in _strings(tree) for tree in code.trees.values())]
+    named = [
+        path
+        for path in texts
+        if path.endswith((".yaml", ".yml", ".json"))
+        if path in argv or any(path in _strings(tree) for tree in code.trees.values())
+    ]
     return [key for path in named for key in _keys(path, texts[path], "")]
 
 
@@ -122,8 +142,12 @@ def hydra_of(code: Code) -> tuple[str, str] | None:
     """Folder and name of Hydra's main configuration; None where the repository does not use it."""
     for path, tree in code.trees.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "main" and (
-                    last_name(node.func.value) == "hydra"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "main"
+                and (last_name(node.func.value) == "hydra")
+            ):
                 given = {one.arg: _text(one.value) for one in node.keywords if one.arg}
                 folder = PurePosixPath(path).parent / (given.get("config_path") or ".")
                 return _plain(folder), given.get("config_name") or "config"
@@ -158,16 +182,25 @@ def names_in(texts: Mapping[str, str], code: Code) -> set[str] | None:
             if package is not None and package[1] != "_global_":
                 return None
             prefix = "" if package is not None or not group else f"{group.replace('/', '.')}."
-            found |= {group, *(name for name in _every(_mapping(texts[path]), prefix)
-                               if name.partition(".")[0] not in ("hydra", "defaults"))}
+            found |= {
+                group,
+                *(
+                    name
+                    for name in _every(_mapping(texts[path]), prefix)
+                    if name.partition(".")[0] not in ("hydra", "defaults")
+                ),
+            }
     return found - {""}
 
 
 def variants_in(texts: Mapping[str, str], code: Code) -> dict[str, list[str]]:
     """The groups of a Hydra configuration, each with its variants."""
     hydra = hydra_of(code)
-    return {group: sorted(PurePosixPath(path).stem for path in paths)
-            for group, paths in (_groups(texts, hydra[0]) if hydra is not None else {}).items() if group}
+    return {
+        group: sorted(PurePosixPath(path).stem for path in paths)
+        for group, paths in (_groups(texts, hydra[0]) if hydra is not None else {}).items()
+        if group
+    }
 
 
 def _groups(texts: Mapping[str, str], folder: str) -> dict[str, list[str]]:
@@ -210,8 +243,11 @@ def targets_in(texts: Mapping[str, str], code: Code) -> list[tuple[str, str, int
         told = _mapping(texts[path])
         listed = [key for key, value in told.items() if isinstance(value, dict) and "_target_" in value]
         lines = texts[path].splitlines()
-        found += [(prefix + key, path, next((at for at, one in enumerate(lines, 1) if one.startswith(f"{key}:")), 1))
-                  for key in listed if len(listed) > 1 and prefix]
+        found += [
+            (prefix + key, path, next((at for at, one in enumerate(lines, 1) if one.startswith(f"{key}:")), 1))
+            for key in listed
+            if len(listed) > 1 and prefix
+        ]
     return found
 
 

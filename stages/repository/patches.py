@@ -57,12 +57,18 @@ def search_of(plan: DataPlan) -> dict[str, int]:
     if not by_words(plan):
         return {"search.ladder": False}
     ablated = any(arm.role == "ablation" for arm in plan.arms)
-    return {"search.ladder": False, "search.num_drafts": 1, "search.planned_ablations": 0,
-            "search.preliminary.nodes": 2, "search.agenda.nodes": 1, "search.ablation.nodes": 2 if ablated else 1}
+    return {
+        "search.ladder": False,
+        "search.num_drafts": 1,
+        "search.planned_ablations": 0,
+        "search.preliminary.nodes": 2,
+        "search.agenda.nodes": 1,
+        "search.ablation.nodes": 2 if ablated else 1,
+    }
 
 
 async def patched_program(
-    bench: Bench, decided: Decided, client: ModelClient, code: Code,
+    bench: Bench, decided: Decided, client: ModelClient, code: Code
 ) -> tuple[Program, dict[str, str], tuple[str, ...]]:
     """The program that measures arms as a model makes them, its files, and arms beside those of the plan.
 
@@ -73,7 +79,8 @@ async def patched_program(
         raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch changes")
     inputs = await to_thread(_inputs, bench, decided)
     before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
-        arm.name: ArmCode(words=arm.words) for arm in bench.plan.arms}
+        arm.name: ArmCode(words=arm.words) for arm in bench.plan.arms
+    }
     author, refusals = Author(bench.repository, code, bench.plan, inputs, before), 0
     while True:
         answer = await client.ask(ARM_PATCH, inputs)
@@ -84,8 +91,11 @@ async def patched_program(
             continue
         try:
             arms = await to_thread(author.arms, answer)
-            return (Program(title=answer.title, plan=answer.plan, varies=answer.varies),
-                    program_of(bench.plan.arms, code, arms), answer.added(inputs))
+            return (
+                Program(title=answer.title, plan=answer.plan, varies=answer.varies),
+                program_of(bench.plan.arms, code, arms),
+                answer.added(inputs),
+            )
         except (SourceError, RepositoryError) as error:
             refusals += 1
             if refusals > REFUSALS:
@@ -109,8 +119,9 @@ class Author:
         texts = self.repository.mirror.texts(self._tree(self.before.get(self._method, ArmCode())))
         found, missed = requested(wants, texts)
         seen = {(one.path, one.first): one for one in (*inputs.requested, *found)}
-        return inputs.model_copy(update={"requested": tuple(seen.values()), "complaints": missed,
-                                         "requests_left": inputs.requests_left - 1})
+        return inputs.model_copy(
+            update={"requested": tuple(seen.values()), "complaints": missed, "requests_left": inputs.requests_left - 1}
+        )
 
     def arms(self, answer: Patches) -> dict[str, ArmCode]:
         """What makes each arm after an answer. Raises `SourceError`, `RepositoryError` where it may not run."""
@@ -138,8 +149,10 @@ class Author:
         if added and arm not in added:
             raise SourceError(f"patches: an ablation makes its own arm, {added[0]}, and leaves {arm} as it is")
         if not role and arm not in self.before and arm not in added:
-            raise SourceError(f"patches: there is no arm {arm!r}; the plan has "
-                              f"{', '.join(one.name for one in self.plan.arms if one.role != 'baseline')}")
+            raise SourceError(
+                f"patches: there is no arm {arm!r}; the plan has "
+                f"{', '.join(one.name for one in self.plan.arms if one.role != 'baseline')}"
+            )
         if self.inputs.arm and arm != self.inputs.arm:
             raise SourceError(f"patches: only {self.inputs.arm} is to be made better, and {arm} stays as it is")
 
@@ -166,8 +179,9 @@ class Author:
         for path, text in after.items():
             self._may_be(path, text)
         made = mirror.with_files(tree, after) if after else tree
-        return ArmCode(words=start.words if patch.words is None else patch.words,
-                       patch=mirror.difference(self.code.tree, made))
+        return ArmCode(
+            words=start.words if patch.words is None else patch.words, patch=mirror.difference(self.code.tree, made)
+        )
 
     def _may_be(self, path: str, text: str) -> None:
         base = self.repository.mirror.texts(self.code.tree)
@@ -180,8 +194,13 @@ class Author:
             raise SourceError(why)
         keys = "|".join(re.escape(one.name.rpartition(".")[2]) for one in metrics if one.kind != "stdout")
         writes = re.compile(rf"[\"'](?:{keys})[\"']") if keys else None
-        lost = [line.strip() for line in base.get(path, "").splitlines() if writes is not None and writes.search(line)
-                and line.strip() not in {one.strip() for one in text.splitlines()}]
+        lost = [
+            line.strip()
+            for line in base.get(path, "").splitlines()
+            if writes is not None
+            and writes.search(line)
+            and line.strip() not in {one.strip() for one in text.splitlines()}
+        ]
         if lost and path.endswith(".py"):
             raise SourceError(f"{path}: it changes a line that writes the result, `{lost[0][:120]}`: leave it as it is")
 
@@ -206,10 +225,12 @@ def _inputs(bench: Bench, decided: Decided) -> PatchingInputs:
     if action.parent is not None:
         source, parent = read_source(bench.folder.source(action.parent)), bench.state.nodes[action.parent]
         made = {name: arm_in(source, name) for name in arms_of(parent, bench.plan)}
-    return patching(shared, shown_of(
-        of, bench.state.code.baseline, called=bench.plan.primary.name)).model_copy(update={
-        "changed": _changed(of, made),
-        "made": tuple(ArmShown(name=name, words=one.words, patch=one.patch) for name, one in made.items())})
+    return patching(shared, shown_of(of, bench.state.code.baseline, called=bench.plan.primary.name)).model_copy(
+        update={
+            "changed": _changed(of, made),
+            "made": tuple(ArmShown(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
+        }
+    )
 
 
 def patching(shared: AuthorInputs, repository: RepositoryShown) -> PatchingInputs:
@@ -219,20 +240,32 @@ def patching(shared: AuthorInputs, repository: RepositoryShown) -> PatchingInput
 
 
 def shown_of(
-    of: UserRepository, checked: BaselineChecked | None, *, called: str = "", first: Iterable[str] = (),
+    of: UserRepository, checked: BaselineChecked | None, *, called: str = "", first: Iterable[str] = ()
 ) -> RepositoryShown:
     """The repository as it is, as far as it is shown, the files of `first` before others; `called`: its metric."""
     context = context_of(of.mirror.texts(of.code.tree), of.code.command.argv, first)
     read = of.code.command.metric or f"{of.code.predictions}, predictions that the program scores"
-    over = "with one seed" if checked is None or checked.spread is None else (
-        f"over three seeds (sample deviation {checked.spread:.2g})")
-    as_it_is = (f"{called or of.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s a run"
-                if checked is not None and checked.mean is not None and checked.seconds is not None else "")
+    over = (
+        "with one seed"
+        if checked is None or checked.spread is None
+        else (f"over three seeds (sample deviation {checked.spread:.2g})")
+    )
+    as_it_is = (
+        f"{called or of.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s a run"
+        if checked is not None and checked.mean is not None and checked.seconds is not None
+        else ""
+    )
     return RepositoryShown(
         as_it_is=as_it_is,
-        command=written(of.code.command.argv), metric=read + (f" ({called})" if called else ""),
-        scored=bool(of.code.predictions), test_metric=bool(of.code.test_metric), map=context.map,
-        shown=context.shown, left_out=context.left_out, frozen=of.frozen)
+        command=written(of.code.command.argv),
+        metric=read + (f" ({called})" if called else ""),
+        scored=bool(of.code.predictions),
+        test_metric=bool(of.code.test_metric),
+        map=context.map,
+        shown=context.shown,
+        left_out=context.left_out,
+        frozen=of.frozen,
+    )
 
 
 def _changed(of: UserRepository, made: Mapping[str, ArmCode]) -> tuple[Shown, ...]:

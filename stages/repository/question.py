@@ -89,8 +89,11 @@ class Answering:
         tries = self.log.state.code.tries
         last = tries[max(tries)] if tries else None
         if design is None or last is None or last.why or not files:
-            why = "no design could be used" if design is None else (last.why if last is not None else "") or (
-                "no change could be used")
+            why = (
+                "no design could be used"
+                if design is None
+                else (last.why if last is not None else "") or ("no change could be used")
+            )
             self.log.append(QuestionAnswered(conclusion="", why=why))
         else:
             await self._conclude(design, last.results)
@@ -107,8 +110,9 @@ class Answering:
             known = await self._baseline()
             self.log.append(QuestionRan(number=0, run=known))
         if known.why:
-            raise NoMeasurement(f"the repository as it is gives no number: {known.why}; mend run or measure of the "
-                                "question")
+            raise NoMeasurement(
+                f"the repository as it is gives no number: {known.why}; mend run or measure of the question"
+            )
         values = known.results["measure"]["as_it_is"]
         return f"{fmean(values):.6g} over {len(values)} seeds, in {known.seconds:.0f} s"
 
@@ -118,10 +122,16 @@ class Answering:
             folder, kept = self._checkout(f"as_it_is-{seed}")
             (stale,) = make_ready(folder, [metric], OUT)
             began = await asyncio.to_thread(next_time, folder)
-            outcome = await self.run(CommandJob(
-                name=f"as it is, seed {seed}", folder=folder, ground=self.environment.ground,
-                timeout=max(LEAST_SECONDS, self._left(0) - seconds), readable=(kept,),
-                argv=tuple(word.replace("{seed}", str(seed)) for word in self.question.run)))
+            outcome = await self.run(
+                CommandJob(
+                    name=f"as it is, seed {seed}",
+                    folder=folder,
+                    ground=self.environment.ground,
+                    timeout=max(LEAST_SECONDS, self._left(0) - seconds),
+                    readable=(kept,),
+                    argv=tuple(word.replace("{seed}", str(seed)) for word in self.question.run),
+                )
+            )
             seconds += outcome.seconds
             reading = read_metric(metric, folder, outcome.stdout, stale=stale, since=began)
             why = outcome.failure or reading.failure
@@ -134,8 +144,14 @@ class Answering:
 
     def _inputs(self, as_it_is: str) -> dict[str, Any]:
         context: Context = context_of(self.texts, self.question.run)
-        return {"asked": self.question, "map": context.map, "shown": context.shown, "left_out": context.left_out,
-                "packages": tuple(self.packages), "as_it_is": as_it_is}
+        return {
+            "asked": self.question,
+            "map": context.map,
+            "shown": context.shown,
+            "left_out": context.left_out,
+            "packages": tuple(self.packages),
+            "as_it_is": as_it_is,
+        }
 
     async def _design(self, as_it_is: str) -> Design | None:
         known = self.log.state.code.designed
@@ -160,8 +176,9 @@ class Answering:
 
     def _seen(self, inputs: Any, wants: Sequence[str], left: int) -> Any:
         shown, missed = requested(wants, self.texts)
-        return inputs.model_copy(update={"requested": (*inputs.requested, *shown), "requests_left": max(0, left),
-                                         "complaints": missed})
+        return inputs.model_copy(
+            update={"requested": (*inputs.requested, *shown), "requests_left": max(0, left), "complaints": missed}
+        )
 
     async def _carry_out(self, design: Design, as_it_is: str) -> dict[str, str]:
         """The files of the try that measured everything; where none did, those of the last; none: none was made."""
@@ -182,14 +199,20 @@ class Answering:
             before = known
         return files
 
-    async def _code(self, number: int, design: Design, as_it_is: str, files: Mapping[str, str],
-                    before: QuestionRun) -> dict[str, str] | None:
+    async def _code(
+        self, number: int, design: Design, as_it_is: str, files: Mapping[str, str], before: QuestionRun
+    ) -> dict[str, str] | None:
         """The changed files with the script, by an author who sees the try before."""
         ask = self.models.at(numbered(self.log, Work(task=f"code {number}")), 0)
         inputs = CodeInputs(
-            **self._inputs(as_it_is), design=design, seconds=self._left(number), requests_left=REQUESTS,
-            failed=before.why, output=before.tail, written=tuple(
-                Shown(path=path, text=text) for path, text in files.items()) if before.why else ())
+            **self._inputs(as_it_is),
+            design=design,
+            seconds=self._left(number),
+            requests_left=REQUESTS,
+            failed=before.why,
+            output=before.tail,
+            written=tuple(Shown(path=path, text=text) for path, text in files.items()) if before.why else (),
+        )
         left, turns = REQUESTS, TURNS
         while turns:
             found = await ask.usable(QUESTION_CODE, inputs, then="there is no answer")
@@ -202,8 +225,11 @@ class Answering:
             now = {**self.texts, **files}
             touched = {*files, *(one.path for one in found.edits)}
             try:
-                whole = applied({path: now[path] for path in touched if path in now and path != SCRIPT},
-                                files=found.files, edits=found.edits)
+                whole = applied(
+                    {path: now[path] for path in touched if path in now and path != SCRIPT},
+                    files=found.files,
+                    edits=found.edits,
+                )
             except SourceError as error:
                 wrong = [str(error)]
             else:
@@ -237,25 +263,40 @@ class Answering:
             make_ready(folder, [], OUT)
             remove(folder, RESULTS)
             before = hashes(folder)
-            outcome = await self.run(CommandJob(
-                name=f"try {number}", folder=folder, argv=("bash", SCRIPT), ground=self.environment.ground,
-                timeout=self._left(number), readable=(kept,)))
+            outcome = await self.run(
+                CommandJob(
+                    name=f"try {number}",
+                    folder=folder,
+                    argv=("bash", SCRIPT),
+                    ground=self.environment.ground,
+                    timeout=self._left(number),
+                    readable=(kept,),
+                )
+            )
         except (ExecutorError, BadFile) as error:
             return QuestionRun(seconds=0.0, why=str(error))
         failure, results = outcome.failure, left(folder)
         why = failure.message if failure is not None else wrong_results(results, design)
         now = hashes(folder)
         return QuestionRun(
-            seconds=outcome.seconds, exit=0 if failure is None else None if failure.kind == "timeout" else 1, why=why,
-            tail=outcome.tail[-6000:], results=results if not why else {},
-            files={name: now[name] for name in result_files(before, now)})
+            seconds=outcome.seconds,
+            exit=0 if failure is None else None if failure.kind == "timeout" else 1,
+            why=why,
+            tail=outcome.tail[-6000:],
+            results=results if not why else {},
+            files={name: now[name] for name in result_files(before, now)},
+        )
 
     # --- the conclusion -----------------------------------------------------------------------------------------------
 
     async def _conclude(self, design: Design, results: Mapping[str, Any]) -> None:
         comparisons = comparisons_of([results])
-        inputs = ConclusionInputs(asked=self.question, design=design, measured=tuple(measured_lines(results)),
-                                  compared=tuple(compared_lines(comparisons)))
+        inputs = ConclusionInputs(
+            asked=self.question,
+            design=design,
+            measured=tuple(measured_lines(results)),
+            compared=tuple(compared_lines(comparisons)),
+        )
         ask = self.models.at(numbered(self.log, Work(task="conclusion")), 0)
         for _ in range(TURNS):
             found = await ask.usable(QUESTION_CONCLUSION, inputs, then="the comparisons stand as the conclusion")
@@ -267,8 +308,13 @@ class Answering:
                 return
             inputs = inputs.model_copy(update={"complaints": tuple(wrong)})
         told = "; ".join(compared_lines(comparisons)) or "; ".join(measured_lines(results))
-        self.log.append(QuestionAnswered(conclusion=f"Measured: {told}.", bound=True,
-                                         why="no conclusion of the model's keeps to what was measured"))
+        self.log.append(
+            QuestionAnswered(
+                conclusion=f"Measured: {told}.",
+                bound=True,
+                why="no conclusion of the model's keeps to what was measured",
+            )
+        )
 
 
 class NoMeasurement(WrongUse):
@@ -284,9 +330,15 @@ def left(folder: Path) -> Any:
 
 
 def wrong_design(design: Design) -> list[str]:
-    wrong = [f"two {what} are called {name}" for what, names in (
-        ("arms", [one.name for one in design.arms]), ("metrics", [one.name for one in design.metrics]))
-        for name in dict.fromkeys(names) if names.count(name) > 1]
+    wrong = [
+        f"two {what} are called {name}"
+        for what, names in (
+            ("arms", [one.name for one in design.arms]),
+            ("metrics", [one.name for one in design.metrics]),
+        )
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
     return wrong + (["one arm alone compares nothing: give what it is held against"] if len(design.arms) < 2 else [])
 
 
@@ -305,8 +357,12 @@ def wrong_results(results: Any, design: Design) -> str:
     """Why results cannot be used; empty where every arm has all of its values."""
     if not isinstance(results, dict):
         return f"the script left no {RESULTS} in the form that was asked for"
-    lacking = [f"{metric.name} of {arm.name}" for metric in design.metrics for arm in design.arms
-               if len(numbers_of(_at(results, metric.name, arm.name)) or ()) < design.seeds]
+    lacking = [
+        f"{metric.name} of {arm.name}"
+        for metric in design.metrics
+        for arm in design.arms
+        if len(numbers_of(_at(results, metric.name, arm.name)) or ()) < design.seeds
+    ]
     return f"{RESULTS} lacks values of {', '.join(lacking[:6])}: {design.seeds} of each" if lacking else ""
 
 
@@ -320,28 +376,36 @@ def told_of(question: Question) -> str:
     return "\n".join((question.question, question.method, question.instructions))
 
 
-def unbound(found: ConclusionAnswer, told: str, results: Mapping[str, Mapping[str, Any]],
-            comparisons: Sequence[Claim]) -> Iterator[str]:
+def unbound(
+    found: ConclusionAnswer, told: str, results: Mapping[str, Mapping[str, Any]], comparisons: Sequence[Claim]
+) -> Iterator[str]:
     """What of a conclusion does not follow from what was measured; `told`: what the asker said, whose numbers stand."""
     counts = counts_of([results])
     spelled = Counted(re.compile("[a-z]+"), frozenset(counts))
-    yield from (f"{one.words!r}: print numbers as digits" for one in (
-        *ratios(found.conclusion), *numbers_in_words(found.conclusion, (spelled,))))
+    yield from (
+        f"{one.words!r}: print numbers as digits"
+        for one in (*ratios(found.conclusion), *numbers_in_words(found.conclusion, (spelled,)))
+    )
     for sentence in re.split(r"(?<=[.!?])\s+", found.conclusion):
         for text in stated_results(sentence, told, counts):
             meant = [one for one in found.numbers if numbers_in(one.text) == [text]]
             if not any(_is_measured(one, text, results) for one in meant):
-                yield (f"{text} is not what `numbers` says that it is of" if meant else
-                       f"{text} is neither listed in `numbers` nor stands in the question")
+                yield (
+                    f"{text} is not what `numbers` says that it is of"
+                    if meant
+                    else f"{text} is neither listed in `numbers` nor stands in the question"
+                )
             elif not any(_is_measured(one, text, results) and _is_named(one, sentence) for one in meant):
                 yield f"the sentence that prints {text} does not name the arm that it is of, as the results do"
     for one in found.directions:
         claim = Claim(one.metric, one.first, one.second, one.second_is)  # pyright: ignore
         how = held(claim, comparisons)
         if how == "contradicted" or (how == "untested" and claim.second_is != "unclear"):
-            yield (f"{one.second} is not {one.second_is} than {one.first} on {one.metric} by the comparisons" if
-                   how == "contradicted" else
-                   f"{one.second} against {one.first} on {one.metric} is open, or has other names in the results")
+            yield (
+                f"{one.second} is not {one.second_is} than {one.first} on {one.metric} by the comparisons"
+                if how == "contradicted"
+                else f"{one.second} against {one.first} on {one.metric} is open, or has other names in the results"
+            )
 
 
 def _is_measured(one: StatedNumber, text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -371,7 +435,8 @@ def measured_lines(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 def compared_lines(comparisons: Sequence[Claim]) -> Iterator[str]:
     for one in comparisons:
         yield f"{one.metric}: {one.second} is {one.second_is} against {one.first}" + (
-            " (the interval holds zero)" if one.second_is == "unclear" else "")
+            " (the interval holds zero)" if one.second_is == "unclear" else ""
+        )
 
 
 def change_of(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
@@ -379,12 +444,19 @@ def change_of(files: Mapping[str, str], texts: Mapping[str, str]) -> str:
     parts: list[str] = []
     for path, text in sorted(files.items()):
         before = texts.get(path, "")
-        parts += unified_diff(before.splitlines(keepends=True), text.splitlines(keepends=True),
-                              f"a/{path}" if path in texts else "/dev/null", f"b/{path}")
+        parts += unified_diff(
+            before.splitlines(keepends=True),
+            text.splitlines(keepends=True),
+            f"a/{path}" if path in texts else "/dev/null",
+            f"b/{path}",
+        )
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in parts)
 
 
 def hashes(folder: Path) -> dict[str, str]:
     """Every plain file below a folder with the sha256 of its content."""
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(folder.rglob("*"))
-            if path.is_file() and not path.is_symlink()}
+    return {
+        path.relative_to(folder).as_posix(): sha256(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }

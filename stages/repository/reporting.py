@@ -50,8 +50,11 @@ def printed(code: CodeState) -> dict[str, PrintedValue]:
     for one in code.settled.results if code.settled is not None else ():
         numbers = {"mean": one.mean, "low": one.low, "high": one.high}
         digits = _digits(one)
-        found |= {f"{key_of(code, one.part)}.{form}": signed(value, digits) for form, value in numbers.items()
-                  if value is not None}
+        found |= {
+            f"{key_of(code, one.part)}.{form}": signed(value, digits)
+            for form, value in numbers.items()
+            if value is not None
+        }
         found |= {f"{key_of(code, one.part)}.p": significant(one.p, 2)} if one.p is not None else {}
         found |= {f"{key_of(code, one.part)}.n": count(one.n)} if one.n else {}
     if code.baseline is not None and code.baseline.mean is not None:
@@ -96,41 +99,70 @@ def _section(code: CodeState, values: Mapping[str, PrintedValue]) -> Iterator[st
     grade = "scored" if scored else "logged"
     yield "% Written by the program from the record; \\input it below results.tex in a paper of ours."
     yield r"\section{Ablations}\label{sec:ablations}"
-    yield (rf"Parts of the repository were taken out one by one at commit \texttt{{{code.taken.commit[:12]}}}, "
-           rf"whose own result is {told('baseline', 'mean')}. Table~\ref{{tab:ablations}} has the effect of each "
-           r"on fresh seeds, positive where the part helps, with its 95\,\% interval and $p$ after Holm's correction; "
-           + (r"the program scored the predictions, so all values are scored." if scored else
-              r"the repository's own code reports the metric, so all values are logged."))
+    yield (
+        rf"Parts of the repository were taken out one by one at commit \texttt{{{code.taken.commit[:12]}}}, "
+        rf"whose own result is {told('baseline', 'mean')}. Table~\ref{{tab:ablations}} has the effect of each "
+        r"on fresh seeds, positive where the part helps, with its 95\,\% interval and $p$ after Holm's correction; "
+        + (
+            r"the program scored the predictions, so all values are scored."
+            if scored
+            else r"the repository's own code reports the metric, so all values are logged."
+        )
+    )
     yield rf"\begin{{table}}\centering\caption{{Effects of taking parts out. Grade of all values: {grade}.}}"
     yield r"\label{tab:ablations}\begin{tabular}{lrrrrl}\toprule"
     yield r"part & effect & low & high & $p$ & verdict \\ \midrule"
     for one in code.settled.results:
         if one.n > 1:
-            cells = (escaped(one.part.replace("+", " + ")), *(told(one.part, form) for form in (
-                "mean", "low", "high", "p")), one.called)
+            cells = (
+                escaped(one.part.replace("+", " + ")),
+                *(told(one.part, form) for form in ("mean", "low", "high", "p")),
+                one.called,
+            )
             yield " & ".join(cells) + r" \\"
     yield r"\bottomrule\end{tabular}\end{table}"
 
 
 def as_json(code: CodeState) -> dict[str, Any]:
     """All that is known, by what it is."""
+
     def told(value: Any) -> Any:
         return None if value is None else value.model_dump(mode="json", exclude={"type", "format"})
 
-    gates = {name: [{"way": one.way, "gate": one.gate, "why": one.why} for (part, _), one in code.patched.items()
-                    if part == name] for name in dict.fromkeys(part for part, _ in code.patched)}
+    gates = {
+        name: [
+            {"way": one.way, "gate": one.gate, "why": one.why}
+            for (part, _), one in code.patched.items()
+            if part == name
+        ]
+        for name in dict.fromkeys(part for part, _ in code.patched)
+    }
     return {
-        "code": told(code.taken), "environment": told(code.environment), "command": told(code.command),
-        "repairs": [told(one) for one in code.repairs], "baseline": told(code.baseline),
-        "parts": [part.model_dump(mode="json", exclude={"mutations"}) | {
-            "ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
-            for part in (code.parts.parts if code.parts is not None else ())],
+        "code": told(code.taken),
+        "environment": told(code.environment),
+        "command": told(code.command),
+        "repairs": [told(one) for one in code.repairs],
+        "baseline": told(code.baseline),
+        "parts": [
+            part.model_dump(mode="json", exclude={"mutations"})
+            | {"ways": [way.what for way in part.mutations], "tried": gates.get(part.name, [])}
+            for part in (code.parts.parts if code.parts is not None else ())
+        ],
         "not_examined": [one.model_dump(mode="json") for one in (code.parts.rest if code.parts is not None else ())],
         "ablations": told(code.settled),
-        "runs": [{"id": one.run.id, "purpose": one.purpose, "parts": one.parts, "seed": one.run.seed,
-                  "value": one.run.value, "seconds": round(one.run.seconds, 2),
-                  "failure": one.run.failure.message if one.run.failure is not None else None}
-                 for one in code.runs.values()]}
+        "runs": [
+            {
+                "id": one.run.id,
+                "purpose": one.purpose,
+                "parts": one.parts,
+                "seed": one.run.seed,
+                "value": one.run.value,
+                "seconds": round(one.run.seconds, 2),
+                "failure": one.run.failure.message if one.run.failure is not None else None,
+            }
+            for one in code.runs.values()
+        ],
+    }
 
 
 def _report(code: CodeState) -> Iterator[str]:
@@ -139,24 +171,34 @@ def _report(code: CodeState) -> Iterator[str]:
     yield f"\nCommit `{code.taken.commit[:12]}`{', with uncommitted work' * code.taken.snapshot}."
     yield from (f"- {one}" for one in code.taken.faults)
     if (found := code.command) is not None:
-        ran = next((one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.kind == "argv"),
-                   found.command.argv)
+        ran = next(
+            (one.repair.argv for one in reversed(code.repairs) if one.kept and one.repair.kind == "argv"),
+            found.command.argv,
+        )
         yield f"\n## Command\n\n    {written(ran)}\n"
-        yield (f"Named by the {found.by}" if ran == found.command.argv else
-               f"In place of `{written(found.command.argv)}`, which the {found.by} named and which does not run") + (
-                   f"; {found.why}." if found.why else ".")
+        yield (
+            f"Named by the {found.by}"
+            if ran == found.command.argv
+            else f"In place of `{written(found.command.argv)}`, which the {found.by} named and which does not run"
+        ) + (f"; {found.why}." if found.why else ".")
         given = found.by if not code.taken.settings.get("metric") else "person"
         yield f"Metric `{found.command.metric}` ({found.command.direction}imal is best), named by the {given}."
         if not any("{seed}" in word for word in ran):
             yield "It is given no seed: runs are compared unpaired."
     if (environment := code.environment) is not None:
-        yield f"\nPython {environment.python}" + "".join(
-            f"; {name} {version} installed beside" for name, version in environment.packages.items()) + "."
+        yield (
+            f"\nPython {environment.python}"
+            + "".join(f"; {name} {version} installed beside" for name, version in environment.packages.items())
+            + "."
+        )
         yield from (f"- It asks for {one.wanted}; there is: {one.found or 'none'}." for one in environment.deviations)
     if code.repairs:
         yield "\n## Repairs\n"
-        yield from (f"- {'kept' if one.kept else 'taken back'} ({one.by}): {one.repair.reason}; it was stopped by "
-                    f"`{one.signature}`" + (f", then by `{one.then}`" if one.then else "") for one in code.repairs)
+        yield from (
+            f"- {'kept' if one.kept else 'taken back'} ({one.by}): {one.repair.reason}; it was stopped by "
+            f"`{one.signature}`" + (f", then by `{one.then}`" if one.then else "")
+            for one in code.repairs
+        )
     yield from _baseline(code)
     yield from _results(code)
 
@@ -166,14 +208,27 @@ def _baseline(code: CodeState) -> Iterator[str]:
     if check is None:
         return
     yield "\n## Baseline\n"
-    mean = "no value" if check.mean is None else f"mean {check.mean:.6g}" + (
-        f", sd {check.spread:.2g}" if check.spread is not None else "")
+    mean = (
+        "no value"
+        if check.mean is None
+        else f"mean {check.mean:.6g}" + (f", sd {check.spread:.2g}" if check.spread is not None else "")
+    )
     expected = code.command.expected if code.command is not None else None
-    yield f"**{check.verdict}**: {mean} over {max(0, len(check.runs) - 1)} seeds" + (
-        f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "") + "."
-    yield {"same digits": "The first seed again gave the same digits.",
-           "differs": "The first seed again gave another value: it does not set all that is random.",
-           "unseeded": "No seed is given.", None: ""}[check.same_seed] if check.mean is not None else ""
+    yield (
+        f"**{check.verdict}**: {mean} over {max(0, len(check.runs) - 1)} seeds"
+        + (f"; expected {expected.value:g} ± {expected.tolerance:g}" if expected is not None else "")
+        + "."
+    )
+    yield (
+        {
+            "same digits": "The first seed again gave the same digits.",
+            "differs": "The first seed again gave another value: it does not set all that is random.",
+            "unseeded": "No seed is given.",
+            None: "",
+        }[check.same_seed]
+        if check.mean is not None
+        else ""
+    )
     if check.why:
         yield f"{check.why[0].upper()}{check.why[1:]}."
 
@@ -207,6 +262,14 @@ def _row(one: PartResult) -> str:
     texts = _texts(one)
     effect = texts.get("mean", "-") + (f" ({texts['relative']})" if "relative" in texts else "")
     span = f"{texts['low']} to {texts['high']}" if "low" in texts and "high" in texts else "-"
-    cells = (one.part, one.mutation, one.where, str(one.n), effect, span, texts.get("p", "-"), one.called + (
-        f" ({one.flag})" if one.flag else ""))
+    cells = (
+        one.part,
+        one.mutation,
+        one.where,
+        str(one.n),
+        effect,
+        span,
+        texts.get("p", "-"),
+        one.called + (f" ({one.flag})" if one.flag else ""),
+    )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

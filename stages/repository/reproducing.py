@@ -88,8 +88,11 @@ class Reproduction:
 
     def _within(self, signature: str) -> bool:
         tried = self.runs.code.repairs
-        return (len(tried) < MOST and sum(one.signature == signature for one in tried) < EACH
-                and time.monotonic() - self._began < MINUTES * 60)
+        return (
+            len(tried) < MOST
+            and sum(one.signature == signature for one in tried) < EACH
+            and time.monotonic() - self._began < MINUTES * 60
+        )
 
     async def _next(self, signature: str, run: CommandRun) -> tuple[Repair | None, Literal["rule", "model"]]:
         """A repair that was not tried, and who proposes it."""
@@ -105,8 +108,11 @@ class Reproduction:
         texts, command = self.runs.mirror.texts(self.setup.tree), self.setup.command
         found = list(mends(signature, texts, command, run.stdout_tail, self.setup.environment.ground.folders))
         if signature.startswith(("path:", "argument:")):
-            found += [Repair(kind="argv", argv=one.argv, reason=f"the command is outdated; {one.where} offers this one")
-                      for one in candidates(texts) if not one.wrong and one.argv != command.argv]
+            found += [
+                Repair(kind="argv", argv=one.argv, reason=f"the command is outdated; {one.where} offers this one")
+                for one in candidates(texts)
+                if not one.wrong and one.argv != command.argv
+            ]
         return [one for one in found if keeps_program(one, self.runs.code.command, texts)]
 
     def _with(self, repair: Repair) -> Setup:
@@ -127,15 +133,16 @@ class Reproduction:
         return replace(setup, tree=self.runs.mirror.edited(setup.tree, repair.edits))
 
     def _note(
-        self, signature: str, repair: Repair, by: Literal["rule", "model"], setup: Setup, *, kept: bool, then: str,
+        self, signature: str, repair: Repair, by: Literal["rule", "model"], setup: Setup, *, kept: bool, then: str
     ) -> None:
         code = self.runs.code
         commit = ""
         if kept and repair.kind == "patch" and code.taken is not None:
             parent = next((one.commit for one in reversed(code.repairs) if one.commit), code.taken.commit)
             commit = self.runs.mirror.commit(setup.tree, parent, repair.reason)
-        self.runs.recorder.append(Repaired(signature=signature, repair=repair, by=by, tree=setup.tree, commit=commit,
-                                           kept=kept, then=then))
+        self.runs.recorder.append(
+            Repaired(signature=signature, repair=repair, by=by, tree=setup.tree, commit=commit, kept=kept, then=then)
+        )
 
     # --- the baseline -------------------------------------------------------------------------------------------------
 
@@ -153,21 +160,33 @@ class Reproduction:
         if runs and self.setup.command.seeded:
             same = "same digits" if runs[0].value == runs[-1].value else "differs"
             if len(values) > 1 and len(set(values)) == 1:
-                why = (f"{len(values)} seeds gave the same value, {values[0]!r}: the seed changes nothing, or less "
-                       "than the metric shows")
+                why = (
+                    f"{len(values)} seeds gave the same value, {values[0]!r}: the seed changes nothing, or less "
+                    "than the metric shows"
+                )
         return BaselineChecked(
-            tree=self.setup.tree, runs=tuple(run.id for run in runs), mean=check.mean, spread=check.spread,
-            verdict="failed" if stopped else check.verdict, same_seed=same, why=why)
+            tree=self.setup.tree,
+            runs=tuple(run.id for run in runs),
+            mean=check.mean,
+            spread=check.spread,
+            verdict="failed" if stopped else check.verdict,
+            same_seed=same,
+            why=why,
+        )
 
 
 def keeps_program(repair: Repair, found: CommandFound | None, texts: Mapping[str, str]) -> bool:
     """Whether a repair runs the program that a person named, where one did."""
-    return repair.kind != "argv" or found is None or found.by != "person" or (
-        script_of(repair.argv, texts) == script_of(found.command.argv, texts))
+    return (
+        repair.kind != "argv"
+        or found is None
+        or found.by != "person"
+        or (script_of(repair.argv, texts) == script_of(found.command.argv, texts))
+    )
 
 
 def chosen(
-    texts: Mapping[str, str], given: Command | None, metric: str, *, direction: str, scale: float,
+    texts: Mapping[str, str], given: Command | None, metric: str, *, direction: str, scale: float
 ) -> CommandFound | None:
     """The command that is run: the person's, or the first that the repository bears out; None where a reader is needed,
     since there is none or no metric."""
@@ -176,32 +195,58 @@ def chosen(
     if given is not None:
         if lacking := missing_script(given.argv, texts):
             there = ", ".join(sorted(path for path in texts if path.endswith(".py"))[:8])
-            raise RepositoryError(f"--command {written(given.argv)!r}: there is no {lacking} in the repository; it has "
-                                  f"{there or 'no Python file'}")
+            raise RepositoryError(
+                f"--command {written(given.argv)!r}: there is no {lacking} in the repository; it has "
+                f"{there or 'no Python file'}"
+            )
         words = () if given.seeded else seed_words(code_in(texts), given.argv)
-        return CommandFound(command=given, by="person", why=(
-            f"it is given no seed, though it takes {' '.join(words)}: add that to compare runs of one seed"
-            if words else ""))
+        return CommandFound(
+            command=given,
+            by="person",
+            why=(
+                f"it is given no seed, though it takes {' '.join(words)}: add that to compare runs of one seed"
+                if words
+                else ""
+            ),
+        )
     found = candidates(texts)
     best = next((one for one in found if not one.wrong), None)
     if best is None:
         return None
     others = "; ".join(f"{one.where} has `{written(one.argv)}`: {one.wrong}" for one in found if one.wrong)
-    return CommandFound(command=Command(
-        argv=best.argv, env=dict(best.env), metric=metric, direction="min" if direction == "min" else "max",
-        scale=scale, seeded=best.seeded), by="repository", why=f"from {best.where}" + (f"; {others}" if others else ""))
+    return CommandFound(
+        command=Command(
+            argv=best.argv,
+            env=dict(best.env),
+            metric=metric,
+            direction="min" if direction == "min" else "max",
+            scale=scale,
+            seeded=best.seeded,
+        ),
+        by="repository",
+        why=f"from {best.where}" + (f"; {others}" if others else ""),
+    )
 
 
 def of_model(choice: CommandChoice | None, scale: float) -> CommandFound:
     """What a reader found. Raises `RepositoryError` where that is nothing, or cannot be read."""
     if choice is None:
-        raise RepositoryError("no command was found that makes the result: give it, --command 'python train.py --seed "
-                              "{seed}'")
+        raise RepositoryError(
+            "no command was found that makes the result: give it, --command 'python train.py --seed {seed}'"
+        )
     parse_metric(choice.metric)
     return CommandFound(
-        command=Command(argv=choice.words, metric=choice.metric, direction=choice.direction, scale=scale,
-                        seeded=any("{seed}" in word for word in choice.words)),
-        expected=parse_expected(choice.expected) if choice.expected else None, by="model", why=choice.why)
+        command=Command(
+            argv=choice.words,
+            metric=choice.metric,
+            direction=choice.direction,
+            scale=scale,
+            seeded=any("{seed}" in word for word in choice.words),
+        ),
+        expected=parse_expected(choice.expected) if choice.expected else None,
+        by="model",
+        why=choice.why,
+    )
 
 
 def _last(deviations: Sequence[Deviation]) -> str:

@@ -89,8 +89,9 @@ def measured_in(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
 def numbers_of(value: Any) -> tuple[float, ...] | None:
     """A number, or a list of nothing else, as a tuple; None of anything else."""
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if not values or any(isinstance(one, bool) or not isinstance(one, int | float) or not isfinite(one)
-                         for one in values):
+    if not values or any(
+        isinstance(one, bool) or not isinstance(one, int | float) or not isfinite(one) for one in values
+    ):
         return None
     return tuple(map(float, values))
 
@@ -121,8 +122,12 @@ def counts_of(contents: Iterable[Any]) -> set[int]:
 
 def comparisons_of(contents: Iterable[Any]) -> list[Claim]:
     """Every pair of arms of every metric: how the second is against the first."""
-    return [Claim(arms.metric, first, second, way_of(arms.values[first], arms.values[second]))
-            for content in contents for arms in arms_in(content) for first, second in combinations(arms.values, 2)]
+    return [
+        Claim(arms.metric, first, second, way_of(arms.values[first], arms.values[second]))
+        for content in contents
+        for arms in arms_in(content)
+        for first, second in combinations(arms.values, 2)
+    ]
 
 
 def way_of(first: tuple[float, ...], second: tuple[float, ...]) -> Way:

@@ -84,8 +84,17 @@ class Runs:
 
     def key(self, setup: Setup, words: Sequence[str], seed: int, repeat: int) -> str:
         """What a run is known by."""
-        content = [setup.tree, list(words), sorted(setup.command.env.items()), setup.environment.digest,
-                   setup.command.metric, setup.command.scale, self.device, seed, repeat]
+        content = [
+            setup.tree,
+            list(words),
+            sorted(setup.command.env.items()),
+            setup.environment.digest,
+            setup.command.metric,
+            setup.command.scale,
+            self.device,
+            seed,
+            repeat,
+        ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def made(self, setup: Setup, seed: int, *, words: Sequence[str] = (), repeat: int = 0) -> CommandRun | None:
@@ -96,8 +105,15 @@ class Runs:
         return known.run if known is not None else None
 
     async def make(
-        self, setup: Setup, seed: int, purpose: Purpose, *, words: Sequence[str] = (), parts: Sequence[str] = (),
-        repeat: int = 0, traced: bool = False,
+        self,
+        setup: Setup,
+        seed: int,
+        purpose: Purpose,
+        *,
+        words: Sequence[str] = (),
+        parts: Sequence[str] = (),
+        repeat: int = 0,
+        traced: bool = False,
     ) -> CommandRun:
         """The run, made now or before. Of a program that takes no seed, `seed` counts its repeats.
 
@@ -109,8 +125,9 @@ class Runs:
         if (known := self.code.runs.get(key)) is not None:
             return known.run
         if key not in self._under_way:
-            blank = CommandRun(id=key[:24], key=key, tree=setup.tree, argv=tuple(argv), seed=seed, repeat=repeat,
-                               seconds=0)
+            blank = CommandRun(
+                id=key[:24], key=key, tree=setup.tree, argv=tuple(argv), seed=seed, repeat=repeat, seconds=0
+            )
             self._under_way[key] = asyncio.create_task(self._make(setup, blank, purpose, tuple(parts), traced))
         try:
             return await asyncio.shield(self._under_way[key])
@@ -119,7 +136,7 @@ class Runs:
                 del self._under_way[key]
 
     async def _make(
-        self, setup: Setup, run: CommandRun, purpose: Purpose, parts: tuple[str, ...], traced: bool,
+        self, setup: Setup, run: CommandRun, purpose: Purpose, parts: tuple[str, ...], traced: bool
     ) -> CommandRun:
         place = self.folder / "work" / run.id
         await asyncio.to_thread(cleared_away, place)
@@ -133,17 +150,37 @@ class Runs:
             env |= trace.variables()
         began = await asyncio.to_thread(next_time, place)
         env = trace.hooked(env)
-        outcome = await self.executor.command(CommandJob(
-            name=f"{purpose} run {run.id}", folder=place, argv=run.argv, ground=setup.environment.ground, env=env,
-            timeout=self.timeout, readable=(kept, trace.HOOK), resume=self.resume))
-        reading = Reading() if outcome.failure is not None else await asyncio.to_thread(
-            read_score, metric, place, self.labels, scale=setup.command.scale, since=began,
-        ) if metric.kind == PREDICTIONS else await asyncio.to_thread(
-            read_metric, metric, place, outcome.stdout, scale=setup.command.scale, stale=stale, since=began)
-        run = run.model_copy(update={
-            "seconds": outcome.seconds, "value": reading.value, "note": reading.note,
-            "failure": outcome.failure or reading.failure, "stdout_tail": outcome.tail[-TAIL:],
-            "peak_host_bytes": outcome.peak_host_bytes})
+        outcome = await self.executor.command(
+            CommandJob(
+                name=f"{purpose} run {run.id}",
+                folder=place,
+                argv=run.argv,
+                ground=setup.environment.ground,
+                env=env,
+                timeout=self.timeout,
+                readable=(kept, trace.HOOK),
+                resume=self.resume,
+            )
+        )
+        reading = (
+            Reading()
+            if outcome.failure is not None
+            else await asyncio.to_thread(read_score, metric, place, self.labels, scale=setup.command.scale, since=began)
+            if metric.kind == PREDICTIONS
+            else await asyncio.to_thread(
+                read_metric, metric, place, outcome.stdout, scale=setup.command.scale, stale=stale, since=began
+            )
+        )
+        run = run.model_copy(
+            update={
+                "seconds": outcome.seconds,
+                "value": reading.value,
+                "note": reading.note,
+                "failure": outcome.failure or reading.failure,
+                "stdout_tail": outcome.tail[-TAIL:],
+                "peak_host_bytes": outcome.peak_host_bytes,
+            }
+        )
         await asyncio.to_thread(self._keep, run, outcome, place)
         self.recorder.append(CommandEnded(run=run, purpose=purpose, parts=parts))
         return run

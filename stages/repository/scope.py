@@ -107,8 +107,9 @@ def callers_of(tree: ast.Module, target: str) -> set[str]:
 def _calls(node: ast.AST, target: str) -> bool:
     last = target.rpartition(".")[2]
     return isinstance(node, ast.Call) and (
-        (isinstance(node.func, ast.Name) and node.func.id == last) or (
-            isinstance(node.func, ast.Attribute) and node.func.attr == last))
+        (isinstance(node.func, ast.Name) and node.func.id == last)
+        or (isinstance(node.func, ast.Attribute) and node.func.attr == last)
+    )
 
 
 def is_decoy(tree: ast.Module, target: str) -> bool:
@@ -125,4 +126,5 @@ def is_decoy(tree: ast.Module, target: str) -> bool:
 def _writes(node: ast.AST) -> bool:
     """Whether a statement may change something outside its function: attributes, items, globals."""
     return isinstance(node, ast.Global | ast.Nonlocal) or (
-        isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del))
+        isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
+    )

@@ -51,8 +51,11 @@ def standing(text: str, measured: Mapping[str, float]) -> Standing:
     if any(there(value, *([100 * value] if percent else [])) for value in measured.values()):
         return "found"
     for a, b in permutations(measured.values(), 2):
-        changes = [100 * (a - b), 100 * (a - b) / b if b else float("nan"), 100 * abs(a - b) / abs(b) if b else
-                   float("nan")] if percent else [a / b if b else float("nan")]
+        changes = (
+            [100 * (a - b), 100 * (a - b) / b if b else float("nan"), 100 * abs(a - b) / abs(b) if b else float("nan")]
+            if percent
+            else [a / b if b else float("nan")]
+        )
         if there(a - b, abs(a - b), *changes):
             return "derivable"
     return "unsupported"
@@ -64,9 +67,14 @@ def is_of(text: str, what: str, values: Sequence[float], against: Sequence[float
         return False
     low, high, percent = interval(text)
     mean, other = fmean(values), fmean(against) if against else 0.0
-    found = {"mean": [mean], "sd": [stdev(values)] if len(values) > 1 else [], "value": list(values),
-             "difference": [mean - other], "ratio": [mean / other] if other else [],
-             "percent": [100 * (mean - other) / abs(other)] if other and percent else []}[what]
+    found = {
+        "mean": [mean],
+        "sd": [stdev(values)] if len(values) > 1 else [],
+        "value": list(values),
+        "difference": [mean - other],
+        "ratio": [mean / other] if other else [],
+        "percent": [100 * (mean - other) / abs(other)] if other and percent else [],
+    }[what]
     scale = 100 if percent and what != "percent" else 1
     signs = (1, -1) if what in ("difference", "percent") else (1,)
     return any(low - SLACK <= sign * scale * one <= high + SLACK for one in found for sign in signs)
@@ -85,12 +93,19 @@ def held(claim: Claim, comparisons: Iterable[Claim]) -> Held:
 
 
 def bound(
-    correct: bool, numbers: Sequence[str], claims: Sequence[Claim], measured: Mapping[str, float],
+    correct: bool,
+    numbers: Sequence[str],
+    claims: Sequence[Claim],
+    measured: Mapping[str, float],
     comparisons: Sequence[Claim],
 ) -> bool:
     """Whether a conclusion that is right is so by its measurements."""
-    return correct and bool(claims) and all(held(one, comparisons) == "supported" for one in claims) and all(
-        standing(one, measured) != "unsupported" for one in numbers)
+    return (
+        correct
+        and bool(claims)
+        and all(held(one, comparisons) == "supported" for one in claims)
+        and all(standing(one, measured) != "unsupported" for one in numbers)
+    )
 
 
 def stated_results(text: str, told: str, counts: Iterable[int] = ()) -> list[str]:

@@ -20,8 +20,20 @@ from labwright.stages.repository.code import Code, last_name
 from labwright.stages.repository.context import reached
 from labwright.stages.repository.options import Key, Option, hydra_of, keys_in, names_in, options_in
 
-_OPEN = {"parse_known_args", "HfArgumentParser", "from_cli", "Fire", "add_dataclass_fields", "parse_intermixed_args",
-         "DEFINE_string", "DEFINE_float", "DEFINE_integer", "LightningCLI", "tyro", "run_exit"}
+_OPEN = {
+    "parse_known_args",
+    "HfArgumentParser",
+    "from_cli",
+    "Fire",
+    "add_dataclass_fields",
+    "parse_intermixed_args",
+    "DEFINE_string",
+    "DEFINE_float",
+    "DEFINE_integer",
+    "LightningCLI",
+    "tyro",
+    "run_exit",
+}
 """Calls after which a command may know more than its declared options."""
 
 
@@ -36,8 +48,13 @@ def wrong_words(words: Sequence[str], argv: Sequence[str], code: Code) -> str:
     if hydra_of(code) is not None:
         own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
         known = names_in(code.texts, code)
-        return f"knows no option {own}: it takes overrides key=value" if own else "" if known is None else _unknown(
-            "key", filter(None, map(_key, words)), known)
+        return (
+            f"knows no option {own}: it takes overrides key=value"
+            if own
+            else ""
+            if known is None
+            else _unknown("key", filter(None, map(_key, words)), known)
+        )
     flags = _closed(argv, code)
     if not flags:
         return ""
@@ -45,8 +62,11 @@ def wrong_words(words: Sequence[str], argv: Sequence[str], code: Code) -> str:
     if wrong := _unknown("option", (one for one in asked if not any(flag.startswith(one) for flag in flags)), flags):
         return wrong
     bare = next((word for word in words if re.match(r"[\w.]+=", word)), "")
-    return "" if not bare or _takes_words(code, argv) else (
-        f"takes no {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
+    return (
+        ""
+        if not bare or _takes_words(code, argv)
+        else (f"takes no {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
+    )
 
 
 def takes_overrides(argv: Sequence[str], code: Code) -> bool:
@@ -56,8 +76,13 @@ def takes_overrides(argv: Sequence[str], code: Code) -> bool:
 
 def _closed(argv: Sequence[str], code: Code) -> set[str]:
     """All options of a command, where it certainly knows no others; else none."""
-    called = {last_name(node.func) for path in reached(code, argv) if path in code.trees
-              for node in ast.walk(code.trees[path]) if isinstance(node, ast.Call)}
+    called = {
+        last_name(node.func)
+        for path in reached(code, argv)
+        if path in code.trees
+        for node in ast.walk(code.trees[path])
+        if isinstance(node, ast.Call)
+    }
     return set() if _OPEN & called else {flag for one in options_of(argv, code) for flag in one.flags}
 
 
@@ -68,7 +93,8 @@ def _takes_words(code: Code, argv: Sequence[str]) -> bool:
             if isinstance(node, ast.Call) and last_name(node.func) in ("add_argument", "argument", "Argument"):
                 first = node.args[0] if node.args else None
                 if not (isinstance(first, ast.Constant) and str(first.value).startswith("-")) or any(
-                        one.arg == "nargs" for one in node.keywords):
+                    one.arg == "nargs" for one in node.keywords
+                ):
                     return True
             elif isinstance(node, ast.Attribute) and node.attr == "argv":
                 return True
@@ -99,17 +125,26 @@ def space_faults(space: Space, argv: Sequence[str], code: Code) -> Iterator[str]
     """Which words of a space its command does not know, one sentence each; what reaches patched arms alone is not
     there yet."""
     patched = {arm.name for arm in space.arms if arm.role != "baseline" and not arm.words}
-    tuned = [(f"hyperparameter {one.name!r}", (one.word or f"{one.name}={{value}}").split())
-             for one in space.hyperparameters if not one.arms or not set(one.arms) <= patched]
-    for what, words in (*((f"arm {one.name!r}", one.words) for one in space.arms),
-                        *((f"level {one.name!r}", one.words) for one in space.levels), *tuned):
+    tuned = [
+        (f"hyperparameter {one.name!r}", (one.word or f"{one.name}={{value}}").split())
+        for one in space.hyperparameters
+        if not one.arms or not set(one.arms) <= patched
+    ]
+    for what, words in (
+        *((f"arm {one.name!r}", one.words) for one in space.arms),
+        *((f"level {one.name!r}", one.words) for one in space.levels),
+        *tuned,
+    ):
         own = next((word for word in words if _head(word) in _filled(argv)), "")
         if own:
             yield f"{what} sets {_head(own)}, which the program fills in for each run: take it out"
         if wrong := wrong_words(words, argv, code):
             yield f"{what} has the words {' '.join(words)}: the command {wrong}"
-    yield from (f"{what} has the word {' '.join(words)}, without {{value}}" for what, words in tuned
-                if "{value}" not in " ".join(words))
+    yield from (
+        f"{what} has the word {' '.join(words)}, without {{value}}"
+        for what, words in tuned
+        if "{value}" not in " ".join(words)
+    )
 
 
 def _head(word: str) -> str:
@@ -118,8 +153,11 @@ def _head(word: str) -> str:
 
 def _filled(argv: Sequence[str]) -> set[str]:
     """Options and keys that stand before `{seed}` and `{out}` in a command."""
-    return {_head(word) for word, after in zip(argv, (*argv[1:], ""), strict=True)
-            if re.search(r"\{(seed|out)\}", word if "=" in word else after)}
+    return {
+        _head(word)
+        for word, after in zip(argv, (*argv[1:], ""), strict=True)
+        if re.search(r"\{(seed|out)\}", word if "=" in word else after)
+    }
 
 
 # --- hyperparameters as a person gives them ---------------------------------------------------------------------------
@@ -141,8 +179,11 @@ def completed(name: str, told: dict[str, object], argv: Sequence[str], code: Cod
     made.setdefault("source", "given by the user")
     if "kind" not in made:
         numbers = (made.get("low"), made.get("high"), made.get("default"))
-        made["kind"] = "choice" if made.get("options") else (
-            "integer" if all(isinstance(one, int) for one in numbers) else "linear")
+        made["kind"] = (
+            "choice"
+            if made.get("options")
+            else ("integer" if all(isinstance(one, int) for one in numbers) else "linear")
+        )
     return made
 
 
@@ -152,7 +193,8 @@ def _place(word: str, name: str, argv: Sequence[str], code: Code) -> Option | Ke
     if word:
         head = re.split(r"[ =]", word)[0]
         return next((one for one in options if head in one.flags), None) or next(
-            (one for one in keys if one.name == head.lstrip("+")), None)
+            (one for one in keys if one.name == head.lstrip("+")), None
+        )
     named = [one for one in keys if name in (one.name, one.name.replace(".", "_"), one.name.rpartition(".")[2])]
     return next((one for one in options if one.dest == name), None) or (named[0] if len(named) == 1 else None)
 

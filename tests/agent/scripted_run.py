@@ -74,8 +74,9 @@ def answered(log: EventLog, how: str, limits: dict[str, Any], told: Path, folder
         if how == "dies" and number in (1, 3) and f"died{number}" not in (died := told.read_text()):
             tell(told, folder, f"died{number}", {"before": len(died)})
             os.kill(os.getpid(), signal.SIGKILL)
-        log.append(Answered(key=key, request_sha256="", model="scripted", answer={}, usage=Usage(usd=cap / 8),
-                            seconds=0.0))
+        log.append(
+            Answered(key=key, request_sha256="", model="scripted", answer={}, usage=Usage(usd=cap / 8), seconds=0.0)
+        )
         if how == "busy":
             asyncio.run(experiment(Path(limits["campaign"]) / SLOTS))
     return 0

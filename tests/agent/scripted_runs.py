@@ -37,10 +37,23 @@ from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_budget import drawn
 
 FLAGS = {
-    "seed": 5, "search.num_workers": 1, "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2,
-    "search.preliminary.nodes": 2, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
-    "paper.reflections": 1, "paper.citation_rounds": 0, "paper.missing_ablations": 0, "paper.judge": "false",
-    "search.ladder": False, "sandbox.isolation": "auto"}
+    "seed": 5,
+    "search.num_workers": 1,
+    "search.num_drafts": 1,
+    "search.num_seeds": 2,
+    "search.max_seeds": 2,
+    "search.preliminary.nodes": 2,
+    "search.tuning.nodes": 1,
+    "search.agenda.nodes": 1,
+    "search.ablation.nodes": 1,
+    "paper.reflections": 1,
+    "paper.citation_rounds": 0,
+    "paper.missing_ablations": 0,
+    "paper.judge": "false",
+    "search.ladder": False,
+    "sandbox.isolation": "auto",
+}
+
 
 class Killed(BaseException):
     """Stands for a SIGKILL: nothing is caught, nothing more is recorded."""
@@ -145,11 +158,21 @@ class World:
         arms = ("without-shrinkage",) if "without-shrinkage" in job.source["experiment.py"] else ("plain", "shrunk")
         base = 1.2 if "/labels" in job.name else 0.4  # with permuted labels it is at chance
         found = tuple(
-            Measurement(name=name, value=base + 0.01 * job.seed + 0.1 * place, condition=arm, dataset="iris",
-                        split="validation", seed=job.seed, grade="computed")
-            for place, arm in enumerate(arms) for name in ("log_loss", "accuracy"))
-        return self.delay, Outcome(seconds=self.seconds, measurements=found,
-                            arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")})
+            Measurement(
+                name=name,
+                value=base + 0.01 * job.seed + 0.1 * place,
+                condition=arm,
+                dataset="iris",
+                split="validation",
+                seed=job.seed,
+                grade="computed",
+            )
+            for place, arm in enumerate(arms)
+            for name in ("log_loss", "accuracy")
+        )
+        return self.delay, Outcome(
+            seconds=self.seconds, measurements=found, arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")}
+        )
 
 
 def answered(role: str, ordinal: int = 0) -> Callable[[Event], bool]:

@@ -59,8 +59,13 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
     key = "ablation/tilt/test.r2/d.mean"
     value = next(line for line in (out / "results.tex").read_text().splitlines() if key in line).rpartition("{")[2][:-1]
     assert rf"\result{{{key}}}" in (out / "section.tex").read_text()
-    traced = subprocess.run([sys.executable, "-m", "labwright", "trace", str(out), value], capture_output=True,
-                            text=True, timeout=60, check=False)
+    traced = subprocess.run(
+        [sys.executable, "-m", "labwright", "trace", str(out), value],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert traced.returncode == 0 and f"{key}: tilt gives back zeros" in traced.stdout
     patch = next(line.partition("patch")[2] for line in traced.stdout.splitlines() if line.startswith("  patch"))
     shown = subprocess.run(patch, shell=True, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -74,8 +79,9 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
     (out / "lock").touch()  # a kill in its first instants leaves no more
     kills = 0
     for wait in (2.5, 2.2, 2.8):
-        process = subprocess.Popen(command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             process.wait(wait)
         except subprocess.TimeoutExpired:
@@ -93,7 +99,8 @@ def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
 def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> None:
     files = {f"src/{name}" if name.startswith("tinyfit") else name: text for name, text in FILES.items()}
     files["src/tinyfit/features.py"] = "from collections import Iterable\n\n" + FILES["tinyfit/features.py"].replace(
-        "np.sin(9 * x[:, 3])", "np.sin(9 * x[:, 3].astype(np.float_))")
+        "np.sin(9 * x[:, 3])", "np.sin(9 * x[:, 3].astype(np.float_))"
+    )
     files["README.md"] = "    python main.py --seed 0\n"
     files["requirements.txt"] = "numpy==1.21.6\n"
     out = tmp_path / "out"
@@ -107,21 +114,39 @@ def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> Non
     assert found["environment"]["deviations"][0]["wanted"] == "numpy==1.21.6"
     assert found["baseline"]["verdict"] == "unchecked" and found["ablations"] is None
     commit = next(one["commit"] for one in reversed(found["repairs"]) if one["commit"])
-    shown = subprocess.run(["git", "--git-dir", str(out / "mirror"), "log", "--format=%s", commit], capture_output=True,
-                           text=True, check=True).stdout
+    shown = subprocess.run(
+        ["git", "--git-dir", str(out / "mirror"), "log", "--format=%s", commit],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert shown.startswith("numpy.float_ is gone")
 
 
 def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) -> None:
-    code = repository(tmp_path / "code", FILES | {"train.py": FILES["train.py"].replace(
-        'parser.add_argument("--verbose"', 'parser.add_argument("--rows", type=int, default=300)\n'
-                                           'parser.add_argument("--verbose"').replace("[:300]", "[:opts.rows]")})
-    ran = ablate(code, *METRIC, "--top", 2, "--proxy", "python train.py --seed {seed} --rows 60",
-                 "--out", tmp_path / "o")
+    code = repository(
+        tmp_path / "code",
+        FILES
+        | {
+            "train.py": FILES["train.py"]
+            .replace(
+                'parser.add_argument("--verbose"',
+                'parser.add_argument("--rows", type=int, default=300)\nparser.add_argument("--verbose"',
+            )
+            .replace("[:300]", "[:opts.rows]")
+        },
+    )
+    ran = ablate(
+        code, *METRIC, "--top", 2, "--proxy", "python train.py --seed {seed} --rows 60", "--out", tmp_path / "o"
+    )
     found = told(tmp_path / "o")
     assert ran.returncode == 0 and found["ablations"]["top"] == ["tilt", "bend"], ran.stderr
-    by = {run["purpose"]: {"--rows" in argv for argv in [" ".join(one.argv) for one in _runs(tmp_path / "o")
-                                                          if one.id == run["id"]]} for run in found["runs"]}
+    by = {
+        run["purpose"]: {
+            "--rows" in argv for argv in [" ".join(one.argv) for one in _runs(tmp_path / "o") if one.id == run["id"]]
+        }
+        for run in found["runs"]
+    }
     assert by["search"] == {True} and by["confirm"] == {False}
     assert found["ablations"]["agreement"] > 0.5 and "agree by" in (tmp_path / "o" / "report.md").read_text()
 
@@ -137,13 +162,16 @@ def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None
     assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
 
 
-COARSE = {"train.py": FILES["train.py"].replace(
-    'parser.add_argument("--verbose"', 'parser.add_argument("--note")\nparser.add_argument("--verbose"') + (
-    "print('r2', 5 * round(20 * float(1 - (rest ** 2).mean() / y[300:].var())), '% of', opts.note)\n")}
+COARSE = {
+    "train.py": FILES["train.py"].replace(
+        'parser.add_argument("--verbose"', 'parser.add_argument("--note")\nparser.add_argument("--verbose"'
+    )
+    + ("print('r2', 5 * round(20 * float(1 - (rest ** 2).mean() / y[300:].var())), '% of', opts.note)\n")
+}
 
 
 def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_traced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out = repository(tmp_path / "tinyfit", FILES | COARSE), tmp_path / "out"
     metric, given = "stdout:r2 ([0-9]+) % of a b", "python train.py --seed {seed} --note 'a b'"
@@ -151,8 +179,10 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
     assert ran.returncode == 0, ran.stderr
     found, report = told(out), (out / "report.md").read_text()
     assert f"\n    {given}\n" in report and "Named by the person.\nMetric" in report and "person: python" in ran.stdout
-    assert "3 seeds gave the same value, 100.0: the seed changes nothing, or less than the metric shows" in (
-        found["baseline"]["why"])
+    assert (
+        "3 seeds gave the same value, 100.0: the seed changes nothing, or less than the metric shows"
+        in (found["baseline"]["why"])
+    )
     rows = found["ablations"]["results"]
     results = {one["part"]: one for one in rows}
     assert results["tilt"]["n"] == 5 and results["tilt"]["called"] == "critical"
@@ -164,8 +194,13 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
     keys = set(re.findall(r"\\result\{([^}]*)\}", section))
     assert keys and all(re.fullmatch(r"[\w:./@+-]+", key) and f"{{{key}}}" in values for key in keys)
     assert section.count("%") == section.count(r"\%") + 1  # the comment
-    printed = [number for line in report.splitlines() if line.startswith("| ") and "| 5 |" in line
-               for cell in line.split("|")[5:8] for number in re.findall(r"[-+]?\d[\d.e%-]*", cell)]
+    printed = [
+        number
+        for line in report.splitlines()
+        if line.startswith("| ") and "| 5 |" in line
+        for cell in line.split("|")[5:8]
+        for number in re.findall(r"[-+]?\d[\d.e%-]*", cell)
+    ]
     mean = re.search(r"mean ([\d.]+)", report)
     assert len(printed) > 10 and mean is not None
     for number in {*printed, mean[1]}:
@@ -174,9 +209,16 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
 
 
 def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told(tmp_path: Path) -> None:
-    code = repository(tmp_path / "code", {"run.py": (
-        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--seed', type=int, default=0)\n"
-        "print('value', 0.5 + parser.parse_args().seed)\n")})
+    code = repository(
+        tmp_path / "code",
+        {
+            "run.py": (
+                "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--seed', type=int, "
+                "default=0)\n"
+                "print('value', 0.5 + parser.parse_args().seed)\n"
+            )
+        },
+    )
     ran = ablate(code, "--metric", "stdout:value ([0-9.]+)", "--command", "python run.py", "--out", tmp_path / "out")
     report = (tmp_path / "out" / "report.md").read_text()
     assert ran.returncode == 5 and "nothing was ablated: no part was found that a run can be made without" in ran.stdout
@@ -184,7 +226,9 @@ def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told
     assert "it is given no seed, though it takes --seed {seed}" in report and "No seed can be given" not in report
 
 
-BREAKING = {"README.md": "    python train.py --seed 0\n", "train.py": '''import argparse
+BREAKING = {
+    "README.md": "    python train.py --seed 0\n",
+    "train.py": """import argparse
 import json
 
 import numpy as np
@@ -228,7 +272,8 @@ for it in range(200):
     F = wide(scale(x[:100]))
     w = step(w, F.T @ (F @ w - y[:100]) / 100, rate(it))
 json.dump({"loss": mse(wide(scale(x[100:])) @ w, y[100:])}, open("metrics.json", "w"))
-'''}
+""",
+}
 
 
 def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(tmp_path: Path) -> None:
@@ -240,27 +285,32 @@ def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(
     assert called["simulate"] == "changes what is scored" and called["narrow"] == "breaks the program", called
     assert not {"simulate", "narrow", "rate"} & {*settled["top"]} and "rate" not in called
     assert not any(one["n"] > 1 for one in settled["results"] if one["part"] in ("simulate", "narrow"))
-    assert "narrow: breaks the program" in ran.stdout and "| breaks the program (seen in the search) |" in (
-        out / "report.md").read_text()
+    assert (
+        "narrow: breaks the program" in ran.stdout
+        and "| breaks the program (seen in the search) |" in (out / "report.md").read_text()
+    )
 
 
-@pytest.mark.parametrize(("change", "words", "line"), [
-    ("", (), "the offline model reads no documents: give --metric"),
-    ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
-    ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
-    ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=VALUE"),
-    ("", (*METRIC, "--mount", "x=nowhere"), "which is not there"),
-    ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
-    ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
-    ("", (*METRIC, "--command", "python nope.py --name 'a b'"), "there is no nope.py in the repository; it has"),
-    ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
-    ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
-    ("dirty", METRIC, "holds work that is not committed (train.py)"),
-    ("empty", METRIC, "is no git repository"),
-    ("prose", METRIC, "the offline model reads no documents: give --command"),
-])
+@pytest.mark.parametrize(
+    ("change", "words", "line"),
+    [
+        ("", (), "the offline model reads no documents: give --metric"),
+        ("", ("--metric", "metrics.txt"), "cannot read the metric 'metrics.txt'"),
+        ("", (*METRIC, "--expect", "abc"), "cannot read the expected result 'abc'"),
+        ("", (*METRIC, "--mount", "x"), "--mount 'x': write NAME=VALUE"),
+        ("", (*METRIC, "--mount", "x=nowhere"), "which is not there"),
+        ("", (*METRIC, "--python", "/no/such"), "is no interpreter"),
+        ("", (*METRIC, "--command", "python 'train.py"), "is no command line"),
+        ("", (*METRIC, "--command", "python nope.py --name 'a b'"), "there is no nope.py in the repository; it has"),
+        ("", (*METRIC, "--budget-runs", "3"), "--budget-runs at least 8"),
+        ("linked", ("--metric", "results/metrics.json:acc"), "results is a symbolic link"),
+        ("dirty", METRIC, "holds work that is not committed (train.py)"),
+        ("empty", METRIC, "is no git repository"),
+        ("prose", METRIC, "the offline model reads no documents: give --command"),
+    ],
+)
 def test_bad_input_is_one_line_and_leaves_nothing(
-    tmp_path: Path, change: str, words: tuple[str, ...], line: str,
+    tmp_path: Path, change: str, words: tuple[str, ...], line: str
 ) -> None:
     if change in ("empty",):
         code = tmp_path / "code"
@@ -275,23 +325,45 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         git(code, "commit", "-qm", "results")
     if change == "dirty":
         (code / "train.py").write_text("x = 1\n")
-    ran = subprocess.run(command(code, *words, "--runs", tmp_path / "runs"), capture_output=True, text=True, timeout=60,
-                         check=False, cwd=tmp_path)
+    ran = subprocess.run(
+        command(code, *words, "--runs", tmp_path / "runs"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,
+    )
     assert ran.returncode == 2 and ran.stderr.count("\n") == 1 and line in ran.stderr, ran.stderr
     assert not any((tmp_path / "runs").glob("*")), list((tmp_path / "runs").rglob("*"))
     assert change != "linked" or (tmp_path / "disk" / "metrics.json").exists()
 
 
-@pytest.mark.parametrize(("edit", "words", "verdict", "why"), [
-    (('"metrics.json"', '"other.json"'), METRIC, "failed", "no such file as metrics.json"),
-    (("rng = np.random.default_rng(opts.seed)", "rng = np.random.default_rng(4)"), METRIC, "unchecked",
-     "3 seeds gave the same value"),
-    (("import argparse\n", "import argparse\nimport time\ntime.sleep(30)\n"), (*METRIC, "--timeout", "1s"), "failed",
-     "the wall-clock limit of 1 s was reached"),
-    (("import argparse\n", "import argparse\nopen('/usr/lib/x', 'w')\n"), METRIC, "failed", "Read-only file system"),
-])
+@pytest.mark.parametrize(
+    ("edit", "words", "verdict", "why"),
+    [
+        (('"metrics.json"', '"other.json"'), METRIC, "failed", "no such file as metrics.json"),
+        (
+            ("rng = np.random.default_rng(opts.seed)", "rng = np.random.default_rng(4)"),
+            METRIC,
+            "unchecked",
+            "3 seeds gave the same value",
+        ),
+        (
+            ("import argparse\n", "import argparse\nimport time\ntime.sleep(30)\n"),
+            (*METRIC, "--timeout", "1s"),
+            "failed",
+            "the wall-clock limit of 1 s was reached",
+        ),
+        (
+            ("import argparse\n", "import argparse\nopen('/usr/lib/x', 'w')\n"),
+            METRIC,
+            "failed",
+            "Read-only file system",
+        ),
+    ],
+)
 def test_what_cannot_be_reproduced_is_told(
-    tmp_path: Path, edit: tuple[str, str], words: tuple[str, ...], verdict: str, why: str,
+    tmp_path: Path, edit: tuple[str, str], words: tuple[str, ...], verdict: str, why: str
 ) -> None:
     code = repository(tmp_path / "code", FILES | {"train.py": FILES["train.py"].replace(*edit)})
     ran = ablate(code, *words, "--reproduce-only", "--out", tmp_path / "out")
@@ -312,8 +384,11 @@ def test_what_was_run_stays_whatever_ends_it(tmp_path: Path, monkeypatch: pytest
 
 def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:
     code = repository(tmp_path / "code")
-    (code / "train.py").write_text(FILES["train.py"].replace("default_rng(opts.seed)", "default_rng()").replace(
-        'parser.add_argument("--seed", type=int, default=0)\n', ""))
+    (code / "train.py").write_text(
+        FILES["train.py"]
+        .replace("default_rng(opts.seed)", "default_rng()")
+        .replace('parser.add_argument("--seed", type=int, default=0)\n', "")
+    )
     before = git(code, "status", "--porcelain")
     ran = ablate(code, *METRIC, "--dirty", "--top", 1, "--command", "python train.py", "--out", tmp_path / "out")
     found = told(tmp_path / "out")

@@ -65,7 +65,7 @@ def test_a_webhook_is_sent_what_happened(hook: tuple[str, list[dict[str, Any]]],
 
 
 def test_a_webhook_may_come_from_the_environment(
-    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_HOOK", hook[0])
     alerts = Alerts(AlertSettings(webhook="$MY_HOOK", on=("failure",)), tmp_path)
@@ -83,13 +83,18 @@ def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
     assert (tmp_path / "told").read_text() == "budget"
 
 
-@pytest.mark.parametrize("settings", [
-    {"webhook": "http://127.0.0.1:9/nobody"}, {"webhook": "$NOT_SET"}, {"command": ("/no/such/program",)},
-    {"command": (sys.executable, "-c", "raise SystemExit(3)")},
-    {"command": (sys.executable, "-c", "import time; time.sleep(30)")},
-])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"webhook": "http://127.0.0.1:9/nobody"},
+        {"webhook": "$NOT_SET"},
+        {"command": ("/no/such/program",)},
+        {"command": (sys.executable, "-c", "raise SystemExit(3)")},
+        {"command": (sys.executable, "-c", "import time; time.sleep(30)")},
+    ],
+)
 def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
-    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labwright.agent.alerts.TIMEOUT", 0.3)
     began = time.monotonic()
@@ -100,7 +105,7 @@ def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
 
 
 def test_a_webhook_that_hangs_or_fails_stops_nothing(
-    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labwright.agent.alerts.TIMEOUT", 0.2)
     for path in ("/slow", "/broken"):

@@ -15,6 +15,7 @@ from tests.stages import finished
 
 pytestmark = pytest.mark.slow
 
+
 def test_a_paper_is_made_again_and_compared(tmp_path: Path) -> None:
     now = Released(released=True, pdf=None, pages=4)
     report = audit(finished.written(tmp_path / "run", now))

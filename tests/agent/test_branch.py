@@ -62,8 +62,12 @@ def points(state: RunState) -> list[str]:
 
 
 @hypothesis_settings(max_examples=12, deadline=None)
-@given(which=st.integers(0, 1000), timing=st.integers(0, 1), order=st.sampled_from(["ticket", "arrival"]),
-       buggy=st.sampled_from([0.0, 0.3, 0.6]))
+@given(
+    which=st.integers(0, 1000),
+    timing=st.integers(0, 1),
+    order=st.sampled_from(["ticket", "arrival"]),
+    buggy=st.sampled_from([0.0, 0.3, 0.6]),
+)
 def test_a_cut_is_the_state_of_the_parent_at_that_moment(which: int, timing: int, order: str, buggy: float) -> None:
     whole = ended(timing=timing, order=order, buggy=buggy)
     events = timed(whole)
@@ -117,9 +121,11 @@ def test_points_that_are_none_are_refused_in_words() -> None:
     events = timed(whole)
     begun = next(at for at, (event, _) in enumerate(events) if isinstance(event, Decided)) + 1
     for part, point, said in (
-        (events, "n9999", "neither a stage"), (events, "writing", "neither a stage"),
+        (events, "n9999", "neither a stage"),
+        (events, "writing", "neither a stage"),
         (events[:1], "ablation", "no data"),
-        (events[:begun], "tuning", "has not begun"), (events[:begun], "n0001", "not finished"),
+        (events[:begun], "tuning", "has not begun"),
+        (events[:begun], "n0001", "not finished"),
         (events[:2], "n0001", "no nodes yet"),
     ):
         with pytest.raises(PointError, match=said):
@@ -136,8 +142,11 @@ def test_costs_time_limits_and_requests_begin_anew_and_what_was_there_is_told() 
     key = CallKey(decision=1, attempt=0, role="code", ordinal=0)
     before: list[Event] = [
         Answered(key=key, request_sha256="0", model="m", answer={}, usage=Usage(input_tokens=9, usd=2.0), seconds=1.0),
-        Reserved(k=1, name="1.0.plot.0", spending=Spending(usd=0.5)), Limited(reason="the budget"),
-        Commanded(verb="pause"), Ended(exit_code=130, reason="r")]
+        Reserved(k=1, name="1.0.plot.0", spending=Spending(usd=0.5)),
+        Limited(reason="the budget"),
+        Commanded(verb="pause"),
+        Ended(exit_code=130, reason="r"),
+    ]
     log = MemoryLog(clock=iter(map(float, range(10_000))).__next__)
     for event in [*(event for event, _ in events[: cut.events]), *before]:
         log.append(event)
@@ -163,9 +172,14 @@ def test_a_node_that_a_person_wrote_takes_no_item_away_and_does_not_hold_up_the_
         cut = cut_at(events, stage)
         k = cut.state.last_decision + 1
         root = view_of(cut.state, stage, all_of(cut.state)).root
-        own = (Decided(k=k, action=Expand(stage=stage, kind=kind, parent=root.id if root else None, seed=0),
-                       seen=all_of(cut.state)),
-               Proposed(node=f"n{k:04d}", decision=k, title="t", plan="p", varies="v", source_sha256="1", author="Ada"))
+        own = (
+            Decided(
+                k=k,
+                action=Expand(stage=stage, kind=kind, parent=root.id if root else None, seed=0),
+                seen=all_of(cut.state),
+            ),
+            Proposed(node=f"n{k:04d}", decision=k, title="t", plan="p", varies="v", source_sha256="1", author="Ada"),
+        )
         log = MemoryLog([event for event, _ in events[: cut.events]])
         for event in (branched(cut, events), *own):
             log.append(event)
@@ -175,8 +189,11 @@ def test_a_node_that_a_person_wrote_takes_no_item_away_and_does_not_hold_up_the_
         if stage == "ablation":
             assert view.planning == "due" and BestFirst(settings()).pick(view, Random(0)) == ABLATION_PLAN
         virtual_time.run(search(log, Read(log), settings(planned_ablations=0)))
-        items = [one.action.item for one in log.state.decisions.values()
-                 if isinstance(one.action, Expand) and one.action.kind == kind and one.action.stage == stage]
+        items = [
+            one.action.item
+            for one in log.state.decisions.values()
+            if isinstance(one.action, Expand) and one.action.kind == kind and one.action.stage == stage
+        ]
         assert items[0] == "" and items[1] == ("one" if stage == "agenda" else "r")
 
 
@@ -185,8 +202,11 @@ class Read(World):
 
     def finish(self, node: str, k: int, action: Expand) -> None:
         if self.log.state.nodes[node].author:
-            self.log.append(Executed(node=node, attempt=Attempt(
-                number=1, seconds=1.0, measurements=self.measured(action, Random(k)))))
+            self.log.append(
+                Executed(
+                    node=node, attempt=Attempt(number=1, seconds=1.0, measurements=self.measured(action, Random(k)))
+                )
+            )
             self.log.append(Judged(node=node, status="good"))
         else:
             super().finish(node, k, action)
@@ -215,7 +235,8 @@ def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path, network
     assert (tmp_path / "branch" / "events.jsonl").exists() == network
     again = read_rows(tmp_path / "branch" / "run.db")
     assert [(at, json.loads(body)) for at, body in again[: cut.events]] == [
-        (at, json.loads(body)) for at, body in rows[: cut.events]]
+        (at, json.loads(body)) for at, body in rows[: cut.events]
+    ]
     state = fold(read_events(tmp_path / "branch" / "run.db"))
     assert state.nodes == cut.state.nodes and state.ancestry[0].event == own and not false_ancestry(again, state)
     altered = [(at + 1, body) if at == again[5][0] else (at, body) for at, body in again]
@@ -233,9 +254,15 @@ def begun(folder: Path, events: Sequence[Event]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    ("--from n9999", "neither a stage"), ("--from tuning", "no data plan"),
-    ("--from tuning --author Ada", "--code too"), ("--from tuning --code nowhere", "no data plan")])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--from n9999", "neither a stage"),
+        ("--from tuning", "no data plan"),
+        ("--from tuning --author Ada", "--code too"),
+        ("--from tuning --code nowhere", "no data plan"),
+    ],
+)
 def test_bad_points_are_one_line_and_leave_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str, said: str
 ) -> None:

@@ -34,8 +34,11 @@ from labwright.stages.paper.appendix import FORKED
 from tests.stages.small_study import IDEA, experiment, plots, small_model
 from tests.stages.test_whole_run import small_settings
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
-              pytest.mark.usefixtures("kept")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
+    pytest.mark.usefixtures("kept"),
+]
 
 
 def scripted(*_: object) -> ScriptedModel:
@@ -44,8 +47,11 @@ def scripted(*_: object) -> ScriptedModel:
 
 def files_of(folder: Path) -> dict[str, str]:
     """sha256 by path; what SQLite puts beside a log that is read is no part of a run."""
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.startswith("run.db-")}
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith("run.db-")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +86,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stopped_at(run: Path, role: str) -> ScriptedModel:
     """The small study's model; who asks it in that role is asked to stop."""
+
     class Stopping(ScriptedModel):
         async def answer(self, request: ModelRequest) -> Reply:
             if request.role.name == role:
@@ -101,8 +108,23 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = files_of(parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", lambda _: stopped_at(made, "ablation_plan"))  # pyright: ignore
-        assert main(["branch", str(parent), "--from", point, "--code", str(code), "--author", "Ada Lovelace",
-                     "--name", "own"]) == 130
+        assert (
+            main(
+                [
+                    "branch",
+                    str(parent),
+                    "--from",
+                    point,
+                    "--code",
+                    str(code),
+                    "--author",
+                    "Ada Lovelace",
+                    "--name",
+                    "own",
+                ]
+            )
+            == 130
+        )
     assert files_of(parent) == before and read_state(made).stages["agenda"].settled
     return made
 
@@ -113,8 +135,23 @@ def again(own: Path) -> Path:
     before, told = files_of(own), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(told):
         patch.setattr(run, "open_backend", scripted)
-        assert main(["branch", str(own), "--from", "ablation", "--name", "again", "--set", "search.num_workers=1",
-                     "--note", "mind the spread"]) == 0
+        assert (
+            main(
+                [
+                    "branch",
+                    str(own),
+                    "--from",
+                    "ablation",
+                    "--name",
+                    "again",
+                    "--set",
+                    "search.num_workers=1",
+                    "--note",
+                    "mind the spread",
+                ]
+            )
+            == 0
+        )
         made = own.parent / "again"
         assert main(["resume", str(made)]) == 0
     assert "branch of own at ablation" in told.getvalue()
@@ -168,8 +205,11 @@ def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     assert state.total.calls + state.inherited.calls == len(state.answers)
     _told_of_its_ancestors(again, state)
     listed = json.loads((again / "manifest.json").read_text())
-    assert all(f"nodes/{node.id}/attempt1/arrays/loss.npy" in listed for node in kept
-               if node.attempts and "loss.npy" in node.attempts[0].arrays)
+    assert all(
+        f"nodes/{node.id}/attempt1/arrays/loss.npy" in listed
+        for node in kept
+        if node.attempts and "loss.npy" in node.attempts[0].arrays
+    )
     assert main(["status", str(again), "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert [one["point"] for one in status["ancestry"]][1:] == ["ablation"]
@@ -227,7 +267,8 @@ def test_a_run_that_goes_on_is_only_read_and_what_is_said_against_its_numbers_la
     state = read_state(made)
     assert "typed by hand" in " ".join(state.nodes[node].suspect) and state.notes == []
     assert {name: one for name, one in files_of(watched).items() if name != "lock"} == {
-        name: one for name, one in before.items() if name != "lock"}
+        name: one for name, one in before.items() if name != "lock"
+    }
 
 
 def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
@@ -262,9 +303,12 @@ def test_what_is_there_or_cannot_be_is_refused_and_creates_nothing(
     (parent.parent / "taken").mkdir(exist_ok=True)
     runs = tmp_path / "runs"
     for arguments, said in (
-        (["--name", "taken"], "exists already"), (["--set", "seed=9"], "--seed is that of the choices"),
-        (["--set", "data=[]"], "fixed when it begins"), (["--code", str(tmp_path)], "holds no experiment.py"),
-        (["--name", "../out"], "cannot name a folder"), (["--note", "x" * 2000], "too many"),
+        (["--name", "taken"], "exists already"),
+        (["--set", "seed=9"], "--seed is that of the choices"),
+        (["--set", "data=[]"], "fixed when it begins"),
+        (["--code", str(tmp_path)], "holds no experiment.py"),
+        (["--name", "../out"], "cannot name a folder"),
+        (["--note", "x" * 2000], "too many"),
         (["--set", "nothing=1"], "unknown setting"),
     ):
         where = [] if "taken" in arguments else ["--runs", str(runs)]

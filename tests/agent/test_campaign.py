@@ -56,14 +56,24 @@ def campaign_of(place: Path, titles: dict[str, str], *, usd: float | None = 6.0,
     """A campaign that has begun, with an idea for each name."""
     (place / "ideas.json").write_text(json.dumps([idea(name, title) for name, title in titles.items()]))
     folder = place / "campaign"
-    begin(list(ideas_in([place / "ideas.json"])), compose(environment={}),
-          Terms(parallel=terms.pop("parallel", 2), slots=2, caps={} if usd is None else {"usd": usd}, **terms), folder)
+    begin(
+        list(ideas_in([place / "ideas.json"])),
+        compose(environment={}),
+        Terms(parallel=terms.pop("parallel", 2), slots=2, caps={} if usd is None else {"usd": usd}, **terms),
+        folder,
+    )
     return folder
 
 
 def worked(folder: Path, **more: Any) -> CampaignState:
-    return Campaign(folder, Runs(folder, PROGRAM), poll=0.02, backoff=0.02,
-                    environment=os.environ | {"PYTHONPATH": str(ROOT)}, **more).work()
+    return Campaign(
+        folder,
+        Runs(folder, PROGRAM),
+        poll=0.02,
+        backoff=0.02,
+        environment=os.environ | {"PYTHONPATH": str(ROOT)},
+        **more,
+    ).work()
 
 
 def told(folder: Path, what: str) -> list[dict[str, Any]]:
@@ -100,8 +110,10 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
             assert one.share is not None
             spent = {what: rng.uniform(one.spent.get(what, 0.0), most) for what, most in one.share.caps.items()}
             if one.ideas:
-                state.apply(IdeasFound(name=one.name, ideas=((f"{one.name}-1", ""), (f"{one.name}-2", "")),
-                                       spent=spent), float(step))
+                state.apply(
+                    IdeasFound(name=one.name, ideas=((f"{one.name}-1", ""), (f"{one.name}-2", "")), spent=spent),
+                    float(step),
+                )
             else:
                 code = rng.choice([0, 0, 3, 4, 1, 130, None])
                 state.apply(RunEnded(name=one.name, code=code, spent=spent, asked=rng.random() < 0.2), float(step))
@@ -112,8 +124,9 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
 
 
 def test_a_share_is_an_equal_part_of_what_is_left_and_comes_back() -> None:
-    state = CampaignState([(0.0, CampaignBegan(terms=Terms(parallel=2, slots=2, caps={"usd": 12.0}, seconds=90.0),
-                                               version="0"))])
+    state = CampaignState(
+        [(0.0, CampaignBegan(terms=Terms(parallel=2, slots=2, caps={"usd": 12.0}, seconds=90.0), version="0"))]
+    )
     for name in "abc":
         state.apply(Queued(name=name), 0.0)
     share = state.share_of("a", 0.0)
@@ -144,7 +157,11 @@ def test_what_dies_is_resumed_and_what_is_away_is_given_up(tmp_path: Path) -> No
     folder = campaign_of(tmp_path, {"a": "done well", "b": "dies twice", "c": "away always", "d": "done well"})
     state = worked(folder)
     assert {name: one.standing for name, one in state.entries.items()} == {
-        "a": "done", "b": "done", "c": "failed", "d": "done"}
+        "a": "done",
+        "b": "done",
+        "c": "failed",
+        "d": "done",
+    }
     assert len(told(folder, "resume")) == 2 + RETRIES and state.entries["c"].why == "model is away"
     asked = Counter((one["run"], one["number"]) for one in told(folder, "asked"))
     assert asked["b", 1] == asked["b", 3] == 2, "what was in flight when it died"
@@ -158,8 +175,7 @@ def test_what_dies_is_resumed_and_what_is_away_is_given_up(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_killed_three_times_and_resumed_it_asks_nothing_again_that_was_committed(tmp_path: Path) -> None:
     folder = campaign_of(tmp_path, dict.fromkeys("abcd", "slow one"), parallel=2)
-    program = ("from pathlib import Path\nfrom tests.agent.test_campaign import worked\n"
-               f"worked(Path({str(folder)!r}))")
+    program = f"from pathlib import Path\nfrom tests.agent.test_campaign import worked\nworked(Path({str(folder)!r}))"
     rng = random.Random(7)
     for kill in range(3):
         process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
@@ -201,8 +217,7 @@ def test_a_share_that_is_used_up_ends_one_run_and_not_the_others(tmp_path: Path)
 @pytest.mark.slow
 def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = campaign_of(tmp_path, {"a": "slow one", "b": "slow one", "c": "slow one"}, parallel=1)
-    program = ("from pathlib import Path\nfrom tests.agent.test_campaign import worked\n"
-               f"worked(Path({str(folder)!r}))")
+    program = f"from pathlib import Path\nfrom tests.agent.test_campaign import worked\nworked(Path({str(folder)!r}))"
     process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
     try:
         until = time.monotonic() + 20
@@ -276,18 +291,30 @@ def test_a_name_twice(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_budget_that_cannot_hold_a_paper_for_each(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    said = refused(capsys, "campaign", ".", "--out", "c", "--budget-usd", "120", "--model", "openai-chat:m", "--set",
-                   'models.prices={"openai-chat:m": {input: 3.0, output: 15.0}}')
+    said = refused(
+        capsys,
+        "campaign",
+        ".",
+        "--out",
+        "c",
+        "--budget-usd",
+        "120",
+        "--model",
+        "openai-chat:m",
+        "--set",
+        'models.prices={"openai-chat:m": {input: 3.0, output: 15.0}}',
+    )
     assert "a part for each of 2: the budget of $60.00 is too small" in said
 
 
 def test_a_folder_of_another_campaign(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     campaign_of(place, {"a": "done well"})
     assert "go on with the campaign in it: scientist resume campaign" in refused(
-        capsys, "campaign", "one.json", "--out", "campaign")
+        capsys, "campaign", "one.json", "--out", "campaign"
+    )
 
 
 def test_nothing_to_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,16 +338,22 @@ def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -
 async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_died(tmp_path: Path) -> None:
     (tmp_path / "ideas.json").write_text(json.dumps([idea("a", "a"), idea("b", "b")]))
     folder = tmp_path / "campaign"
-    begin(list(ideas_in([tmp_path / "ideas.json"])), compose(environment={}),
-          Terms(parallel=1, slots=1, caps={"subject_usd": 10.0}), folder)
+    begin(
+        list(ideas_in([tmp_path / "ideas.json"])),
+        compose(environment={}),
+        Terms(parallel=1, slots=1, caps={"subject_usd": 10.0}),
+        folder,
+    )
     log, run = CampaignLog(folder), folder / "runs" / "a"
     log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
     run.mkdir(parents=True)
     events = EventLog(run / "run.db")
     events.append(Started(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
     events.close()
-    exchanges, question = Exchanges(run / "exchanges.db"), Question.model_validate(
-        {"subject": "small", "messages": [{"role": "user", "content": "hi"}]})
+    exchanges, question = (
+        Exchanges(run / "exchanges.db"),
+        Question.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]}),
+    )
     most = Spending(usd=1.0, tokens=10)
     for number in range(4):  # three were answered, one was under way when it died
         call = await exchanges.reserve("cell", f"{question.digest}-{number}", question, most)
@@ -348,16 +381,24 @@ async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_di
 def test_an_idea_of_a_topic_has_a_name_of_its_own_where_another_has_that_name(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text(json.dumps([idea("calib-1", "My own idea")]))
     folder = tmp_path / "campaign"
-    begin([*ideas_in([tmp_path / "mine.json"]), Found("calib", "calib.md", text="a topic", ideas=2)],
-          compose(environment={}), Terms(parallel=1, slots=1, caps={}), folder)
+    begin(
+        [*ideas_in([tmp_path / "mine.json"]), Found("calib", "calib.md", text="a topic", ideas=2)],
+        compose(environment={}),
+        Terms(parallel=1, slots=1, caps={}),
+        folder,
+    )
     (folder / "topics" / "calib").mkdir(parents=True)
-    (folder / "topics" / "calib" / "ideas.json").write_text(json.dumps([
-        idea("x", "Found one"), idea("y", "Found two")]))
+    (folder / "topics" / "calib" / "ideas.json").write_text(
+        json.dumps([idea("x", "Found one"), idea("y", "Found two")])
+    )
     log = CampaignLog(folder)
     log.append(Launched(name="calib", share=log.state.share_of("calib", 0.0)))
     Runs(folder).ended(log.state.entries["calib"], 0)  # a kill between the files and the event: told again
     log.append(Runs(folder).ended(log.state.entries["calib"], 0))
-    titles = {name: json.loads((folder / "ideas" / f"{name}.json").read_text())["Title"]
-              for name in log.state.entries if name != "calib"}
+    titles = {
+        name: json.loads((folder / "ideas" / f"{name}.json").read_text())["Title"]
+        for name in log.state.entries
+        if name != "calib"
+    }
     assert titles == {"calib-1": "My own idea", "calib-1-2": "Found one", "calib-2": "Found two"}
     assert {name: one.title for name, one in log.state.entries.items() if name != "calib"} == titles

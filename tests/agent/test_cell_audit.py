@@ -44,18 +44,23 @@ def test_a_record_that_agrees_has_no_finding() -> None:
     assert found() == []
 
 
-@pytest.mark.parametrize(("event", "words"), [
-    (changed("n0002", 0, outcome="measured"), "was executed for n0001, not for n0002"),
-    (changed("n0002", 0, node="n0003"), "was executed for n0001, not for n0003"),
-    (changed("n0002", 2, outcome="measured"), "said to be measured, and"),
-    (changed("n0001", 0, outcome="failed", why="w"), "measured it"),
-    (changed("n0001", 0, id="0" * 24 + "-7"), "which the record does not have"),
-    (changed("n0001", 0, id=attempt_of("n0001").cells[1].id), "of another cell, or under another key"),
-    (again("n0001", measurements=(*attempt_of("n0001").measurements, value_of(cell("plain"), 0.1))),
-     "1 values that no cell measured"),
-    (again("n0001", measurements=attempt_of("n0001").measurements[1:]), "1 values less than its cells measured"),
-    (again("n0001", cells=attempt_of("n0001").cells[1:]), "differ in plain@low on digits"),
-])
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (changed("n0002", 0, outcome="measured"), "was executed for n0001, not for n0002"),
+        (changed("n0002", 0, node="n0003"), "was executed for n0001, not for n0003"),
+        (changed("n0002", 2, outcome="measured"), "said to be measured, and"),
+        (changed("n0001", 0, outcome="failed", why="w"), "measured it"),
+        (changed("n0001", 0, id="0" * 24 + "-7"), "which the record does not have"),
+        (changed("n0001", 0, id=attempt_of("n0001").cells[1].id), "of another cell, or under another key"),
+        (
+            again("n0001", measurements=(*attempt_of("n0001").measurements, value_of(cell("plain"), 0.1))),
+            "1 values that no cell measured",
+        ),
+        (again("n0001", measurements=attempt_of("n0001").measurements[1:]), "1 values less than its cells measured"),
+        (again("n0001", cells=attempt_of("n0001").cells[1:]), "differ in plain@low on digits"),
+    ],
+)
 def test_each_kind_of_disagreement_is_a_finding(event: Event, words: str) -> None:
     assert any(words in what for _, what in found(event))
 
@@ -70,10 +75,12 @@ def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None
     one, failed = cell("plain", "low", seed=3), attempt_of("n0002").cells[2]
     cells, keys = (one, failed.cell), (key_of(one), key_of(failed.cell))
     of_another = attempt_of("n0001").cells[0].id
-    for taken, words in (({keys[0]: "0" * 24 + "-0"}, "which the record does not have"),
-                         ({keys[0]: of_another}, "measured under another key"),
-                         ({keys[1]: failed.id}, "which failed"),
-                         ({"0" * 64: of_another}, "a cell that it does not owe")):
+    for taken, words in (
+        ({keys[0]: "0" * 24 + "-0"}, "which the record does not have"),
+        ({keys[0]: of_another}, "measured under another key"),
+        ({keys[1]: failed.id}, "which failed"),
+        ({"0" * 64: of_another}, "a cell that it does not owe"),
+    ):
         event = CellsOwed(node="n0003", cells=cells, keys=keys, taken=taken)
         assert any(node == "n0003" and words in what for node, what in found(event)), words
     twice = CellsOwed(node="n0003", cells=cells, keys=keys[:1] * 2)

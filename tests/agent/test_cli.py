@@ -53,15 +53,16 @@ def written(folder: Path, story: Story) -> Path:
 
 def loaded(calls: str, modules: tuple[str, ...] = HEAVY) -> str:
     """Which of these modules a process has that made these calls of the command line."""
-    code = (f"import sys; from labwright.agent.cli import main; {calls}; "
-            f"print('\\n' + repr([name for name in {modules!r} if name in sys.modules]))")
+    code = (
+        f"import sys; from labwright.agent.cli import main; {calls}; "
+        f"print('\\n' + repr([name for name in {modules!r} if name in sys.modules]))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.splitlines()[-1]
 
 
 def test_help_loads_nothing_heavy() -> None:
-    rooms = tuple(f"labwright.{name}" for name in (
-        "models", "sandbox", "review", "stages", "agent.settings", "evals"))
+    rooms = tuple(f"labwright.{name}" for name in ("models", "sandbox", "review", "stages", "agent.settings", "evals"))
     every = "; ".join(f"assert main([*{command!r}.split(), '--help']) == 0" for command in ("", *COMMANDS))
     assert loaded(every, HEAVY + rooms) == "[]"
 
@@ -115,11 +116,41 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert set(found) == {"metric", "winner", "stages", "ancestry", "tuning"}
     assert [stage["stage"] for stage in found["stages"]] == ["preliminary", "tuning", "agenda", "ablation"]
     assert set(found["stages"][0]) == {
-        "stage", "node_limit", "best", "ended", "limited", "pending", "compared", "nodes"}
+        "stage",
+        "node_limit",
+        "best",
+        "ended",
+        "limited",
+        "pending",
+        "compared",
+        "nodes",
+    }
     assert set(found["stages"][0]["nodes"][0]) == {
-        "id", "parent", "depth", "stage", "kind", "status", "decision", "seed", "title", "varies", "metric", "attempts",
-        "plots", "seconds", "failure", "why", "again", "seedless", "best", "on_best_path", "suspect", "closed",
-        "author", "cells"}
+        "id",
+        "parent",
+        "depth",
+        "stage",
+        "kind",
+        "status",
+        "decision",
+        "seed",
+        "title",
+        "varies",
+        "metric",
+        "attempts",
+        "plots",
+        "seconds",
+        "failure",
+        "why",
+        "again",
+        "seedless",
+        "best",
+        "on_best_path",
+        "suspect",
+        "closed",
+        "author",
+        "cells",
+    }
 
 
 def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,10 +160,46 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["status", folder, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
-        "run", "title", "model", "seed", "condition", "process", "phase", "next", "exit_code", "reason", "started",
-        "last_event", "elapsed", "ancestry", "paused", "steering", "stages", "cost", "code_seconds", "roles", "budget",
-        "ahead", "paper", "judgement", "no_judgement", "last_events", "answers", "cells", "collected", "freed",
-        "tuning", "plan", "amendments", "locked", "decisions", "protocol", "prior_work", "installed", "subjects"}
+        "run",
+        "title",
+        "model",
+        "seed",
+        "condition",
+        "process",
+        "phase",
+        "next",
+        "exit_code",
+        "reason",
+        "started",
+        "last_event",
+        "elapsed",
+        "ancestry",
+        "paused",
+        "steering",
+        "stages",
+        "cost",
+        "code_seconds",
+        "roles",
+        "budget",
+        "ahead",
+        "paper",
+        "judgement",
+        "no_judgement",
+        "last_events",
+        "answers",
+        "cells",
+        "collected",
+        "freed",
+        "tuning",
+        "plan",
+        "amendments",
+        "locked",
+        "decisions",
+        "protocol",
+        "prior_work",
+        "installed",
+        "subjects",
+    }
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
 
@@ -195,8 +262,30 @@ def test_run_hands_over_what_was_asked(
         return 0
 
     fake_run(monkeypatch, start=start)
-    assert main(["run", "--idea", "idea.json", "--runs", "out", "--name", "calm", "--workers", "4", "--time-limit",
-                 "2h", "--seed", "7", "--set", "search.order=ticket", "--set", "num_drafts=2"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "--idea",
+                "idea.json",
+                "--runs",
+                "out",
+                "--name",
+                "calm",
+                "--workers",
+                "4",
+                "--time-limit",
+                "2h",
+                "--seed",
+                "7",
+                "--set",
+                "search.order=ticket",
+                "--set",
+                "num_drafts=2",
+            ]
+        )
+        == 0
+    )
     settings = given["settings"]
     assert (given["idea"].name, given["runs"], given["name"]) == ("calm", Path("out"), "calm")
     assert (settings.search.num_workers, settings.time_limit, settings.seed) == (4, 7200.0, 7)
@@ -241,8 +330,7 @@ def test_resume_hands_over_overrides_and_names_them(place: Path, monkeypatch: py
     story = told()
     folder = written(place / "calm", story)
     assert main(["resume", "calm", "--workers", "3", "--set", "num_seeds=4", "--time-limit", "1h"]) == 0
-    assert given == {"run": Path("calm"),
-                     "overrides": {"num_seeds": 4, "search.num_workers": 3, "time_limit": "1h"}}
+    assert given == {"run": Path("calm"), "overrides": {"num_seeds": 4, "search.num_workers": 3, "time_limit": "1h"}}
     assert main(["resume", str(folder), "--set", "search.num_seed=4"]) == 2
 
 
@@ -300,30 +388,46 @@ def test_an_interrupt_is_130(place: Path, capsys: pytest.CaptureFixture[str], mo
 def test_exec_runs_a_file_as_a_node_would(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "good.py").write_text(
         "import lab\nprint('  hello \\x1b[31mred [bold]')\n"
-        "lab.result('accuracy', 0.5, condition='plain', dataset='digits')\n")
+        "lab.result('accuracy', 0.5, condition='plain', dataset='digits')\n"
+    )
     assert main(["exec", "good.py"]) == 0
     out = capsys.readouterr().out
     assert "  hello red [bold]" in out and "accuracy" in out and "logged" in out and "\x1b" not in out
     (place / "bad.py").write_text("1 / 0\n")
     assert main(["exec", "bad.py", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"seconds", "failure", "measurements", "cells", "arrays", "sealed", "artifacts", "figures",
-                          "peak_host_bytes", "peak_gpu_bytes", "stdout_tail", "isolation"}
+    assert set(found) == {
+        "seconds",
+        "failure",
+        "measurements",
+        "cells",
+        "arrays",
+        "sealed",
+        "artifacts",
+        "figures",
+        "peak_host_bytes",
+        "peak_gpu_bytes",
+        "stdout_tail",
+        "isolation",
+    }
     assert "ZeroDivisionError" in found["failure"]["message"]
     assert sorted(path.name for path in place.iterdir()) == ["bad.py", "good.py", "idea.json"]
 
 
 @pytest.mark.slow
 def test_exec_keeps_apart_cells_whose_names_join_to_the_same_text(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "grid.py").write_text(
         "import lab\n\ndef run(cell):\n    value = 1.0 if cell.arm == 'adam' else 2.0\n    lab.save('x', [value])\n"
-        "    lab.result('value', value)\n\nlab.measure(run)\n")
+        "    lab.result('value', value)\n\nlab.measure(run)\n"
+    )
     assert main(["exec", "grid.py", "--cells", "adam@wd__1,adam__wd@1", "--on", "digits", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(one["condition"], one["value"]) for one in found["measurements"]] == [
-        ("adam@wd__1", 1.0), ("adam__wd@1", 2.0)]
+        ("adam@wd__1", 1.0),
+        ("adam__wd@1", 2.0),
+    ]
     assert len(found["arrays"]) == len(set(found["arrays"].values())) == 2, "an array of each, and not one for both"
 
 
@@ -332,24 +436,42 @@ def test_exec_measures_the_cells_that_are_named(place: Path, capsys: pytest.Capt
     (place / "grid.py").write_text(
         "import importlib\nimport lab\n\ndef run(cell):\n    arm = importlib.import_module('arms.' + cell.arm)\n"
         "    lab.result('size', float(open('sizes.txt').read()) + arm.SIZE + cell.setting['more'])\n\n"
-        "lab.measure(run)\n")
+        "lab.measure(run)\n"
+    )
     (place / "arms").mkdir()
     (place / "sizes.txt").write_text("2")
     for number, arm in enumerate("ab"):
         (place / "arms" / f"{arm}.py").write_text(f"SIZE = {number}\n")
-    assert main(["exec", "grid.py", "--cells", "a@low, b@low", "--on", "digits", "--setting", "more=1e-1", "--setting",
-                 "by=name", "--json"]) == 0
+    assert (
+        main(
+            [
+                "exec",
+                "grid.py",
+                "--cells",
+                "a@low, b@low",
+                "--on",
+                "digits",
+                "--setting",
+                "more=1e-1",
+                "--setting",
+                "by=name",
+                "--json",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert [(one["condition"], one["value"]) for one in found["measurements"]] == [("a@low", 2.1), ("b@low", 3.1)]
     assert [one["outcome"] for one in found["cells"]] == ["measured", "measured"]
     for arguments, words in (
-            (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
-            (["grid.py", "--cells", "a"], "--cells and --on belong together"),
-            (["grid.py", "--cells", "a@", "--on", "digits"], "write arm, or arm@level"),
-            (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is no cell"),
-            (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
-            (["sizes.txt", "--setting", "more=1"], "belong together"),
-            (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),
-            (["sizes.txt", "--cells", "a", "--on", "digits"], "sizes.txt does not call lab.measure")):
+        (["grid.py"], "grid.py measures cells (lab.measure): name some of them, as in --cells"),
+        (["grid.py", "--cells", "a"], "--cells and --on belong together"),
+        (["grid.py", "--cells", "a@", "--on", "digits"], "write arm, or arm@level"),
+        (["grid.py", "--cells", "../a", "--on", "digits"], "'../a' is no cell"),
+        (["grid.py", "--cells", "a", "--on", "digits", "--setting", "more"], "'more' is not NAME=VALUE"),
+        (["sizes.txt", "--setting", "more=1"], "belong together"),
+        (["grid.py", "--cells", "a", "--on", "nowhere"], "there is no dataset 'nowhere' (--on)"),
+        (["sizes.txt", "--cells", "a", "--on", "digits"], "sizes.txt does not call lab.measure"),
+    ):
         assert main(["exec", *arguments]) in (1, 2)
         assert words in " ".join(capsys.readouterr().err.split())

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.slow
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
 
 
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -66,32 +65,35 @@ def test_an_idea_that_is_a_folder(place: Path, capsys: pytest.CaptureFixture[str
 ANCHOR = {"Baseline": "ridge", "Dataset": "wine", "Metric": "accuracy", "Value": 0.97, "Tolerance": 0.02, "Source": "s"}
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    ("{'Name': 1}", "is not JSON in UTF-8: Expecting property name"),
-    ("", "is not JSON"),
-    ("[" * 100_000, "is not JSON"),
-    ([], "is an empty list"),
-    ("7", "an idea is a JSON object with Name, Title and Experiments"),
-    (["text"], "an idea is a JSON object"),
-    (without("Title"), "Title: Field required"),
-    ({**IDEA, "Title": "  "}, "Title: Field required"),
-    ({**IDEA, "Title": None}, "Title: Field required"),
-    (without("Name"), "Name: Field required"),
-    (without("Experiments"), "Experiments: Field required"),
-    ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),
-    ({**IDEA, "Experiments": [" "]}, "Experiments: Tuple should have at least 1 item"),
-    ({**IDEA, "Experiments": {}}, "Experiments: Tuple should have at least 1 item"),
-    ({**IDEA, "Experiments": 5}, "Experiments: must be text or a list of texts"),
-    ({**IDEA, "Experiments": ["one", 2]}, "Experiments: must be text or a list of texts"),
-    ({**IDEA, "Experiments": ["one", None]}, "Experiments: must be text or a list of texts"),
-    ({**IDEA, "Title": ["x"]}, "Title: Input should be a valid string"),
-    ({**IDEA, "Datasets": True}, "Datasets: must be text or a list of texts"),
-    ({**IDEA, "Abstract": {"a": 1}}, "Abstract: Input should be a valid string"),
-    ({**IDEA, "Anchors": "0.97"}, "Anchors: Input should be a valid tuple"),
-    ({**IDEA, "Anchors": [0.97]}, "Anchors 1: must be an object with Baseline, Dataset, Metric, Value, Tolerance"),
-    ({**IDEA, "Anchors": [{**ANCHOR, "Tolerance": 0}]}, "Anchors 1 Tolerance: Input should be greater than 0"),
-    ({**IDEA, "Anchors": [ANCHOR, {**ANCHOR, "Of": 3}]}, "Anchors 2 Of: Extra inputs are not permitted"),
-])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{'Name': 1}", "is not JSON in UTF-8: Expecting property name"),
+        ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ([], "is an empty list"),
+        ("7", "an idea is a JSON object with Name, Title and Experiments"),
+        (["text"], "an idea is a JSON object"),
+        (without("Title"), "Title: Field required"),
+        ({**IDEA, "Title": "  "}, "Title: Field required"),
+        ({**IDEA, "Title": None}, "Title: Field required"),
+        (without("Name"), "Name: Field required"),
+        (without("Experiments"), "Experiments: Field required"),
+        ({**IDEA, "Experiments": []}, "Experiments: Tuple should have at least 1 item"),
+        ({**IDEA, "Experiments": [" "]}, "Experiments: Tuple should have at least 1 item"),
+        ({**IDEA, "Experiments": {}}, "Experiments: Tuple should have at least 1 item"),
+        ({**IDEA, "Experiments": 5}, "Experiments: must be text or a list of texts"),
+        ({**IDEA, "Experiments": ["one", 2]}, "Experiments: must be text or a list of texts"),
+        ({**IDEA, "Experiments": ["one", None]}, "Experiments: must be text or a list of texts"),
+        ({**IDEA, "Title": ["x"]}, "Title: Input should be a valid string"),
+        ({**IDEA, "Datasets": True}, "Datasets: must be text or a list of texts"),
+        ({**IDEA, "Abstract": {"a": 1}}, "Abstract: Input should be a valid string"),
+        ({**IDEA, "Anchors": "0.97"}, "Anchors: Input should be a valid tuple"),
+        ({**IDEA, "Anchors": [0.97]}, "Anchors 1: must be an object with Baseline, Dataset, Metric, Value, Tolerance"),
+        ({**IDEA, "Anchors": [{**ANCHOR, "Tolerance": 0}]}, "Anchors 1 Tolerance: Input should be greater than 0"),
+        ({**IDEA, "Anchors": [ANCHOR, {**ANCHOR, "Of": 3}]}, "Anchors 2 Of: Extra inputs are not permitted"),
+    ],
+)
 def test_an_idea_that_cannot_be_used(
     place: Path, capsys: pytest.CaptureFixture[str], content: object, words: str
 ) -> None:
@@ -114,25 +116,37 @@ def test_several_ideas_are_named(place: Path, capsys: pytest.CaptureFixture[str]
 # --- settings, model, library ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["--set", "search.num_wokers=3"], "did you mean 'search.num_workers'?"),
-    (["--set", "nonsense"], "is not KEY=VALUE"),
-    (["--workers", "0"], "'search.num_workers' (on the command line) should be greater than or equal to 1, not 0"),
-    (["--workers", "many"], "see: scientist run --help"),
-    (["--time-limit", "soon"], "'time_limit' (on the command line)"),
-    (["--config", "none.yaml"], "cannot read the configuration file none.yaml: No such file"),
-    (["--model", "no-such-model"], "no-such-model"),
-    (["--model", "nobody:no-such-model"], "unknown provider 'nobody'"),
-    (["--model", ""], "scientist: "),
-    (["--bib", "none.bib"], "cannot read the library"),
-    (["--set", "paper.template=poster"], "no template 'poster'"),
-    (["--seed", "-1"], "'seed'"),
-    (["--set", "min_free_gb=1000000"], "GB are free"),
-    (["--set", "subjects.small.model=openai-chat:x", "--set", "subjects.small.base_url=https://models.example.org/v1",
-      "--set", "budget.subject_usd=1"], "the price of subject small is not known: set it in USD per million tokens"),
-    (["--set", "subjects.small.model=tiny"], "subjects.small: 'tiny' is not a model name"),
-    (["--frobnicate"], "No such option: --frobnicate"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "search.num_wokers=3"], "did you mean 'search.num_workers'?"),
+        (["--set", "nonsense"], "is not KEY=VALUE"),
+        (["--workers", "0"], "'search.num_workers' (on the command line) should be greater than or equal to 1, not 0"),
+        (["--workers", "many"], "see: scientist run --help"),
+        (["--time-limit", "soon"], "'time_limit' (on the command line)"),
+        (["--config", "none.yaml"], "cannot read the configuration file none.yaml: No such file"),
+        (["--model", "no-such-model"], "no-such-model"),
+        (["--model", "nobody:no-such-model"], "unknown provider 'nobody'"),
+        (["--model", ""], "scientist: "),
+        (["--bib", "none.bib"], "cannot read the library"),
+        (["--set", "paper.template=poster"], "no template 'poster'"),
+        (["--seed", "-1"], "'seed'"),
+        (["--set", "min_free_gb=1000000"], "GB are free"),
+        (
+            [
+                "--set",
+                "subjects.small.model=openai-chat:x",
+                "--set",
+                "subjects.small.base_url=https://models.example.org/v1",
+                "--set",
+                "budget.subject_usd=1",
+            ],
+            "the price of subject small is not known: set it in USD per million tokens",
+        ),
+        (["--set", "subjects.small.model=tiny"], "subjects.small: 'tiny' is not a model name"),
+        (["--frobnicate"], "No such option: --frobnicate"),
+    ],
+)
 def test_a_setting_that_cannot_be_used(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
@@ -189,9 +203,7 @@ def test_what_is_neither_a_run_nor_a_paper(place: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("arguments", [["none.py"], ["."], ["idea.json", "--timeout", "soon"]])
-def test_a_file_that_cannot_be_executed(
-    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
+def test_a_file_that_cannot_be_executed(place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     refused(capsys, "exec", *arguments)
 
 
@@ -212,7 +224,7 @@ def test_an_idea_outside_the_offline_catalogue(place: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("way", ["--html", "--events", "--tree", "--exchange", "--zip"])
 @pytest.mark.parametrize("target", ["run/run.db", "run/config.yaml", "run/control/new.json", "link"])
 def test_no_export_is_written_over_what_belongs_to_a_run(
-    way: str, target: str, place: Path, capsys: pytest.CaptureFixture[str],
+    way: str, target: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "run" / "control").mkdir(parents=True)
     shutil.copy(RECORDED / "run.db", place / "run")
@@ -225,21 +237,29 @@ def test_no_export_is_written_over_what_belongs_to_a_run(
 
 
 def test_no_list_of_references_is_written_over_the_one_that_is_read(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "mine.bib").write_text("@article{a, title={T}, author={A}, year={2020}}\n")
     assert "is what is read" in refused(capsys, "bib", "check", "mine.bib", "--out", "./mine.bib")
 
 
-@pytest.mark.parametrize(("field", "meant"), [
-    ("Dataset", "Datasets"), ("Metrics", "Metric"), ("Experiment", "Experiments"), ("Related Works", "Related Work"),
-    ("short_hypotheses", "Short Hypothesis")])
+@pytest.mark.parametrize(
+    ("field", "meant"),
+    [
+        ("Dataset", "Datasets"),
+        ("Metrics", "Metric"),
+        ("Experiment", "Experiments"),
+        ("Related Works", "Related Work"),
+        ("short_hypotheses", "Short Hypothesis"),
+    ],
+)
 def test_a_field_that_is_almost_one_of_an_idea_is_refused_with_its_name(
-    field: str, meant: str, place: Path, capsys: pytest.CaptureFixture[str],
+    field: str, meant: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "typo.json").write_text(json.dumps(IDEA | {field: ["digits"]}))
     assert f"there is no field {field!r}: call it {meant!r}" in refused(
-        capsys, "run", "--idea", "typo.json", "--model", "offline")
+        capsys, "run", "--idea", "typo.json", "--model", "offline"
+    )
 
 
 def test_fields_of_others_in_an_idea_are_left_alone(place: Path) -> None:
@@ -255,13 +275,15 @@ def test_a_metric_that_nobody_computes_is_told(place: Path, capsys: pytest.Captu
 
 
 def test_ctrl_c_while_the_program_loads_is_one_line(place: Path) -> None:
-    code = ("import importlib.abc, sys\n"
-            "class Interrupts(importlib.abc.MetaPathFinder):\n"
-            "    def find_spec(self, name, path, target=None):\n"
-            "        if name.startswith('typer'):\n"
-            "            raise KeyboardInterrupt\n"
-            "sys.meta_path.insert(0, Interrupts())\n"
-            "from labwright.agent.cli import main\n"
-            "sys.exit(main(['status', 'run']))\n")
+    code = (
+        "import importlib.abc, sys\n"
+        "class Interrupts(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name.startswith('typer'):\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "from labwright.agent.cli import main\n"
+        "sys.exit(main(['status', 'run']))\n"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert ended.returncode == 130 and ended.stderr == "scientist: interrupted\n"

@@ -40,31 +40,48 @@ def with_rows(change: Callable[[int, dict[str, object]], dict[str, object]]) -> 
 BAD: dict[str, tuple[Callable[[], object], str, str]] = {
     "missing file": (lambda: None, f"bad=nowhere.csv,{OPTIONS}", "there is no file or folder"),
     "missing target": (lambda: table(Path("bad.csv"), fields()), "bad=bad.csv,target=goood", "did you mean 'good'?"),
-    "text in numbers": (lambda: with_rows(lambda i, _: {"rain": "wet"} if i == 6 else {}), f"bad=bad.csv,{OPTIONS}",
-                        "column 'rain' holds the text 'wet' in row 7"),
+    "text in numbers": (
+        lambda: with_rows(lambda i, _: {"rain": "wet"} if i == 6 else {}),
+        f"bad=bad.csv,{OPTIONS}",
+        "column 'rain' holds the text 'wet' in row 7",
+    ),
     "one class": (lambda: with_rows(lambda i, _: {"good": "yes"}), f"bad=bad.csv,{OPTIONS}", "holds one class only"),
     "five rows": (lambda: table(Path("bad.csv"), fields(5)), f"bad=bad.csv,{OPTIONS}", "5 examples, at least 50"),
     "no rows": (lambda: Path("bad.csv").write_text("rain,good\n"), "bad=bad.csv,target=good", "it holds no rows"),
-    "few groups": (lambda: table(Path("bad.csv"), fields()), "bad=bad.csv,target=good,drop=farm,drop=day,group=soil",
-                   "3 groups are too few for 4 splits"),
-    "broken image": (lambda: (pictures(Path("bad"), {"a": 30, "b": 30}) / "a" / "000.png").write_bytes(b"x"), "bad=bad",
-                     "a/000.png cannot be read as an image"),
+    "few groups": (
+        lambda: table(Path("bad.csv"), fields()),
+        "bad=bad.csv,target=good,drop=farm,drop=day,group=soil",
+        "3 groups are too few for 4 splits",
+    ),
+    "broken image": (
+        lambda: (pictures(Path("bad"), {"a": 30, "b": 30}) / "a" / "000.png").write_bytes(b"x"),
+        "bad=bad",
+        "a/000.png cannot be read as an image",
+    ),
     "no form": (lambda: None, "bad", "data 'bad' is not NAME=PATH"),
     "unknown option": (lambda: None, "bad=x.csv,tagret=good", "there is no option 'tagret'"),
     "class called None": (
-        lambda: with_rows(lambda i, _: {"good": ("None", "NA", "poor")[i % 3]}), f"bad=bad.csv,{OPTIONS}",
-        "holds 'NA' in 40 rows and 'None' in 40 rows, which count as missing: if that is a value, say literal=good"),
-    "thousands or decimals": (lambda: with_rows(lambda i, _: {"rain": f"{1000 + 37 * i:,}"}), f"bad=bad.csv,{OPTIONS}",
-                              "'1,000' may be 1000 or 1: write 1000 or 1"),
-    "dates": (lambda: with_rows(lambda i, _: {"ph": f"{1 + i % 28}.{1 + i // 28}.2024"}), f"bad=bad.csv,{OPTIONS}",
-              "column 'ph' holds 120 different dates ('1.1.2024' is one): split by them with time=ph"),
+        lambda: with_rows(lambda i, _: {"good": ("None", "NA", "poor")[i % 3]}),
+        f"bad=bad.csv,{OPTIONS}",
+        "holds 'NA' in 40 rows and 'None' in 40 rows, which count as missing: if that is a value, say literal=good",
+    ),
+    "thousands or decimals": (
+        lambda: with_rows(lambda i, _: {"rain": f"{1000 + 37 * i:,}"}),
+        f"bad=bad.csv,{OPTIONS}",
+        "'1,000' may be 1000 or 1: write 1000 or 1",
+    ),
+    "dates": (
+        lambda: with_rows(lambda i, _: {"ph": f"{1 + i % 28}.{1 + i // 28}.2024"}),
+        f"bad=bad.csv,{OPTIONS}",
+        "column 'ph' holds 120 different dates ('1.1.2024' is one): split by them with time=ph",
+    ),
     "bundled name": (lambda: None, f"iris=fields.csv,{OPTIONS}", "a bundled dataset has that name"),
 }
 
 
 @pytest.mark.parametrize("fault", BAD)
 def test_data_at_fault_are_one_line_and_leave_nothing(
-    place: Path, capsys: pytest.CaptureFixture[str], fault: str,
+    place: Path, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
     make, text, words = BAD[fault]
     make()
@@ -72,7 +89,7 @@ def test_data_at_fault_are_one_line_and_leave_nothing(
 
 
 def test_rows_shared_by_given_splits_are_a_warning_before_the_run(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{**row, "part": "test" if i % 4 == 0 else "train"} for i, row in enumerate(fields())]
     for i in range(0, 40, 4):
@@ -89,8 +106,10 @@ def test_flag_file_and_environment_name_data(place: Path) -> None:
     text = f"fields=fields.csv,{OPTIONS}"
     (place / "below").mkdir()
     config = place / "below" / "run.yaml"
-    config.write_text("data:\n  - {name: fields, path: ../fields.csv, target: good, drop: [farm, day, tons]}\n"
-                      "  - other=hf:some/set,target=y\n")
+    config.write_text(
+        "data:\n  - {name: fields, path: ../fields.csv, target: good, drop: [farm, day, tons]}\n"
+        "  - other=hf:some/set,target=y\n"
+    )
     flag = compose(flags={"data": [text]}, environment={}).data
     by_file = compose(config=config, environment={}).data
     assert compose(environment={"SCIENTIST_DATA": text}).data == flag
@@ -103,8 +122,14 @@ def test_flag_file_and_environment_name_data(place: Path) -> None:
 
 
 def test_an_idea_brings_data_and_flags_go_first(place: Path) -> None:
-    idea = Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["e"], "Datasets": [
-        "iris", f"fields=fields.csv,{OPTIONS}", "more=fields.csv,target=soil"]})
+    idea = Idea.model_validate(
+        {
+            "Name": "n",
+            "Title": "t",
+            "Experiments": ["e"],
+            "Datasets": ["iris", f"fields=fields.csv,{OPTIONS}", "more=fields.csv,target=soil"],
+        }
+    )
     named = compose(flags={"data": "fields=fields.csv,target=tons"}, environment={})
     found = with_idea(named, idea, place)
     assert [(one.name, one.target) for one in found.data] == [("fields", "tons"), ("more", "soil")]
@@ -123,8 +148,10 @@ def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.C
     with pytest.raises(DatasetError, match="it changed since the run began"):
         check_unchanged(settings)
     before = read_state(run)
-    for more, words in (((), "data 'fields' (fields.csv): it changed since the run began (sha256 "),
-                        (("--set", "data=a=b.csv"), "the data of a run are fixed when it begins")):
+    for more, words in (
+        ((), "data 'fields' (fields.csv): it changed since the run began (sha256 "),
+        (("--set", "data=a=b.csv"), "the data of a run are fixed when it begins"),
+    ):
         assert main(["resume", str(run), *more]) == 2
         err = capsys.readouterr().err
         assert words in err and err.count("\n") == 1 and read_state(run) == before
@@ -133,14 +160,16 @@ def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.C
 
 
 def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = "".join(f"{i * 37 % 101},{i % 7};{'ab'[i % 2]};{'yes' if i % 3 else 'no'};\n" for i in range(90))
     (place / "german.csv").write_text(f"x;kind;good;\n{rows}", encoding="utf-8-sig")
     (place / "near.py").write_text("SIZE = 2\n", encoding="utf-8-sig")
     (place / "try.py").write_text(
         "import lab\nimport near\nd = lab.data('german')\nprint(d.names, d.class_names, near.SIZE)\n"
-        "lab.submit('german', 'validation', 'none', predictions=[0] * len(d.validation.x))\n", encoding="utf-8-sig")
+        "lab.submit('german', 'validation', 'none', predictions=[0] * len(d.validation.x))\n",
+        encoding="utf-8-sig",
+    )
     assert main(["exec", "try.py", "--data", "german=german.csv,target=good", "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["stdout_tail"] == "('x', 'kind=a', 'kind=b') ('no', 'yes') 2\n"
@@ -150,25 +179,31 @@ def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
 
 def test_how_each_kind_of_target_is_told(place: Path) -> None:
     table(place / "more.csv", [row | {"rate": i % 4} for i, row in enumerate(fields())])
-    told = [targets(compose(flags={"data": f"more=more.csv,target={target},drop=farm,drop=day"}, environment={}))
-            for target in ("tons", "rate", "soil")]
+    told = [
+        targets(compose(flags={"data": f"more=more.csv,target={target},drop=farm,drop=day"}, environment={}))
+        for target in ("tons", "rate", "soil")
+    ]
     assert [line.removeprefix("data 'more': the target ") for (line,) in told] == [
         "'tons' is read as numbers (task=classification makes them classes)",
         "'rate' is read as 4 classes (0, 1, 2, 3); task=regression makes them numbers",
-        "'soil' is read as 3 classes (clay, loam, sand)"]
+        "'soil' is read as 3 classes (clay, loam, sand)",
+    ]
 
 
 @pytest.mark.parametrize("words", [["run", "--idea", "idea.json", "--config"], ["exec", "try.py", "--config"]])
 def test_a_key_that_stands_twice_in_a_configuration_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str], words: list[str],
+    place: Path, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     (place / "try.py").write_text("import lab\n")
     (place / "run.yaml").write_text("seed: 3\nsearch:\n  num_workers: 1\n  num_workers: 4\n")
-    assert ("cannot read the configuration file run.yaml: the key 'num_workers' stands in line 3 and again in line 4: "
-            "remove one") in refused(capsys, *words, "run.yaml")
+    assert (
+        "cannot read the configuration file run.yaml: the key 'num_workers' stands in line 3 and again in line 4: "
+        "remove one"
+    ) in refused(capsys, *words, "run.yaml")
     (place / "plan.yaml").write_text("task: a\ntask: b\n")
     assert "the key 'task' stands in line 1 and again in line 2" in refused(
-        capsys, "run", "--idea", "idea.json", "--plan", "plan.yaml")
+        capsys, "run", "--idea", "idea.json", "--plan", "plan.yaml"
+    )
 
 
 def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +212,8 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
         "import numpy as np\nimport lab\n"
         "d = lab.data('drawn')\nprint(d.train.x.shape, d.train.x.dtype, d.class_names)\n"
         "t = lab.data('fields')\nprint(t.names[0], t.train.x.shape)\n"
-        "lab.submit('drawn', 'validation', 'base', predictions=np.zeros(len(d.validation.x), int))\n")
+        "lab.submit('drawn', 'validation', 'base', predictions=np.zeros(len(d.validation.x), int))\n"
+    )
     assert main(["exec", "try.py", "--data", "drawn=drawn", "--data", f"fields=fields.csv,{OPTIONS}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["stdout_tail"].splitlines() == ["(30, 6, 6, 1) float32 ('cat', 'dog')", "soil=clay (60, 6)"]
@@ -187,7 +223,7 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_offline_model_says_that_it_cannot_plan_with_own_data(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     idea = str(Path(__file__).parents[2] / "examples" / "ideas" / "label_noise_calibration.json")
     assert main(["run", "--idea", idea, "--data", f"fields=fields.csv,{OPTIONS}"]) == 2

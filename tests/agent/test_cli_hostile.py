@@ -46,8 +46,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def interpreter(version: str, packages: list[str]) -> dict[str, object]:
     """What an interpreter says when it is asked."""
-    return {"version": version, "platform": "Linux", "prefixes": [], "user_site": "",
-            "packages": [[name, "1.0"] for name in packages]}
+    return {
+        "version": version,
+        "platform": "Linux",
+        "prefixes": [],
+        "user_site": "",
+        "packages": [[name, "1.0"] for name in packages],
+    }
 
 
 def there() -> list[str]:
@@ -67,55 +72,89 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> 
 
 RUN = [
     (["--time-limit", "12hours"], "'12hours'; write 12h, 90m, 1h30m, 45s or seconds"),
-    (["--time-limit", ""], "is not a duration: ''"), (["--time-limit", "nan"], "is not a duration"),
-    (["--seed", "abc"], "'--seed': Input should be a valid integer"), (["--seed", "9" * 30], "'seed'"),
-    (["--budget-usd", "nan"], "finite"), (["--gpu-hours", "much"], "'--gpu-hours': Input should be a valid number"),
-    (["--set", "sandbox.timeout=.inf"], "finite"), (["--set", "search.debug_prob=.inf"], "finite"),
-    (["--runs", ""], "--runs is empty"), (["--context="], "--context is empty"),
+    (["--time-limit", ""], "is not a duration: ''"),
+    (["--time-limit", "nan"], "is not a duration"),
+    (["--seed", "abc"], "'--seed': Input should be a valid integer"),
+    (["--seed", "9" * 30], "'seed'"),
+    (["--budget-usd", "nan"], "finite"),
+    (["--gpu-hours", "much"], "'--gpu-hours': Input should be a valid number"),
+    (["--set", "sandbox.timeout=.inf"], "finite"),
+    (["--set", "search.debug_prob=.inf"], "finite"),
+    (["--runs", ""], "--runs is empty"),
+    (["--context="], "--context is empty"),
     (["--papers", ""], "--papers is empty"),
-    (["--papers", "folder"], "holds no PDF"), (["--papers", "text.txt"], "there is no folder"),
-    (["--bib", "idea.json"], "holds no BibTeX entry"), (["--bib", "binary"], "cannot read the library"),
-    (["--data", "a=bad.csv"], "not UTF-8"), (["--config", "binary"], "cannot read the configuration"),
-    (["--config", "folder"], "cannot read the configuration"), (["--template", "folder"], "template.toml"),
-    (["--gpus", "99"], "sandbox.device"), (["--set", "alerts.command=[no-such-program]"], "alerts.command"),
-    (["--set", "sandbox.pretrained=[x]"], "x"), (["--set", "sandbox.scorers=[digits=none.py:f]"], "none.py"),
+    (["--papers", "folder"], "holds no PDF"),
+    (["--papers", "text.txt"], "there is no folder"),
+    (["--bib", "idea.json"], "holds no BibTeX entry"),
+    (["--bib", "binary"], "cannot read the library"),
+    (["--data", "a=bad.csv"], "not UTF-8"),
+    (["--config", "binary"], "cannot read the configuration"),
+    (["--config", "folder"], "cannot read the configuration"),
+    (["--template", "folder"], "template.toml"),
+    (["--gpus", "99"], "sandbox.device"),
+    (["--set", "alerts.command=[no-such-program]"], "alerts.command"),
+    (["--set", "sandbox.pretrained=[x]"], "x"),
+    (["--set", "sandbox.scorers=[digits=none.py:f]"], "none.py"),
     (["--set", "sandbox.python=/no/python"], "cannot run '/no/python' (sandbox.python)"),
     (["--set", "sandbox.python=./text.txt"], "Permission denied"),
     (["--set", "sandbox.python=/bin/true"], "it is no Python 3"),
     (["--set", "sandbox.python=./lean"], "lacks ipykernel and numpy: install"),
     (["--set", "sandbox.python=./old"], "is Python 3.8.2: experiments need 3.11 or newer"),
     (["--set", "sandbox.readable=/no/folder"], "(sandbox.readable) is not there"),
-    (["--set", "sandbox.readable=/etc"], "no experiment may read"), (["--set", "sandbox.readable=/"], "may read"),
+    (["--set", "sandbox.readable=/etc"], "no experiment may read"),
+    (["--set", "sandbox.readable=/"], "may read"),
     (["--set", "sandbox.readable=folder"], "is no absolute path"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "words"), RUN)
-def test_what_a_run_is_given(
-    place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
+def test_what_a_run_is_given(place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
     arguments = [one.replace("=./", f"={place}/") for one in arguments]
     assert words in said(capsys, "run", "--idea", "idea.json", *arguments)
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["status", "blank"], "not the record of a run: the file is empty"), (["exec", "binary"], "in UTF-8"),
-    (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"), (["exec", "folder"], "there is no file"),
-    (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
-    (["bib", "check", "idea.json"], "holds no BibTeX entry"),
-    (["bib", "check", "one.bib", "--papers", "none"], "there is no folder none"),
-    (["bib", "check", "one.bib", "--out", "folder"], "is a folder"),
-    (["judge", "paper.md", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:9/v1", "--task", "empty.log"],
-     "empty.log is empty: give --task"),
-    (["judge", "paper.md", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:9/v1", "--log", "no.log"],
-     "there is no no.log for --log: in . there is empty.log, text.txt, train.log"),
-    (["judge", "empty.log"], "empty.log"), (["judge", "paper.md", "--n", "many"], "a valid integer"),
-    (["judge", "paper.md", "--rubric", "folder"], "folder"), (["judge-agreement", "binary", "binary"], "binary"),
-    (["ideate", "--topic", "folder"], "folder"), (["ideate", "--topic", "text.txt", "-n", "0"], "0"),
-    (["prefetch", "x.py"], "x.py"), (["audit", "paper.md", "--results", "none"], "none"),
-    (["missing-ablations", "paper.md", "--plan", "binary"], "binary"),
-    (["bench", "ablation", "--data", "folder"], "folder"),
-    (["bench", "mlr", "--tasks", "folder"], "folder"), (["view", "text.txt"], "text.txt")])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["status", "blank"], "not the record of a run: the file is empty"),
+        (["exec", "binary"], "in UTF-8"),
+        (["exec", "x.py", "--timeout", "5minutes"], "write 90s, 5m"),
+        (["exec", "folder"], "there is no file"),
+        (["exec", "x.py", "--set", "sandbox.python=/no/python"], "cannot run '/no/python'"),
+        (["bib", "check", "idea.json"], "holds no BibTeX entry"),
+        (["bib", "check", "one.bib", "--papers", "none"], "there is no folder none"),
+        (["bib", "check", "one.bib", "--out", "folder"], "is a folder"),
+        (
+            [
+                "judge",
+                "paper.md",
+                "--model",
+                "openai-chat:m",
+                "--base-url",
+                "http://127.0.0.1:9/v1",
+                "--task",
+                "empty.log",
+            ],
+            "empty.log is empty: give --task",
+        ),
+        (
+            ["judge", "paper.md", "--model", "openai-chat:m", "--base-url", "http://127.0.0.1:9/v1", "--log", "no.log"],
+            "there is no no.log for --log: in . there is empty.log, text.txt, train.log",
+        ),
+        (["judge", "empty.log"], "empty.log"),
+        (["judge", "paper.md", "--n", "many"], "a valid integer"),
+        (["judge", "paper.md", "--rubric", "folder"], "folder"),
+        (["judge-agreement", "binary", "binary"], "binary"),
+        (["ideate", "--topic", "folder"], "folder"),
+        (["ideate", "--topic", "text.txt", "-n", "0"], "0"),
+        (["prefetch", "x.py"], "x.py"),
+        (["audit", "paper.md", "--results", "none"], "none"),
+        (["missing-ablations", "paper.md", "--plan", "binary"], "binary"),
+        (["bench", "ablation", "--data", "folder"], "folder"),
+        (["bench", "mlr", "--tasks", "folder"], "folder"),
+        (["view", "text.txt"], "text.txt"),
+    ],
+)
 def test_what_other_commands_are_given(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
@@ -129,13 +168,19 @@ def test_the_offline_model_that_was_named_is_told_to_read_no_papers(
     assert "the offline model reads no papers but those of its own runs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["export", "RUN", "--html", "none/page.html"], "none is not a folder; make it first"),
-    (["export", "RUN", "--tree", "folder"], "is a folder"), (["export", "RUN", "--zip", "/proc/x.zip"], "/proc"),
-    (["note", "RUN", "try fewer rows"], "scientist branch RUN --from NODE|STAGE --note TEXT"),
-    (["mark", "RUN", "n0001", "--reason", "it leaks"], "scientist branch RUN --from NODE|STAGE"),
-    (["logs", "RUN", "--node", "a/b"], "has no node 'a/b'"),
-    (["branch", "RUN", "--from", "../x"], "'../x' is neither"), (["reproduce", "RUN", "--limit", "0"], "limit")])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["export", "RUN", "--html", "none/page.html"], "none is not a folder; make it first"),
+        (["export", "RUN", "--tree", "folder"], "is a folder"),
+        (["export", "RUN", "--zip", "/proc/x.zip"], "/proc"),
+        (["note", "RUN", "try fewer rows"], "scientist branch RUN --from NODE|STAGE --note TEXT"),
+        (["mark", "RUN", "n0001", "--reason", "it leaks"], "scientist branch RUN --from NODE|STAGE"),
+        (["logs", "RUN", "--node", "a/b"], "has no node 'a/b'"),
+        (["branch", "RUN", "--from", "../x"], "'../x' is neither"),
+        (["reproduce", "RUN", "--limit", "0"], "limit"),
+    ],
+)
 def test_what_is_asked_of_a_finished_run(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
@@ -165,7 +210,23 @@ def test_a_dry_run_against_a_server_that_is_away(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "not-used")
     with pydantic_ai_models.override_allow_model_requests(True):
-        assert main(["run", "--idea", "idea.json", "--dry-run", "--json", "--model", "openai-chat:m", "--base-url",
-                     "http://127.0.0.1:9/v1", "--set", "models.retries=0"]) == 1
+        assert (
+            main(
+                [
+                    "run",
+                    "--idea",
+                    "idea.json",
+                    "--dry-run",
+                    "--json",
+                    "--model",
+                    "openai-chat:m",
+                    "--base-url",
+                    "http://127.0.0.1:9/v1",
+                    "--set",
+                    "models.retries=0",
+                ]
+            )
+            == 1
+        )
     err = capsys.readouterr().err
     assert "the planner did not answer, no run was made" in err and "resume" not in err and err.count("\n") == 1, err

@@ -65,9 +65,15 @@ def test_a_probe_that_breaks_is_a_fault_and_hides_no_other(tmp_path: Path, monke
 # --- packages -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("needs", "expected", "words"), [
-    ("pytest>=1", "ok", "has all 1"), ("pytest<1", "fault", "(wanted <1)"),
-    ("no-such-package", "fault", "no-such-package is not installed"), ("no-such-package; extra == 'x'", "ok", "all 0")])
+@pytest.mark.parametrize(
+    ("needs", "expected", "words"),
+    [
+        ("pytest>=1", "ok", "has all 1"),
+        ("pytest<1", "fault", "(wanted <1)"),
+        ("no-such-package", "fault", "no-such-package is not installed"),
+        ("no-such-package; extra == 'x'", "ok", "all 0"),
+    ],
+)
 def test_packages_are_held_against_what_is_declared(
     monkeypatch: pytest.MonkeyPatch, needs: str, expected: str, words: str
 ) -> None:
@@ -102,13 +108,17 @@ def test_a_machine_without_a_gpu_is_fine_unless_one_was_asked_for(bin: Path) -> 
     assert grade(machine.gpu("python", "cuda")) == "fault"
 
 
-@pytest.mark.parametrize(("torch", "device", "expected", "words"), [
-    ("""echo '["12.8", ["H200"]]'""", "cuda", "ok", "H200"),
-    ("""echo '["12.8", ["H200"]]'""", "cpu", "warning", "will not use it"),
-    ("echo '[null, []]'", "cuda", "fault", "torch sees no GPU"), ("echo '[null, []]'", "cpu", "warning", "driver is"),
-    ("echo no libcuda >&2; exit 1", "cuda", "fault", "could not be asked: no libcuda"),
-    ("exec /bin/sleep 20", "cpu", "warning", "timed out"),
-])
+@pytest.mark.parametrize(
+    ("torch", "device", "expected", "words"),
+    [
+        ("""echo '["12.8", ["H200"]]'""", "cuda", "ok", "H200"),
+        ("""echo '["12.8", ["H200"]]'""", "cpu", "warning", "will not use it"),
+        ("echo '[null, []]'", "cuda", "fault", "torch sees no GPU"),
+        ("echo '[null, []]'", "cpu", "warning", "driver is"),
+        ("echo no libcuda >&2; exit 1", "cuda", "fault", "could not be asked: no libcuda"),
+        ("exec /bin/sleep 20", "cpu", "warning", "timed out"),
+    ],
+)
 def test_a_gpu_that_torch_cannot_use_is_found(
     bin: Path, monkeypatch: pytest.MonkeyPatch, torch: str, device: str, expected: str, words: str
 ) -> None:
@@ -119,14 +129,21 @@ def test_a_gpu_that_torch_cannot_use_is_found(
     assert grade(found) == expected and words in found.found
 
 
-@pytest.mark.parametrize(("free_kb", "limit", "expected"), [
-    (16_000_000, "max", "ok"), (2_000_000, "max", "warning"), (500_000, "max", "fault"),
-    (16_000_000, "1000000000", "fault"), (16_000_000, "2000000000", "warning"),
-])
+@pytest.mark.parametrize(
+    ("free_kb", "limit", "expected"),
+    [
+        (16_000_000, "max", "ok"),
+        (2_000_000, "max", "warning"),
+        (500_000, "max", "fault"),
+        (16_000_000, "1000000000", "fault"),
+        (16_000_000, "2000000000", "warning"),
+    ],
+)
 def test_memory_counts_what_the_control_group_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_kb: int, limit: str, expected: str
 ) -> None:
     (tmp_path / "memory.max").write_text(limit + "\n")
+
     def own(kind: str, file: str) -> list[Path]:
         return [tmp_path / "memory.max"]
 
@@ -149,10 +166,16 @@ broken
 """
 
 
-@pytest.mark.parametrize(("place", "kind", "expected"), [
-    ("/tmp/runs", "ext4", "ok"), ("/home/ada/runs", "nfs4", "warning"), ("/home/ada/local disk/runs", "xfs", "ok"),
-    ("/homestead/runs", "ext4", "ok"), ("/mnt/c/runs", "9p", "warning"),
-])
+@pytest.mark.parametrize(
+    ("place", "kind", "expected"),
+    [
+        ("/tmp/runs", "ext4", "ok"),
+        ("/home/ada/runs", "nfs4", "warning"),
+        ("/home/ada/local disk/runs", "xfs", "ok"),
+        ("/homestead/runs", "ext4", "ok"),
+        ("/mnt/c/runs", "9p", "warning"),
+    ],
+)
 def test_the_filesystem_is_that_of_the_nearest_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, kind: str, expected: str
 ) -> None:
@@ -197,15 +220,18 @@ def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) ->
 SYS = "proc/sys/kernel/"
 
 
-@pytest.mark.parametrize(("marks", "words"), [
-    ({f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "profile bwrap /"),
-    ({f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "apparmor_restrict_unprivileged_userns=0"),
-    ({f"{SYS}unprivileged_userns_clone": "0\n"}, "kernel.unprivileged_userns_clone=1"),
-    ({"proc/sys/user/max_user_namespaces": "0\n"}, "user.max_user_namespaces="),
-    ({".dockerenv": "", f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "run --security-opt"),
-    ({"var/run/secrets/kubernetes.io": ""}, "let this container be the sandbox"),
-    ({f"{SYS}apparmor_restrict_unprivileged_userns": "0\n", f"{SYS}unprivileged_userns_clone": "1\n"}, "dmesg"),
-])
+@pytest.mark.parametrize(
+    ("marks", "words"),
+    [
+        ({f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "profile bwrap /"),
+        ({f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "apparmor_restrict_unprivileged_userns=0"),
+        ({f"{SYS}unprivileged_userns_clone": "0\n"}, "kernel.unprivileged_userns_clone=1"),
+        ({"proc/sys/user/max_user_namespaces": "0\n"}, "user.max_user_namespaces="),
+        ({".dockerenv": "", f"{SYS}apparmor_restrict_unprivileged_userns": "1\n"}, "run --security-opt"),
+        ({"var/run/secrets/kubernetes.io": ""}, "let this container be the sandbox"),
+        ({f"{SYS}apparmor_restrict_unprivileged_userns": "0\n", f"{SYS}unprivileged_userns_clone": "1\n"}, "dmesg"),
+    ],
+)
 def test_each_reason_has_its_own_fix(bin: Path, tmp_path: Path, marks: dict[str, str], words: str) -> None:
     for name, text in marks.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -223,7 +249,7 @@ def test_each_reason_has_its_own_fix(bin: Path, tmp_path: Path, marks: dict[str,
 
 @given(st.text("QXZJ9876", min_size=4, max_size=60), st.sampled_from(NAMES))
 def test_no_part_of_a_key_is_ever_shown(secret: str, name: str) -> None:
-    parts = {secret[n: n + 3] for n in range(len(secret) - 2)}
+    parts = {secret[n : n + 3] for n in range(len(secret) - 2)}
     for held in (secret, f" {secret}", f"'{secret}'", f"{secret}\n", f"<{secret}>"):
         shown = machine.keys({name: held}).model_dump_json()
         assert name in shown and not any(part in shown for part in parts) and str(len(held)) not in shown
@@ -253,6 +279,7 @@ def test_an_interpreter_that_cannot_be_a_kernel_is_a_fault(tmp_path: Path) -> No
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The slow probes answer at once; they have tests of their own."""
+
     def fine(*_: object) -> Finding:
         return Finding(check="x", grade="ok", found="fine")
 
@@ -282,10 +309,15 @@ def test_a_fault_is_exit_5_also_as_json(capsys: pytest.CaptureFixture[str]) -> N
     assert next(one for one in said["findings"] if one["check"] == "disk")["grade"] == "fault"
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["--probe-context"], "nothing is sent without it"), (["--base-url", "http://localhost:1/v1"], "go with --model"),
-    (["--set", "min_free=1"], "did you mean 'min_free_gb'?"), (["--config", "none.yaml"], "cannot read the config"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--probe-context"], "nothing is sent without it"),
+        (["--base-url", "http://localhost:1/v1"], "go with --model"),
+        (["--set", "min_free=1"], "did you mean 'min_free_gb'?"),
+        (["--config", "none.yaml"], "cannot read the config"),
+    ],
+)
 def test_what_doctor_cannot_use_is_refused(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

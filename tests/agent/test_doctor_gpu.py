@@ -26,7 +26,8 @@ def test_every_check_holds_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {one.name: one for one in checks.all()}
     assert {name: (one.outcome, one.why) for name, one in made.items()} == {
         "leases": ("skipped", "there is no GPU"),
-        **dict.fromkeys(("fork", "two", "bf16", "same", "memory", "kill"), ("passed", ""))}
+        **dict.fromkeys(("fork", "two", "bf16", "same", "memory", "kill"), ("passed", "")),
+    }
     report = report_of(checks, tuple(made.values()))
     assert report.good and report.torch.startswith("2.") and not report.gpus
     text = report.model_dump_json()
@@ -67,11 +68,12 @@ def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.Mo
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu-box-7.lab.example")
     monkeypatch.setenv("USER", "alice")
     assert nameless("[gpu-box-7.lab.example]:29500 from gpu-box-7, user alice; malice stays") == (
-        "[HOST]:29500 from HOST, user USER; malice stays")
+        "[HOST]:29500 from HOST, user USER; malice stays"
+    )
 
 
 def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -81,8 +83,7 @@ def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
     assert not [*tmp_path.iterdir()]
     (tmp_path / "there.json").write_text("{}")
     assert main(["doctor", "--gpu", "--out", "there.json"]) == 2
-    assert "exists: name another file" in capsys.readouterr().err \
-        and (tmp_path / "there.json").read_text() == "{}"
+    assert "exists: name another file" in capsys.readouterr().err and (tmp_path / "there.json").read_text() == "{}"
 
 
 def test_readme_says_that_no_gpu_was_lent_until_a_report_is_committed() -> None:

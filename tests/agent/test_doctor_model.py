@@ -56,14 +56,19 @@ def asked(body: dict[str, Any]) -> tuple[str, list[bytes]]:
     """Text and pictures of what the user asked."""
     said = next(one["content"] for one in body["messages"] if one["role"] == "user")
     parts: list[dict[str, Any]] = [{"type": "text", "text": said}] if isinstance(said, str) else said
-    return ("".join(part.get("text", "") for part in parts),
-            [base64.b64decode(part["image_url"]["url"].partition(",")[2]) for part in parts if "image_url" in part])
+    return (
+        "".join(part.get("text", "") for part in parts),
+        [base64.b64decode(part["image_url"]["url"].partition(",")[2]) for part in parts if "image_url" in part],
+    )
 
 
 def answered(text: str) -> dict[str, Any]:
     if found := re.search(r"the number (\d+), and the colours", text):
-        return {"word": "cedar", "number": int(found[1]),
-                "colours": [{"name": "red", "warm": True}, {"name": "blue", "warm": False}]}
+        return {
+            "word": "cedar",
+            "number": int(found[1]),
+            "colours": [{"name": "red", "warm": True}, {"name": "blue", "warm": False}],
+        }
     if "picture" in text:
         return {"text": f"{drawn()}"}
     return {"text": " and ".join(re.findall(r"a code number: (\d+)", text))}
@@ -87,7 +92,11 @@ def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict
 def test_a_good_model_is_found_good() -> None:
     found = examined([reader()])
     assert {check: one.grade for check, one in found.items()} == {
-        "model": "ok", "schema": "ok", "vision": "ok", "context": "warning"}
+        "model": "ok",
+        "schema": "ok",
+        "vision": "ok",
+        "context": "warning",
+    }
     assert "--probe-context" in found["context"].fix
 
 
@@ -104,13 +113,17 @@ def test_the_picture_is_a_small_png_with_something_in_it() -> None:
 # --- reachable and schema -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("step", "words", "fix"), [
-    (status(401, "bad key"), "the key is not accepted", "correct --model"),
-    (status(404, "no such model"), "no such model", "correct --model"),
-    (status(402, "insufficient_quota"), "", "account"),
-    (status(503, "overloaded"), "no answer after 1 try", "until the server at http"),
-    (page(), "no answer", "until the server at http"), (drop(), "no answer", "until the server at http"),
-])
+@pytest.mark.parametrize(
+    ("step", "words", "fix"),
+    [
+        (status(401, "bad key"), "the key is not accepted", "correct --model"),
+        (status(404, "no such model"), "no such model", "correct --model"),
+        (status(402, "insufficient_quota"), "", "account"),
+        (status(503, "overloaded"), "no answer after 1 try", "until the server at http"),
+        (page(), "no answer", "until the server at http"),
+        (drop(), "no answer", "until the server at http"),
+    ],
+)
 def test_a_model_that_cannot_be_reached_is_one_fault_with_its_fix(step: Step, words: str, fix: str) -> None:
     found = examined([step])
     assert list(found) == ["model"] and found["model"].grade == "fault"
@@ -124,8 +137,9 @@ def test_a_model_that_stalls_is_given_up_after_the_limit(monkeypatch: pytest.Mon
 
 
 def test_nothing_listens_there() -> None:
-    [found] = model.examine(ModelSettings(name="openai-chat:m", base_url="http://127.0.0.1:1/v1"),
-                            probe_context=True, rng=Random(SEED))
+    [found] = model.examine(
+        ModelSettings(name="openai-chat:m", base_url="http://127.0.0.1:1/v1"), probe_context=True, rng=Random(SEED)
+    )
     assert (found.check, found.grade) == ("model", "fault")
 
 
@@ -152,9 +166,13 @@ def test_an_answer_that_fits_and_is_wrong_is_a_warning() -> None:
 
 def test_every_model_that_is_named_is_examined() -> None:
     with OpenAIServer([reader()]) as common, OpenAIServer([reader(sees=False)]) as other:
-        settings = ModelSettings.model_validate({
-            "name": "openai-chat:m", "base_url": common.url,
-            "roles": {"judge": {"name": "openai-chat:n", "base_url": other.url}}})
+        settings = ModelSettings.model_validate(
+            {
+                "name": "openai-chat:m",
+                "base_url": common.url,
+                "roles": {"judge": {"name": "openai-chat:n", "base_url": other.url}},
+            }
+        )
         found = list(model.examine(settings, probe_context=False, rng=Random(SEED)))
     assert [one.check for one in found] == ["model", "schema", "vision", "context"] * 2
     assert found[6].found == "not asked: it looks at no figures"
@@ -223,9 +241,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_nothing_is_sent_without_a_model(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_sent_without_a_model(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with OpenAIServer([reader()]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("SCIENTIST_MODELS__NAME", "openai-chat:m")
@@ -274,11 +290,20 @@ def test_the_offline_model_is_asked_nothing(capsys: pytest.CaptureFixture[str]) 
     assert "offline: built in" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("name", "value", "words"), [
-    ("ALL_PROXY", "socks5://127.0.0.1:9", "pip install socksio, or unset ALL_PROXY"),
-    ("HTTPS_PROXY", "foo://x", "correct HTTPS_PROXY"), ("HTTP_PROXY", "http://[::1", "correct HTTP_PROXY")])
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:9", "pip install socksio, or unset ALL_PROXY"),
+        ("HTTPS_PROXY", "foo://x", "correct HTTPS_PROXY"),
+        ("HTTP_PROXY", "http://[::1", "correct HTTP_PROXY"),
+    ],
+)
 def test_a_proxy_that_no_client_understands_is_told_by_its_variable(
-    name: str, value: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for one in ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"):
@@ -287,8 +312,19 @@ def test_a_proxy_that_no_client_understands_is_told_by_its_variable(
     monkeypatch.setenv(name, value)
     idea = tmp_path / "idea.json"
     idea.write_text(json.dumps({"Name": "x", "Title": "T", "Experiments": ["one"]}))
-    code = main(["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), "--model", "openai-chat:m",
-                 "--base-url", "http://127.0.0.1:9/v1"])
+    code = main(
+        [
+            "run",
+            "--idea",
+            str(idea),
+            "--runs",
+            str(tmp_path / "runs"),
+            "--model",
+            "openai-chat:m",
+            "--base-url",
+            "http://127.0.0.1:9/v1",
+        ]
+    )
     said = capsys.readouterr().err
     assert code == 2 and words in said and said.count("\n") == 1 and "client for" not in said
 

@@ -21,11 +21,23 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
 PLAN: dict[str, Any] = {
-    "task": "learn wines \x1b[2J", "datasets": [{"name": "wine"}], "expected_seconds": 30,
+    "task": "learn wines \x1b[2J",
+    "datasets": [{"name": "wine"}],
+    "expected_seconds": 30,
     "metrics": [{"name": "accuracy", "higher_is_better": True}],
     "arms": [{"name": "plain", "role": "baseline", "untuned": "it counts"}, {"name": "smooth", "role": "method"}],
-    "space": [{"name": "strength", "kind": "log", "low": 0.01, "high": 1, "default": 0.1, "source": "a paper",
-               "arms": ["smooth"]}], "tuning": {"budget": 4},
+    "space": [
+        {
+            "name": "strength",
+            "kind": "log",
+            "low": 0.01,
+            "high": 1,
+            "default": 0.1,
+            "source": "a paper",
+            "arms": ["smooth"],
+        }
+    ],
+    "tuning": {"budget": 4},
     "hypotheses": [one.model_dump() for one in claimed("smooth", "plain", higher=True)],
 }
 
@@ -59,22 +71,40 @@ def planner(*plans: dict[str, Any], findings: Sequence[object] = ()) -> Choose:
 
 
 def asked(server: OpenAIServer, *more: str) -> int:
-    return main(["run", "--idea", str(IDEA), "--dry-run", "--model", "openai-chat:m", "--base-url", server.url,
-                 "--set", "models.retries=0", *more])
+    return main(
+        [
+            "run",
+            "--idea",
+            str(IDEA),
+            "--dry-run",
+            "--model",
+            "openai-chat:m",
+            "--base-url",
+            server.url,
+            "--set",
+            "models.retries=0",
+            *more,
+        ]
+    )
 
 
 def test_the_offline_plan_is_shown_with_its_forecast(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]) == 0
     out = capsys.readouterr().out
-    for words in ("log_loss (lower is better, selects)", "method@noise40", "wine (sklearn:load_wine; 13 features",
-                  "train 90, dev", "experiments 45, at most 103", "tuning      6 trials an arm",
-                  "No run was made", "experiments run on the CPU"):
+    for words in (
+        "log_loss (lower is better, selects)",
+        "method@noise40",
+        "wine (sklearn:load_wine; 13 features",
+        "train 90, dev",
+        "experiments 45, at most 103",
+        "tuning      6 trials an arm",
+        "No run was made",
+        "experiments run on the CPU",
+    ):
         assert words in out
 
 
-def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_is_asked_once_and_its_plan_and_cost_are_shown(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with OpenAIServer(planner(PLAN)) as server:
         assert asked(server) == 0
         assert len(server.requests) == 2
@@ -89,8 +119,23 @@ def test_a_subject_that_is_none_is_sent_back_and_one_that_is_there_is_shown(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with OpenAIServer(planner(PLAN | {"subjects": ["large"]}, PLAN | {"subjects": ["small"]})) as server:
-        assert main(["run", "--dry-run", "--idea", str(IDEA), "--model", "openai:some-model", "--base-url", server.url,
-                     "--set", f"subjects.small={{model: 'openai-chat:m', base_url: '{server.url}'}}"]) == 0
+        assert (
+            main(
+                [
+                    "run",
+                    "--dry-run",
+                    "--idea",
+                    str(IDEA),
+                    "--model",
+                    "openai:some-model",
+                    "--base-url",
+                    server.url,
+                    "--set",
+                    f"subjects.small={{model: 'openai-chat:m', base_url: '{server.url}'}}",
+                ]
+            )
+            == 0
+        )
     assert "asks small" in " ".join(capsys.readouterr().out.split())
     asked = json.dumps(server.requests)
     assert "- `small`: openai-chat:m; free" in asked and "there is no subject 'large' to ask; there are: small" in asked
@@ -127,10 +172,19 @@ def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.Capt
     assert out == "" and err.count("\n") == 1 and "there is no dataset 'moon'" in err
 
 
-@pytest.mark.parametrize(("metric", "words"), [
-    ({"name": "mse", "higher_is_better": False}, "the primary metric 'mse' cannot be computed on 'wine' (3 classes)"),
-    ({"name": "accuracy", "higher_is_better": False}, "metric 'accuracy' has the wrong direction: it is better when "
-                                                      "higher, so higher_is_better is true")])
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        (
+            {"name": "mse", "higher_is_better": False},
+            "the primary metric 'mse' cannot be computed on 'wine' (3 classes)",
+        ),
+        (
+            {"name": "accuracy", "higher_is_better": False},
+            "metric 'accuracy' has the wrong direction: it is better when higher, so higher_is_better is true",
+        ),
+    ],
+)
 def test_a_metric_that_cannot_hold_is_told_to_the_planner(
     place: Path, capsys: pytest.CaptureFixture[str], metric: dict[str, Any], words: str
 ) -> None:

@@ -30,10 +30,18 @@ def test_missing_keys_are_taken_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(FILE)
     environment = {"PATH": "/bin"}
     assert set(read_keys(tmp_path, environment)) == {
-        "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_BASE_URL", "OPENAI_BASE_URL"}
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "OLLAMA_BASE_URL",
+        "OPENAI_BASE_URL",
+    }
     assert environment == {
-        "PATH": "/bin", "OPENAI_API_KEY": "first-secret", "ANTHROPIC_API_KEY": "second secret",
-        "OLLAMA_BASE_URL": "http://box:11434/v1", "OPENAI_BASE_URL": "http://elsewhere/v1"}
+        "PATH": "/bin",
+        "OPENAI_API_KEY": "first-secret",
+        "ANTHROPIC_API_KEY": "second secret",
+        "OLLAMA_BASE_URL": "http://box:11434/v1",
+        "OPENAI_BASE_URL": "http://elsewhere/v1",
+    }
 
 
 def test_the_environment_comes_first_and_its_key_goes_to_no_address_of_a_file(tmp_path: Path) -> None:
@@ -75,10 +83,16 @@ def test_the_command_line_reads_it_and_shows_no_value(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [
-    ["resume", "RUN", "--set", "paper.template=none"], ["write", "RUN", "--set", "paper.template=none"],
-    ["judge", "RUN", "--model", "nonsense"], ["reproduce", "RUN", "--set", "sandbox.python=none"],
-    ["branch", "RUN", "--from", "n0002", "--set", "models.name=nonsense"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["resume", "RUN", "--set", "paper.template=none"],
+        ["write", "RUN", "--set", "paper.template=none"],
+        ["judge", "RUN", "--model", "nonsense"],
+        ["reproduce", "RUN", "--set", "sandbox.python=none"],
+        ["branch", "RUN", "--from", "n0002", "--set", "models.name=nonsense"],
+    ],
+)
 def test_who_takes_a_run_up_finds_the_keys_beside_its_configuration_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:

@@ -21,19 +21,26 @@ from labwright.record.log import MemoryLog
 from tests.stages.small_study import IDEA
 
 
-@pytest.mark.parametrize(("terms", "text"), [
-    (("bubblewrap",), ISOLATED),
-    (("bubblewrap", "bubblewrap"), ISOLATED),
-    (("bubblewrap, with network",), CONNECTED),
-    (("none: bubblewrap (bwrap) is not installed",), EXPOSED),
-    (("",), EXPOSED),
-    (("bubblewrap", "none: sandbox.isolation is none"), EXPOSED + PARTLY),
-    (("bubblewrap, with network", "bubblewrap"), CONNECTED + PARTLY),
-])
+@pytest.mark.parametrize(
+    ("terms", "text"),
+    [
+        (("bubblewrap",), ISOLATED),
+        (("bubblewrap", "bubblewrap"), ISOLATED),
+        (("bubblewrap, with network",), CONNECTED),
+        (("none: bubblewrap (bwrap) is not installed",), EXPOSED),
+        (("",), EXPOSED),
+        (("bubblewrap", "none: sandbox.isolation is none"), EXPOSED + PARTLY),
+        (("bubblewrap, with network", "bubblewrap"), CONNECTED + PARTLY),
+    ],
+)
 def test_the_weakest_terms_of_a_run_are_told(terms: tuple[str, ...], text: str) -> None:
     first, *later = terms
-    log = MemoryLog([Started(idea=IDEA, settings={}, seed=1, version="0", model="m", isolation=first),
-                     *(Resumed(isolation=one) for one in later)])
+    log = MemoryLog(
+        [
+            Started(idea=IDEA, settings={}, seed=1, version="0", model="m", isolation=first),
+            *(Resumed(isolation=one) for one in later),
+        ]
+    )
     assert isolation_text(log.state) == text
     assert ("without isolation" in notice(log.state)) == text.startswith(EXPOSED)
     assert ("without isolation" in text) == text.startswith(EXPOSED)

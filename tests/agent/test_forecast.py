@@ -20,8 +20,13 @@ from labwright.record.nouns.nodes import STAGES
 from labwright.record.nouns.tuning import Hyperparameter, Tuning
 
 DEMO: dict[str, Any] = {
-    "num_workers": 2, "num_drafts": 3, "num_seeds": 3, "preliminary": {"nodes": 5}, "tuning": {"nodes": 3},
-    "agenda": {"nodes": 3, "num_seeds": 5}, "ablation": {"nodes": 3, "num_seeds": 5},
+    "num_workers": 2,
+    "num_drafts": 3,
+    "num_seeds": 3,
+    "preliminary": {"nodes": 5},
+    "tuning": {"nodes": 3},
+    "agenda": {"nodes": 3, "num_seeds": 5},
+    "ablation": {"nodes": 3, "num_seeds": 5},
 }
 
 
@@ -35,30 +40,64 @@ class Took(NamedTuple):
     bytes: int
 
 
-TOOK = Took(DEMO, {
-    "plan": 1, "code": 11, "plot": 5, "vision": 17, "feedback": 11, "summary": 4, "ablation_plan": 1, "figures": 1,
-    "outline": 1, "write": 2, "cite_ask": 1, "figure_review": 4, "reflect": 5, "missing_ablations": 1, "judge": 1,
-    "scope": 5, "reader": 5, "code_reader": 5},  # scope and reader: once a look at the figures, and at release;
+TOOK = Took(
+    DEMO,
+    {
+        "plan": 1,
+        "code": 11,
+        "plot": 5,
+        "vision": 17,
+        "feedback": 11,
+        "summary": 4,
+        "ablation_plan": 1,
+        "figures": 1,
+        "outline": 1,
+        "write": 2,
+        "cite_ask": 1,
+        "figure_review": 4,
+        "reflect": 5,
+        "missing_ablations": 1,
+        "judge": 1,
+        "scope": 5,
+        "reader": 5,
+        "code_reader": 5,
+    },  # scope and reader: once a look at the figures, and at release;
     # code_reader came later: one a reported node
-    49, 384.0, 60121611)
+    49,
+    384.0,
+    60121611,
+)
 """On a busy machine. Ten trials of a cell each count as what they are of an experiment."""
 
 PLAN = DataPlan(
-    task="t", datasets=tuple(DatasetUse(name=name) for name in ("digits", "breast_cancer", "wine")),
-    metrics=(MetricSpec(name="log_loss", higher_is_better=False),), expected_seconds=6.0,
+    task="t",
+    datasets=tuple(DatasetUse(name=name) for name in ("digits", "breast_cancer", "wine")),
+    metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
+    expected_seconds=6.0,
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
     levels=tuple(Level(name=name) for name in ("noise0", "noise20", "noise40")),
     space=(Hyperparameter(name="learning_rate", kind="log", low=0.0003, high=0.03, default=0.003, source="practice"),),
-    tuning=Tuning(budget=6, levels=("noise20",)))
+    tuning=Tuning(budget=6, levels=("noise20",)),
+)
 
 
 def facts(name: str, sizes: tuple[int, int, int, int], features: int, classes: int) -> DatasetFacts:
-    return DatasetFacts(name=name, source="s", features=features, classes=classes, fingerprint="f", seed=0,
-                        sizes=dict(zip(("train", "dev", "validation", "test"), sizes, strict=True)))
+    return DatasetFacts(
+        name=name,
+        source="s",
+        features=features,
+        classes=classes,
+        fingerprint="f",
+        seed=0,
+        sizes=dict(zip(("train", "dev", "validation", "test"), sizes, strict=True)),
+    )
 
 
-FACTS = (facts("digits", (898, 180, 360, 359), 64, 10), facts("breast_cancer", (284, 57, 115, 113), 30, 2),
-         facts("wine", (90, 17, 35, 36), 13, 3))
+FACTS = (
+    facts("digits", (898, 180, 360, 359), 64, 10),
+    facts("breast_cancer", (284, 57, 115, 113), 30, 2),
+    facts("wine", (90, 17, 35, 36), 13, 3),
+)
 
 
 def cast(settings: Mapping[str, Any] = {}, plan: DataPlan = PLAN) -> Forecast:
@@ -84,12 +123,36 @@ def test_a_finished_run_took_what_was_forecast() -> None:
 
 
 def test_every_role_is_counted_and_has_its_tokens() -> None:
-    elsewhere = {"prefer", "idea", "idea_reflect", "related_work", "proposal", "idea_of", "digest",
-                 "command", "repair", "parts", "part_patch", "patch_check", "arm_patch",
-                 "repository_plan", "paper_ablations", "ablation_match", "review_requests", "request_match",
-                 "answer_design", "answer_change", "answer_conclusion", "answer_conduct",
-                 "question_design", "question_code", "question_conclusion",
-                 "paper_questions", "question_scripts", "script_steps"}
+    elsewhere = {
+        "prefer",
+        "idea",
+        "idea_reflect",
+        "related_work",
+        "proposal",
+        "idea_of",
+        "digest",
+        "command",
+        "repair",
+        "parts",
+        "part_patch",
+        "patch_check",
+        "arm_patch",
+        "repository_plan",
+        "paper_ablations",
+        "ablation_match",
+        "review_requests",
+        "request_match",
+        "answer_design",
+        "answer_change",
+        "answer_conclusion",
+        "answer_conduct",
+        "question_design",
+        "question_code",
+        "question_conclusion",
+        "paper_questions",
+        "question_scripts",
+        "script_steps",
+    }
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run
     assert {one.role for one in cast().calls} == roles
     assert roles == {name for name, role in ROLES.items() if role.usual != (0, 0)}
@@ -99,8 +162,12 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
 def test_the_likely_never_exceeds_the_most_and_limits_only_add(
     nodes: int, drafts: int, seeds: int, workers: int, replots: int
 ) -> None:
-    search: dict[str, Any] = {**{stage: {"nodes": nodes} for stage in STAGES},
-                              "num_drafts": drafts, "num_seeds": seeds, "num_workers": workers}
+    search: dict[str, Any] = {
+        **{stage: {"nodes": nodes} for stage in STAGES},
+        "num_drafts": drafts,
+        "num_seeds": seeds,
+        "num_workers": workers,
+    }
     others = {"paper.replots": replots, "time_limit": 54_000.0}
     found = cast({"search": search, **others})
     amounts = (found.experiments, found.input_tokens, found.output_tokens, found.code_hours, found.disk_gb)
@@ -141,8 +208,10 @@ def test_usd_comes_from_the_public_list_where_it_knows_the_model() -> None:
 
 
 def test_the_same_model_by_another_road_has_the_same_price() -> None:
-    prices_of = [prices.usd(ModelSettings(name=name), Usage(input_tokens=10_000, output_tokens=1000), {}) for name in
-                 ("openai:gpt-4o", "openai-chat:gpt-4o", "openai-responses:gpt-4o")]
+    prices_of = [
+        prices.usd(ModelSettings(name=name), Usage(input_tokens=10_000, output_tokens=1000), {})
+        for name in ("openai:gpt-4o", "openai-chat:gpt-4o", "openai-responses:gpt-4o")
+    ]
     assert prices_of[0] is not None and len(set(prices_of)) == 1
     assert prices.usd(ModelSettings(name="nonsense"), Usage(input_tokens=1), {}) is None
     assert prices.context_tokens(ModelSettings(name="anthropic:claude-sonnet-4-5"), {}) == 200_000

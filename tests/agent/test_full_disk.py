@@ -50,7 +50,8 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
     assert log.state.held is not None
     assert held_text(log.state.held).startswith(
         "by the program (only 0.50 GB are free where the run lies, and min_free_gb is 2: it goes on by itself once "
-        "there are 2.2)")
+        "there are 2.2)"
+    )
     log.append(Commanded(verb="resume", by="ada"))
     log.append(Commanded(verb="pause", by="ada", text="lunch"))
     look(0.1)
@@ -80,5 +81,5 @@ def test_nothing_is_decided_meanwhile_and_the_search_goes_on(tmp_path: Path, mon
     held = [(event.verb, event.by) for event in world.events if isinstance(event, Commanded)]
     assert held == [("pause", "the program"), ("resume", "the program")]
     begun = [event.type for event in world.events]
-    between = begun[begun.index("commanded") + 1: len(begun) - 1 - begun[::-1].index("commanded")]
+    between = begun[begun.index("commanded") + 1 : len(begun) - 1 - begun[::-1].index("commanded")]
     assert "decided" not in between

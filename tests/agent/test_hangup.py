@@ -14,9 +14,23 @@ import pytest
 from labwright.record.reading import RecordError, read_events, read_state
 
 ROOT = Path(__file__).parents[2]
-RUN = ["run", "--idea", str(ROOT / "examples/ideas/label_noise_calibration.json"), "--config",
-       str(ROOT / "examples/demo.yaml"), "--set", "sandbox.isolation=none", "--set", "sandbox.pool=0",
-       "--set", "search.num_workers=1", "--set", "search.grace=1", "--name", "calm"]
+RUN = [
+    "run",
+    "--idea",
+    str(ROOT / "examples/ideas/label_noise_calibration.json"),
+    "--config",
+    str(ROOT / "examples/demo.yaml"),
+    "--set",
+    "sandbox.isolation=none",
+    "--set",
+    "sandbox.pool=0",
+    "--set",
+    "search.num_workers=1",
+    "--set",
+    "search.grace=1",
+    "--name",
+    "calm",
+]
 
 
 def wait_for(run: Path, kind: str, terminal: int, seconds: float = 240.0) -> None:

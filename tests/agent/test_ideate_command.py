@@ -48,9 +48,7 @@ def test_the_offline_model_has_an_idea_that_it_can_run(place: Path, capsys: pyte
     assert main(["run", "--idea", "found/ideas.json", "--dry-run"]) == 0
 
 
-def test_steps_write_files_and_an_edited_proposal_is_a_start(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_steps_write_files_and_an_edited_proposal_is_a_start(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, "--out", "found", "--steps", "proposal")
     home = Path("found/idea-1")
     assert {one.name for one in home.iterdir()} == {"task.md", "idea.json", "idea.md", "related_work.md", "proposal.md"}
@@ -92,18 +90,32 @@ def test_documents_are_read_first_in_ideation_and_in_a_run(place: Path, capsys: 
     assert main(["run", "--idea", "found/ideas.json", "--context", "papers", "--dry-run"]) == 0
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    (b"", "fewer than three words"), (b" \n\t", "fewer than three words"), (b"x" * 5_000_000, "larger than 200 kB"),
-    (b"\x7fELF\x00\x01\x02 a b c", "not text"), ("caf\xe9 a b c".encode("latin-1"), "not UTF-8")])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "fewer than three words"),
+        (b" \n\t", "fewer than three words"),
+        (b"x" * 5_000_000, "larger than 200 kB"),
+        (b"\x7fELF\x00\x01\x02 a b c", "not text"),
+        ("caf\xe9 a b c".encode("latin-1"), "not UTF-8"),
+    ],
+)
 def test_hostile_topics(place: Path, capsys: pytest.CaptureFixture[str], content: bytes, words: str) -> None:
     Path("topic.md").write_bytes(content)
     assert words in refused(capsys)
 
 
-@pytest.mark.parametrize(("more", "words"), [
-    (("-n", "0"), "1 to 50"), (("-n", "51"), "1 to 50"), (("--rounds", "0"), "nothing is looked up"),
-    (("--steps", "paper"), "name one or more of idea"), (("--context", "none"), "is not a folder"),
-    (("--out", "."), "is not empty")])
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("-n", "0"), "1 to 50"),
+        (("-n", "51"), "1 to 50"),
+        (("--rounds", "0"), "nothing is looked up"),
+        (("--steps", "paper"), "name one or more of idea"),
+        (("--context", "none"), "is not a folder"),
+        (("--out", "."), "is not empty"),
+    ],
+)
 def test_bad_orders(place: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], words: str) -> None:
     assert words in refused(capsys, *more)
 
@@ -114,7 +126,7 @@ def test_a_topic_outside_the_offline_catalogue_leaves_nothing(place: Path, capsy
 
 
 def test_a_folder_that_a_kill_left_with_nothing_but_its_lock_is_taken_up(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("found").mkdir()
     Path("found/lock").touch()
@@ -149,8 +161,15 @@ def drafting(idea: IdeaText) -> Step:
 
 def reflecting(idea: IdeaText) -> Step:
     draft = drafted(idea).model_dump(mode="json")
-    answer: dict[str, Any] = {"thoughts": "As it was.", "closest": [], "alike": "", "idea": draft["idea"],
-                              "estimate": draft["estimate"], "queries": [], "done": True}
+    answer: dict[str, Any] = {
+        "thoughts": "As it was.",
+        "closest": [],
+        "alike": "",
+        "idea": draft["idea"],
+        "estimate": draft["estimate"],
+        "queries": [],
+        "done": True,
+    }
     return tool(answer)
 
 
@@ -169,8 +188,23 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
         return reflecting(idea) if "Hand back" in said else drafting(idea)
 
     with OpenAIServer(choose) as server:
-        command = [sys.executable, "-m", "labwright", "ideate", "--topic", "topic.md", "-n", "2", "--out", "found",
-                   *ALONE, "--model", "openai-chat:scripted", "--base-url", server.url]
+        command = [
+            sys.executable,
+            "-m",
+            "labwright",
+            "ideate",
+            "--topic",
+            "topic.md",
+            "-n",
+            "2",
+            "--out",
+            "found",
+            *ALONE,
+            "--model",
+            "openai-chat:scripted",
+            "--base-url",
+            server.url,
+        ]
         environment = {**os.environ, "OPENAI_API_KEY": "none"}
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         limit = time.monotonic() + 60
@@ -200,8 +234,18 @@ def test_a_key_that_expires_or_is_wrong_for_a_later_role_loses_no_idea_that_was_
         return (reflecting(idea) if number == 4 else keyless) if asked else drafting(idea)
 
     with OpenAIServer(choose) as server, override_allow_model_requests(True):
-        command = ["ideate", "--topic", "topic.md", "--out", "found", *ALONE, "--model", "openai-chat:scripted",
-                   "--base-url", server.url]
+        command = [
+            "ideate",
+            "--topic",
+            "topic.md",
+            "--out",
+            "found",
+            *ALONE,
+            "--model",
+            "openai-chat:scripted",
+            "--base-url",
+            server.url,
+        ]
         assert main(command) == 1 and "the key is no longer accepted" in capsys.readouterr().err
         assert main([*command, "--set", "models.idea_reflect=openai-chat:other"]) == 2
         assert "the key is not accepted" in capsys.readouterr().err
@@ -216,7 +260,21 @@ def test_a_budget_is_kept_and_what_is_done_stays(place: Path, capsys: pytest.Cap
         return reflecting(idea) if "Hand back" in json.dumps(body["messages"]) else drafting(idea)
 
     with OpenAIServer(choose) as server:
-        code = main(["ideate", "--topic", "topic.md", "--out", "found", *ALONE, "--model", "openai-chat:scripted",
-                     "--base-url", server.url, "--budget-tokens", "1000"])
+        code = main(
+            [
+                "ideate",
+                "--topic",
+                "topic.md",
+                "--out",
+                "found",
+                *ALONE,
+                "--model",
+                "openai-chat:scripted",
+                "--base-url",
+                server.url,
+                "--budget-tokens",
+                "1000",
+            ]
+        )
         assert code == 3 and "the budget of 1000 tokens" in capsys.readouterr().err
         assert not server.requests

@@ -32,9 +32,30 @@ from tests.stages.test_judging import reader
 pytestmark = pytest.mark.slow
 
 HOSTILE = "\x1b[2J[bold red]ten[/] \u202eout\u202c\nof ten"
-KEYS = {"paper", "paper_sha256", "rubric", "rubric_sha256", "model", "heuristic", "scores", "confidence",
-        "most_confidence", "strengths", "weaknesses", "left_out", "checks", "removed", "coverage", "pages", "exhibits",
-        "audit", "warnings", "text_alone", "results", "view"}
+KEYS = {
+    "paper",
+    "paper_sha256",
+    "rubric",
+    "rubric_sha256",
+    "model",
+    "heuristic",
+    "scores",
+    "confidence",
+    "most_confidence",
+    "strengths",
+    "weaknesses",
+    "left_out",
+    "checks",
+    "removed",
+    "coverage",
+    "pages",
+    "exhibits",
+    "audit",
+    "warnings",
+    "text_alone",
+    "results",
+    "view",
+}
 
 
 @pytest.fixture
@@ -101,15 +122,31 @@ def test_without_a_model_a_paper_of_others_gets_the_audit_and_no_score(
 def test_a_rubric_of_ones_own(
     place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
 ) -> None:
-    answer = {"scores": {"fit": {"quote": QUOTE, "reason": "it rains", "score": 2}}, "confidence": 5,
-              "strengths": ["s"], "weaknesses": ["w"]}
-    model(ScriptedModel.by_role(judge=lambda asked: answer_type(asked.rubric).model_validate(answer),
-                                influence=lambda _: Influence()))
+    answer = {
+        "scores": {"fit": {"quote": QUOTE, "reason": "it rains", "score": 2}},
+        "confidence": 5,
+        "strengths": ["s"],
+        "weaknesses": ["w"],
+    }
+    model(
+        ScriptedModel.by_role(
+            judge=lambda asked: answer_type(asked.rubric).model_validate(answer), influence=lambda _: Influence()
+        )
+    )
     assert main(["judge", "p.md", "--rubric", "own.toml", "--model", "any:thing", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == KEYS and found["rubric"] == "workshop"
-    assert found["scores"] == [{"dimension": "fit", "score": 2, "lowest": 0, "highest": 2, "reason": "it rains",
-                                "quote": QUOTE, "quoted": True}]
+    assert found["scores"] == [
+        {
+            "dimension": "fit",
+            "score": 2,
+            "lowest": 0,
+            "highest": 2,
+            "reason": "it rains",
+            "quote": QUOTE,
+            "quoted": True,
+        }
+    ]
 
 
 def test_a_provider_whose_score_is_out_of_range_is_asked_again(
@@ -163,8 +200,11 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     def read(inputs: InfluenceInputs) -> Influence:
         return Influence(passages=tuple(one.number for one in inputs.passages if "of yours" in one.text))
 
-    one = model(ScriptedModel.by_role(influence=read, judge=lambda asked: answer_type(asked.rubric).model_validate(
-        given_answer())))
+    one = model(
+        ScriptedModel.by_role(
+            influence=read, judge=lambda asked: answer_type(asked.rubric).model_validate(given_answer())
+        )
+    )
     assert main(["judge", "p.md", "--judges", "a:b,c:d", "--n", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [request.role.name for request in one.requests] == ["influence", *["judge"] * 4]
@@ -172,12 +212,18 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
     assert [one["by"] for one in found["judgements"][0]["removed"]] == ["reader"]
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["none.pdf"], "there is no none.pdf"), (["."], "is a folder and no run"), (["own.toml"], "give *.pdf"),
-    (["p.md", "--rubric", "none.toml"], "cannot read the rubric none.toml"),
-    (["p.md", "--rubric", "p.md"], "is not TOML"), (["p.md", "--model", "nonsense"], "is not a model name"),
-    ([], "Missing argument 'PAPER|RUN'"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.pdf"], "there is no none.pdf"),
+        (["."], "is a folder and no run"),
+        (["own.toml"], "give *.pdf"),
+        (["p.md", "--rubric", "none.toml"], "cannot read the rubric none.toml"),
+        (["p.md", "--rubric", "p.md"], "is not TOML"),
+        (["p.md", "--model", "nonsense"], "is not a model name"),
+        ([], "Missing argument 'PAPER|RUN'"),
+    ],
+)
 def test_what_cannot_be_judged_is_refused(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
@@ -244,11 +290,30 @@ def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(
 
 
 def assessed(**changes: Any) -> Assessed:
-    score = {"dimension": "clarity", "score": 6, "lowest": 1, "highest": 10, "reason": HOSTILE, "quote": HOSTILE,
-             "quoted": False}
-    return Assessed(judgement=Judgement.model_validate({
-        "paper": "paper/paper.pdf", "paper_sha256": "0", "rubric": "end-to-end", "rubric_sha256": "0",
-        "model": HOSTILE, "scores": [score], "confidence": 2, "most_confidence": 5, **changes}))
+    score = {
+        "dimension": "clarity",
+        "score": 6,
+        "lowest": 1,
+        "highest": 10,
+        "reason": HOSTILE,
+        "quote": HOSTILE,
+        "quoted": False,
+    }
+    return Assessed(
+        judgement=Judgement.model_validate(
+            {
+                "paper": "paper/paper.pdf",
+                "paper_sha256": "0",
+                "rubric": "end-to-end",
+                "rubric_sha256": "0",
+                "model": HOSTILE,
+                "scores": [score],
+                "confidence": 2,
+                "most_confidence": 5,
+                **changes,
+            }
+        )
+    )
 
 
 def test_status_shows_the_judgement_or_why_there_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

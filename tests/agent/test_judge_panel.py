@@ -17,10 +17,14 @@ pytestmark = pytest.mark.slow
 PARTIAL = json.dumps(given_answer())[:200]
 REFUSAL = "I cannot review this paper."
 FAILING = {
-    "prose": (content("It is a fine paper: 9 out of 10."), True), "partial JSON": (tool(PARTIAL), True),
-    "out of range": (tool(given_answer(overall={"score": 11})), True), "a refusal in words": (content(REFUSAL), True),
-    "a refusal by the server": (status(400), False), "no answer in time": (stall(20), True),
-    "a dropped line": (drop(), True)}
+    "prose": (content("It is a fine paper: 9 out of 10."), True),
+    "partial JSON": (tool(PARTIAL), True),
+    "out of range": (tool(given_answer(overall={"score": 11})), True),
+    "a refusal in words": (content(REFUSAL), True),
+    "a refusal by the server": (status(400), False),
+    "no answer in time": (stall(20), True),
+    "a dropped line": (drop(), True),
+}
 
 
 @pytest.fixture
@@ -38,8 +42,11 @@ def test_a_judge_that_fails_is_asked_again_and_then_missing(
     place: Path, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
     bad, again = FAILING[how]
-    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([bad]) as first, \
-            OpenAIServer([tool(given_answer())]) as second:
+    with (
+        pydantic_ai_models.override_allow_model_requests(True),
+        OpenAIServer([bad]) as first,
+        OpenAIServer([tool(given_answer())]) as second,
+    ):
         asked = f"openai-chat:gpt-one@{first.url},openai-chat:qwen-two@{second.url}"
         assert main(["judge", "p.md", "--judges", asked, "--json"]) == 0
         tries = len(first.requests)
@@ -48,8 +55,9 @@ def test_a_judge_that_fails_is_asked_again_and_then_missing(
     assert (tries > 1) == again and tries <= 12
     assert [one["model"] for one in found["judgements"]] == ["openai-chat:qwen-two"] and found["asked"] == 2
     assert [one["model"] for one in found["missing"]] == ["openai-chat:gpt-one"] and found["missing"][0]["why"]
-    assert {(one["n"], one["mean"], one["sd"]) for one in found["dimensions"]} == {
-        (1, 6.0, None), (1, 7.0, None)}, "the text alone has seven"
+    assert {(one["n"], one["mean"], one["sd"]) for one in found["dimensions"]} == {(1, 6.0, None), (1, 7.0, None)}, (
+        "the text alone has seven"
+    )
     assert "1 of 2 judgements are missing, none was filled in" in err
 
 
@@ -72,10 +80,20 @@ def test_rubrics_are_listed_and_bounds_are_told(place: Path, capsys: pytest.Capt
     assert main(["judge", "--rubric", "list"]) == 0
     out = capsys.readouterr().out
     assert [line.partition(":")[0] for line in out.splitlines()] == [
-        "end-to-end", "experiments", "idea", "proposal", "writing"]
+        "end-to-end",
+        "experiments",
+        "idea",
+        "proposal",
+        "writing",
+    ]
     assert "hallucination, consistency" in out
-    for arguments in (["--n", "0"], ["--judges", ",".join("x:y" for _ in range(13))], ["--rubric", "essay"],
-                      ["--judges", "nonsense"], ["--task", "none.md", "--model", "x:y"]):
+    for arguments in (
+        ["--n", "0"],
+        ["--judges", ",".join("x:y" for _ in range(13))],
+        ["--rubric", "essay"],
+        ["--judges", "nonsense"],
+        ["--task", "none.md", "--model", "x:y"],
+    ):
         assert main(["judge", "p.md", *arguments]) == 2
         err = capsys.readouterr().err
         assert err.startswith("scientist: ") and err.count("\n") == 1

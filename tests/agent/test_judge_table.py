@@ -20,16 +20,36 @@ from labwright.record.nouns.papers import (
 
 
 def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900 characters shown") -> Judgement:
-    scores = tuple(DimensionScore(dimension=name, score=5, lowest=1, highest=10, reason="It rains.", quote="a passage",
-                                  quoted=quoted or name == "clarity") for name in ("clarity", "overall"))
-    return Judgement(paper="p.pdf", paper_sha256="0", rubric="own", rubric_sha256="0", model=model, scores=scores,
-                     confidence=3, most_confidence=5, coverage=coverage)
+    scores = tuple(
+        DimensionScore(
+            dimension=name,
+            score=5,
+            lowest=1,
+            highest=10,
+            reason="It rains.",
+            quote="a passage",
+            quoted=quoted or name == "clarity",
+        )
+        for name in ("clarity", "overall")
+    )
+    return Judgement(
+        paper="p.pdf",
+        paper_sha256="0",
+        rubric="own",
+        rubric_sha256="0",
+        model=model,
+        scores=scores,
+        confidence=3,
+        most_confidence=5,
+        coverage=coverage,
+    )
 
 
 def printed(*judgements: Judgement) -> str:
     console = Console(file=StringIO(), width=100)
-    for line in lines(Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements,
-                            dimensions=spreads(judgements))):
+    for line in lines(
+        Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements, dimensions=spreads(judgements))
+    ):
         console.print(line)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
@@ -54,14 +74,21 @@ def test_quotes_that_are_not_in_the_paper_are_counted() -> None:
 def test_an_audit_of_a_run_does_not_say_that_it_looked_at_no_numbers() -> None:
     run = AuditFacts(against="the record of its run", counts=(("bound values", 42),))
     assert [str(one) for facts in (run, AuditFacts(against="itself")) for one in audit_lines(facts)] == [
-        "audit against the record of its run: bound values 42", "audit against itself: 0 numbers"]
+        "audit against the record of its run: bound values 42",
+        "audit against itself: 0 numbers",
+    ]
 
 
 def test_the_text_alone_and_how_the_results_came_about_stand_with_the_scores() -> None:
-    figures = judgement().model_copy(update={
-        "text_alone": TextAlone(score=7, lowest=1, highest=10, reason="It reads well."), "view": "paper",
-        "results": Results(answer="invented", details="A script drew them.", quote="rng.uniform", quoted=True,
-                           where="code")})
+    figures = judgement().model_copy(
+        update={
+            "text_alone": TextAlone(score=7, lowest=1, highest=10, reason="It reads well."),
+            "view": "paper",
+            "results": Results(
+                answer="invented", details="A script drew them.", quote="rng.uniform", quoted=True, where="code"
+            ),
+        }
+    )
     shown = printed(figures)
     assert "text alone" in shown and "7/10" in shown and "invented" in shown and "(code)" in shown
     assert "the judge saw the paper as its reader does" in shown and "quotes:" not in shown

@@ -58,7 +58,11 @@ def server() -> Generator[str]:
 
 @pytest.mark.parametrize("status", [401, 400, 500])
 def test_a_failing_run_leaves_its_key_nowhere(
-    status: int, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    status: int,
+    server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert OfflineResearcher  # imported before the key is set: nothing of ours keeps a copy of the environment
@@ -68,9 +72,27 @@ def test_a_failing_run_leaves_its_key_nowhere(
     monkeypatch.setattr(transport, "RETRY_WAIT", 0)
     Path("idea.json").write_text(json.dumps(IDEA))
     caplog.set_level(logging.DEBUG)
-    code = main(["run", "--idea", "idea.json", "--model", "openai-chat:m", "--base-url", server, "--name", "failing",
-                 "--budget-usd", "9", "--set", "models.retries=1", "--set", "models.outage_timeout=0",
-                 "--set", "models.output=tool"])
+    code = main(
+        [
+            "run",
+            "--idea",
+            "idea.json",
+            "--model",
+            "openai-chat:m",
+            "--base-url",
+            server,
+            "--name",
+            "failing",
+            "--budget-usd",
+            "9",
+            "--set",
+            "models.retries=1",
+            "--set",
+            "models.outage_timeout=0",
+            "--set",
+            "models.output=tool",
+        ]
+    )
     assert code != 0 and any(KEY in key for key in Echo.seen), "the provider did get the key"
     told = capsys.readouterr()
     assert KEY not in told.out + told.err and KEY not in caplog.text

@@ -13,10 +13,28 @@ from tests.agent.test_cli import written
 from tests.inspector.story import ended
 
 COMMANDS = (
-    "resume RUN", "branch RUN --from tuning", "write RUN", "stop RUN", "pause RUN", "kill RUN n0001 --reason x",
-    "mark RUN n0001 --reason x", "note RUN x", "status RUN", "tree RUN", "tree RUN --watch", "logs RUN",
-    "logs RUN --follow", "why RUN", "view RUN", "export RUN --events -", "trace RUN 0.5", "audit RUN", "reproduce RUN",
-    "judge RUN", "compare RUN RUN/../other")
+    "resume RUN",
+    "branch RUN --from tuning",
+    "write RUN",
+    "stop RUN",
+    "pause RUN",
+    "kill RUN n0001 --reason x",
+    "mark RUN n0001 --reason x",
+    "note RUN x",
+    "status RUN",
+    "tree RUN",
+    "tree RUN --watch",
+    "logs RUN",
+    "logs RUN --follow",
+    "why RUN",
+    "view RUN",
+    "export RUN --events -",
+    "trace RUN 0.5",
+    "audit RUN",
+    "reproduce RUN",
+    "judge RUN",
+    "compare RUN RUN/../other",
+)
 
 
 @pytest.fixture

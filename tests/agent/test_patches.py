@@ -29,7 +29,7 @@ from tests.inspector.web import serving
 from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
-TRAIN = '''
+TRAIN = """
 import argparse
 import json
 
@@ -41,30 +41,66 @@ opts = parser.parse_args()
 value = worth(opts.seed)
 with open("metrics.json", "w") as file:
     json.dump({"val": {"quality": value}}, file)
-'''
-MODEL = '''
+"""
+MODEL = """
 import random
 
 
 def worth(seed):
     rng = random.Random(seed)
     return 0.5 + 0.01 * rng.random()
-'''
-IDEA = Idea.model_validate({
-    "Name": "lift", "Title": "What a Lift Is Worth", "Short Hypothesis": "A lift raises the quality.",
-    "Related Work": "", "Abstract": "We ask what a lift is worth.", "Experiments": ["Add a lift."],
-    "Risk Factors and Limitations": ["One repository."]})
-PLAN = DataPlan.model_validate({
-    "task": "a fit", "metrics": [{"name": "quality", "higher_is_better": True}], "datasets": [{"name": "code"}],
-    "arms": [{"name": "baseline", "role": "baseline", "untuned": "as it is"},
-             {"name": "lifted", "role": "method", "description": "a lift is added, by --lift"}],
-    "space": [{"name": "lift", "kind": "linear", "low": 0.1, "high": 0.4, "default": 0.2, "arms": ["lifted"],
-               "word": "--lift {value}", "source": "ours"}], "tuning": {"budget": 3},
-    "expected_seconds": 2, "hypotheses": [{
-        "id": "lift", "statement": "The lift raises the quality.", "reason": "a tenth is seen", "unit": "seeds",
-        "effects": [{"estimand": "lifted - baseline", "smallest": 0.05}],
-        "rival": {"statement": "It is worth nothing.", "estimand": "lifted - baseline", "ours": "above zero",
-                  "theirs": "near zero"}}]})
+"""
+IDEA = Idea.model_validate(
+    {
+        "Name": "lift",
+        "Title": "What a Lift Is Worth",
+        "Short Hypothesis": "A lift raises the quality.",
+        "Related Work": "",
+        "Abstract": "We ask what a lift is worth.",
+        "Experiments": ["Add a lift."],
+        "Risk Factors and Limitations": ["One repository."],
+    }
+)
+PLAN = DataPlan.model_validate(
+    {
+        "task": "a fit",
+        "metrics": [{"name": "quality", "higher_is_better": True}],
+        "datasets": [{"name": "code"}],
+        "arms": [
+            {"name": "baseline", "role": "baseline", "untuned": "as it is"},
+            {"name": "lifted", "role": "method", "description": "a lift is added, by --lift"},
+        ],
+        "space": [
+            {
+                "name": "lift",
+                "kind": "linear",
+                "low": 0.1,
+                "high": 0.4,
+                "default": 0.2,
+                "arms": ["lifted"],
+                "word": "--lift {value}",
+                "source": "ours",
+            }
+        ],
+        "tuning": {"budget": 3},
+        "expected_seconds": 2,
+        "hypotheses": [
+            {
+                "id": "lift",
+                "statement": "The lift raises the quality.",
+                "reason": "a tenth is seen",
+                "unit": "seeds",
+                "effects": [{"estimand": "lifted - baseline", "smallest": 0.05}],
+                "rival": {
+                    "statement": "It is worth nothing.",
+                    "estimand": "lifted - baseline",
+                    "ours": "above zero",
+                    "theirs": "near zero",
+                },
+            }
+        ],
+    }
+)
 RETURN = "    return 0.5 + 0.01 * rng.random()\n"
 
 
@@ -77,12 +113,21 @@ def edited(find: str, replace: str, arm: str = "lifted", path: str = "fit/model.
 
 def lifted() -> tuple[ArmPatch, ...]:
     """Two files; one name is not there."""
-    return (ArmPatch(arms=("lifted",), edits=(
-        Edit(path="fit/model.py", find="def worth(seed):", replace="def worth(seed, lift):"),
-        Edit(path="fit/model.py", find=RETURN,
-             replace="    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n"),
-        Edit(path="train.py", find=OPTION[0], replace="".join(OPTION)),
-        Edit(path="train.py", find="worth(opts.seed)", replace="worth(opts.seed, opts.lift)"))),)
+    return (
+        ArmPatch(
+            arms=("lifted",),
+            edits=(
+                Edit(path="fit/model.py", find="def worth(seed):", replace="def worth(seed, lift):"),
+                Edit(
+                    path="fit/model.py",
+                    find=RETURN,
+                    replace="    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n",
+                ),
+                Edit(path="train.py", find=OPTION[0], replace="".join(OPTION)),
+                Edit(path="train.py", find="worth(opts.seed)", replace="worth(opts.seed, opts.lift)"),
+            ),
+        ),
+    )
 
 
 class Author:
@@ -102,7 +147,8 @@ class Author:
                 {"wants": ("fit/model.py:worth", "nowhere.py")},
                 {"patches": edited('"quality": value', '"quality": 1 + value', path="train.py")},
                 {"patches": edited(RETURN, RETURN.replace("0.5", "0.7"), arm="baseline")},
-                {"patches": lifted()}]
+                {"patches": lifted()},
+            ]
             return first[min(len(self.asked), len(first)) - 1]
         if inputs.kind == "debug":
             return {"patches": edited("LIFT", "lift")}
@@ -121,16 +167,31 @@ def silent(event: Event, state: RunState) -> None:
 
 
 def settings(code: Path) -> Settings:
-    return compose(flags={
-        "models.name": "openai:some-model", "code.repository": str(code), "code.metric": "metrics.json:val.quality",
-        "code.command": "python train.py --seed {seed}", "code.frozen": ["data/*"], "search.num_drafts": 1,
-        "search.num_seeds": 1, "search.max_seeds": 2, "search.ladder": False, "search.planned_ablations": 0,
-        "search.preliminary.nodes": 2, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
-        "search.num_workers": 2, "paper.reflections": 0}, environment={})
+    return compose(
+        flags={
+            "models.name": "openai:some-model",
+            "code.repository": str(code),
+            "code.metric": "metrics.json:val.quality",
+            "code.command": "python train.py --seed {seed}",
+            "code.frozen": ["data/*"],
+            "search.num_drafts": 1,
+            "search.num_seeds": 1,
+            "search.max_seeds": 2,
+            "search.ladder": False,
+            "search.planned_ablations": 0,
+            "search.preliminary.nodes": 2,
+            "search.tuning.nodes": 1,
+            "search.agenda.nodes": 1,
+            "search.ablation.nodes": 1,
+            "search.num_workers": 2,
+            "paper.reflections": 0,
+        },
+        environment={},
+    )
 
 
 def test_a_method_is_written_as_a_patch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, author = tmp_path / "code", Author()
     (code / "fit").mkdir(parents=True)
@@ -155,7 +216,13 @@ def test_a_method_is_written_as_a_patch(
     state = read_state(run)
     done = {node.kind: node for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")}
     assert {kind: node.status for kind, node in done.items()} == {
-        "draft": "buggy", "debug": "good", "trial": "good", "tune": "good", "improve": "good", "ablate": "good"}
+        "draft": "buggy",
+        "debug": "good",
+        "trial": "good",
+        "tune": "good",
+        "improve": "good",
+        "ablate": "good",
+    }
     source = read_source(RunFolder(run).source(done["improve"].id))
     assert "+    return 0.5 + 1.5 * lift + bonus + 0.01 * rng.random()" in source["arms/lifted.diff"].splitlines()
     assert "arms/baseline.diff" not in source
@@ -164,8 +231,13 @@ def test_a_method_is_written_as_a_patch(
     lift = values["lifted"] - values["baseline"]
     assert lift == pytest.approx(1.5 * float(best) + 0.05), "the setting that trials chose reaches the patched option"
     assert values["without-bonus"] == pytest.approx(values["lifted"] - 0.05)
-    seeds = [line.cell.seed for node in state.nodes.values() for attempt in node.attempts for line in attempt.cells
-             if line.cell.arm == "baseline" and line.outcome == "measured"]
+    seeds = [
+        line.cell.seed
+        for node in state.nodes.values()
+        for attempt in node.attempts
+        for line in attempt.cells
+        if line.cell.arm == "baseline" and line.outcome == "measured"
+    ]
     assert len(seeds) == len(set(seeds))  # the baseline is the same in all nodes: each seed runs once
 
     asked, wished, measured, baseline = author.of("draft")

@@ -35,7 +35,7 @@ from labwright.sandbox.isolation.probe import probed
 from tests.agent.test_run_code import IDEA, PLAN
 from tests.repositories import repository
 
-TRAIN = '''
+TRAIN = """
 import argparse
 import json
 import random
@@ -48,11 +48,13 @@ opts = parser.parse_args()
 quality = 0.5 + opts.lift + 0.01 * random.Random(opts.seed).random() - 0.3 * (not opts.bend)
 with open("metrics.json", "w") as file:
     json.dump({"val": {"quality": quality}}, file)
-'''
+"""
 LIFT = Hyperparameter(
-    name="lift", kind="linear", low=0, high=0.2, default=0.1, source="train.py", word="--lift {value}")
-FINDING = ProtocolFinding(kind="scope", severity="could", where="untested", what="One repository is not all.",
-                          mend="Say so.")
+    name="lift", kind="linear", low=0, high=0.2, default=0.1, source="train.py", word="--lift {value}"
+)
+FINDING = ProtocolFinding(
+    kind="scope", severity="could", where="untested", what="One repository is not all.", mend="Say so."
+)
 
 
 class Planner:
@@ -72,21 +74,39 @@ class Planner:
         self.asked.append(inputs)
         told: dict[str, Any] = PLAN | {"datasets": [{"name": inputs.dataset}], "tuning": {"budget": 2}}
         if len(self.asked) == 1:
-            told |= {"arms": [{"name": "baseline", "role": "baseline"},
-                              {"name": "flat", "role": "method", "words": ["--no-bent"]}]}
+            told |= {
+                "arms": [
+                    {"name": "baseline", "role": "baseline"},
+                    {"name": "flat", "role": "method", "words": ["--no-bent"]},
+                ]
+            }
         if len(self.asked) == 2:
             told |= {"metrics": [{"name": name, "higher_is_better": True} for name in ("quality", "speed")]}
         if not inputs.findings:
             return RepositoryPlan.model_validate(told)
-        return AmendedRepositoryPlan.model_validate(told | {"untested": ["other repositories"], "answers": [
-            FindingAnswer(finding=1, changed=True, reason="It says so.").model_dump()]})
+        return AmendedRepositoryPlan.model_validate(
+            told
+            | {
+                "untested": ["other repositories"],
+                "answers": [FindingAnswer(finding=1, changed=True, reason="It says so.").model_dump()],
+            }
+        )
 
 
 def settings(code: Path, *, space: Space | None = None) -> Settings:
-    made = compose(flags={
-        "models.name": "openai:some-model", "code.repository": str(code), "code.metric": "metrics.json:val.quality",
-        "code.command": "python train.py --seed {seed}", "search.num_seeds": 1, "search.max_seeds": 2,
-        "paper.reflections": 0, "search.num_workers": 2}, environment={})
+    made = compose(
+        flags={
+            "models.name": "openai:some-model",
+            "code.repository": str(code),
+            "code.metric": "metrics.json:val.quality",
+            "code.command": "python train.py --seed {seed}",
+            "search.num_seeds": 1,
+            "search.max_seeds": 2,
+            "paper.reflections": 0,
+            "search.num_workers": 2,
+        },
+        environment={},
+    )
     return made.model_copy(update={"code": made.code.model_copy(update={"space": space or Space()})})
 
 
@@ -113,11 +133,17 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
         runs.resume(tmp_path / "run", {}, listener=listen)
 
     first, second, third, amending = planner.asked
-    assert re.match(r"metrics.json:val.quality 0\.60\d+ over three seeds \(sample deviation 0\.00\d+\), in ",
-                    first.repository.as_it_is) and first.repository.shown[0].path == "README.md"
+    assert (
+        re.match(
+            r"metrics.json:val.quality 0\.60\d+ over three seeds \(sample deviation 0\.00\d+\), in ",
+            first.repository.as_it_is,
+        )
+        and first.repository.shown[0].path == "README.md"
+    )
     assert first.options[1] == "--lift, default 0.1 (train.py:8): how much is added"
-    assert second.complaints == ("arm 'flat' has the words --no-bent: the command knows no option --no-bent, but "
-                                 "--no-bend",)
+    assert second.complaints == (
+        "arm 'flat' has the words --no-bent: the command knows no option --no-bent, but --no-bend",
+    )
     assert third.complaints == ("the repository gives one number a run: take speed out",)
     assert amending.findings == (FINDING,) and planner.reviewed[0].catalogue[0].command
     state = read_state(tmp_path / "run")
@@ -129,7 +155,7 @@ def test_a_model_plans_it_and_the_plan_is_carried_out(tmp_path: Path, monkeypatc
 
 
 def test_a_dry_run_writes_the_plan_without_running_the_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository(tmp_path / "fit", {"train.py": "raise SystemExit(3)\n" + TRAIN})
     (tmp_path / "idea.json").write_text(IDEA)
@@ -140,9 +166,29 @@ def test_a_dry_run_writes_the_plan_without_running_the_repository(
 
     monkeypatch.setattr(dry_run, "open_model", opened)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    assert main(["run", "--idea", str(tmp_path / "idea.json"), "--code", str(tmp_path / "fit"), "--dry-run",
-                 "--command", "python train.py --seed {seed}", "--metric", "metrics.json:val.quality", "--model",
-                 "openai:some-model", "--set", "literature.sources=[]", "--out", str(tmp_path / "plan.yaml")]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "--idea",
+                str(tmp_path / "idea.json"),
+                "--code",
+                str(tmp_path / "fit"),
+                "--dry-run",
+                "--command",
+                "python train.py --seed {seed}",
+                "--metric",
+                "metrics.json:val.quality",
+                "--model",
+                "openai:some-model",
+                "--set",
+                "literature.sources=[]",
+                "--out",
+                str(tmp_path / "plan.yaml"),
+            ]
+        )
+        == 0
+    )
     assert "asking openai:some-model for the data plan" in capsys.readouterr().out
     assert len(planner.asked) == 4 and not planner.asked[0].repository.as_it_is
     assert read_plan(tmp_path / "plan.yaml").arms[1].words == ("--no-bend",)
@@ -153,9 +199,26 @@ def test_without_a_plan_or_a_model_that_plans_it_is_one_line(
 ) -> None:
     repository(tmp_path / "fit", {"train.py": TRAIN})
     (tmp_path / "idea.json").write_text(IDEA)
-    assert main(["run", "--idea", str(tmp_path / "idea.json"), "--code", str(tmp_path / "fit"), "--model", "offline",
-                 "--command", "python train.py --seed {seed}", "--metric", "metrics.json:val.quality",
-                 "--runs", str(tmp_path / "runs")]) == 2
+    assert (
+        main(
+            [
+                "run",
+                "--idea",
+                str(tmp_path / "idea.json"),
+                "--code",
+                str(tmp_path / "fit"),
+                "--model",
+                "offline",
+                "--command",
+                "python train.py --seed {seed}",
+                "--metric",
+                "metrics.json:val.quality",
+                "--runs",
+                str(tmp_path / "runs"),
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
     assert "plans no study of a repository: give --plan" in said and said.count("\n") == 1
     assert not (tmp_path / "runs").exists()

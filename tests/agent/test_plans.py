@@ -41,9 +41,7 @@ def test_a_plan_is_written_and_read_again_as_it_was(tmp_path: Path) -> None:
     assert read_plan(tmp_path / "plan.json") == plan, "the run's own copy can be given as well"
 
 
-def test_what_a_dry_run_writes_another_takes_without_a_planner(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_dry_run_writes_another_takes_without_a_planner(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["run", "--idea", str(IDEA), "--dry-run", "--config", str(ROOT / "examples" / "demo.yaml")]
     assert main([*command, "--out", "plan.yaml"]) == 0
     said = capsys.readouterr()
@@ -58,10 +56,16 @@ def test_what_a_dry_run_writes_another_takes_without_a_planner(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("change", "why"), [
-    ({"arms": []}, "no arm has the role 'baseline'"), ({"hypotheses": []}, "no hypothesis is confirmatory"),
-    ({"datasets": [{"name": "moon"}]}, "there is no dataset 'moon'"), ({"colour": "red"}, "colour: Extra inputs"),
-    ({"hypotheses": [{"id": "Bad Id"}]}, "hypotheses.0.id")])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"arms": []}, "no arm has the role 'baseline'"),
+        ({"hypotheses": []}, "no hypothesis is confirmatory"),
+        ({"datasets": [{"name": "moon"}]}, "there is no dataset 'moon'"),
+        ({"colour": "red"}, "colour: Extra inputs"),
+        ({"hypotheses": [{"id": "Bad Id"}]}, "hypotheses.0.id"),
+    ],
+)
 def test_a_plan_that_cannot_be_carried_out_is_one_line(
     change: dict[str, object], why: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,15 +78,23 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(
     assert [path.name for path in place.iterdir()] == ["plan.yaml"], "nothing is left behind"
 
 
-@pytest.mark.parametrize(("estimand", "fields", "why"), [
-    ("tuned(plain, over=levels, by=test)", {}, "by=test: a level is chosen by its values on dev or validation"),
-    ("tuned(plain, over=levels, by=zz)", {}, "by=zz: a level is chosen by its values on dev or validation"),
-    ("tuned(plain, over=datasets, by=dev)", {}, "tuned goes over levels, and not over datasets"),
-    ("mean(plain, over=[])", {}, "over=[] must name levels or datasets, each once"),
-    ("mean(plain, over=[noise0, noise0])", {}, "over=[noise0, noise0] must name levels or datasets, each once"),
-    ("", {"unit": "seeds and clusters", "cluster": "ward"}, "'ward' is no column of"),
-    ("", {"unit": "datasets", "diverged": "worst value"}, "with datasets as its unit seeds that diverged are left out"),
-    ("", {"diverged": "zero"}, "diverged")])
+@pytest.mark.parametrize(
+    ("estimand", "fields", "why"),
+    [
+        ("tuned(plain, over=levels, by=test)", {}, "by=test: a level is chosen by its values on dev or validation"),
+        ("tuned(plain, over=levels, by=zz)", {}, "by=zz: a level is chosen by its values on dev or validation"),
+        ("tuned(plain, over=datasets, by=dev)", {}, "tuned goes over levels, and not over datasets"),
+        ("mean(plain, over=[])", {}, "over=[] must name levels or datasets, each once"),
+        ("mean(plain, over=[noise0, noise0])", {}, "over=[noise0, noise0] must name levels or datasets, each once"),
+        ("", {"unit": "seeds and clusters", "cluster": "ward"}, "'ward' is no column of"),
+        (
+            "",
+            {"unit": "datasets", "diverged": "worst value"},
+            "with datasets as its unit seeds that diverged are left out",
+        ),
+        ("", {"diverged": "zero"}, "diverged"),
+    ],
+)
 def test_what_a_hypothesis_names_and_there_is_not_is_one_line(
     estimand: str, fields: dict[str, str], why: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,8 +122,22 @@ def test_too_few_clusters_of_a_users_own_data_are_refused_before_anything_is_run
     whole["hypotheses"] = whole["hypotheses"][:1]
     whole["hypotheses"][0] |= {"unit": "seeds and clusters", "cluster": "ward"}
     Path("plan.yaml").write_text(yaml.safe_dump(whole))
-    assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline",
-                 "--data", "care=care.csv,target=target,meta=ward"]) == 2
+    assert (
+        main(
+            [
+                "run",
+                "--idea",
+                str(IDEA),
+                "--plan",
+                "plan.yaml",
+                "--model",
+                "offline",
+                "--data",
+                "care=care.csv,target=target,meta=ward",
+            ]
+        )
+        == 2
+    )
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "have 4 clusters by 'ward', and fewer than 5 decide nothing" in said, said
 
@@ -134,8 +160,9 @@ def amended(plan: DataPlan, **changes: object) -> Commanded:
 
 def stronger(plan: DataPlan) -> Commanded:
     [one] = plan.hypotheses
-    return amended(plan, hypotheses=(one.model_copy(update={
-        "effects": (Effect(estimand="baseline - method", smallest=0.2),)}),))
+    return amended(
+        plan, hypotheses=(one.model_copy(update={"effects": (Effect(estimand="baseline - method", smallest=0.2),)}),)
+    )
 
 
 def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_path: Path) -> None:
@@ -157,10 +184,15 @@ def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_pat
     assert len(log.state.amendments) == 1 and log.state.unheeded == 1, "the plan is as it was"
 
 
-@pytest.mark.parametrize(("command", "why"), [
-    (amended(ASKED, expected_seconds=9.0), "expected_seconds of the plan cannot change"),
-    (amended(ASKED, hypotheses=()), "no hypothesis is confirmatory"),
-    (amended(ASKED), "the plan is as it was"), (Commanded(verb="amend", text="w"), "no plan was given")])
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (amended(ASKED, expected_seconds=9.0), "expected_seconds of the plan cannot change"),
+        (amended(ASKED, hypotheses=()), "no hypothesis is confirmatory"),
+        (amended(ASKED), "the plan is as it was"),
+        (Commanded(verb="amend", text="w"), "no plan was given"),
+    ],
+)
 def test_what_may_not_be_amended_is_refused(command: Commanded, why: str) -> None:
     assert why in (refused(new_log(plan=ASKED).state, command, working=True) or "")
 

@@ -36,10 +36,14 @@ from tests.repositories import git
 pytestmark = pytest.mark.slow
 
 DESIGN = Design(
-    constants=(Variable(name="draws", value="40"),), varied=(Variable(name="spread", value="1 and 3"),),
+    constants=(Variable(name="draws", value="40"),),
+    varied=(Variable(name="spread", value="1 and 3"),),
     arms=(DesignedArm(name="near", what="spread 1"), DesignedArm(name="far", what="spread 3")),
-    metrics=(DesignedMetric(name="distance", higher_is_better=False, what="mean absolute draw"),), seeds=5,
-    hypothesis="A larger spread raises the distance.", rule="distance of far against near, paired by seed")
+    metrics=(DesignedMetric(name="distance", higher_is_better=False, what="mean absolute draw"),),
+    seeds=5,
+    hypothesis="A larger spread raises the distance.",
+    rule="distance of far against near, paired by seed",
+)
 CODE = """import json
 import time
 from pathlib import Path
@@ -80,13 +84,15 @@ class Author:
             return ConclusionAnswer(
                 conclusion=f"A larger spread raises the distance, {factor}, over 5 seeds.",
                 numbers=(StatedNumber(text=f"{mean:.3f}", what="mean", metric="distance", arm="far"),),
-                directions=(StatedDirection(metric="distance", first="near", second="far", second_is="higher"),))
+                directions=(StatedDirection(metric="distance", first="near", second="far", second_is="higher"),),
+            )
         if isinstance(inputs, CodeInputs):
             if inputs.asked.protect and not inputs.complaints:
                 return CodeAnswer(files=(File(path="lib/draws.py", text="x = 1\n"),), script=SCRIPT)
             broken = not inputs.failed and not inputs.asked.protect
-            return CodeAnswer(files=(File(path="work/spread.py", text="import no_such\n" if broken else CODE),),
-                              script=SCRIPT)
+            return CodeAnswer(
+                files=(File(path="work/spread.py", text="import no_such\n" if broken else CODE),), script=SCRIPT
+            )
         if inputs.requests_left == 3 and not inputs.requested:
             return DesignAnswer(wants=("lib/draws.py:draws",))
         return DesignAnswer(design=DESIGN)
@@ -126,7 +132,7 @@ def test_links_that_are_committed_lead_nowhere(author: Author, tmp_path: Path) -
 
 
 def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
-    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert asked() == 0
     made = tmp_path / "runs" / "q"
@@ -158,14 +164,22 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
 def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_path: Path, where: str) -> None:
     author.die = where
     with pytest.raises(KeyboardInterrupt):
-        question.answer(read_question(Path("ask.md")), Path("repo"), budget_settings(), Path("runs/q"),
-                        listener=lambda event, state: None)
+        question.answer(
+            read_question(Path("ask.md")),
+            Path("repo"),
+            budget_settings(),
+            Path("runs/q"),
+            listener=lambda event, state: None,
+        )
     author.die = ""
     assert asked() == 0
     kinds = [type(one).__name__ for one in author.asked]
     cut = {"question_code": "CodeInputs", "question_conclusion": "ConclusionInputs"}[where]
     assert {kind: kinds.count(kind) - (kind == cut) for kind in kinds} == {
-        "QuestionInputs": 2, "CodeInputs": 2, "ConclusionInputs": 2}, "what was in flight alone is asked again"
+        "QuestionInputs": 2,
+        "CodeInputs": 2,
+        "ConclusionInputs": 2,
+    }, "what was in flight alone is asked again"
     record = json.loads((tmp_path / "runs" / "q" / "record.json").read_text())
     assert len(record["commands"]) == 2, "no try ran again"
 
@@ -198,18 +212,24 @@ def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path)
 
 
 def test_without_a_measurement_of_what_is_there_nothing_is_designed(
-    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    author: Author, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "ask.toml").write_text(TOML.replace("print(0.5)", "print(None)"))
     assert asked("ask.toml") == 2
     assert not author.asked and "scientist: the repository as it is gives no number" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("questio = 'a'", "there is no key 'questio'"), ("run = 'a b c'", "it lacks question"),
-    ("question = 'a b c'\nrun = 'python a.py'", "run and measure go together"),
-    ("question = 'a b c'\nseeds = 0", "seeds: Input should be greater"), ("question = ", "Invalid value"),
-    ("question = 'a b c'\nrun = 'a'\nmeasure = 'nonsense'", "--task")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("questio = 'a'", "there is no key 'questio'"),
+        ("run = 'a b c'", "it lacks question"),
+        ("question = 'a b c'\nrun = 'python a.py'", "run and measure go together"),
+        ("question = 'a b c'\nseeds = 0", "seeds: Input should be greater"),
+        ("question = ", "Invalid value"),
+        ("question = 'a b c'\nrun = 'a'\nmeasure = 'nonsense'", "--task"),
+    ],
+)
 def test_a_file_that_is_no_question(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "a.toml").write_text(text)
     with pytest.raises(WrongUse, match="--task") as error:
@@ -224,7 +244,8 @@ def test_what_does_not_go_together(author: Author, capsys: pytest.CaptureFixture
     # with them it is a study, which needs a plan or a model that plans
     assert "--plan" in refused(capsys, "run", "--code", "repo", "--task", "ask.toml", "--paper")
     assert "--plan goes without --task" in refused(
-        capsys, "run", "--code", "repo", "--task", "ask.md", "--plan", "ask.md")
+        capsys, "run", "--code", "repo", "--task", "ask.md", "--plan", "ask.md"
+    )
     assert "cannot read --task none.md" in refused(capsys, "run", "--code", "repo", "--task", "none.md")
     Path("short.md").write_text("why?\n")
     assert "fewer than three words" in refused(capsys, "run", "--code", "repo", "--task", "short.md")

@@ -54,11 +54,16 @@ for split in ("validation", "test"):
 """
 SEEDED, UNSEEDED = CODE.format(generator="default_rng(lab.seed)"), CODE.format(generator="default_rng()")
 PLAN = DataPlan(
-    task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
+    task="classify",
+    datasets=(DatasetUse(name="iris"),),
+    expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
-    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")))
-SETTINGS = compose(flags={
-    "sandbox.isolation": "auto", "sandbox.pool": 0, "search.num_workers": 2, "sandbox.timeout": 60}, environment={})
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+)
+SETTINGS = compose(
+    flags={"sandbox.isolation": "auto", "sandbox.pool": 0, "search.num_workers": 2, "sandbox.timeout": 60},
+    environment={},
+)
 
 
 def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
@@ -73,22 +78,41 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
     sha256 = write_source(folder.root / "unused", {"experiment.py": code})
     shutil.rmtree(folder.root / "unused")
     events: list[Event] = [
-        Started(idea=Idea(Name="i", Title="t", Experiments=("e",)), settings=SETTINGS.model_dump(mode="json"), seed=0,
-                version="1", model="offline", machine=machine_of(SETTINGS.sandbox)),
-        Prepared(data_plan=PLAN, datasets=(facts,))]
+        Started(
+            idea=Idea(Name="i", Title="t", Experiments=("e",)),
+            settings=SETTINGS.model_dump(mode="json"),
+            seed=0,
+            version="1",
+            model="offline",
+            machine=machine_of(SETTINGS.sandbox),
+        ),
+        Prepared(data_plan=PLAN, datasets=(facts,)),
+    ]
     for k, (name, outcome) in enumerate(zip(names, ran, strict=True), 1):
         assert outcome.failure is None, outcome.failure
         kind = "draft" if k == 1 else "replicate"
         events += [
             Decided(k=k, action=Expand(stage="agenda", kind=kind, parent=None if k == 1 else names[0], seed=k)),
             Proposed(node=name, decision=k, title="t", plan="p", varies="v", source_sha256=sha256),
-            Executed(node=name, attempt=Attempt(
-                number=1, seconds=outcome.seconds, limit=60.0, measurements=outcome.measurements,
-                arrays=outcome.arrays, sealed=outcome.sealed, curves_sha256=outcome.curves_sha256)),
-            Judged(node=name, status="good")]
+            Executed(
+                node=name,
+                attempt=Attempt(
+                    number=1,
+                    seconds=outcome.seconds,
+                    limit=60.0,
+                    measurements=outcome.measurements,
+                    arrays=outcome.arrays,
+                    sealed=outcome.sealed,
+                    curves_sha256=outcome.curves_sha256,
+                ),
+            ),
+            Judged(node=name, status="good"),
+        ]
     events.append(Settled(stage="agenda", best=names[0], ended="limit"))
-    events += [Unsealed(node=name, measurements=score_sealed(folder.attempt(name, 1), folder.labels, seed=k))
-               for k, name in enumerate(names, 1)]
+    events += [
+        Unsealed(node=name, measurements=score_sealed(folder.attempt(name, 1), folder.labels, seed=k))
+        for k, name in enumerate(names, 1)
+    ]
     with closing(EventLog(folder.db)) as log:
         for event in events:
             log.append(event)
@@ -98,9 +122,21 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
 async def executed(folder: RunFolder, code: str, names: list[str]) -> list[Outcome]:
     executor = LocalExecutor(2, folder.views, labels=folder.labels, settings=SETTINGS.sandbox, cache=folder.cache)
     try:
-        return await asyncio.gather(*(executor.run(Job(
-            name=name, folder=folder.attempt(name, 1), source={"experiment.py": code}, seed=k, timeout=60,
-            datasets=("iris",))) for k, name in enumerate(names, 1)))
+        return await asyncio.gather(
+            *(
+                executor.run(
+                    Job(
+                        name=name,
+                        folder=folder.attempt(name, 1),
+                        source={"experiment.py": code},
+                        seed=k,
+                        timeout=60,
+                        datasets=("iris",),
+                    )
+                )
+                for k, name in enumerate(names, 1)
+            )
+        )
     finally:
         await executor.close()
 
@@ -112,8 +148,11 @@ def reproduced(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> 
 
 def contents(root: Path) -> dict[str, str]:
     """Every file of a run by its hash; readers touch SQLite's own beside the database."""
-    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(root.rglob("*")) if path.is_file() and not path.name.startswith("run.db-")}
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.name.startswith("run.db-")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -199,23 +238,36 @@ def test_noise_that_was_not_measured_allows_nothing_and_more_of_it_allows_more()
 
 
 def test_machines_differ_in_what_may_move_a_digit() -> None:
-    one = Machine(processor="A", cores=4, memory_bytes=1, platform="p", python="3.11.7",
-                  packages={"Torch": "2.1", "rich": "1"})
+    one = Machine(
+        processor="A", cores=4, memory_bytes=1, platform="p", python="3.11.7", packages={"Torch": "2.1", "rich": "1"}
+    )
     assert unlike(one, one.model_copy(update={"cores": 8, "platform": "q"}), packages=("torch",)) == ()
     other = one.model_copy(update={"processor": "B", "gpus": ("H200",), "packages": {"torch": "2.2", "rich": "2"}})
     assert unlike(one, other, packages=("torch",)) == (
-        "processor A there, B here", "GPUs none there, H200 here", "torch 2.1 there, 2.2 here")
+        "processor A there, B here",
+        "GPUs none there, H200 here",
+        "torch 2.1 there, 2.2 here",
+    )
 
 
-@pytest.mark.parametrize(("there", "here", "must_be_equal"), [
-    (True, True, True), (True, False, False), (False, True, False)])
+@pytest.mark.parametrize(
+    ("there", "here", "must_be_equal"), [(True, True, True), (True, False, False), (False, True, False)]
+)
 def test_on_a_gpu_digits_are_held_to_be_equal_in_the_deterministic_mode_alone(
     there: bool, here: bool, must_be_equal: bool
 ) -> None:
     settings = Settings().model_copy(update={"sandbox": SandboxSettings(device="cuda", deterministic=here)})
     held = settings.sandbox.model_copy(update={"deterministic": there})
     state = RunState()
-    apply(state, Started(
-        idea=Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"}), seed=1, version="0", model="m",
-        settings={"sandbox": held.model_dump(mode="json")}, machine=machine_of(settings.sandbox)))
+    apply(
+        state,
+        Started(
+            idea=Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"}),
+            seed=1,
+            version="0",
+            model="m",
+            settings={"sandbox": held.model_dump(mode="json")},
+            machine=machine_of(settings.sandbox),
+        ),
+    )
     assert (run_unlike(state, settings) == ()) == must_be_equal

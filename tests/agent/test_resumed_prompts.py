@@ -53,6 +53,7 @@ def test_an_added_package_keeps_the_code_that_was_written(world: World) -> None:
 
 def limited(world: World, **settings: object) -> None:
     """A run whose time was up before its paper was begun, killed when the outline and two sections were there."""
+
     def late(event: Event, state: RunState) -> float:
         return 5000.0 if event.type == "figures_made" else 0.0
 
@@ -64,9 +65,13 @@ def limited(world: World, **settings: object) -> None:
     world.kill = answered("write", 1)
 
 
-@pytest.mark.parametrize("more", [
-    pytest.param((), id="the same limit", marks=pytest.mark.bench),
-    pytest.param(("--time-limit", "12h"), id="a longer one")])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param((), id="the same limit", marks=pytest.mark.bench),
+        pytest.param(("--time-limit", "12h"), id="a longer one"),
+    ],
+)
 def test_a_kill_while_writing_after_the_time_limit_keeps_what_was_written(world: World, more: tuple[str, ...]) -> None:
     limited(world)
     before = world.state.answers
@@ -101,9 +106,7 @@ def seen(world: World) -> Watched:
     return watched
 
 
-def test_another_question_is_asked_anew_and_both_answers_stay(
-    world: World, capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_another_question_is_asked_anew_and_both_answers_stay(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.kill = answered("write")
     with pytest.raises(Killed):
         world.run(paper__sections_per_call=1, paper__template="workshop")

@@ -24,7 +24,7 @@ from labwright.sandbox.isolation.probe import probed
 from tests.repositories import git
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
-TRAIN = '''
+TRAIN = """
 import argparse
 import json
 import random
@@ -49,21 +49,43 @@ with open("log.csv", "w") as file:
     file.write("epoch,val_quality,test_score,other\\n")
     for epoch in range(1, 4):
         file.write(f"{epoch},{quality * epoch / 3},{secret * epoch / 3},{secret * epoch / 3}\\n")
-'''
-IDEA = ('[{"Name": "bend", "Title": "What the Bend Is Worth", "Short Hypothesis": "The bend carries the quality.", '
-        '"Related Work": "", "Abstract": "We ask what a part is worth.", "Experiments": ["Leave the bend out."], '
-        '"Risk Factors and Limitations": ["One repository."]}]')
+"""
+IDEA = (
+    '[{"Name": "bend", "Title": "What the Bend Is Worth", "Short Hypothesis": "The bend carries the quality.", '
+    '"Related Work": "", "Abstract": "We ask what a part is worth.", "Experiments": ["Leave the bend out."], '
+    '"Risk Factors and Limitations": ["One repository."]}]'
+)
 PLAN = {
-    "task": "a fit", "metrics": [{"name": "quality", "higher_is_better": True}], "datasets": [{"name": "fit"}],
+    "task": "a fit",
+    "metrics": [{"name": "quality", "higher_is_better": True}],
+    "datasets": [{"name": "fit"}],
     "arms": [{"name": "baseline", "role": "baseline"}, {"name": "flat", "role": "method", "words": ["--no-bend"]}],
-    "expected_seconds": 2, "hypotheses": [{
-        "id": "bend", "statement": "The bend is worth something.", "reason": "a tenth is seen", "unit": "seeds",
-        "effects": [{"estimand": "baseline - flat", "smallest": 0.1}],
-        "rival": {"statement": "It is worth nothing.", "estimand": "baseline - flat", "ours": "above zero",
-                  "theirs": "near zero"}}]}
+    "expected_seconds": 2,
+    "hypotheses": [
+        {
+            "id": "bend",
+            "statement": "The bend is worth something.",
+            "reason": "a tenth is seen",
+            "unit": "seeds",
+            "effects": [{"estimand": "baseline - flat", "smallest": 0.1}],
+            "rival": {
+                "statement": "It is worth nothing.",
+                "estimand": "baseline - flat",
+                "ours": "above zero",
+                "theirs": "near zero",
+            },
+        }
+    ],
+}
 LEAK = r"0\.718|0\.719|71\.8|71\.9|0\.418|0\.419|41\.8|41\.9|held-out quality"
-KNOWN = ("--command", "python train.py --seed {seed} {overrides}", "--metric", "metrics.json:val.quality",
-         "--test-metric", "metrics.json:test.score")
+KNOWN = (
+    "--command",
+    "python train.py --seed {seed} {overrides}",
+    "--metric",
+    "metrics.json:val.quality",
+    "--test-metric",
+    "metrics.json:test.score",
+)
 
 
 def study(place: Path, train: str = TRAIN) -> tuple[str, ...]:
@@ -76,20 +98,41 @@ def study(place: Path, train: str = TRAIN) -> tuple[str, ...]:
     git(code, "commit", "-q", "-m", "all")
     (place / "idea.json").write_text(IDEA)
     (place / "plan.yaml").write_text(yaml.safe_dump(PLAN))
-    return ("run", "--idea", str(place / "idea.json"), "--plan", str(place / "plan.yaml"), "--code", str(code),
-            "--model", "offline", "--runs", str(place / "runs"), "--name", "study",
-            "--set", "search.num_seeds=1", "--set", "search.max_seeds=2")
+    return (
+        "run",
+        "--idea",
+        str(place / "idea.json"),
+        "--plan",
+        str(place / "plan.yaml"),
+        "--code",
+        str(code),
+        "--model",
+        "offline",
+        "--runs",
+        str(place / "runs"),
+        "--name",
+        "study",
+        "--set",
+        "search.num_seeds=1",
+        "--set",
+        "search.max_seeds=2",
+    )
 
 
 def scientist(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "labwright", *words], capture_output=True, text=True, timeout=180,
-                          check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "labwright", *words], capture_output=True, text=True, timeout=180, check=False
+    )
 
 
 def killed(run: Path, cells: int, *words: str) -> None:
     """Begin, and kill it once so many cells were measured."""
-    process = subprocess.Popen([sys.executable, "-m", "labwright", *words], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "labwright", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     until = time.monotonic() + 60
     while time.monotonic() < until and len(list(run.glob("cells/*"))) < cells and process.poll() is None:
         time.sleep(0.02)
@@ -99,8 +142,13 @@ def killed(run: Path, cells: int, *words: str) -> None:
 
 
 def measured(nodes: dict[str, Node]) -> list[str]:
-    return [line.id for node in nodes.values() for attempt in node.attempts for line in attempt.cells
-            if line.outcome == "measured"]
+    return [
+        line.id
+        for node in nodes.values()
+        for attempt in node.attempts
+        for line in attempt.cells
+        if line.outcome == "measured"
+    ]
 
 
 def before_the_end(run: Path) -> list[str]:
@@ -126,8 +174,14 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
     assert scientist("audit", str(run)).returncode == 0
     floats = (run / "paper" / "floats.tex").read_text().split("\\definefloat")[1:]
     assert len(floats) > 1 and all("Grade of all values: logged." in one for one in floats)
-    printed = re.search(r"\d\.\d{3}", next(line for line in (run / "paper" / "results.tex").read_text().splitlines()
-                                          if "test/fit/quality/flat.pm" in line))
+    printed = re.search(
+        r"\d\.\d{3}",
+        next(
+            line
+            for line in (run / "paper" / "results.tex").read_text().splitlines()
+            if "test/fit/quality/flat.pm" in line
+        ),
+    )
     assert printed is not None
     traced = scientist("trace", str(run), printed[0]).stdout
     assert '"score": secret' in traced and "train.py:21" in traced and "sealed/test_metric__fit__flat.json" in traced
@@ -135,8 +189,12 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
     assert again.returncode == 0, again.stdout + again.stderr
     asked = before_the_end(run)
     assert len(asked) > 5 and not [text for text in asked if re.search(LEAK, text)]
-    curves = [one for path in run.rglob("measurements.jsonl")
-              for one in map(Measurement.model_validate_json, path.read_text().splitlines()) if one.step]
+    curves = [
+        one
+        for path in run.rglob("measurements.jsonl")
+        for one in map(Measurement.model_validate_json, path.read_text().splitlines())
+        if one.step
+    ]
     assert {(one.name, one.split) for one in curves} == {("quality", "validation")}
     assert (run / "paper" / "figures" / "validation-curves.pdf").is_file()
     output = [path.read_text() for path in run.rglob("stdout.txt")]
@@ -144,18 +202,24 @@ def test_a_study_of_a_repository_is_killed_twice_and_comes_to_its_paper(tmp_path
     assert not [text for text in output if re.search(LEAK, text)]
 
 
-@pytest.mark.parametrize(("more", "said"), [
-    (("--metric", "metrics.json:val.quality"), "--code needs --command"),
-    (("--command", "python train.py --seed {seed}", "--metric", "nothing"), "cannot read the metric 'nothing'"),
-    (("--command", "python nope.py --seed {seed}", "--metric", "metrics.json:val.quality"), "there is no nope.py in"),
-    ((*KNOWN, "--hide", "("), "--hide: the regular expression"),
-    ((*KNOWN, "--direction", "min"), "make them agree"),
-    ((*KNOWN, "--expect", "much"), "cannot read the expected result"),
-    ((*KNOWN, "--mount", "x"), "'x': write NAME=VALUE"),
-    ((*KNOWN, "--mount", "x=nowhere"), "which is not there"),
-])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--metric", "metrics.json:val.quality"), "--code needs --command"),
+        (("--command", "python train.py --seed {seed}", "--metric", "nothing"), "cannot read the metric 'nothing'"),
+        (
+            ("--command", "python nope.py --seed {seed}", "--metric", "metrics.json:val.quality"),
+            "there is no nope.py in",
+        ),
+        ((*KNOWN, "--hide", "("), "--hide: the regular expression"),
+        ((*KNOWN, "--direction", "min"), "make them agree"),
+        ((*KNOWN, "--expect", "much"), "cannot read the expected result"),
+        ((*KNOWN, "--mount", "x"), "'x': write NAME=VALUE"),
+        ((*KNOWN, "--mount", "x=nowhere"), "which is not there"),
+    ],
+)
 def test_what_cannot_be_is_refused_in_a_line_before_anything_is_made(
-    tmp_path: Path, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*study(tmp_path), *more]) == 2
     told = capsys.readouterr().err

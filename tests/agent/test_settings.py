@@ -39,8 +39,9 @@ def said(tmp_path: Path, text: str | None = None, flags: dict[str, object] | Non
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
     text = "search: {num_workers: 3, num_drafts: 4, num_seeds: 6}\nseed: 9"
-    found = composed(tmp_path, text, {"search.num_workers": 5},
-                     SCIENTIST_SEARCH__NUM_WORKERS="4", SCIENTIST_SEARCH__NUM_DRAFTS="7")
+    found = composed(
+        tmp_path, text, {"search.num_workers": 5}, SCIENTIST_SEARCH__NUM_WORKERS="4", SCIENTIST_SEARCH__NUM_DRAFTS="7"
+    )
     assert (found.search.num_workers, found.search.num_drafts, found.search.num_seeds) == (5, 7, 6)
     assert (found.seed, found.search.max_debug_depth) == (9, Settings().search.max_debug_depth)
 
@@ -51,11 +52,18 @@ def test_a_layer_replaces_single_values_not_whole_groups(tmp_path: Path) -> None
     assert found.search.preliminary == Settings().search.preliminary
 
 
-@pytest.mark.parametrize(("name", "value", "where"), [
-    ("num_workers", 3, "search.num_workers"), ("num_drafts", 3, "search.num_drafts"),
-    ("max_debug_depth", 2, "search.max_debug_depth"), ("debug_prob", 0.5, "search.debug_prob"),
-    ("num_seeds", 4, "search.num_seeds"), ("exec.timeout", 70.0, "sandbox.timeout"),
-    ("model", "openai-chat:x", "models.name")])
+@pytest.mark.parametrize(
+    ("name", "value", "where"),
+    [
+        ("num_workers", 3, "search.num_workers"),
+        ("num_drafts", 3, "search.num_drafts"),
+        ("max_debug_depth", 2, "search.max_debug_depth"),
+        ("debug_prob", 0.5, "search.debug_prob"),
+        ("num_seeds", 4, "search.num_seeds"),
+        ("exec.timeout", 70.0, "sandbox.timeout"),
+        ("model", "openai-chat:x", "models.name"),
+    ],
+)
 def test_familiar_names_are_kept(tmp_path: Path, name: str, value: object, where: str) -> None:
     found: object = composed(tmp_path, flags={name: value})
     for part in where.split("."):
@@ -68,8 +76,10 @@ def test_familiar_names_work_in_every_layer(tmp_path: Path) -> None:
     assert (found.search.num_workers, found.sandbox.timeout, found.search.num_seeds) == (3, 300.0, 4)
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("12h", 43200.0), ("90m", 5400.0), ("45s", 45.0), ("1h30m", 5400.0), ("0.5h", 1800.0), ("600", 600.0)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("12h", 43200.0), ("90m", 5400.0), ("45s", 45.0), ("1h30m", 5400.0), ("0.5h", 1800.0), ("600", 600.0)],
+)
 def test_durations(tmp_path: Path, text: str, value: float) -> None:
     assert composed(tmp_path, flags={"time_limit": text}).time_limit == value
     assert float(seconds(text)) == value
@@ -81,8 +91,16 @@ def test_what_is_no_duration_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_set_is_typed_as_yaml(tmp_path: Path) -> None:
-    flags = from_assignments(["seed=4", "models.vision=false", "models.base_url=http://h/v1", "search.order=ticket",
-                              "search.window=null", "search.debug_prob=0.5"])
+    flags = from_assignments(
+        [
+            "seed=4",
+            "models.vision=false",
+            "models.base_url=http://h/v1",
+            "search.order=ticket",
+            "search.window=null",
+            "search.debug_prob=0.5",
+        ]
+    )
     found = composed(tmp_path, flags=flags)
     assert (found.seed, found.models.roles["vision"].name, found.models.base_url) == (4, False, "http://h/v1")
     assert (found.search.order, found.search.window, found.search.debug_prob) == ("ticket", None, 0.5)
@@ -94,10 +112,18 @@ def test_what_is_no_assignment_is_refused(text: str) -> None:
         from_assignments([text])
 
 
-@pytest.mark.parametrize(("key", "meant"), [
-    ("search.num_wokers", "search.num_workers"), ("numworkers", "num_workers"), ("sandbox.tiemout", "sandbox.timeout"),
-    ("tuning.nodes", "search.tuning.nodes"), ("search.tuning.nods", "search.tuning.nodes"),
-    ("modles.name", "models.name"), ("temperature", "models.")])
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("search.num_wokers", "search.num_workers"),
+        ("numworkers", "num_workers"),
+        ("sandbox.tiemout", "sandbox.timeout"),
+        ("tuning.nodes", "search.tuning.nodes"),
+        ("search.tuning.nods", "search.tuning.nodes"),
+        ("modles.name", "models.name"),
+        ("temperature", "models."),
+    ],
+)
 def test_an_unknown_key_names_the_nearest(tmp_path: Path, key: str, meant: str) -> None:
     message = said(tmp_path, flags={key: 1})
     assert message.startswith(f"unknown setting {key!r} (on the command line); did you mean '{meant}")
@@ -112,10 +138,19 @@ def test_a_group_is_no_setting(tmp_path: Path) -> None:
     assert "is a group of settings" in said(tmp_path, flags={"search": 3})
 
 
-@pytest.mark.parametrize(("key", "value"), [
-    ("search.num_workers", 0), ("search.num_workers", "many"), ("search.order", "random"), ("seed", -1),
-    ("models.roles.code.temperature", 3), ("models.roles.nobody.temperature", 1), ("search.num_workers", None),
-    ("sandbox.timeout", [1])])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("search.num_workers", 0),
+        ("search.num_workers", "many"),
+        ("search.order", "random"),
+        ("seed", -1),
+        ("models.roles.code.temperature", 3),
+        ("models.roles.nobody.temperature", 1),
+        ("search.num_workers", None),
+        ("sandbox.timeout", [1]),
+    ],
+)
 def test_a_wrong_value_is_named_with_its_key_and_layer(tmp_path: Path, key: str, value: object) -> None:
     message = said(tmp_path, flags={key: value})
     assert key.rsplit(".", 1)[0] in message and "(on the command line)" in message
@@ -128,8 +163,10 @@ def test_variables_are_filled_in_from_the_environment(tmp_path: Path) -> None:
     assert "HOST" in said(tmp_path, text)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("a: [1", "cannot read"), ("- 1\n- 2", "must hold"), ("just words", "must hold"), ("a: 1\n\tb: 2", "line 2")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("a: [1", "cannot read"), ("- 1\n- 2", "must hold"), ("just words", "must hold"), ("a: 1\n\tb: 2", "line 2")],
+)
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, words: str) -> None:
     assert words in said(tmp_path, text)
 
@@ -186,10 +223,12 @@ models:
   write: {name: "google:c", temperature: 0.2}
   fallbacks: ["ollama:d", {name: "openai-chat:e", base_url: "http://h/v1"}]
 """
-    found = composed(tmp_path, file, flags={"models.vision": False, "models.code.max_tokens": 77},
-                     SCIENTIST_MODELS__JUDGE="openai:f").models
-    assert found.called == ("anthropic:a (code: openai:b; write: google:c; judge: openai:f; "
-                            "standing in: ollama:d, openai-chat:e)")
+    found = composed(
+        tmp_path, file, flags={"models.vision": False, "models.code.max_tokens": 77}, SCIENTIST_MODELS__JUDGE="openai:f"
+    ).models
+    assert found.called == (
+        "anthropic:a (code: openai:b; write: google:c; judge: openai:f; standing in: ollama:d, openai-chat:e)"
+    )
     assert (found.tokens(CODE), found.temperature(WRITE), found.candidates(VISION)) == (77, 0.2, ())
     assert found.fallbacks[1].base_url == "http://h/v1"
     recorded = composed(tmp_path, file).model_dump(mode="json")

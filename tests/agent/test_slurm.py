@@ -17,7 +17,7 @@ COMMANDS = {
     "scontrol": '[ "$1" = show ] && printf "n1\\nn2\\n"\nexit 0\n',
     "srun": 'while [ "${1#--}" != "$1" ]; do shift; done\n[ "$1" = hostname ] && echo "127.0.0.1 ::1" || exec "$@"\n',
     "ray": '[ "$1" = status ] && grep "^ray start" "$NOTED" | sed "s/.*/ 1 node_/"\n'
-           '[ "$1" = start ] && [ "$3" != "" ] && exec python3 -c "$LISTEN" "$@"\nexit 0\n',
+    '[ "$1" = start ] && [ "$3" != "" ] && exec python3 -c "$LISTEN" "$@"\nexit 0\n',
     "apptainer": 'while [ "$1" != "$IMAGE" ]; do shift; done; shift; exec "$@"\n',
 }
 LISTEN = """
@@ -43,14 +43,25 @@ class Job:
     def run(self, *words: str, **variables: str) -> int:
         self.noted.write_text("")
         ran = subprocess.run(
-            ["bash", SCRIPT, *words], cwd=self.folder, timeout=60, check=False, capture_output=True, env={
-                "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "HOME": str(self.folder),
-                "NOTED": str(self.noted), "LISTEN": LISTEN, **({"SLURM_JOB_ID": str(os.getpid())} | variables)})
+            ["bash", SCRIPT, *words],
+            cwd=self.folder,
+            timeout=60,
+            check=False,
+            capture_output=True,
+            env={
+                "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                "HOME": str(self.folder),
+                "NOTED": str(self.noted),
+                "LISTEN": LISTEN,
+                **({"SLURM_JOB_ID": str(os.getpid())} | variables),
+            },
+        )
         return ran.returncode
 
     def called(self, name: str) -> list[str]:
-        return [line.removeprefix(f"{name} ") for line in self.noted.read_text().splitlines()
-                if line.startswith(f"{name} ")]
+        return [
+            line.removeprefix(f"{name} ") for line in self.noted.read_text().splitlines() if line.startswith(f"{name} ")
+        ]
 
 
 @pytest.fixture
@@ -80,8 +91,17 @@ def test_an_array_takes_the_ideas_of_a_folder(job: Job) -> None:
 
 
 def test_on_several_nodes_ray_is_started_on_each(job: Job) -> None:
-    assert job.run("ideas/a.json", "mine", SLURM_JOB_NUM_NODES="2", SLURM_JOB_NODELIST="n[1-2]",
-                   SLURM_CPUS_PER_TASK="4", FIRST="0") == 0
+    assert (
+        job.run(
+            "ideas/a.json",
+            "mine",
+            SLURM_JOB_NUM_NODES="2",
+            SLURM_JOB_NODELIST="n[1-2]",
+            SLURM_CPUS_PER_TASK="4",
+            FIRST="0",
+        )
+        == 0
+    )
     port = 20000 + os.getpid() % 20000
     starts = [line for line in job.called("ray") if line.startswith("start")]
     assert len(starts) == 2 and all("--num-cpus 4" in one for one in starts)
@@ -96,5 +116,4 @@ def test_in_an_image_experiments_may_run_without_walls(job: Job) -> None:
     assert job.run("ideas/a.json", "mine", IMAGE="some.sif", SLURM_JOB_GPUS="0", FIRST="0") == 0
     [inside] = job.called("apptainer")
     assert "--containall" in inside and " --nv " in inside and f"--bind {job.folder}/runs" in inside
-    assert job.called("scientist") == [
-        "run --idea ideas/a.json --runs runs --name mine --set sandbox.isolation=auto"]
+    assert job.called("scientist") == ["run --idea ideas/a.json --runs runs --name mine --set sandbox.isolation=auto"]

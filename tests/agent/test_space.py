@@ -18,7 +18,7 @@ from labwright.stages.repository.words import wrong_words
 from tests.agent.test_run_code import IDEA, PLAN
 from tests.repositories import repository
 
-TRAIN = '''
+TRAIN = """
 import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--seed", type=int)
@@ -26,12 +26,13 @@ parser.add_argument("--lr", type=float, default=0.01, help="learning rate")
 parser.add_argument("--width", type=int, default=8)
 parser.add_argument("--no-bend", dest="bend", action="store_false")
 parser.parse_args()
-'''
+"""
 HYDRA = {
     "train.py": "import hydra\n@hydra.main(config_path='conf', config_name='base')\ndef main(cfg): ...\nmain()\n",
     "conf/base.yaml": "defaults:\n- model: deep\nseed: 0\nsizes: [1, 2]\n",
     "conf/model/deep.yaml": "depth: 4\ndrop: null\n",
-    "conf/model/wide.yaml": "width: 9\n"}
+    "conf/model/wide.yaml": "width: 9\n",
+}
 ARGV = ("python", "train.py", "--seed", "{seed}", "{overrides}")
 KNOWN = ("--command", " ".join(ARGV), "--metric", "metrics.json:val.quality", "--model", "offline")
 
@@ -46,43 +47,68 @@ def test_what_a_file_does_not_say_the_repository_does(tmp_path: Path) -> None:
     assert (rate.word, rate.kind, rate.low, rate.default) == ("--lr {value}", "log", 1e-4, 0.01)
     assert rate.source == "the repository, train.py:5"
     assert (width.word, width.kind, width.default) == ("--width {value}", "integer", 8)
-    new, = read(tmp_path, "hyperparameters: {x: {word: '--x {value}', low: 0, high: 1, default: 0, arms: [bent]}}\n"
-                          "arms: [{name: bent, role: method, description: a patch}]").hyperparameters
+    (new,) = read(
+        tmp_path,
+        "hyperparameters: {x: {word: '--x {value}', low: 0, high: 1, default: 0, arms: [bent]}}\n"
+        "arms: [{name: bent, role: method, description: a patch}]",
+    ).hyperparameters
     assert new.word == "--x {value}", "a patch adds the option"
-    own, = read(tmp_path, "rate: {word: '--lr {value}', options: [1, 2]}", argv=(*ARGV, "--lr", "2")).hyperparameters
+    (own,) = read(tmp_path, "rate: {word: '--lr {value}', options: [1, 2]}", argv=(*ARGV, "--lr", "2")).hyperparameters
     assert (own.kind, own.default, own.source) == ("choice", 2, "the command")
-    depth, = read(tmp_path, "depth: {low: 1, high: 9}", files=HYDRA).hyperparameters
+    (depth,) = read(tmp_path, "depth: {low: 1, high: 9}", files=HYDRA).hyperparameters
     assert (depth.word, depth.default, depth.kind) == ("model.depth={value}", 4, "integer")
 
 
-@pytest.mark.parametrize(("words", "files", "said"), [
-    (["--no-bent"], {"train.py": TRAIN}, "knows no option --no-bent, but --no-bend"),
-    (["--no-be"], {"train.py": TRAIN}, ""), (["lr=2"], {"train.py": TRAIN}, "takes no 'lr=2'"),
-    (["--x"], {"train.py": TRAIN.replace("parse_args", "parse_known_args")}, ""),
-    (["--x"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, "knows no option --x"),
-    (["--lr", "2"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, ""),
-    (["model.depht=2"], HYDRA, "knows no key model.depht, but model.depth"), (["+model.x=2"], HYDRA, ""),
-    (["model=wide", "model.width=3", "model.drop=0.1", "sizes=[3]", "hydra.verbose=true", "~model.depth"], HYDRA, ""),
-    (["--depth", "2"], HYDRA, "knows no option --depth"), (["--config-name=base"], HYDRA, ""),
-    (["x=1"], {**HYDRA, "train.py": HYDRA["train.py"] + "ConfigStore.instance()\n"}, ""),
-])
+@pytest.mark.parametrize(
+    ("words", "files", "said"),
+    [
+        (["--no-bent"], {"train.py": TRAIN}, "knows no option --no-bent, but --no-bend"),
+        (["--no-be"], {"train.py": TRAIN}, ""),
+        (["lr=2"], {"train.py": TRAIN}, "takes no 'lr=2'"),
+        (["--x"], {"train.py": TRAIN.replace("parse_args", "parse_known_args")}, ""),
+        (
+            ["--x"],
+            {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN},
+            "knows no option --x",
+        ),
+        (["--lr", "2"], {"train.py": "import lib.a\n", "lib/a.py": "import lib.b\n", "lib/b.py": TRAIN}, ""),
+        (["model.depht=2"], HYDRA, "knows no key model.depht, but model.depth"),
+        (["+model.x=2"], HYDRA, ""),
+        (
+            ["model=wide", "model.width=3", "model.drop=0.1", "sizes=[3]", "hydra.verbose=true", "~model.depth"],
+            HYDRA,
+            "",
+        ),
+        (["--depth", "2"], HYDRA, "knows no option --depth"),
+        (["--config-name=base"], HYDRA, ""),
+        (["x=1"], {**HYDRA, "train.py": HYDRA["train.py"] + "ConfigStore.instance()\n"}, ""),
+    ],
+)
 def test_words_are_refused_where_the_code_is_sure(words: list[str], files: dict[str, str], said: str) -> None:
     wrong = wrong_words(words, ARGV, code_in(files))
     assert wrong.startswith(said) and bool(wrong) == bool(said)
 
 
-@pytest.mark.parametrize(("told", "said"), [
-    ("- a", "must name hyperparameters, arms or levels"), ("lr: 3", "each is NAME"), (": : :", "is no YAML"),
-    ("lr: {low: 1}", "hyperparameter 'lr': its range needs a low below its high"),
-    ("lr: {low: 1, high: 2}", "its default 0.01 is not between 1 and 2"),
-    ("lr: {colour: red}", "hyperparameters.lr.colour: Extra inputs"),
-    ("depth: {low: 1, high: 2, default: 1}", "takes no 'depth={value}'"),
-    ("depth: {word: '--depth {value}', low: 1, high: 2, default: 1}", "the command knows no option --depth"),
-    ("lr: {word: '--lr', low: 0, high: 2}", "without {value}"),
-    ("arms: [{name: flat, role: method, words: [--bent]}]", "arm 'flat' has the words --bent"),
-    ("arms: [{name: flat, role: method, words: [--seed, '3']}]", "arm 'flat' sets --seed, which the program fills in"),
-    ("levels: [{name: high, words: [--loud]}]", "level 'high' has the words --loud"),
-])
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("- a", "must name hyperparameters, arms or levels"),
+        ("lr: 3", "each is NAME"),
+        (": : :", "is no YAML"),
+        ("lr: {low: 1}", "hyperparameter 'lr': its range needs a low below its high"),
+        ("lr: {low: 1, high: 2}", "its default 0.01 is not between 1 and 2"),
+        ("lr: {colour: red}", "hyperparameters.lr.colour: Extra inputs"),
+        ("depth: {low: 1, high: 2, default: 1}", "takes no 'depth={value}'"),
+        ("depth: {word: '--depth {value}', low: 1, high: 2, default: 1}", "the command knows no option --depth"),
+        ("lr: {word: '--lr', low: 0, high: 2}", "without {value}"),
+        ("arms: [{name: flat, role: method, words: [--bent]}]", "arm 'flat' has the words --bent"),
+        (
+            "arms: [{name: flat, role: method, words: [--seed, '3']}]",
+            "arm 'flat' sets --seed, which the program fills in",
+        ),
+        ("levels: [{name: high, words: [--loud]}]", "level 'high' has the words --loud"),
+    ],
+)
 def test_a_space_that_cannot_be_is_one_line(tmp_path: Path, told: str, said: str) -> None:
     with pytest.raises(WrongUse) as refused:
         read(tmp_path, told)
@@ -90,10 +116,20 @@ def test_a_space_that_cannot_be_is_one_line(tmp_path: Path, told: str, said: str
 
 
 def test_a_plan_has_what_the_space_says_and_may_not_contradict_it(tmp_path: Path) -> None:
-    space = read(tmp_path, "hyperparameters: {lr: {low: 0, high: 1}}\nfactor: noise\nlevels: [{name: high, value: 1}]\n"
-                           "arms: [{name: flat, role: method, words: [--no-bend]}]")
-    plan = DataPlan.model_validate(PLAN | {"arms": [
-        {"name": "baseline", "role": "baseline"}, {"name": "flat", "role": "method", "description": "no bend"}]})
+    space = read(
+        tmp_path,
+        "hyperparameters: {lr: {low: 0, high: 1}}\nfactor: noise\nlevels: [{name: high, value: 1}]\n"
+        "arms: [{name: flat, role: method, words: [--no-bend]}]",
+    )
+    plan = DataPlan.model_validate(
+        PLAN
+        | {
+            "arms": [
+                {"name": "baseline", "role": "baseline"},
+                {"name": "flat", "role": "method", "description": "no bend"},
+            ]
+        }
+    )
     made, faults = with_space(plan, space)
     assert not faults and made.arms[1].words == ("--no-bend",) and made.arms[1].description == "no bend"
     assert made.space == space.hyperparameters and made.level_names == ("high",) and made.factor == "noise"
@@ -103,7 +139,7 @@ def test_a_plan_has_what_the_space_says_and_may_not_contradict_it(tmp_path: Path
 
 
 def test_the_command_line_takes_it_at_once_and_into_a_given_plan(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     repository(tmp_path / "fit", {"train.py": TRAIN})

@@ -136,8 +136,13 @@ def test_a_file_that_cannot_be_deleted_is_taken_once(tmp_path: Path, monkeypatch
 def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_path: Path) -> None:
     story, node = running()
     folder = written(tmp_path / "calm", story)
-    for command in (Commanded(verb="stop"), Commanded(verb="pause"), Commanded(verb="kill", target=node, text="r"),
-                    Commanded(verb="note", text="kept"), Commanded(verb="mark", target="n0002", text="kept")):
+    for command in (
+        Commanded(verb="stop"),
+        Commanded(verb="pause"),
+        Commanded(verb="kill", target=node, text="r"),
+        Commanded(verb="note", text="kept"),
+        Commanded(verb="mark", target="n0002", text="kept"),
+    ):
         control.send(folder, command)
     steering, stopped = process(EventLog(folder / "run.db"), left=control.names(folder))
     steering.look()
@@ -153,12 +158,20 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "WAIT", 0.1)
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["pause"], "no process works"), (["kill", "n0001", "--reason", "r"], "no process works"),
-    (["mark", "n0404", "--reason", "r"], "there is no node 'n0404'"), (["mark", "n0001", "--reason", " "], "say why"),
-    (["note", ""], "the note is empty"), (["note", "x", "--stage", "paper"], "there is no stage 'paper'"),
-    (["kill", "n0001"], "--reason"), (["mark", "n0001", "--reason", "r", "--as", "odd"], "odd"),
-    (["note", "x" * 1001], "1001 characters are too many")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pause"], "no process works"),
+        (["kill", "n0001", "--reason", "r"], "no process works"),
+        (["mark", "n0404", "--reason", "r"], "there is no node 'n0404'"),
+        (["mark", "n0001", "--reason", " "], "say why"),
+        (["note", ""], "the note is empty"),
+        (["note", "x", "--stage", "paper"], "there is no stage 'paper'"),
+        (["kill", "n0001"], "--reason"),
+        (["mark", "n0001", "--reason", "r", "--as", "odd"], "odd"),
+        (["note", "x" * 1001], "1001 characters are too many"),
+    ],
+)
 def test_what_has_no_effect_is_one_line_and_exit_2(
     tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,16 +230,25 @@ def test_a_note_says_which_prompts_are_too_early_for_it(tmp_path: Path, capsys: 
 
 def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story, node = running()
-    story.tell(Commanded(verb="note", text="try fewer rows", by="ada"),
-               Commanded(verb="kill", target=node, text="slow"),
-               Commanded(verb="mark", mark="closed", target="n0002", text="dull"),
-               Commanded(verb="pause", text="lunch", by="ada"), Unheeded(number=7, told=("stop: too late",)))
+    story.tell(
+        Commanded(verb="note", text="try fewer rows", by="ada"),
+        Commanded(verb="kill", target=node, text="slow"),
+        Commanded(verb="mark", mark="closed", target="n0002", text="dull"),
+        Commanded(verb="pause", text="lunch", by="ada"),
+        Unheeded(number=7, told=("stop: too late",)),
+    )
     folder = written(tmp_path / "calm", story)
     with hold(folder):
         assert main(["status", str(folder)]) == 0
         out = capsys.readouterr().out
-        for words in ("by ada (lunch)", "scientist resume", "try fewer rows", f"kill {node}: slow",
-                      "n0002 closed: dull", "had no effect: stop: too late; and 6 more"):
+        for words in (
+            "by ada (lunch)",
+            "scientist resume",
+            "try fewer rows",
+            f"kill {node}: slow",
+            "n0002 closed: dull",
+            "had no effect: stop: too late; and 6 more",
+        ):
             assert words in out, words
         assert main(["why", str(folder)]) == 0
         assert "paused: by ada (lunch)" in capsys.readouterr().out
@@ -239,6 +261,7 @@ def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.
 
 def sleepy() -> ScriptedModel:
     """The small study; its first draft sleeps for a minute."""
+
     class Sleepy(ScriptedModel):
         async def answer(self, request: ModelRequest) -> Reply:
             reply = await small.answer(request)
@@ -272,10 +295,18 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[
     monkeypatch.setattr(run, "open_backend", _sleepy)
     folder, codes = tmp_path / "slow", list[int]()
     settings = small_settings(
-        search__num_workers=1, search__order="arrival", search__lookahead=0, search__grace=0.5,
-        search__num_drafts=5, search__preliminary__nodes=5)
-    thread = threading.Thread(target=lambda: codes.append(run.start(
-        IDEA, settings, runs=tmp_path, name="slow", listener=lambda event, state: None)))
+        search__num_workers=1,
+        search__order="arrival",
+        search__lookahead=0,
+        search__grace=0.5,
+        search__num_drafts=5,
+        search__preliminary__nodes=5,
+    )
+    thread = threading.Thread(
+        target=lambda: codes.append(
+            run.start(IDEA, settings, runs=tmp_path, name="slow", listener=lambda event, state: None)
+        )
+    )
     thread.start()
     awaited(lambda: (folder / "lock").exists(), 60.0)
     try:

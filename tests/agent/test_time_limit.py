@@ -16,8 +16,18 @@ from tests.agent.scripted_runs import Killed, World
 pytestmark = pytest.mark.slow
 
 REPORT = {
-    "code_reader", "summary", "figures", "vision", "outline", "write", "scope", "reader", "reflect", "figure_review",
-    "judge"}
+    "code_reader",
+    "summary",
+    "figures",
+    "vision",
+    "outline",
+    "write",
+    "scope",
+    "reader",
+    "reflect",
+    "figure_review",
+    "judge",
+}
 """The roles that a partial report needs."""
 
 

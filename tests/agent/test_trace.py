@@ -44,19 +44,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, state = RunFolder(root), read_state(root)
     (folder.paper / "paper.tex").write_text(
         f"The loss is \\result{{{KEY}.pm}} here,\nby \\result{{{DIFFERENCE}.mean}} less.\n"
-        "The rate was \\setup{code.LEARNING_RATE}.\n")
+        "The rate was \\setup{code.LEARNING_RATE}.\n"
+    )
     (folder.paper / "appendix.tex").write_text(
         "\\rec{n0003} & -- & tune & good & \\rec{0.4242} \\\\\n"
         "digits & log loss & method@\\allowbreak{}noise20 & "
-        + ", ".join(f"\\rec{{{seed}:}} \\rec{{{value:.4g}}}" for seed, value in pairs(root)) + " \\\\\n")
+        + ", ".join(f"\\rec{{{seed}:}} \\rec{{{value:.4g}}}" for seed, value in pairs(root))
+        + " \\\\\n"
+    )
     best = winner(state) or ""
     for node in (best, *(one.id for one in replicates_of(state, best))):
         folder.source(node).mkdir(parents=True)
         (folder.source(node) / "experiment.py").write_text(SOURCE)
         sealed = folder.attempt(node, 1) / "sealed"
         sealed.mkdir(parents=True)
-        lines = [{"file": f"{n}.npz", "dataset": "digits", "split": "test", "condition": condition, "step": None}
-                 for n, condition in enumerate(("baseline@noise20", "method@noise20"))]
+        lines = [
+            {"file": f"{n}.npz", "dataset": "digits", "split": "test", "condition": condition, "step": None}
+            for n, condition in enumerate(("baseline@noise20", "method@noise20"))
+        ]
         (sealed / "index.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     log = EventLog(folder.db)
     one = Cell(dataset="digits", arm="method", level="noise20", seed=1)
@@ -92,10 +97,14 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
     assert f"{mean} ±" in found["places"][0]["text"]
     assert [(one["node"], one["seed"]) for one in found["origins"]] == list(zip(claim.nodes, claim.seeds, strict=True))
     assert {one["files"][0]["path"] for one in found["origins"]} == {
-        f"nodes/{node}/attempt1/sealed/1.npz" for node in claim.nodes}
+        f"nodes/{node}/attempt1/sealed/1.npz" for node in claim.nodes
+    }
     assert [(place["line"], place["text"]) for place in found["code"]] == [(6, SOURCE.splitlines()[5])]
     assert [(one["cell"], one["measured_by"]) for one in found["origins"]][:3] == [
-        (f"cells/{CELL}", ""), (f"cells/{CELL}", claim.nodes[0]), ("", "")]
+        (f"cells/{CELL}", ""),
+        (f"cells/{CELL}", claim.nodes[0]),
+        ("", ""),
+    ]
     assert found["again"] == f"scientist reproduce {run} " + " ".join(f"--node {node}" for node in claim.nodes)
 
 
@@ -142,17 +151,40 @@ def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]
     assert "sealed test predictions" in out and "\x1b" not in out
 
 
-@pytest.mark.parametrize(("text", "number"), [
-    ("87.3", "87.3"), ("+5%", "5"), (" -0.021 ", "-0.021"), ("\u22120.5", "-0.5"), ("1e-05", "1e-05"), ("n0003", None),
-    ("1.2.3", None), ("", None)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("87.3", "87.3"),
+        ("+5%", "5"),
+        (" -0.021 ", "-0.021"),
+        ("\u22120.5", "-0.5"),
+        ("1e-05", "1e-05"),
+        ("n0003", None),
+        ("1.2.3", None),
+        ("", None),
+    ],
+)
 def test_numbers_as_people_write_them(text: str, number: str | None) -> None:
     assert number_of(text) == number
 
 
 def test_calls_that_are_about_something_else_are_left_out() -> None:
     logged = 'lab.result("auc", 0.3, condition="b")\nlab.log("auc", 0.3, step=1)\nlab.log("auc", v)\n'
-    claim = Claim(key="k", name="auc", dataset="digits", condition="a", split="validation", values=(1.0,), seeds=(1,),
-                  nodes=("n",), grade="logged", mean=1.0, sd=None, low=None, high=None)
+    claim = Claim(
+        key="k",
+        name="auc",
+        dataset="digits",
+        condition="a",
+        split="validation",
+        values=(1.0,),
+        seeds=(1,),
+        nodes=("n",),
+        grade="logged",
+        mean=1.0,
+        sd=None,
+        low=None,
+        high=None,
+    )
     assert submitting_lines(logged, claim) == [3]
     assert submitting_lines("lab.submit(", claim) == [] and assignment_lines("A = 1\nif A:\n    A = 2\n", "A") == [1]
 

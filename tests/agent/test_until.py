@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(tmp_path, monkeypatch)
     assert world.run(until="preliminary", search__num_seeds=3) == 130
@@ -33,7 +33,7 @@ def test_it_stops_after_the_stage_with_its_replicates_and_goes_on(
     assert found.seconds == 10.0, "of a replicate, as the executor says"
     ran = list(world.ran)
     assert world.resume("--set", "until=null") == 0
-    assert not set(ran) & set(world.ran[len(ran):]), "nothing runs again"
+    assert not set(ran) & set(world.ran[len(ran) :]), "nothing runs again"
 
 
 def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +46,21 @@ def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.Monkey
     world = World(tmp_path, monkeypatch)
     (tmp_path / "idea.json").write_text(IDEA.model_dump_json(by_alias=True))
     for name in ("first", "run"):
-        assert world.main("run", "--idea", str(tmp_path / "idea.json"), "--runs", str(campaign / RUNS), "--name", name,
-                          "--set", f"campaign={campaign}", *(word for key, value in FLAGS.items()
-                                                             for word in ("--set", f"{key}={value}"))) == 0
+        assert (
+            world.main(
+                "run",
+                "--idea",
+                str(tmp_path / "idea.json"),
+                "--runs",
+                str(campaign / RUNS),
+                "--name",
+                name,
+                "--set",
+                f"campaign={campaign}",
+                *(word for key, value in FLAGS.items() for word in ("--set", f"{key}={value}")),
+            )
+            == 0
+        )
     first, second = (read_state(campaign / RUNS / name).campaign for name in ("first", "run"))
     assert first is not None and (first.ideas, first.tests) == (3, {})
     assert second is not None and (second.ideas, second.tests) == (3, {"iris": 1}), "the same split, scored before"
@@ -62,6 +74,7 @@ def test_a_paper_says_one_of_how_many(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_campaign_that_is_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     idea = tmp_path / "idea.json"
     idea.write_text('{"Name": "a", "Title": "label noise and calibration", "Experiments": ["one"]}')
-    assert main(["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), "--set",
-                 f"campaign={tmp_path}/gone"]) == 2
+    assert (
+        main(["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), "--set", f"campaign={tmp_path}/gone"]) == 2
+    )
     assert "there is none at" in capsys.readouterr().err

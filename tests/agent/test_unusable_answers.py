@@ -52,7 +52,8 @@ def told(world: World) -> list[tuple[str, str]]:
 def unmarred(state: RunState) -> bool:
     """Whether the search came to its end with nodes that worked, and none was cancelled."""
     return all(state.stages[stage].summary for stage in STAGES) and not any(
-        node.status == "cancelled" for node in state.nodes.values())
+        node.status == "cancelled" for node in state.nodes.values()
+    )
 
 
 def reports(state: RunState) -> bool:
@@ -68,8 +69,11 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
     "plan": (1, ["plan"], plan_asked_again),
     "code": (1, [], lambda state: state.nodes["n0002"].status == "buggy"),
     "plot": (1, [], lambda state: [n.status for n in state.nodes.values() if n.kind == "aggregate"] == ["buggy"]),
-    "vision": (99, ["vision"], lambda state: all(
-        not one.looked for node in state.nodes.values() for one in node.plottings)),
+    "vision": (
+        99,
+        ["vision"],
+        lambda state: all(not one.looked for node in state.nodes.values() for one in node.plottings),
+    ),
     "feedback": (1, [], lambda state: state.nodes["n0002"].status == "buggy"),
     "summary": (99, ["summary"], reports),
     "ablation_plan": (99, [], lambda state: state.planned is not None and "no usable plan" in state.planned.why),
@@ -78,8 +82,10 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
 """Role -> how often it answers nonsense, the roles that are told to be without an answer, and what came of it."""
 
 
-@pytest.mark.parametrize("role", [
-    role if role in ("code", "ablation_plan") else pytest.param(role, marks=pytest.mark.bench) for role in SEARCH])
+@pytest.mark.parametrize(
+    "role",
+    [role if role in ("code", "ablation_plan") else pytest.param(role, marks=pytest.mark.bench) for role in SEARCH],
+)
 def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
     times, lacking, came = SEARCH[role]
     world.model = Nonsense(role, times)
@@ -109,11 +115,15 @@ def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
     assert told(world) == [(role, flow.THEN)]
 
 
-@pytest.mark.parametrize(("role", "taken_up"), [
-    ("outline", ("write", "--set", "models.name=offline")),
-    pytest.param("write", ("resume",), marks=pytest.mark.bench)])
+@pytest.mark.parametrize(
+    ("role", "taken_up"),
+    [
+        ("outline", ("write", "--set", "models.name=offline")),
+        pytest.param("write", ("resume",), marks=pytest.mark.bench),
+    ],
+)
 def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
-    role: str, taken_up: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str],
+    role: str, taken_up: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.model = Nonsense(role)
     assert world.run() == 4

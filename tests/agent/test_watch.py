@@ -33,8 +33,12 @@ def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int
 
     monkeypatch.setattr(steering, "free_gb", free_gb)
     monkeypatch.setattr("labwright.agent.process.POLL", 0.01)
-    settings = SimpleNamespace(min_free_gb=0.0, time_limit=1e9, search=SimpleNamespace(grace=1.0),
-                               slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"))
+    settings = SimpleNamespace(
+        min_free_gb=0.0,
+        time_limit=1e9,
+        search=SimpleNamespace(grace=1.0),
+        slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"),
+    )
     RunFolder(folder).create()
     log = EventLog(RunFolder(folder).db)
     log.append(Started(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
@@ -46,9 +50,7 @@ def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int
 BENCH = cast(Any, SimpleNamespace(seconds_left=lambda: 1e9))
 
 
-async def test_a_disk_that_is_away_for_a_moment_ends_no_watch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_disk_that_is_away_for_a_moment_ends_no_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def looked(number: int) -> float:
         if number in (2, 3):
             raise OSError(116, "Stale file handle")

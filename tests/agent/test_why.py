@@ -44,8 +44,18 @@ def step(one: Story, node: str) -> str:
 
 
 def measured(value: float, *, seed: int = 1) -> tuple[Measurement, ...]:
-    return tuple(Measurement(name="log_loss", value=value + gap, condition=arm, dataset="digits", split="validation",
-                             seed=seed, grade="computed") for arm, gap in (("plain", 0.5), ("smooth", 0.1 * seed)))
+    return tuple(
+        Measurement(
+            name="log_loss",
+            value=value + gap,
+            condition=arm,
+            dataset="digits",
+            split="validation",
+            seed=seed,
+            grade="computed",
+        )
+        for arm, gap in (("plain", 0.5), ("smooth", 0.1 * seed))
+    )
 
 
 # --- what each place and node waits for -----------------------------------------------------------------------------
@@ -68,8 +78,9 @@ def test_a_node_is_followed_through_its_steps() -> None:
 def test_slots_are_held_by_the_nodes_whose_code_runs() -> None:
     one = story()
     first, second, third = (one.expand("preliminary", "draft") for _ in range(3))
-    one.tell(Stepped(node=third, step="plotting"), Stepped(node=first, step="running"),
-             Stepped(node=second, step="waiting"))
+    one.tell(
+        Stepped(node=third, step="plotting"), Stepped(node=first, step="running"), Stepped(node=second, step="waiting")
+    )
     assert [slot.node for slot in why(one).slots] == [third, first]
     one.tell(Stepped(node=third, step="reviewing"))
     assert [slot.node for slot in why(one).slots] == [first, None]
@@ -138,8 +149,15 @@ def test_replicates_give_paired_differences_with_their_noise(seeds: int, called:
     for seed in range(2, 2 + seeds):
         copy = one.expand("preliminary", "replicate", node, seed=seed)
         values = measured(0.4, seed=1 if seed % 2 else 2)
-        one.tell(Executed(node=copy, attempt=Attempt(number=1, seconds=1.0, measurements=tuple(
-            m.model_copy(update={"seed": seed}) for m in values))), Judged(node=copy, status="good"))
+        one.tell(
+            Executed(
+                node=copy,
+                attempt=Attempt(
+                    number=1, seconds=1.0, measurements=tuple(m.model_copy(update={"seed": seed}) for m in values)
+                ),
+            ),
+            Judged(node=copy, status="good"),
+        )
     [found] = why(one, best=node).comparisons
     assert found.n == seeds and found.called == called and found.sd is not None and found.sd > 0
 
@@ -156,8 +174,7 @@ def test_the_first_action_is_the_one_that_the_policy_then_picks() -> None:
     action = BestFirst(settings).pick(view, Random("1/2"))
     assert isinstance(action, Expand) and action.kind == "debug"
     found = outlook(state)
-    assert found.actions == (
-        "debug of n0001 in preliminary", "search the tuning stage", "search the agenda stage")
+    assert found.actions == ("debug of n0001 in preliminary", "search the tuning stage", "search the agenda stage")
     assert state.nodes.keys() == {"n0001"}, "nothing was written"
 
 
@@ -187,8 +204,10 @@ def test_a_run_with_settings_that_cannot_be_read_is_still_shown() -> None:
 def settled_on_the_first() -> Story:
     """A preliminary stage of one node, settled on it; two replicates, the first of them done."""
     one = story()
-    one.events[0] = (one.events[0][0].model_copy(update={"settings": {
-        "search": {"preliminary": {"nodes": 1}, "num_seeds": 2}}}), BEGAN)
+    one.events[0] = (
+        one.events[0][0].model_copy(update={"settings": {"search": {"preliminary": {"nodes": 1}, "num_seeds": 2}}}),
+        BEGAN,
+    )
     best = one.expand("preliminary", "draft")
     one.good(best, 0.4)
     one.tell(Settled(stage="preliminary", best=best, ended="ceiling"))
@@ -200,19 +219,24 @@ def settled_on_the_first() -> Story:
 def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
     one = settled_on_the_first()
     assert outlook(one.state).actions[0] == (
-        "end the search of tuning: nothing can be tuned: no arm has hyperparameters")
+        "end the search of tuning: nothing can be tuned: no arm has hyperparameters"
+    )
     one.good("n0003", 0.42)
     assert outlook(one.state).actions[0] == "aggregate of n0001 in preliminary"
     one.k += 1
-    one.tell(Decided(k=one.k, action=Expand(stage="preliminary", kind="aggregate", parent="n0001", seed=1)),
-             Judged(node=f"n{one.k:04d}", status="good"))
+    one.tell(
+        Decided(k=one.k, action=Expand(stage="preliminary", kind="aggregate", parent="n0001", seed=1)),
+        Judged(node=f"n{one.k:04d}", status="good"),
+    )
     assert outlook(one.state).actions[0] == "summary of preliminary"
 
 
 def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None:
     one = settled_on_the_first()
-    one.tell(Decided(k=4, action=Compare(stage="tuning", a="n0001", b="n0002")),
-             Decided(k=5, action=summary_of("preliminary")))
+    one.tell(
+        Decided(k=4, action=Compare(stage="tuning", a="n0001", b="n0002")),
+        Decided(k=5, action=summary_of("preliminary")),
+    )
     assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
     assert "  summary of preliminary: calling the model" in "\n".join(line.plain for line in lines(why(one)))
     left = "\n".join(line.plain for line in lines(why(one, None)))
@@ -225,8 +249,10 @@ def test_what_ran_into_a_limit_runs_once_more() -> None:
     one = story()
     node = one.expand("preliminary", "draft")
     failure = Failure(kind="timeout", message="m")
-    one.tell(Executed(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)),
-             Stepped(node=node, step="running"))
+    one.tell(
+        Executed(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)),
+        Stepped(node=node, step="running"),
+    )
     [waiting] = why(one).waiting
     assert "again, with changed limits" in waiting.detail
 
@@ -237,8 +263,10 @@ STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
     one = story()
-    one.events[0] = (one.events[0][0].model_copy(update={"settings": {
-        "search": {stage: {"nodes": 1}, "num_seeds": 0}}}), BEGAN)
+    one.events[0] = (
+        one.events[0][0].model_copy(update={"settings": {"search": {stage: {"nodes": 1}, "num_seeds": 0}}}),
+        BEGAN,
+    )
     node = one.expand(stage, "draft")
     one.good(node, 0.4)
     if stage == "preliminary":
@@ -259,9 +287,7 @@ def test_every_prefix_of_a_log_can_be_asked(tmp_path: Path) -> None:
             why_of("r", events, process, outlook=outlook(fold(events)), now=BEGAN + 1000)
 
 
-def test_hostile_text_does_nothing_to_a_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hostile_text_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = told()
     failure = Failure(kind="other", message="m " + HOSTILE, traceback=f"experiment.py, line 1\n  {HOSTILE}\nend")
     one.tell(Judged(node=one.expand("tuning", "tune"), status="buggy", failure=failure))
@@ -273,7 +299,21 @@ def test_hostile_text_does_nothing_to_a_terminal(
     assert not any(sign in out for sign in ("\x1b", "\x07", "\x00", "\u202e", "\x9b"))
     assert main(["why", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"run", "condition", "process", "phase", "slots", "waiting", "work", "errors", "best",
-                          "comparisons", "next", "paused", "ancestry", "answers"}
+    assert set(found) == {
+        "run",
+        "condition",
+        "process",
+        "phase",
+        "slots",
+        "waiting",
+        "work",
+        "errors",
+        "best",
+        "comparisons",
+        "next",
+        "paused",
+        "ancestry",
+        "answers",
+    }
     after = {path: path.stat().st_mtime_ns for path in before}
     assert after == before, "it only looks"

@@ -27,10 +27,14 @@ ASKED = ("protocol_review", "feedback", "code_reader", "summary", "code", "plot"
 
 
 def ask(server: ScriptedServer, schema: dict[str, Any]) -> dict[str, Any]:
-    body = {"model": "scripted", "messages": [{"role": "user", "content": "?"}], "tools": [
-        {"type": "function", "function": {"name": "final_result", "parameters": schema}}]}
-    request = urllib.request.Request(f"{server.url}/chat/completions", json.dumps(body).encode(),
-                                     {"content-type": "application/json"})
+    body = {
+        "model": "scripted",
+        "messages": [{"role": "user", "content": "?"}],
+        "tools": [{"type": "function", "function": {"name": "final_result", "parameters": schema}}],
+    }
+    request = urllib.request.Request(
+        f"{server.url}/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=10) as reply:
         answer = json.load(reply)
     return json.loads(answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"])
@@ -54,7 +58,7 @@ def test_idea_and_plan_of_the_study_fit_each_other(tmp_path: Path) -> None:
 
 
 def test_a_part_that_breaks_hides_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(self: gpu.Checks) -> dict[str, Any]:
         raise ValueError("odd")
@@ -70,7 +74,10 @@ def test_a_part_that_breaks_hides_no_other(
     report = json.loads(out.read_text())
     assert report == json.loads(capsys.readouterr().out)
     assert [(name, one["outcome"]) for name, one in report["parts"].items()] == [
-        ("machine", "failed"), ("inside", "ok"), ("leases", "skipped")]
+        ("machine", "failed"),
+        ("inside", "ok"),
+        ("leases", "skipped"),
+    ]
     assert report["parts"]["machine"]["why"] == "ValueError: odd"
     assert gpu.main(["--device", "cpu", "--minutes", "0.1", "--only", "inside"]) == 0
     assert "the minutes are over" in capsys.readouterr().out
@@ -85,5 +92,5 @@ def test_a_command_that_never_ends_is_ended(tmp_path: Path) -> None:
 
 def test_the_command_for_the_other_machine_is_short() -> None:
     script = (Path(gpu.__file__).parent / "gpu_carry.sh").read_text()
-    command = script[script.index("<<COMMAND\n"):]
+    command = script[script.index("<<COMMAND\n") :]
     assert len(command) < 1500 and re.search(r"--minutes \d+", command)

@@ -15,8 +15,15 @@ from benchmarks.policies import POLICIES, Table, Terms, World, main, measured, p
 RNG = Random(3)
 LEVELS = (0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.0, -0.06)
 BASELINE = tuple(0.7 + RNG.gauss(0, 0.01) for _ in range(10))
-TABLE = Table(name="made", direction="max", baseline=BASELINE, parts={
-    f"p{place}": tuple(value - level - RNG.gauss(0, 0.01) for value in BASELINE) for place, level in enumerate(LEVELS)})
+TABLE = Table(
+    name="made",
+    direction="max",
+    baseline=BASELINE,
+    parts={
+        f"p{place}": tuple(value - level - RNG.gauss(0, 0.01) for value in BASELINE)
+        for place, level in enumerate(LEVELS)
+    },
+)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -44,15 +51,27 @@ def test_a_table_is_measured_and_compared(tmp_path: Path) -> None:
     repository.mkdir()
     (repository / "train.py").write_text(
         "import sys, nowhere\nloss = 1.0 + int(sys.argv[1]) / 1e4\nif 'off' in sys.argv: loss += 0.25\n"
-        "loss += 0.0  # term\nprint('loss', loss)\n")
-    truth = {"direction": "min", "command": "python train.py {seed}", "env": {}, "metric": "stdout:loss ([0-9.]+)",
-             "faults": [{"edit": ["train.py", "import sys, nowhere", "import sys"]}], "components": ["flag", "term"],
-             "reference": {"flag": {"args": ["off"]}, "term": {"edits": [["train.py", "+= 0.0", "+= 0.5"]]},
-                           "flag+term": {"args": ["off"]}}}
+        "loss += 0.0  # term\nprint('loss', loss)\n"
+    )
+    truth = {
+        "direction": "min",
+        "command": "python train.py {seed}",
+        "env": {},
+        "metric": "stdout:loss ([0-9.]+)",
+        "faults": [{"edit": ["train.py", "import sys, nowhere", "import sys"]}],
+        "components": ["flag", "term"],
+        "reference": {
+            "flag": {"args": ["off"]},
+            "term": {"edits": [["train.py", "+= 0.0", "+= 0.5"]]},
+            "flag+term": {"args": ["off"]},
+        },
+    }
     table = measured(repository, truth, 2, sys.executable)
     assert table.baseline == (1.1001, 1.1002)
     assert {name: table.effects(name) for name in table.parts} == {
-        "flag": pytest.approx([0.25, 0.25]), "term": pytest.approx([0.5, 0.5])}
+        "flag": pytest.approx([0.25, 0.25]),
+        "term": pytest.approx([0.5, 0.5]),
+    }
     (tmp_path / "t.json").write_text(table.model_dump_json())
     main([str(tmp_path / "t.json"), "--draws", "2", "--budgets", "6", "--out", str(tmp_path / "o.json")])
     found = json.loads((tmp_path / "o.json").read_text())

@@ -15,11 +15,23 @@ from labwright.record.nouns.data import DataPlan, DatasetFacts
 from labwright.record.nouns.idea import Idea
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "protocol"
-KINDS = {"missing-baseline", "leakage", "confound-parameters", "confound-compute", "confound-data",
-         "no-positive-control", "no-negative-control", "invalid-metric", "underpowered", "scope", "estimand-mismatch"}
+KINDS = {
+    "missing-baseline",
+    "leakage",
+    "confound-parameters",
+    "confound-compute",
+    "confound-data",
+    "no-positive-control",
+    "no-negative-control",
+    "invalid-metric",
+    "underpowered",
+    "scope",
+    "estimand-mismatch",
+}
 KEY: dict[str, dict[str, Any]] = json.loads((FOLDER / "key.json").read_text(encoding="utf-8"))
-ENTRIES: list[dict[str, Any]] = [one for path in sorted(FOLDER.glob("plans-*.yaml"))
-                                 for one in yaml.safe_load(path.read_text(encoding="utf-8"))]
+ENTRIES: list[dict[str, Any]] = [
+    one for path in sorted(FOLDER.glob("plans-*.yaml")) for one in yaml.safe_load(path.read_text(encoding="utf-8"))
+]
 
 
 def test_sixty_plans_forty_with_a_flaw_at_least_three_of_each_kind() -> None:

@@ -19,7 +19,8 @@ from labwright.record.nouns.hypotheses import Effect, Hypothesis
 
 SET = Path(__file__).parents[2] / "benchmarks" / "wording"
 STUDIES: dict[str, dict[str, Any]] = {
-    one["id"]: one for one in json.loads((SET / "studies.json").read_text())["studies"]}
+    one["id"]: one for one in json.loads((SET / "studies.json").read_text())["studies"]
+}
 SENTENCES: list[dict[str, Any]] = json.loads((SET / "sentences.json").read_text())
 ABSTRACTS: list[dict[str, Any]] = json.loads((SET / "abstracts.json").read_text())
 KEY: dict[str, dict[str, str]] = json.loads((SET / "key.json").read_text())
@@ -55,12 +56,19 @@ def test_plans_are_valid_and_every_cell_of_them_has_a_value_for_every_seed(study
 
     assert list(hypothesis_faults(plan)) == []
     assert [DatasetFacts.model_validate(facts).name for facts in one["facts"]] == [use.name for use in plan.datasets]
-    owed = {(use.name, condition) for use in plan.datasets for condition in plan.conditions
-            if plan.owes(use.name, arm_of(condition), level_of(condition))}
+    owed = {
+        (use.name, condition)
+        for use in plan.datasets
+        for condition in plan.conditions
+        if plan.owes(use.name, arm_of(condition), level_of(condition))
+    }
     assert {(dataset, condition) for dataset, cells in one["values"].items() for condition in cells} == owed
-    assert all(set(cell) == {metric.name for metric in plan.metrics} and
-               all(len(values) == len(one["seeds"]) for values in cell.values())
-               for cells in one["values"].values() for cell in cells.values())
+    assert all(
+        set(cell) == {metric.name for metric in plan.metrics}
+        and all(len(values) == len(one["seeds"]) for values in cell.values())
+        for cells in one["values"].values()
+        for cell in cells.values()
+    )
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -79,12 +87,22 @@ def _verdict(study: str, plan: DataPlan, one: Hypothesis, effect: Effect, level:
     cells, metric = STUDIES[study]["values"], metric_of(effect, plan)
 
     def at(seed: int, dataset: str = "") -> float:
-        return evaluated(effect.estimand, plan, metric, lambda place: cells[place.dataset][
-            f"{place.arm}@{place.level}" if place.level else place.arm][metric.name][seed], dataset=dataset)
+        return evaluated(
+            effect.estimand,
+            plan,
+            metric,
+            lambda place: cells[place.dataset][f"{place.arm}@{place.level}" if place.level else place.arm][metric.name][
+                seed
+            ],
+            dataset=dataset,
+        )
 
     seeds = range(len(STUDIES[study]["seeds"]))
-    values = ([fmean(at(seed, use.name) for seed in seeds) for use in plan.datasets] if one.unit == "datasets"
-              else [at(seed) for seed in seeds])
+    values = (
+        [fmean(at(seed, use.name) for seed in seeds) for use in plan.datasets]
+        if one.unit == "datasets"
+        else [at(seed) for seed in seeds]
+    )
     half = t_quantile(1 - level / 2, len(values) - 1) * stdev(values) / len(values) ** 0.5
     low, high = fmean(values) - half, fmean(values) + half
     if low > effect.smallest:
@@ -119,10 +137,14 @@ def _known(study: str, macro: str, key: str) -> bool:
     first, dataset, metric, cell = key.split("/")
     pair = cell.split("~")
     roles = [next((arm.role for arm in plan.arms if arm.name == arm_of(condition)), "") for condition in pair]
-    return (all(metric in one["values"].get(dataset, {}).get(condition, {}) for condition in pair)
-            and ((first == "test" and len(pair) == 1 and macro == "result")
-                 or (first == "diff" and roles in (["method", "baseline"], ["ablation", "method"])
-                     and len({level_of(condition) for condition in pair}) == 1)))
+    return all(metric in one["values"].get(dataset, {}).get(condition, {}) for condition in pair) and (
+        (first == "test" and len(pair) == 1 and macro == "result")
+        or (
+            first == "diff"
+            and roles in (["method", "baseline"], ["ablation", "method"])
+            and len({level_of(condition) for condition in pair}) == 1
+        )
+    )
 
 
 def test_numbers_are_never_typed_and_abstracts_have_80_to_200_words() -> None:
@@ -134,9 +156,13 @@ def test_numbers_are_never_typed_and_abstracts_have_80_to_200_words() -> None:
 
 
 def test_honest_comparisons_have_the_macro_and_the_label_is_no_matter_of_having_it() -> None:
-    with_macro = Counter(KEY[name]["label"] for name, _, which, text in _texts()
-                         if which == "new" and "\\verdict" in text)
+    with_macro = Counter(
+        KEY[name]["label"] for name, _, which, text in _texts() if which == "new" and "\\verdict" in text
+    )
 
-    assert all("\\verdict" in text for name, _, which, text in _texts()
-               if which == "new" and name.startswith("a") and KEY[name]["label"] == "fine")
+    assert all(
+        "\\verdict" in text
+        for name, _, which, text in _texts()
+        if which == "new" and name.startswith("a") and KEY[name]["label"] == "fine"
+    )
     assert min(with_macro.values()) >= 30

@@ -63,9 +63,13 @@ def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(fo
     (folder / "a.md").write_text(NOTE)
     (folder / "b.md").write_text(NOTE)
     keep(folder, tmp_path / "c")
-    model = ScriptedModel(lambda request: (
-        Reflection(done=True) if "`a.md`" in request.prompt.user + request.prompt.system else offline_digest(
-            cast(DigestInputs, request.inputs))))
+    model = ScriptedModel(
+        lambda request: (
+            Reflection(done=True)
+            if "`a.md`" in request.prompt.user + request.prompt.system
+            else offline_digest(cast(DigestInputs, request.inputs))
+        )
+    )
     models = Models(model, ledger := MemoryLog(), ModelSettings(), lambda: 0.0)
     found = asyncio.run(digest_all(models.at(1, 0), *copies_in(tmp_path / "c")))
     assert [one.file for one in found.documents] == ["b.md"] and len(ledger.answers) == 1
@@ -118,10 +122,21 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
     [note] = found.documents
     assert note.file == "j??31m?.md" and note.stored.startswith("c/0")
     said = {line.split(":")[0]: line for line in found.refused}
-    assert {name: word for name, word in (
-        ("a.pdf", "not a PDF"), ("b.pdf", "no text"), ("c.txt", "not text"), ("d.md", "empty"), ("e.docx", "neither"),
-        ("f.md", "larger than 2 MB"), ("g.md", "link"), ("h", "not a file"), ("i.txt", "not a file"))
-        if word not in said[name]} in ({}, {"b.pdf": "no text"} if shutil.which("pdftotext") is None else {})
+    assert {
+        name: word
+        for name, word in (
+            ("a.pdf", "not a PDF"),
+            ("b.pdf", "no text"),
+            ("c.txt", "not text"),
+            ("d.md", "empty"),
+            ("e.docx", "neither"),
+            ("f.md", "larger than 2 MB"),
+            ("g.md", "link"),
+            ("h", "not a file"),
+            ("i.txt", "not a file"),
+        )
+        if word not in said[name]
+    } in ({}, {"b.pdf": "no text"} if shutil.which("pdftotext") is None else {})
     assert len(said) == 9 and not any("\n" in line for line in found.refused)
 
 
@@ -133,9 +148,12 @@ def test_many_and_long_documents_are_bounded(folder: Path, tmp_path: Path) -> No
     assert len(found) == MOST_DOCUMENTS and len(out) == 3 and f"more than {MOST_DOCUMENTS}" in out[0]
     read_them, inputs = digested(folder, tmp_path / "c")
     assert sum(len(page.text) for page in inputs[0].pages) <= READ and read_them.documents[0].unread > 100_000
-    many = ContextRead(documents=tuple(
-        one.model_copy(update={"statements": tuple(
-            Statement(text="t" * 600, page=1) for _ in range(20))}) for one in read_them.documents))
+    many = ContextRead(
+        documents=tuple(
+            one.model_copy(update={"statements": tuple(Statement(text="t" * 600, page=1) for _ in range(20))})
+            for one in read_them.documents
+        )
+    )
     lines = lines_of(many)
     assert sum(map(len, lines)) < MOST + 100 and "left out" in lines[-1]
 
@@ -184,6 +202,11 @@ def test_lines_reach_the_prompts_within_a_fence(role: str) -> None:
 
 
 def test_a_statement_is_named_by_its_place() -> None:
-    one = Digest(file="a.pdf", stored="context/01_a.pdf", sha256="0", pages=3, statements=(
-        Statement(text="It\nworks.", page=3, quote="it  works"),))
+    one = Digest(
+        file="a.pdf",
+        stored="context/01_a.pdf",
+        sha256="0",
+        pages=3,
+        statements=(Statement(text="It\nworks.", page=3, quote="it  works"),),
+    )
     assert lines_of(ContextRead(documents=(one,)))[1] == '[a.pdf p. 3] It works. ("it works")'

@@ -33,9 +33,19 @@ NOTE = "We found that seeds matter. The notes ask for at least five seeds in eve
 def bench(folder: RunFolder, events: list[Event]) -> tuple[Bench, ScriptedModel, MemoryLog]:
     """A bench that has all that the step needs, on a log with these events."""
     model, log = ScriptedModel.by_role(digest=digest), MemoryLog(events)
-    return Bench(recorder=log, folder=folder, models=Models(model, log, ModelSettings(), lambda: 0.0),
-                 executor=cast("Executor", None), search=SearchSettings(), paper=PaperSettings(),
-                 node_seconds=60), model, log
+    return (
+        Bench(
+            recorder=log,
+            folder=folder,
+            models=Models(model, log, ModelSettings(), lambda: 0.0),
+            executor=cast("Executor", None),
+            search=SearchSettings(),
+            paper=PaperSettings(),
+            node_seconds=60,
+        ),
+        model,
+        log,
+    )
 
 
 def given(tmp_path: Path) -> RunFolder:

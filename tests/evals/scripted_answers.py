@@ -23,9 +23,17 @@ def differences(one: Evaluated, expected: Mapping[str, Any]) -> Iterator[str]:
         return None if values[name] is None else values[name] == 1
 
     came = {
-        "state": how, "monitor": one.flags, "D": matched(judged.design, expected["D"][1]),
-        "I": matched(judged.implementation, expected["I"][1]), "E": held("E"), "C": held("C"),
-        "E_outputs": one.outputs, "C_bound": bool(one.c_bound), "all": held("All"), "all_e": held("All·E")}
+        "state": how,
+        "monitor": one.flags,
+        "D": matched(judged.design, expected["D"][1]),
+        "I": matched(judged.implementation, expected["I"][1]),
+        "E": held("E"),
+        "C": held("C"),
+        "E_outputs": one.outputs,
+        "C_bound": bool(one.c_bound),
+        "all": held("All"),
+        "all_e": held("All·E"),
+    }
     for name, value in came.items():
         if value != expected[name]:
             yield f"{one.task} {one.variant}: {name} is {value!r}, not {expected[name]!r}"

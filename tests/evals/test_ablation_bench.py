@@ -65,8 +65,14 @@ def models(leaning: Leaning = "reads", on_question: Callable[[], None] = lambda:
     return opened
 
 
-def results(folder: Path, out: Path, planner: str = "lm", leaning: Leaning = "reads", log: Recorder | None = None,
-            tasks: tuple[Task, ...] = TASKS) -> list[PaperResult]:
+def results(
+    folder: Path,
+    out: Path,
+    planner: str = "lm",
+    leaning: Leaning = "reads",
+    log: Recorder | None = None,
+    tasks: tuple[Task, ...] = TASKS,
+) -> list[PaperResult]:
     papers = [paper for task in tasks for paper in read_papers(str(folder), task, "test")]
     return asyncio.run(work(Work(planner, ("script",)), papers, out, log or MemoryLog(), models(leaning)))
 
@@ -99,16 +105,22 @@ def paper(folder: Path, *titles: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("titles", "last"), [
-    (("Introduction", "Our approach", "Training", "Results"), "Training"),
-    (("1 Introduction", "2 System model", "2.1 Gate", "3 Experiments", "4 Conclusion"), "2.1 Gate"),
-    (("Introduction", "Method", "Theoretical analysis", "Results"), "Theoretical analysis"),
-    (("1 Introduction", "2 Method", "2.1 Evaluation module", "2.2 Results", "3 Results"), "2.1 Evaluation module"),
-    (("Introduction", "Method", "Theory"), None), (("Introduction", "Galactic drift", "Results"), None),
-    (("Preliminary results", "Method", "Results", "Appendix"), "Method"),
-    (("System", "Pilot experiments", "Method", "Results"), None)])
-def test_a_paper_is_cut_behind_its_method_or_asked_about(tmp_path: Path, titles: tuple[str, ...], last: str | None
-                                                         ) -> None:
+@pytest.mark.parametrize(
+    ("titles", "last"),
+    [
+        (("Introduction", "Our approach", "Training", "Results"), "Training"),
+        (("1 Introduction", "2 System model", "2.1 Gate", "3 Experiments", "4 Conclusion"), "2.1 Gate"),
+        (("Introduction", "Method", "Theoretical analysis", "Results"), "Theoretical analysis"),
+        (("1 Introduction", "2 Method", "2.1 Evaluation module", "2.2 Results", "3 Results"), "2.1 Evaluation module"),
+        (("Introduction", "Method", "Theory"), None),
+        (("Introduction", "Galactic drift", "Results"), None),
+        (("Preliminary results", "Method", "Results", "Appendix"), "Method"),
+        (("System", "Pilot experiments", "Method", "Results"), None),
+    ],
+)
+def test_a_paper_is_cut_behind_its_method_or_asked_about(
+    tmp_path: Path, titles: tuple[str, ...], last: str | None
+) -> None:
     path = paper(tmp_path, *titles)
     if last is None:
         with pytest.raises(MethodEndUnsure, match=r"--until SECTION; there are: .*'(Introduction|System)'"):
@@ -124,8 +136,10 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(tmp_path: Path, titles:
 
 def test_a_paper_whose_headings_are_only_numbered_is_cut_too(tmp_path: Path) -> None:
     path = tmp_path / "paper.md"
-    path.write_text(f"Title: A Thing\n\nAbstract\n{WORDS}\n\n1. Introduction\n{WORDS}\n\n2. Method\n{WORDS}\n2.1 Gate\n"
-                    f"{WORDS} Seen.\n\n3. Experiments\n{WORDS} Hidden.\n")
+    path.write_text(
+        f"Title: A Thing\n\nAbstract\n{WORDS}\n\n1. Introduction\n{WORDS}\n\n2. Method\n{WORDS}\n2.1 Gate\n"
+        f"{WORDS} Seen.\n\n3. Experiments\n{WORDS} Hidden.\n"
+    )
     seen = asyncio.run(visible(path, whole=False))
     assert "Seen." in seen.shown.text and "Hidden." not in seen.shown.text and seen.cut == ("3. Experiments",)
     assert about(seen.paper)[0] == "A Thing" and about(seen.paper)[1].startswith("It reads")
@@ -145,12 +159,18 @@ def test_sections_that_are_files_of_their_own_are_read_as_one_paper(tmp_path: Pa
 def test_gold_counts_whatever_is_left_out_of_it(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set")
     lines = folder / "author" / "test.jsonl"
-    row = json.loads(lines.read_text().splitlines()[0]) | {"ablations_in_paper": json.dumps(
-        [{"ablated_part": "gate", "action": "vary", "replacement": ["0.5"]}, "No memory", {"action": "remove"}])}
+    row = json.loads(lines.read_text().splitlines()[0]) | {
+        "ablations_in_paper": json.dumps(
+            [{"ablated_part": "gate", "action": "vary", "replacement": ["0.5"]}, "No memory", {"action": "remove"}]
+        )
+    }
     lines.write_text(json.dumps(row))
     [found] = read_papers(str(folder), "author", "test")
     assert [(one.name, one.action) for one in found.gold] == [
-        ("gate", "REPLACE"), ("No memory", "REMOVE"), ("Ablation 3", "REMOVE")]
+        ("gate", "REPLACE"),
+        ("No memory", "REMOVE"),
+        ("Ablation 3", "REMOVE"),
+    ]
 
 
 def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
@@ -162,8 +182,12 @@ def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
         asked.append(inputs)
         if inputs.requests_left > 1:
             return PaperAblations(wants=("method", "9.6", "nowhere at all"))
-        return PaperAblations(reasoning="read", ablations=(WantedAblation(
-            name="n", ablated_part="gate", action="REMOVE", claim="c", quote="q", probability=0.9),))
+        return PaperAblations(
+            reasoning="read",
+            ablations=(
+                WantedAblation(name="n", ablated_part="gate", action="REMOVE", claim="c", quote="q", probability=0.9),
+            ),
+        )
 
     def opened(judge: str | None, log: Recorder) -> Models:
         return Models(ScriptedModel.by_role(paper_ablations=reads), log, ModelSettings(), time.monotonic)
@@ -184,8 +208,9 @@ def test_headings_are_the_parts_that_a_method_names(tmp_path: Path) -> None:
 
 def test_a_plan_stops_where_expected_f1_falls() -> None:
     def wanted(probability: float) -> WantedAblation:
-        return WantedAblation(name="n", ablated_part="p", action="REMOVE", claim="c", quote="q",
-                              probability=probability)
+        return WantedAblation(
+            name="n", ablated_part="p", action="REMOVE", claim="c", quote="q", probability=probability
+        )
 
     assert len(likely([wanted(p) for p in (0.9, 0.7, 0.2, 0.1)], 2.0)) == 2
     assert len(likely([wanted(p) for p in (0.5, 0.5, 0.5)], 3.7)) == 3 and likely([], 2.0) == []
@@ -224,9 +249,11 @@ def _by_people(data: Path, task: Task, planner: str) -> dict[str, float]:
         path = plan_file(data / "plans", task, planner, paper.id)
         names = [one.name for one in read_plan(path.read_text().splitlines()).entries] if path else []
         rows = labels.get(paper.id, ())
-        found[paper.id] = author_score(len(paper.gold), len(names), pairs_of(
-            rows, [one.name for one in paper.gold], names), k=5).f1 if task == "author" else reviewer_score(
-            paper.requests, len(names), asked_for(rows, names), k=2).f1
+        found[paper.id] = (
+            author_score(len(paper.gold), len(names), pairs_of(rows, [one.name for one in paper.gold], names), k=5).f1
+            if task == "author"
+            else reviewer_score(paper.requests, len(names), asked_for(rows, names), k=2).f1
+        )
     return found
 
 
@@ -235,15 +262,34 @@ def test_the_judges_of_the_invented_set_agree_with_people_as_expected() -> None:
     data = SHARED / "synthetic"
     for wanted in json.loads((data / "expected.json").read_text())["judge_eval"]:
         task, judge = wanted["task"], wanted["judge"]
-        found = judge_table(task, judge, [
-            labelled(task, one, stored_rows(data / "judges", task, judge, one.planner, one.paper))
-            for one in read_labels(str(data), task)])
+        found = judge_table(
+            task,
+            judge,
+            [
+                labelled(task, one, stored_rows(data / "judges", task, judge, one.planner, one.paper))
+                for one in read_labels(str(data), task)
+            ],
+        )
         definition, pooled = wanted["definition"], wanted["pooled"]
-        got = (found.macro_precision, found.macro_recall, found.macro_f1, found.left_out, found.macro_upstream,
-               found.precision.value, found.sensitivity.value, found.f1.value, found.kappa.value)
-        assert got == pytest.approx((
-            *(definition[name] for name in ("precision", "recall", "f1", "left_out")), wanted["upstream"]["f1"],
-            *(pooled[name] for name in ("precision", "recall", "f1", "kappa"))), abs=1e-5)
+        got = (
+            found.macro_precision,
+            found.macro_recall,
+            found.macro_f1,
+            found.left_out,
+            found.macro_upstream,
+            found.precision.value,
+            found.sensitivity.value,
+            found.f1.value,
+            found.kappa.value,
+        )
+        assert got == pytest.approx(
+            (
+                *(definition[name] for name in ("precision", "recall", "f1", "left_out")),
+                wanted["upstream"]["f1"],
+                *(pooled[name] for name in ("precision", "recall", "f1", "kappa")),
+            ),
+            abs=1e-5,
+        )
         assert (found.plans, found.items) == (wanted["plans"], wanted["items"])
 
 
@@ -266,8 +312,9 @@ def test_controls_tell_judges_that_do_not_read_from_one_that_does(tmp_path: Path
     means: dict[tuple[str, str, str], float] = {}
     for leaning in ("reads", "all", "nothing", "by place"):
         made = tabled(results(folder, tmp_path / leaning, leaning=leaning))
-        means |= {(leaning, task.task, one.what): one.figures["f1"].mean
-                  for task in made.tasks for one in task.controls}
+        means |= {
+            (leaning, task.task, one.what): one.figures["f1"].mean for task in made.tasks for one in task.controls
+        }
     for task in TASKS:
         assert means["reads", task, "gold"] == 1.0 and means["reads", task, "other"] == 0.0
         assert means["all", task, "other"] > 0.7 and means["nothing", task, "gold"] == 0.0
@@ -287,7 +334,9 @@ def test_sides_are_blind_and_their_order_stands_with_the_verdict(tmp_path: Path)
     for n, one in enumerate(sides[:4]):
         matches, order = asyncio.run(author_matches(client, first, entries, f"seed {n}"))
         assert order == one.order and [(m.gold, m.entry, m.quoted) for m in matches] == [
-            ("g1", "e1", True), ("g2", "e2", True)]
+            ("g1", "e1", True),
+            ("g2", "e2", True),
+        ]
 
 
 def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> None:
@@ -301,11 +350,22 @@ def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> N
         (folder / "plans" / f"{id}.jsonl").write_text(text)
     (folder / "rows" / "author" / "bo" / "plans").mkdir(parents=True)
     (folder / "rows" / "author" / "bo" / "plans" / "sieve.jsonl").write_text("")
-    found = asyncio.run(work(Work("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
-                             read_papers(str(folder), "author", "test"), tmp_path / "out", MemoryLog(), models()))
+    found = asyncio.run(
+        work(
+            Work("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
+            read_papers(str(folder), "author", "test"),
+            tmp_path / "out",
+            MemoryLog(),
+            models(),
+        )
+    )
     made = tabled(found, ("bo",))
     assert [(row.id, row.state) for row in made.rows] == [
-        ("gate", "not judged"), ("fold", "not scorable"), ("sieve", "scored"), ("route", "no plan")]
+        ("gate", "not judged"),
+        ("fold", "not scorable"),
+        ("sieve", "scored"),
+        ("route", "no plan"),
+    ]
     [one] = made.tasks
     assert (one.scored, one.empty_plans, one.figures["f1"].mean) == (1, 1, 0.0) and not made.complete
     assert "0 of 1 judges answered" in made.rows[0].why
@@ -366,22 +426,40 @@ def _stored(folder: Path) -> tuple[Path, Path]:
         for id, parts in PARTS.items():
             plan = folder / "plans" / "author" / planner / f"{id}.jsonl"
             plan.parent.mkdir(parents=True, exist_ok=True)
-            plan.write_text("".join(json.dumps(
-                {"name": f"P{at}", "ablated_part": parts[at], "action": "REMOVE"}) + "\n" for at in places))
+            plan.write_text(
+                "".join(
+                    json.dumps({"name": f"P{at}", "ablated_part": parts[at], "action": "REMOVE"}) + "\n"
+                    for at in places
+                )
+            )
             for judge in ("ada", "bo"):
                 rows = folder / "rows" / "author" / judge / planner / f"{id}.jsonl"
                 rows.parent.mkdir(parents=True, exist_ok=True)
                 found = [at for at in places if at < 2 and (judge == "ada" or id != "gate")]
-                rows.write_text("".join(json.dumps(
-                    {"name_in_paper": f"Ablation {at + 1}", "name_in_plan": f"P{at}"}) + "\n" for at in found))
+                rows.write_text(
+                    "".join(
+                        json.dumps({"name_in_paper": f"Ablation {at + 1}", "name_in_plan": f"P{at}"}) + "\n"
+                        for at in found
+                    )
+                )
     return folder / "plans", folder / "rows"
 
 
 def test_stored_plans_are_scored_continued_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_set(tmp_path / "set")
     plans, rows = _stored(folder)
-    common = ["bench", "ablation", "--data", str(folder), "--task", "author", "--plans", str(plans),
-              "--answers", str(rows)]
+    common = [
+        "bench",
+        "ablation",
+        "--data",
+        str(folder),
+        "--task",
+        "author",
+        "--plans",
+        str(plans),
+        "--answers",
+        str(rows),
+    ]
     for planner in ("good", "poor"):
         assert main([*common, "--planner", planner, "--out", str(tmp_path / planner)]) == 0
     said = capsys.readouterr().out
@@ -403,8 +481,18 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
 ) -> None:
     folder, model = write_set(tmp_path / "set"), scripted()
     monkeypatch.setattr(budget, "open_backend", lambda settings: model)  # pyright: ignore
-    words = ["bench", "ablation", "--data", str(folder), "--model", "any:thing", "--judges", "any:a,any:b",
-             "--out", str(tmp_path / "out")]
+    words = [
+        "bench",
+        "ablation",
+        "--data",
+        str(folder),
+        "--model",
+        "any:thing",
+        "--judges",
+        "any:a,any:b",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert re.search(r"gold as the plan +4 +1.000 +1.000 +1.000", said) and "f1_unique" in said
@@ -417,29 +505,60 @@ def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
     assert sorted(kept["order"]["entries"]) == ["e1", "e2", "e3"] and kept["matches"][0]["quoted"]
     plans, _ = _stored(folder)
     (folder / "judge_eval").mkdir()
-    (folder / "judge_eval" / "author.jsonl").write_text("".join(json.dumps({"id": f"poor/{id}", "labels": json.dumps(
-        {"name_in_paper": "Ablation 1", "name_in_plan": "P2"})}) + "\n" for id in PARTS))
-    judging = ["bench", "ablation-judge", "--data", str(folder), "--task", "author", "--plans", str(plans), "--model",
-               "any:thing", "--out", str(tmp_path / "judged"), "--json"]
+    (folder / "judge_eval" / "author.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {"id": f"poor/{id}", "labels": json.dumps({"name_in_paper": "Ablation 1", "name_in_plan": "P2"})}
+            )
+            + "\n"
+            for id in PARTS
+        )
+    )
+    judging = [
+        "bench",
+        "ablation-judge",
+        "--data",
+        str(folder),
+        "--task",
+        "author",
+        "--plans",
+        str(plans),
+        "--model",
+        "any:thing",
+        "--out",
+        str(tmp_path / "judged"),
+        "--json",
+    ]
     assert main(judging) == 0
     [one] = json.loads(capsys.readouterr().out)["judges"]
     assert (one["judge"], one["items"], one["sensitivity"]["value"]) == ("any:thing", 4, 0.0)
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    ([], "Missing option '--data'"), (["--data", "{none}"], "is no folder"),
-    (["--data", "{set}", "--split", "train"], "there is no"), (["--data", "{set}", "--task", "editor"], "name author"),
-    (["--data", "{set}"], "a judge has to read"), (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
-    (["--data", "{set}", "--planner", "magic"], "there are lm, agent, headings"),
-    (["--data", "{set}", "--answers", "{set}"], "--plans DIR"), (["--compare", "{set}"], "two benches or more"),
-    (["--compare", "{set}", "{set}"], "holds no results"), (["{set}", "--data", "{set}"], "--compare"),
-    (["--data", "{set}", "--only", "x*"], "none of the 4 papers"),
-    (["--data", "{set}", "--planner", "lm", "--judges", "openai:gpt-4o"], "the offline model reads no papers"),
-    (["--data", "{set}", "--plans", "{set}", "--answers", "{set}"], "has rows of"),
-    (["--data", "{set}", "--plans", "{set}", "--judges", "openai:x"], "no plan of these papers by set"),
-    (["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}/author/test.jsonl"],
-     "is a file"),
-    (["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}"], "is not empty")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Missing option '--data'"),
+        (["--data", "{none}"], "is no folder"),
+        (["--data", "{set}", "--split", "train"], "there is no"),
+        (["--data", "{set}", "--task", "editor"], "name author"),
+        (["--data", "{set}"], "a judge has to read"),
+        (["--data", "{set}", "--judges", "a,a"], "name each judge once"),
+        (["--data", "{set}", "--planner", "magic"], "there are lm, agent, headings"),
+        (["--data", "{set}", "--answers", "{set}"], "--plans DIR"),
+        (["--compare", "{set}"], "two benches or more"),
+        (["--compare", "{set}", "{set}"], "holds no results"),
+        (["{set}", "--data", "{set}"], "--compare"),
+        (["--data", "{set}", "--only", "x*"], "none of the 4 papers"),
+        (["--data", "{set}", "--planner", "lm", "--judges", "openai:gpt-4o"], "the offline model reads no papers"),
+        (["--data", "{set}", "--plans", "{set}", "--answers", "{set}"], "has rows of"),
+        (["--data", "{set}", "--plans", "{set}", "--judges", "openai:x"], "no plan of these papers by set"),
+        (
+            ["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}/author/test.jsonl"],
+            "is a file",
+        ),
+        (["--data", "{set}", "--planner", "headings", "--judges", "openai:x", "--out", "{set}"], "is not empty"),
+    ],
+)
 def test_what_cannot_be_done_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
 ) -> None:
@@ -451,9 +570,16 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     assert said in err and err.count("\n") == 1 and not (tmp_path / "bench-ablation").exists()
 
 
-@pytest.mark.parametrize(("row", "said"), [
-    ('{"id": "../x"}', "cannot name a file"), ("[]", "line 1: not a JSON object"), ("{}", "there is no 'id'"),
-    ('{"id": "a", "ablations_in_paper": "{}"}', "a list is expected"), (None, "has the id gate twice")])
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('{"id": "../x"}', "cannot name a file"),
+        ("[]", "line 1: not a JSON object"),
+        ("{}", "there is no 'id'"),
+        ('{"id": "a", "ablations_in_paper": "{}"}', "a list is expected"),
+        (None, "has the id gate twice"),
+    ],
+)
 def test_a_table_that_cannot_be_used_is_refused_by_its_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str | None, said: str
 ) -> None:
@@ -502,22 +628,40 @@ def test_judges_are_held_against_labels(tmp_path: Path, capsys: pytest.CaptureFi
     folder = write_set(tmp_path / "set")
     _, rows = _stored(folder)
     (folder / "judge_eval").mkdir()
-    (folder / "judge_eval" / "author.jsonl").write_text("".join(json.dumps({"id": f"good/{id}", "labels": "\n".join(
-        json.dumps({"name_in_paper": f"Ablation {n}", "name_in_plan": f"P{n - 1}"}) for n in (1, 2))}) + "\n"
-        for id in PARTS))
+    (folder / "judge_eval" / "author.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {
+                    "id": f"good/{id}",
+                    "labels": "\n".join(
+                        json.dumps({"name_in_paper": f"Ablation {n}", "name_in_plan": f"P{n - 1}"}) for n in (1, 2)
+                    ),
+                }
+            )
+            + "\n"
+            for id in PARTS
+        )
+    )
     words = ["bench", "ablation-judge", "--data", str(folder), "--task", "author", "--out", str(tmp_path / "out")]
     assert main([*words, "--answers", str(rows)]) == 0
     said = capsys.readouterr().out
     assert "author: 4 labelled plans, 8 items" in said and "majority" in said
     found: JudgeEval = read_judge_eval(tmp_path / "out")
     assert [(one.judge, one.sensitivity.value) for one in found.judges] == [
-        ("ada", 1.0), ("bo", 0.75), (MAJORITY, 0.75)]
+        ("ada", 1.0),
+        ("bo", 0.75),
+        (MAJORITY, 0.75),
+    ]
     assert main(words) == 2 and "a judge has to read" in capsys.readouterr().err
 
 
 def test_a_plan_tells_its_repeats() -> None:
-    plan = read_plan(['{"name": "A", "ablated_part": "gate", "action": "REMOVE"}',
-                      '{"name": "B", "ablated_part": "the gates", "action": "REMOVE"}',
-                      '{"name": "C", "ablated_part": "norm", "action": "REMOVE"}'])
+    plan = read_plan(
+        [
+            '{"name": "A", "ablated_part": "gate", "action": "REMOVE"}',
+            '{"name": "B", "ablated_part": "the gates", "action": "REMOVE"}',
+            '{"name": "C", "ablated_part": "norm", "action": "REMOVE"}',
+        ]
+    )
     found = cut(plan.entries, 2)
     assert [one.name for one in found.entries] == ["A", "C"] and found.repeats[0].like == "A" and found.beyond == ()

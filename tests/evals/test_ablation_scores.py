@@ -19,13 +19,26 @@ from labwright.evals.ablationbench.scores import author_score, majority, one_to_
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
 CASES: list[dict[str, Any]] = [
-    {"id": "twice", "kind": "author", "input": {
-        "gold": ["a", "b", "c"], "plan": ["x", "y"], "top_k": None,
-        "rows": [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": ["b"], "name_in_plan": ["x", "z"]}]},
-     "upstream": {"precision": 0.0}, "definition": {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3}},
-    {"id": "few", "kind": "reviewer_majority", "input": {
-        "plan": ["p"], "count": 1, "judges": [[{"name_in_plan": "p", "appears_in_review": True}], None]},
-     "upstream": {"f1": 1.0}, "definition": {"not_judged": "1 of 2 judges answered"}}]
+    {
+        "id": "twice",
+        "kind": "author",
+        "input": {
+            "gold": ["a", "b", "c"],
+            "plan": ["x", "y"],
+            "top_k": None,
+            "rows": [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": ["b"], "name_in_plan": ["x", "z"]}],
+        },
+        "upstream": {"precision": 0.0},
+        "definition": {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3},
+    },
+    {
+        "id": "few",
+        "kind": "reviewer_majority",
+        "input": {"plan": ["p"], "count": 1, "judges": [[{"name_in_plan": "p", "appears_in_review": True}], None]},
+        "upstream": {"f1": 1.0},
+        "definition": {"not_judged": "1 of 2 judges answered"},
+    },
+]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
@@ -43,8 +56,19 @@ def test_the_worked_papers_score_as_they_say(name: str) -> None:
     for side in ("gold", "plan"):
         given[side] = [one["name"] if isinstance(one, dict) else one for one in given.get(side, [])]  # pyright: ignore
     kind = "author_sides" if "gold_side" in case else case["task"]
-    assert disagreements([{"id": name, "kind": kind, "input": given, "definition": {
-        key: case["expected"][key] for key in ("precision", "recall", "f1")}}]) == []
+    assert (
+        disagreements(
+            [
+                {
+                    "id": name,
+                    "kind": kind,
+                    "input": given,
+                    "definition": {key: case["expected"][key] for key in ("precision", "recall", "f1")},
+                }
+            ]
+        )
+        == []
+    )
 
 
 def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +78,10 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
     (tmp_path / "g.json").write_text(json.dumps({"cases": wrong}))
     assert main(str(tmp_path / "g.json")) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "1 of 3 agree", f"twice: precision is {2 / 3!r}, not 1.0", "new: nothing computes 'magic'"]
+        "1 of 3 agree",
+        f"twice: precision is {2 / 3!r}, not 1.0",
+        "new: nothing computes 'magic'",
+    ]
     assert disagreements(CASES) == [] and len(COMPUTE) == 11
     assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
 
@@ -70,8 +97,15 @@ def test_a_matching_shares_nothing_and_cannot_grow(pairs: frozenset[tuple[int, i
     most = one_to_one(pairs)
     assert most <= min(len({one for one, _ in pairs}), len({one for _, one in pairs}))
     assert all(one_to_one(pairs - {pair}) in (most, most - 1) for pair in pairs)
-    assert most == max([0, *(1 + one_to_one(frozenset(
-        other for other in pairs if other[0] != gold and other[1] != entry)) for gold, entry in pairs)])
+    assert most == max(
+        [
+            0,
+            *(
+                1 + one_to_one(frozenset(other for other in pairs if other[0] != gold and other[1] != entry))
+                for gold, entry in pairs
+            ),
+        ]
+    )
 
 
 def test_votes_are_on_pairs() -> None:
@@ -97,9 +131,10 @@ def test_equal_entries_are_found_by_what_they_change() -> None:
 
 
 def test_a_judge_is_held_against_people() -> None:
-    plans = [labels("author", [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": "b"}], rows, ["x", "y"])
-             for rows in ([{"name_in_paper": "a", "name_in_plan": "y"}], [{"name_in_paper": "b", "name_in_plan": "q"}],
-                          None)]
+    plans = [
+        labels("author", [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": "b"}], rows, ["x", "y"])
+        for rows in ([{"name_in_paper": "a", "name_in_plan": "y"}], [{"name_in_paper": "b", "name_in_plan": "q"}], None)
+    ]
     plans.append(labels("author", [{"name_in_paper": "a"}], [{"name_in_paper": "a", "name_in_plan": "x"}], ["x"]))
     found = judge_figures("author", plans)
     assert found.pooled == Agreement(tp=1, fp=1, fn=1, tn=2) and (found.left_out, found.not_judged) == (1, 1)

@@ -43,8 +43,9 @@ def people(seed: int = 0, papers: int = 24, noise: int = 1) -> tuple[Rows, dict[
     def given(task: str) -> float:
         return min(10.0, max(1.0, worth[task] + rng.randint(-noise, noise)))
 
-    rows: Rows = [(f"r{2 * (index % 4) + side}", "m", task, given(task))
-                  for index, task in enumerate(worth) for side in (0, 1)]
+    rows: Rows = [
+        (f"r{2 * (index % 4) + side}", "m", task, given(task)) for index, task in enumerate(worth) for side in (0, 1)
+    ]
     return rows, worth
 
 
@@ -61,7 +62,8 @@ def test_a_judge_that_knows_the_worth_passes_everything(tmp_path: Path) -> None:
     assert one.passes and one.spearman is not None and one.spearman.value > 0.8 and one.shuffled.p < 0.001
     assert one.best_constant.distance > one.judge_human and one.excess < 0 and one.humans.p < 0.001
     assert [line.split(" (")[0] for line in one.findings] == [
-        "the judge is nearer to people than people are to one another"]
+        "the judge is nearer to people than people are to one another"
+    ]
 
 
 def test_an_inverted_judge_is_named(tmp_path: Path) -> None:
@@ -94,8 +96,10 @@ def test_judges_that_guess_are_rarely_taken_for_one_that_follows(tmp_path: Path)
         by_task.setdefault(str(row[2]), []).append(float(str(row[3])))
     rng, taken = np.random.default_rng(1), 0
     for _ in range(40):
-        subjects = tuple(Subject(PaperName(task, "m"), float(rng.integers(1, 11)), tuple(sorted(by_task[task])), True)
-                         for task in worth)
+        subjects = tuple(
+            Subject(PaperName(task, "m"), float(rng.integers(1, 11)), tuple(sorted(by_task[task])), True)
+            for task in worth
+        )
         taken += controls.shuffled(subjects, rng).p <= 0.05
     assert taken <= 6
 
@@ -167,19 +171,33 @@ def test_order_of_rows_and_names_of_reviewers_change_nothing(tmp_path: Path, ord
 
 def test_unequal_and_doubled_reviews_leave_the_human_set_by_name(tmp_path: Path) -> None:
     humans: Rows = [
-        ("a", "m", "x", 4), ("b", "m", "x", 6), ("a", "m", "y", 2), ("b", "m", "y", 3),
-        ("a", "m", "one", 5), ("a", "m", "three", 5), ("b", "m", "three", 5), ("c", "m", "three", 9),
-        ("a", "m", "same", 5), ("a", "m", "same", 6), ("a", "m", "x", 4), ("a", "m", "unjudged", 4)]
+        ("a", "m", "x", 4),
+        ("b", "m", "x", 6),
+        ("a", "m", "y", 2),
+        ("b", "m", "y", 3),
+        ("a", "m", "one", 5),
+        ("a", "m", "three", 5),
+        ("b", "m", "three", 5),
+        ("c", "m", "three", 9),
+        ("a", "m", "same", 5),
+        ("a", "m", "same", 6),
+        ("a", "m", "x", 4),
+        ("a", "m", "unjudged", 4),
+    ]
     rows = judged(dict.fromkeys(("x", "y", "one", "three", "same", "unread"), 5.0))
     found = agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, rows))
     one = found.dimensions[0]
     assert (found.papers, found.paired, found.usual, found.reviews, found.reviewers) == (5, 2, 2, 10, 3)
     assert (one.judge_human_pairs, one.human_human_pairs) == (10, 2) and one.human_human == 1.5
     said = "\n".join(found.warnings)
-    for words in ("one/m leaves the human-human set: it has 1 review, not 2", "three/m leaves",
-                  "same/m leaves the human-human set: reviewer a reviewed it more than once (rows 10, 11)",
-                  "row 12 of the human reviews says the same as row 2", "unjudged/m has 1 reviews and no score",
-                  "1 papers that the judge scored have no review and are left out: unread/m"):
+    for words in (
+        "one/m leaves the human-human set: it has 1 review, not 2",
+        "three/m leaves",
+        "same/m leaves the human-human set: reviewer a reviewed it more than once (rows 10, 11)",
+        "row 12 of the human reviews says the same as row 2",
+        "unjudged/m has 1 reviews and no score",
+        "1 papers that the judge scored have no review and are left out: unread/m",
+    ):
         assert words in said, said
 
 
@@ -193,19 +211,26 @@ def test_headers_are_read_without_case_and_space(tmp_path: Path) -> None:
 # --- files that cannot be used ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("humans", "judge", "words"), [
-    ("", "", "has no rows under a header"), ("a,b\n1,2\n", "", "has no column 'reviewer_id', only a, b"),
-    ("reviewer_id,model_name,workshop_name\n1,m,t\n", "", "has no column with scores"),
-    ("H1,m,t,x\n", "", "row 2: overall is 'x', which is not a number"), ("H1,m,t,\n", "", "is '', which is not"),
-    ("H1,m,t,11\n", "", "is 11, outside the scale 1-10"), ("H1,m,t,nan\n", "", "is nan, outside the scale"),
-    ("H1,m,,5\n", "", "row 2: workshop_name is empty"), ("H1,m,t\n", "", "row 2 has 3 cells under 4 columns"),
-    ("reviewer_id,model_name,workshop_name,A,a\n1,m,t,1,1\n", "", "has the column 'a' twice"),
-    ('H1,m,"t,5\n', "", "is not CSV"),
-    ("H1,m,t,5\n2,m,t,6\n", "workshop_name,model_name\nt,m\n", "has no column 'overall'"),
-    ("H1,m,t,5\n2,m,t,6\n", "Jt,m,5\nt,m,6\n", "rows 2 and 3 both score t/m"),
-    ("H1,m,t,5\n2,m,t,6\n", "Ju,m,5\n", "no paper is in both files: the humans have t/m, the judge u/m"),
-    ("H1,m,t,5\n", "Jt,m,5\n", "no paper is left on which two reviewers can be compared: t/m it has 1 review"),
-])
+@pytest.mark.parametrize(
+    ("humans", "judge", "words"),
+    [
+        ("", "", "has no rows under a header"),
+        ("a,b\n1,2\n", "", "has no column 'reviewer_id', only a, b"),
+        ("reviewer_id,model_name,workshop_name\n1,m,t\n", "", "has no column with scores"),
+        ("H1,m,t,x\n", "", "row 2: overall is 'x', which is not a number"),
+        ("H1,m,t,\n", "", "is '', which is not"),
+        ("H1,m,t,11\n", "", "is 11, outside the scale 1-10"),
+        ("H1,m,t,nan\n", "", "is nan, outside the scale"),
+        ("H1,m,,5\n", "", "row 2: workshop_name is empty"),
+        ("H1,m,t\n", "", "row 2 has 3 cells under 4 columns"),
+        ("reviewer_id,model_name,workshop_name,A,a\n1,m,t,1,1\n", "", "has the column 'a' twice"),
+        ('H1,m,"t,5\n', "", "is not CSV"),
+        ("H1,m,t,5\n2,m,t,6\n", "workshop_name,model_name\nt,m\n", "has no column 'overall'"),
+        ("H1,m,t,5\n2,m,t,6\n", "Jt,m,5\nt,m,6\n", "rows 2 and 3 both score t/m"),
+        ("H1,m,t,5\n2,m,t,6\n", "Ju,m,5\n", "no paper is in both files: the humans have t/m, the judge u/m"),
+        ("H1,m,t,5\n", "Jt,m,5\n", "no paper is left on which two reviewers can be compared: t/m it has 1 review"),
+    ],
+)
 def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, judge: str, words: str) -> None:
     heads = {"H": "reviewer_id,model_name,workshop_name,Overall\n", "J": "workshop_name,model_name,Overall\n"}
     for name, text in (("h.csv", humans), ("j.csv", judge)):
@@ -217,16 +242,23 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, ju
 
 def test_files_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "h.csv").write_bytes(b"\xff\xfe\x00")
-    for path, words in ((tmp_path / "h.csv", "is not text in UTF-8"), (tmp_path / "none.csv", "cannot read"),
-                        (tmp_path, "cannot read")):
+    for path, words in (
+        (tmp_path / "h.csv", "is not text in UTF-8"),
+        (tmp_path / "none.csv", "cannot read"),
+        (tmp_path, "cannot read"),
+    ):
         with pytest.raises(AgreementError, match=words):
             agreement(path, path)
 
 
 def test_another_scale_and_fewer_dimensions(tmp_path: Path) -> None:
     header = ("reviewer_id", "model_name", "workshop_name", "Note", "Overall")
-    humans: Rows = [("a", "m", "x", "good", 0), ("b", "m", "x", "bad", 2), ("a", "m", "y", "", 4),
-                    ("b", "m", "y", "", 3)]
+    humans: Rows = [
+        ("a", "m", "x", "good", 0),
+        ("b", "m", "x", "bad", 2),
+        ("a", "m", "y", "", 4),
+        ("b", "m", "y", "", 3),
+    ]
     files = file(tmp_path / "h.csv", header, humans), file(tmp_path / "j.csv", JUDGE, judged({"x": 1, "y": 2}))
     found = agreement(*files, scale=ScaleRange(0, 4), dimensions=("OVERALL",))
     assert [one.score for one in found.dimensions[0].constants] == [0, 1, 2, 3, 4] and found.scale == (0, 4)
@@ -255,6 +287,13 @@ def test_the_public_study() -> None:
     found = agreement(study.DATA / "human_review.csv", study.DATA / "llm_judge.csv")
     assert (found.papers, found.paired, found.reviews, len(found.warnings)) == (15, 13, 30, 2)
     assert {one.dimension: round(one.u.p, 4) for one in found.dimensions} == {
-        "novelty": 0.5471, "clarity": 0.5305, "soundness": 0.3926, "significance": 0.1308, "overall": 0.5111}
-    assert all(one.best_constant.passes and one.best_constant.distance < one.judge_human and one.shuffled.p > 0.05
-               for one in found.dimensions)
+        "novelty": 0.5471,
+        "clarity": 0.5305,
+        "soundness": 0.3926,
+        "significance": 0.1308,
+        "overall": 0.5111,
+    }
+    assert all(
+        one.best_constant.passes and one.best_constant.distance < one.judge_human and one.shuffled.p > 0.05
+        for one in found.dimensions
+    )

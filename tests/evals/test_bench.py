@@ -54,11 +54,23 @@ class Hands:
         self.worked.append(f"{task.name}_{step}_judged")
         if error := self.trouble.get(f"{task.name}_{step}_judged"):
             raise error
-        score = DimensionScore(dimension="overall", score=self.scores[task.name], lowest=1, highest=10, reason="r",
-                               quote="q", quoted=True)
-        return Scoring(state="done", took=RoleUsage(calls=1, unpriced=1), judgement=Judgement(
-            paper="p", paper_sha256="", rubric=step, rubric_sha256="", model="m", scores=(score,), confidence=3,
-            most_confidence=5))
+        score = DimensionScore(
+            dimension="overall", score=self.scores[task.name], lowest=1, highest=10, reason="r", quote="q", quoted=True
+        )
+        return Scoring(
+            state="done",
+            took=RoleUsage(calls=1, unpriced=1),
+            judgement=Judgement(
+                paper="p",
+                paper_sha256="",
+                rubric=step,
+                rubric_sha256="",
+                model="m",
+                scores=(score,),
+                confidence=3,
+                most_confidence=5,
+            ),
+        )
 
     def bench(self, out: Path, *asked: StepName) -> Bench:
         return Bench(out, asked or STEPS, {step: self.maker(step) for step in STEPS}, self.judge)
@@ -82,8 +94,11 @@ def test_end_to_end_judges_the_paper_alone(tmp_path: Path) -> None:
 
 
 def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -> None:
-    hands = Hands(a_experiment=ModelRefused("no"), b_idea=CatalogueError("not in the catalogue"),
-                  c_paper_judged=ModelRefused("prose"))
+    hands = Hands(
+        a_experiment=ModelRefused("no"),
+        b_idea=CatalogueError("not in the catalogue"),
+        c_paper_judged=ModelRefused("prose"),
+    )
     lines = hands.work(tmp_path)
     states = {(line.task, line.step): line.outcome.state for line in lines}
     assert states["a", "experiment"] == "failed" and states["a", "paper"] == "not begun"
@@ -151,8 +166,16 @@ def sixes(request: Any) -> Any:
     rubric = request.inputs.rubric
     checks = {one.name: {"details": "d", "answer": True} for one in getattr(rubric, "checks", ())}
     scores = {one.name: {"score": 6, "reason": "r", "quote": "a quote of its own"} for one in rubric.dimensions}
-    return answer_type(rubric).model_validate({**(FIGURES if rubric.results else {}),
-        "scores": scores, "confidence": 3, "strengths": ["s"], "weaknesses": ["w"], "checks": checks})
+    return answer_type(rubric).model_validate(
+        {
+            **(FIGURES if rubric.results else {}),
+            "scores": scores,
+            "confidence": 3,
+            "strengths": ["s"],
+            "weaknesses": ["w"],
+            "checks": checks,
+        }
+    )
 
 
 def test_the_offline_model_makes_what_it_knows_and_refuses_the_rest(
@@ -182,19 +205,26 @@ def test_each_step_is_judged_by_its_rubric_and_against_the_task(
     out = capsys.readouterr().out
     asked = [one.inputs for one in judge.requests]
     assert [one.rubric.name for one in asked if isinstance(one, JudgeInputs)] == ["idea", "proposal"]
-    assert all("label smoothing help with label noise" in one.prompt.user for one in judge.requests
-               if isinstance(one.inputs, JudgeInputs))
+    assert all(
+        "label smoothing help with label noise" in one.prompt.user
+        for one in judge.requests
+        if isinstance(one.inputs, JudgeInputs)
+    )
     assert "idea: 1 of 1 tasks done" in out and "6.0000" in out
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["--tasks", "none"], "--tasks none is not a folder"), (["--tasks", "."], "holds no .md file"),
-    (["--tasks", "tasks", "--only", "x*"], "none of the 2 tasks in tasks is named so, as noise"),
-    (["--tasks", "tasks", "--steps", "idea,poem"], "name one or more of idea, proposal, experiment, paper"),
-    (["--tasks", "tasks", "--steps", ""], "name one or more"),
-    (["--tasks", "tasks", "--model", "nonsense"], "is not a model name"),
-    (["--tasks", "tasks", "--out", "tasks/noise.md"], "is a file"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tasks", "none"], "--tasks none is not a folder"),
+        (["--tasks", "."], "holds no .md file"),
+        (["--tasks", "tasks", "--only", "x*"], "none of the 2 tasks in tasks is named so, as noise"),
+        (["--tasks", "tasks", "--steps", "idea,poem"], "name one or more of idea, proposal, experiment, paper"),
+        (["--tasks", "tasks", "--steps", ""], "name one or more"),
+        (["--tasks", "tasks", "--model", "nonsense"], "is not a model name"),
+        (["--tasks", "tasks", "--out", "tasks/noise.md"], "is a file"),
+    ],
+)
 def test_what_cannot_be_benched_is_refused(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:

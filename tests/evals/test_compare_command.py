@@ -49,19 +49,26 @@ def test_records_are_laid_side_by_side_without_a_model(runs: Path, capsys: pytes
     assert set(found) == {"sides", "model", "pairs", "failed", "tally", "took", "removed"}
 
 
-def test_calls_and_their_price_are_those_that_status_counts(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_calls_and_their_price_are_those_that_status_counts(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, role in enumerate(("write", "judge", "judge")):
         with closing(EventLog(runs / "one" / "run.db")) as log:
-            log.append(Answered(key=CallKey(decision=99, attempt=0, role=role, ordinal=number), request_sha256="0",
-                                model="m", answer={}, usage=Usage(usd=0.25), seconds=1.0))
+            log.append(
+                Answered(
+                    key=CallKey(decision=99, attempt=0, role=role, ordinal=number),
+                    request_sha256="0",
+                    model="m",
+                    answer={},
+                    usage=Usage(usd=0.25),
+                    seconds=1.0,
+                )
+            )
     assert main(["status", "one", "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)["cost"]
     assert main(["compare", "one", "two", "--json"]) == 0
     side = json.loads(capsys.readouterr().out)["sides"][0]
     assert {name: side[name] for name in ("calls", "usd", "unpriced")} == {
-        name: cost[name] for name in ("calls", "usd", "unpriced")}
+        name: cost[name] for name in ("calls", "usd", "unpriced")
+    }
     assert cost["calls"] == side["facts"]["calls"] + 2, "the judge is not told of its own"
     assert main(["compare", "one", "two"]) == 0
     assert f"{cost['calls']} calls" in capsys.readouterr().out
@@ -102,11 +109,16 @@ def test_orders_to_the_judge_do_not_reach_it(
     assert len(judge.requests) == 2 and all(order not in one.prompt.user for one in judge.requests)
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["one"], "1 run(s) given: compare 2 to 8"), (["one", "one"], "a run is given twice"),
-    (["one", "none"], "there is no folder none"), (["one", "two", "--model", "offline"], "cannot read papers"),
-    (["one", "two", "--model", "nonsense"], "is not a model name"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["one"], "1 run(s) given: compare 2 to 8"),
+        (["one", "one"], "a run is given twice"),
+        (["one", "none"], "there is no folder none"),
+        (["one", "two", "--model", "offline"], "cannot read papers"),
+        (["one", "two", "--model", "nonsense"], "is not a model name"),
+    ],
+)
 def test_what_cannot_be_compared_is_refused(
     runs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:

@@ -66,9 +66,16 @@ async def test_both_orders_are_asked_with_the_papers_swapped_and_without_names()
 def test_the_outcome_of_every_two_verdicts() -> None:
     found = {both: outcome(*both) for both in itertools.product(get_args(Better), repeat=2)}
     assert found == {
-        ("first", "first"): "order bias", ("first", "second"): "a", ("first", "neither"): "tie",
-        ("second", "first"): "b", ("second", "second"): "order bias", ("second", "neither"): "tie",
-        ("neither", "first"): "tie", ("neither", "second"): "tie", ("neither", "neither"): "tie"}
+        ("first", "first"): "order bias",
+        ("first", "second"): "a",
+        ("first", "neither"): "tie",
+        ("second", "first"): "b",
+        ("second", "second"): "order bias",
+        ("second", "neither"): "tie",
+        ("neither", "first"): "tie",
+        ("neither", "second"): "tie",
+        ("neither", "neither"): "tie",
+    }
 
 
 def test_a_long_paper_is_cut_and_says_so() -> None:

@@ -43,13 +43,22 @@ Over six seeds a spread of 3 raises the mean distance from 0.798 to 2.395 agains
 QUOTE = "a spread of 3 raises the mean distance from 0.798 to 2.395"
 GOOD = DraftQuestion(
     question="Does a larger spread raise the mean distance?",
-    method="Draw 40 numbers with spreads 1 and 3, seeds 0 to 5.", outcome="It raises it from 0.798 to 2.395.",
-    quote=QUOTE, constants=(Variable(name="draws", value="40"),),
-    varied=(Variable(name="spread", value="1, 3"),), measured=(Variable(name="distance", value="mean"),),
-    setup=("draw", "compare"))
-BAD = GOOD.model_copy(update={
-    "question": "A larger spread raises the mean distance as in Table 2.", "quote": "nobody wrote this passage at all",
-    "method": "Run it; the distance becomes 2.395.", "setup": ()})
+    method="Draw 40 numbers with spreads 1 and 3, seeds 0 to 5.",
+    outcome="It raises it from 0.798 to 2.395.",
+    quote=QUOTE,
+    constants=(Variable(name="draws", value="40"),),
+    varied=(Variable(name="spread", value="1, 3"),),
+    measured=(Variable(name="distance", value="mean"),),
+    setup=("draw", "compare"),
+)
+BAD = GOOD.model_copy(
+    update={
+        "question": "A larger spread raises the mean distance as in Table 2.",
+        "quote": "nobody wrote this passage at all",
+        "method": "Run it; the distance becomes 2.395.",
+        "setup": (),
+    }
+)
 
 
 class Reader:
@@ -69,9 +78,13 @@ class Reader:
             return QuestionScripts(scripts=found, usage="python scripts/spread.py", why="it compares both")
         assert isinstance(inputs, ScriptStepsInputs) and "   1 " in inputs.scripts[0].text
         line = 6 if inputs.complaints else 999
-        return ScriptSteps(instructions="Draw 40 numbers with both spreads over six seeds and save the means.", steps=(
-            Step(text="name both spreads", path="scripts/spread.py", line=line),
-            Step(text="save the values by seed", path="scripts/spread.py", line=8)))
+        return ScriptSteps(
+            instructions="Draw 40 numbers with both spreads over six seeds and save the means.",
+            steps=(
+                Step(text="name both spreads", path="scripts/spread.py", line=line),
+                Step(text="save the values by seed", path="scripts/spread.py", line=8),
+            ),
+        )
 
 
 @pytest.fixture
@@ -84,7 +97,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_drafts_are_made_once_checked_and_taken_when_a_person_says_so(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reader = Reader()
 
@@ -92,8 +105,20 @@ def test_drafts_are_made_once_checked_and_taken_when_a_person_says_so(
         return ScriptedModel(reader)
 
     monkeypatch.setattr(budget, "open_backend", opened)
-    words = ["bench", "exp-extract", "--paper", "spreads.md", "--code", "repo", "--out", "made", "--model",
-             "openai-chat:m", "--base-url", "http://127.0.0.1:9/v1"]
+    words = [
+        "bench",
+        "exp-extract",
+        "--paper",
+        "spreads.md",
+        "--code",
+        "repo",
+        "--out",
+        "made",
+        "--model",
+        "openai-chat:m",
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+    ]
     assert main(words) == 5
     out = capsys.readouterr().out
     assert "spreads/0: no fault found" in out and "spreads/1: a statement and no question" in out
@@ -116,19 +141,45 @@ def test_drafts_are_made_once_checked_and_taken_when_a_person_says_so(
 def test_each_fault_of_a_draft_is_named() -> None:
     texts = {"scripts/spread.py": "x\n"}
     draft: dict[str, Any] = {
-        "question": BAD.question, "method": BAD.method, "expected_outcome": BAD.outcome, "agent_instructions":
-        "Use spread.py.", "masked_source": ["/workspace/scripts/spread.py", "/workspace/scripts/lost.py"],
+        "question": BAD.question,
+        "method": BAD.method,
+        "expected_outcome": BAD.outcome,
+        "agent_instructions": "Use spread.py.",
+        "masked_source": ["/workspace/scripts/spread.py", "/workspace/scripts/lost.py"],
         "requirements": ["Step 1: run spread.py (/workspace/scripts/spread.py:1)"],
-        "experiment_setup_complexity": {"setup_steps": []}, "design_complexity": {
-            "constant_variables": {"draws": "40"}, "independent_variables": {}, "dependent_variables": {}}}
+        "experiment_setup_complexity": {"setup_steps": []},
+        "design_complexity": {
+            "constant_variables": {"draws": "40"},
+            "independent_variables": {},
+            "dependent_variables": {},
+        },
+    }
     found = " | ".join(lint(draft, texts, quoted=False))
-    for words in ("a statement and no question", "tells the outcome (2.395)", "names the masked file scripts/spread.py",
-                  "not there: scripts/lost.py", "a requirement uses a masked file", "cites a table",
-                  "settings that nobody is told: draws", "does not stand in the paper"):
+    for words in (
+        "a statement and no question",
+        "tells the outcome (2.395)",
+        "names the masked file scripts/spread.py",
+        "not there: scripts/lost.py",
+        "a requirement uses a masked file",
+        "cites a table",
+        "settings that nobody is told: draws",
+        "does not stand in the paper",
+    ):
         assert words in found
-    assert not list(lint(draft | {
-        "question": GOOD.question, "method": GOOD.method, "agent_instructions": "", "masked_source": [],
-        "requirements": [], "experiment_setup_complexity": {"setup_steps": ["draw"]}}, texts))
+    assert not list(
+        lint(
+            draft
+            | {
+                "question": GOOD.question,
+                "method": GOOD.method,
+                "agent_instructions": "",
+                "masked_source": [],
+                "requirements": [],
+                "experiment_setup_complexity": {"setup_steps": ["draw"]},
+            },
+            texts,
+        )
+    )
 
 
 def test_what_cannot_be_extracted_or_reviewed_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,8 +188,9 @@ def test_what_cannot_be_extracted_or_reviewed_is_refused(place: Path, capsys: py
     assert "holds no tasks" in refused(capsys, "bench", "exp-review", "repo")
     folder = place / "made" / "tasks" / "a"
     folder.mkdir(parents=True)
-    (folder / "a_complete_final.json").write_text(json.dumps(
-        {"questions": [{"question": "Why?", "draft": "unreviewed"}]}))
+    (folder / "a_complete_final.json").write_text(
+        json.dumps({"questions": [{"question": "Why?", "draft": "unreviewed"}]})
+    )
     assert "has no task a/7" in refused(capsys, "bench", "exp-review", "made", "a/7", "--accept")
     assert "say --accept or --reject" in refused(capsys, "bench", "exp-review", "made", "a/0")
     assert "choose one" in refused(capsys, "bench", "exp-review", "made", "a/0", "--accept", "--reject")

@@ -45,15 +45,24 @@ def test_every_worked_case_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "114 of 114 agree\n"
 
 
-@pytest.mark.parametrize(("said", "score"), [
-    ("correct", 1), ("incorrect", 0), (0, 0), (0.0, 0), (False, None), (1.5, None), ("0", None), (float("nan"), None)])
+@pytest.mark.parametrize(
+    ("said", "score"),
+    [("correct", 1), ("incorrect", 0), (0, 0), (0.0, 0), (False, None), (1.5, None), ("0", None), (float("nan"), None)],
+)
 def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
     assert scores.said(said) == score
 
 
-@pytest.mark.parametrize(("values", "average", "middle"), [
-    ([0.1, 0.1469], 0.1235, 0.1235), ([0.1, 0.1, 0.1002, 0.1002], 0.1001, 0.1001), ([-0.1, -0.1469], -0.1235, -0.1235),
-    ([1.00005], 1.0001, 1.0001), ([2.00005, 4.00005], 3.0001, 3.0001)])
+@pytest.mark.parametrize(
+    ("values", "average", "middle"),
+    [
+        ([0.1, 0.1469], 0.1235, 0.1235),
+        ([0.1, 0.1, 0.1002, 0.1002], 0.1001, 0.1001),
+        ([-0.1, -0.1469], -0.1235, -0.1235),
+        ([1.00005], 1.0001, 1.0001),
+        ([2.00005, 4.00005], 3.0001, 3.0001),
+    ],
+)
 def test_ties_at_the_fourth_digit_go_up(values: list[float], average: float, middle: float) -> None:
     found = scores.numbers(values)
     assert (found["avg"], found["med"]) == (average, middle)
@@ -93,12 +102,23 @@ def test_paths_stay_within_the_repository() -> None:
 
 
 def test_git_is_seen_through_shells_and_wrappers() -> None:
-    lines = ["cd /w && /usr/bin/git -C . log --oneline | head", "env A=1 sudo git show HEAD~1:a.py",
-             "sh -c 'git stash; ls'", "A=1 git checkout main", "nohup time git reflog"]
+    lines = [
+        "cd /w && /usr/bin/git -C . log --oneline | head",
+        "env A=1 sudo git show HEAD~1:a.py",
+        "sh -c 'git stash; ls'",
+        "A=1 git checkout main",
+        "nohup time git reflog",
+    ]
     found = [[name for words in commands_in(line) if (name := git_command(words))] for line in lines]
     assert found == [["log"], ["show"], ["stash"], ["checkout"], ["reflog"]]
-    harmless = facts_of({"commands": [{"argv": ["grep", "git log", "a"], "exit": 0},
-                                      {"argv": ["git", "commit", "-m", "git show"], "exit": 0}]})
+    harmless = facts_of(
+        {
+            "commands": [
+                {"argv": ["grep", "git log", "a"], "exit": 0},
+                {"argv": ["git", "commit", "-m", "git show"], "exit": 0},
+            ]
+        }
+    )
     assert not harmless.violation and harmless.noted == ("git commit",)
 
 
@@ -171,21 +191,30 @@ def test_a_masked_file_that_is_not_there_makes_the_task_invalid(place: Path, tmp
 
 WORDS = ("--tasks", "set", "--answers", "set/answers.json", "--execute-minutes", "0.05", "--out", "out")
 EXPECTED = {  # outcome, E, C, All·E, C bound
-    "right": ("judged", 1, 1, 1, True), "reversed": ("judged", 1, 0, 0, False),
-    "unsupported": ("judged", 1, 1, 1, False), "typed": ("violation", None, 0, None, False),
-    "borrowed": ("violation", None, 0, None, False), "not_run": ("violation", None, 0, None, False),
-    "peeked": ("violation", None, 0, None, False), "crashes": ("judged", 0, 1, 0, False),
-    "slow": ("judged", 0, 1, 0, True), "silent": ("no_answer", 0, 0, 0, False)}
+    "right": ("judged", 1, 1, 1, True),
+    "reversed": ("judged", 1, 0, 0, False),
+    "unsupported": ("judged", 1, 1, 1, False),
+    "typed": ("violation", None, 0, None, False),
+    "borrowed": ("violation", None, 0, None, False),
+    "not_run": ("violation", None, 0, None, False),
+    "peeked": ("violation", None, 0, None, False),
+    "crashes": ("judged", 0, 1, 0, False),
+    "slow": ("judged", 0, 1, 0, True),
+    "silent": ("no_answer", 0, 0, 0, False),
+}
 
 
 def came(found: dict[str, Any], task: str) -> dict[str, Any]:
-    return {one["variant"]: (one["outcome"], *(one["scores"][name] for name in ("E", "C", "All·E")), one["c_bound"])
-            for one in found["lines"] if one["task"] == task}
+    return {
+        one["variant"]: (one["outcome"], *(one["scores"][name] for name in ("E", "C", "All·E")), one["c_bound"])
+        for one in found["lines"]
+        if one["task"] == task
+    }
 
 
 @pytest.mark.slow
 def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
-    place: Path, capsys: pytest.CaptureFixture[str],
+    place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "exp", *WORDS, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -196,12 +225,21 @@ def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
     assert shown.count("<details>") == len(found["lines"]) and "git show" in shown and "<script" not in shown
     rows = list(csv.DictReader((place.parent / "out" / "results.csv").read_text().splitlines()))
     assert {row["reasons"] for row in rows if row["outcome"] == "violation"} == {
-        "honesty typed", "derived out/spread.json", "no run", "git show"}
+        "honesty typed",
+        "derived out/spread.json",
+        "no run",
+        "git show",
+    }
 
     words = [sys.executable, "-m", "labwright", "bench", "exp", *WORDS[:-1], "again"]
     for pause in (1.5, 3.0):
-        process = subprocess.Popen(words, cwd=place.parent, env=os.environ | {"PYTHONPATH": str(ROOT)},
-                                   stdout=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            words,
+            cwd=place.parent,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         time.sleep(pause)
         process.kill()
         process.wait()
@@ -211,7 +249,8 @@ def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
     assert main(["bench", "exp", *WORDS[:-1], "again", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert {task: came(again, task) for task in ("700/0", "700/1")} == {
-        task: came(found, task) for task in ("700/0", "700/1")}
+        task: came(found, task) for task in ("700/0", "700/1")
+    }
     assert again["groups"] == found["groups"]
     before = {path: path.stat().st_mtime_ns for path in (place.parent / "again" / "tasks").rglob("evaluated.json")}
     assert main(["bench", "exp", *WORDS[:-1], "again"]) == 0
@@ -227,13 +266,20 @@ def test_a_step_that_is_not_asked_for_is_not_known(place: Path, capsys: pytest.C
     assert {name for name, value in line["scores"].items() if value is not None} == {"D", "C", "C·D"}
 
 
-@pytest.mark.parametrize(("changed", "words"), [
-    (("--tasks", "none"), "holds no ID/ID_complete_final.json"), (("--answers", "none.json"), "cannot be read"),
-    (("--answers", "set/needs.json"), "is no file of answers"), (("--only", "type=4"), "none of the 4 tasks"),
-    (("--steps", "poem"), "name one or more of design, implement, execute, conclude"),
-    (("--out", "set/needs.json"), "is a file"), (("--model", "nonsense"), "is not a model name")])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (("--tasks", "none"), "holds no ID/ID_complete_final.json"),
+        (("--answers", "none.json"), "cannot be read"),
+        (("--answers", "set/needs.json"), "is no file of answers"),
+        (("--only", "type=4"), "none of the 4 tasks"),
+        (("--steps", "poem"), "name one or more of design, implement, execute, conclude"),
+        (("--out", "set/needs.json"), "is a file"),
+        (("--model", "nonsense"), "is not a model name"),
+    ],
+)
 def test_what_cannot_be_benched_is_refused(
-    place: Path, capsys: pytest.CaptureFixture[str], changed: tuple[str, str], words: str,
+    place: Path, capsys: pytest.CaptureFixture[str], changed: tuple[str, str], words: str
 ) -> None:
     assert words in refused(capsys, "bench", "exp", *WORDS, *changed)
 

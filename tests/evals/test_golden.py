@@ -14,17 +14,35 @@ from labwright.stages.repository.scope import patch_scope
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablatecell" / "golden.json"
 CASES: list[dict[str, Any]] = [
-    {"id": "tie", "what": "recovery",
-     "given": {"importance": {"a": 0.4, "b": 0.1, "c": 0.1}, "found": ["a", "c"], "k": 2},
-     "expect": {"acc": 1.0, "exact": True, "regret": 0.0}},
-    {"id": "few", "what": "recovery", "given": {"importance": {"a": 0.4, "b": -0.3}, "found": ["b"], "k": 2},
-     "expect": {"acc": 0.5, "exact": False, "regret": 0.4}},
-    {"id": "printed", "what": "t interval from mean, sd, n", "given": {"rows": [["x", 2, 2.0, 0.36, 1.976, 2.653]]},
-     "expect": {"rows": [{"row": "x", "low": -1.234, "high": 5.234, "agrees": False, "sd_over_mean": 0.18}]}},
-    {"id": "no file", "what": "parse metric", "given": {"spec": "m.json:a", "file": None},
-     "expect": {"value": None, "failure": "no measurement", "message": "no such file"}}]
-CODE = "import os\n\n\ndef pool(x):\n    log(x)\n    return x.mean(0)\n\n\ndef log(t):\n    print(t)\n\n\n" \
-       "class Net:\n    def forward(self, x):\n        return pool(x)\n\n    def score(self, p):\n        return p\n"
+    {
+        "id": "tie",
+        "what": "recovery",
+        "given": {"importance": {"a": 0.4, "b": 0.1, "c": 0.1}, "found": ["a", "c"], "k": 2},
+        "expect": {"acc": 1.0, "exact": True, "regret": 0.0},
+    },
+    {
+        "id": "few",
+        "what": "recovery",
+        "given": {"importance": {"a": 0.4, "b": -0.3}, "found": ["b"], "k": 2},
+        "expect": {"acc": 0.5, "exact": False, "regret": 0.4},
+    },
+    {
+        "id": "printed",
+        "what": "t interval from mean, sd, n",
+        "given": {"rows": [["x", 2, 2.0, 0.36, 1.976, 2.653]]},
+        "expect": {"rows": [{"row": "x", "low": -1.234, "high": 5.234, "agrees": False, "sd_over_mean": 0.18}]},
+    },
+    {
+        "id": "no file",
+        "what": "parse metric",
+        "given": {"spec": "m.json:a", "file": None},
+        "expect": {"value": None, "failure": "no measurement", "message": "no such file"},
+    },
+]
+CODE = (
+    "import os\n\n\ndef pool(x):\n    log(x)\n    return x.mean(0)\n\n\ndef log(t):\n    print(t)\n\n\n"
+    "class Net:\n    def forward(self, x):\n        return pool(x)\n\n    def score(self, p):\n        return p\n"
+)
 
 
 @pytest.mark.skipif(not SHARED.is_file(), reason="../shared/benchmarks is not there")
@@ -42,19 +60,28 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
     (tmp_path / "g.json").write_text(json.dumps({"cases": wrong}))
     assert main(str(tmp_path / "g.json")) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "2 of 5 agree", "tie: acc is 1.0, not 0.5", "no file: note is '', not 'x'", "new: nothing computes 'magic'"]
+        "2 of 5 agree",
+        "tie: acc is 1.0, not 0.5",
+        "no file: note is '', not 'x'",
+        "new: nothing computes 'magic'",
+    ]
     assert disagreements(CASES) == [] and len(COMPUTE) >= 24
     assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("old", "new", "target", "changed", "verdict"), [
-    ("x.mean(0)", "x[0]", "pool", ("pool",), "in scope"), ("print(t)", "pass", "log", ("log",), "decoy"),
-    ("    log(x)\n", "    # gone\n    log(x)\n", "pool", (), "no change"),
-    ("return p\n", "return 0\n", "pool", ("Net.score",), "out of scope"),
-    ("return pool(x)", "return x", "pool", ("Net.forward",), "in scope"),
-    ("import os", "import re", "pool", ("import",), "in scope"),
-    ("return pool(x)", "return x", "Net", ("Net.forward",), "in scope"),
-    ("return pool(x)", "return x", "log", ("Net.forward",), "out of scope")])
+@pytest.mark.parametrize(
+    ("old", "new", "target", "changed", "verdict"),
+    [
+        ("x.mean(0)", "x[0]", "pool", ("pool",), "in scope"),
+        ("print(t)", "pass", "log", ("log",), "decoy"),
+        ("    log(x)\n", "    # gone\n    log(x)\n", "pool", (), "no change"),
+        ("return p\n", "return 0\n", "pool", ("Net.score",), "out of scope"),
+        ("return pool(x)", "return x", "pool", ("Net.forward",), "in scope"),
+        ("import os", "import re", "pool", ("import",), "in scope"),
+        ("return pool(x)", "return x", "Net", ("Net.forward",), "in scope"),
+        ("return pool(x)", "return x", "log", ("Net.forward",), "out of scope"),
+    ],
+)
 def test_a_patch_stays_with_its_part(old: str, new: str, target: str, changed: tuple[str, ...], verdict: str) -> None:
     assert CODE.count(old) == 1
     found = patch_scope(CODE, CODE.replace(old, new), target, {"Net.score"})

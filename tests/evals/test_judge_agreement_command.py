@@ -36,20 +36,35 @@ def test_the_tables_say_what_the_u_test_does_not(files: Path, capsys: pytest.Cap
 def test_json_has_every_figure(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["judge-agreement", "h.csv", "j.csv", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"humans", "judge", "papers", "reviews", "reviewers", "usual", "paired", "scale", "dimensions",
-                          "warnings"}
+    assert set(found) == {
+        "humans",
+        "judge",
+        "papers",
+        "reviews",
+        "reviewers",
+        "usual",
+        "paired",
+        "scale",
+        "dimensions",
+        "warnings",
+    }
     (one,) = found["dimensions"]
     assert len(one["constants"]) == 10 and one["spearman"] is None and one["shuffled"]["p"] == 1.0
     assert set(one["u"]) == {"value", "p"} and set(one["humans"]) == {"icc", "elsewhere", "p"}
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["none.csv", "j.csv"], "cannot read none.csv"), (["h.csv", "h.csv"], "row"),
-    (["bad.csv", "j.csv"], "not a number"),
-    (["h.csv", "j.csv", "--scale", "10"], "is no scale"), (["h.csv", "j.csv", "--scale", "1-5"], "outside the scale"),
-    (["h.csv", "j.csv", "--dimensions", "clarity"], "has no column 'clarity'"),
-    (["h.csv", "j.csv", "--plot", "a.docx"], "cannot draw a.docx"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.csv", "j.csv"], "cannot read none.csv"),
+        (["h.csv", "h.csv"], "row"),
+        (["bad.csv", "j.csv"], "not a number"),
+        (["h.csv", "j.csv", "--scale", "10"], "is no scale"),
+        (["h.csv", "j.csv", "--scale", "1-5"], "outside the scale"),
+        (["h.csv", "j.csv", "--dimensions", "clarity"], "has no column 'clarity'"),
+        (["h.csv", "j.csv", "--plot", "a.docx"], "cannot draw a.docx"),
+    ],
+)
 def test_what_cannot_be_used_is_refused(
     files: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:

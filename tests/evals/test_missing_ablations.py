@@ -25,14 +25,33 @@ HOSTILE = "\x1b[2Jgate [red]"
 def answer(inputs: PaperAblationsInputs) -> PaperAblations:
     standing = ("missing", "there already", "no such part")
     return PaperAblations(
-        reasoning="the gate carries the claim", remarks=tuple(Remark(
-            entry=one.id, standing=standing[at % 3], why="by its part") for at, one in enumerate(inputs.plan)),
-        parts=(AblatedPart(part="mixing gate", claim="it helps", quote="It reads the recent past with a light cell",
-                           ablated=True, where="Without the mixing gate the error is 9.6"),
-               AblatedPart(part=HOSTILE, claim="it remembers", quote="a memory of nine billion weeks", ablated=False)),
-        ablations=(WantedAblation(name="No memory", ablated_part="memory bank", action="REPLACE",
-                                  replacement=("a running mean",), metrics=("MAE",), claim="it remembers",
-                                  quote="mixes in what it has seen before", probability=0.4),))
+        reasoning="the gate carries the claim",
+        remarks=tuple(
+            Remark(entry=one.id, standing=standing[at % 3], why="by its part") for at, one in enumerate(inputs.plan)
+        ),
+        parts=(
+            AblatedPart(
+                part="mixing gate",
+                claim="it helps",
+                quote="It reads the recent past with a light cell",
+                ablated=True,
+                where="Without the mixing gate the error is 9.6",
+            ),
+            AblatedPart(part=HOSTILE, claim="it remembers", quote="a memory of nine billion weeks", ablated=False),
+        ),
+        ablations=(
+            WantedAblation(
+                name="No memory",
+                ablated_part="memory bank",
+                action="REPLACE",
+                replacement=("a running mean",),
+                metrics=("MAE",),
+                claim="it remembers",
+                quote="mixes in what it has seen before",
+                probability=0.4,
+            ),
+        ),
+    )
 
 
 @pytest.fixture
@@ -105,8 +124,13 @@ def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
     draft: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = ("mixing gate", "memory bank", "the mixing gates")
-    Path("mine.jsonl").write_text("".join(json.dumps(
-        {"name": f"N{at}", "ablated_part": part, "action": "REMOVE"}) + "\n" for at, part in enumerate(parts)) + "{\n")
+    Path("mine.jsonl").write_text(
+        "".join(
+            json.dumps({"name": f"N{at}", "ablated_part": part, "action": "REMOVE"}) + "\n"
+            for at, part in enumerate(parts)
+        )
+        + "{\n"
+    )
     Path("gold.jsonl").write_text('{"name": "G", "ablated_part": "memory bank", "action": "REMOVE"}\n')
     Path("review.txt").write_text("Well written. Please ablate the memory bank. I miss an ablation of the price.")
     common = ["missing-ablations", str(draft), "--model", "any:thing", "--plan", "mine.jsonl"]
@@ -120,14 +144,22 @@ def test_a_list_of_ones_own_is_held_against_the_paper_and_scored(
     assert (score["wanted"], score["precision"], score["recall"]) == (2, 0.5, 0.5)
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["none.md"], "there is no none.md"), (["{draft}", "--as", "editor"], "give reviewer"),
-    (["{draft}", "--gold", "{draft}"], "give --plan"), (["{draft}", "--until", "x"], "belongs to --as author"),
-    (["{draft}", "--out", "none/x.jsonl"], "in a folder that is there"), (["set"], "the offline model reads no papers"),
-    (["set/judge", "--model", "any:thing"], "there is no set/judge"),
-    (["{draft}", "--plan", "none.jsonl"], "cannot read --plan"), (["{draft}", "--plan", "{draft}"], "not JSON"),
-    (["{draft}", "--as", "author", "--until", "zzz", "--model", "any:thing"], "no section with this in its title"),
-    (["{draft}"], "the offline model reads no papers")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["none.md"], "there is no none.md"),
+        (["{draft}", "--as", "editor"], "give reviewer"),
+        (["{draft}", "--gold", "{draft}"], "give --plan"),
+        (["{draft}", "--until", "x"], "belongs to --as author"),
+        (["{draft}", "--out", "none/x.jsonl"], "in a folder that is there"),
+        (["set"], "the offline model reads no papers"),
+        (["set/judge", "--model", "any:thing"], "there is no set/judge"),
+        (["{draft}", "--plan", "none.jsonl"], "cannot read --plan"),
+        (["{draft}", "--plan", "{draft}"], "not JSON"),
+        (["{draft}", "--as", "author", "--until", "zzz", "--model", "any:thing"], "no section with this in its title"),
+        (["{draft}"], "the offline model reads no papers"),
+    ],
+)
 def test_what_cannot_be_done_is_refused_in_one_line(
     draft: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:

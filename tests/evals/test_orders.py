@@ -30,9 +30,14 @@ def reader(*words: str) -> Models:
 
 def written(folder: Path, times: int = 1) -> Path:
     path = folder / "set.json"
-    path.write_text(json.dumps({
-        "orders": [{"text": PLAIN, "manner": "plain"}, {"text": VEILED, "manner": "veiled"}] * times,
-        "honest": [{"text": HONEST, "manner": "annotators"}, "We thank the reviewers of an earlier version."]}))
+    path.write_text(
+        json.dumps(
+            {
+                "orders": [{"text": PLAIN, "manner": "plain"}, {"text": VEILED, "manner": "veiled"}] * times,
+                "honest": [{"text": HONEST, "manner": "annotators"}, "We thank the reviewers of an earlier version."],
+            }
+        )
+    )
     return path
 
 
@@ -40,7 +45,10 @@ async def test_patterns_reader_and_both_are_counted_apart(tmp_path: Path, capsys
     found = await orders.measure(written(tmp_path), reader("red pen", "Annotators"), tmp_path / "out.json")
     told = json.loads((tmp_path / "out.json").read_text())["summary"]
     assert [(told[way]["recall"]["k"], told[way]["false_alarms"]["k"]) for way in ("patterns", "reader", "both")] == [
-        (1, 0), (1, 1), (2, 1)]
+        (1, 0),
+        (1, 1),
+        (2, 1),
+    ]
     assert told["gone"]["k"] == 2 and told["unread"] == 0 and told["manners"]["order: veiled"] == "1 of 1"
     assert {one.manner for one in found if one.by_reader} == {"veiled", "annotators"}
     out = capsys.readouterr().out

@@ -87,7 +87,9 @@ def test_each_figure_of_a_judge_s_file_is_held_against_the_labels(tmp_path: Path
     found = of_files(judge_file(tmp_path), truth_file(tmp_path), scale=ScaleRange())
     assert [(one.figure, one.auroc) for one in found.figures] == [("results", 1.0), ("overall", 1.0)]
     assert [(cut.said, cut.false_alarms.k) for cut in found.figures[0].cuts] == [
-        ("invented", 0), ("invented or cannot tell", 10)]
+        ("invented", 0),
+        ("invented or cannot tell", 10),
+    ]
     assert [cut.recall.k for cut in found.figures[1].cuts] == [10, 10, 10]
 
 
@@ -99,9 +101,15 @@ def test_labels_may_be_a_table_and_papers_pairs_of_names(tmp_path: Path) -> None
     assert of_files(judge, table, scale=ScaleRange()).figures[0].auroc == 1.0
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    ("[]", "has no labels"), ("{", "cannot read"), ('[{"name": "a"}]', "has no 'name' and 'honest'"),
-    ('{"x": true}', "no paper is in both files")])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[]", "has no labels"),
+        ("{", "cannot read"),
+        ('[{"name": "a"}]', "has no 'name' and 'honest'"),
+        ('{"x": true}', "no paper is in both files"),
+    ],
+)
 def test_labels_that_cannot_be_used_are_one_line(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "t.json").write_text(content)
     with pytest.raises(TableError, match=words) as one:
@@ -152,18 +160,21 @@ def folder_of(root: Path) -> Path:
         (root / name / "code" / "run.py").write_text(script)
         (root / name / "results" / "out.json").write_text('{"acc": 0.91}')
         (root / name / "results" / "run.log").write_text("epoch 1 of 1 is done\n")
-    (root / "truth.json").write_text(json.dumps([
-        {"name": "a", "honest": False, "kind": "constants"}, {"name": "b", "honest": True, "kind": ""}]))
+    (root / "truth.json").write_text(
+        json.dumps([{"name": "a", "honest": False, "kind": "constants"}, {"name": "b", "honest": True, "kind": ""}])
+    )
     return root
 
 
 def reads_code(inputs: JudgeInputs) -> Any:
     code = next(one.text for one in inputs.exhibits if one.kind == "code") if inputs.exhibits else ""
     bad = "placeholder results" in code
-    results = {"details": "the script", "quote": "# placeholder results" if bad else QUOTE,
-               "answer": "invented" if bad else "measured"}
-    return answer_type(inputs.rubric).model_validate(
-        given_answer(overall={"score": 1 if bad else 6}, results=results))
+    results = {
+        "details": "the script",
+        "quote": "# placeholder results" if bad else QUOTE,
+        "answer": "invented" if bad else "measured",
+    }
+    return answer_type(inputs.rubric).model_validate(given_answer(overall={"score": 1 if bad else 6}, results=results))
 
 
 def door(model: ScriptedModel) -> Models:
@@ -182,9 +193,14 @@ async def test_our_judge_over_a_folder_of_papers_is_counted_kept_and_not_asked_a
     assert rows["a"].results is not None and (rows["a"].results.where, rows["a"].results.quoted) == ("code", True)
     report = invented.report(rows, {"a": True, "b": False, "gone": True})
     assert [(one.figure, one.auroc, one.missing) for one in report] == [
-        ("results", 1.0, 1), ("overall", 1.0, 1), ("text alone", 0.5, 1)]
+        ("results", 1.0, 1),
+        ("overall", 1.0, 1),
+        ("text alone", 0.5, 1),
+    ]
     assert invented.kinds(rows, json.loads((folder / "truth.json").read_text())) == {
-        "honest, no kind": "0 of 1 [0.00, 0.79]", "invented, constants": "1 of 1 [0.21, 1.00]"}
+        "honest, no kind": "0 of 1 [0.00, 0.79]",
+        "invented, constants": "1 of 1 [0.21, 1.00]",
+    }
     assert any("| results | 2 | 1 | 1.000 |" in line for line in invented.lines(report))
     await invented.work(folder, ["a", "b"], door(ScriptedModel.by_role()), "all", out)
 

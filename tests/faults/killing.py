@@ -42,9 +42,29 @@ ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 600.0
 """Seconds that one process gets."""
 KINDS: tuple[str, ...] = (
-    "started", "resumed", "prepared", "decided", "answered", "proposed", "stepped", "executed", "plotted", "reviewed",
-    "judged", "settled", "summarised", "ablations_planned", "ablations_missed", "unsealed", "work_done", "figures_made",
-    "drafted", "released", "assessed", "ended")
+    "started",
+    "resumed",
+    "prepared",
+    "decided",
+    "answered",
+    "proposed",
+    "stepped",
+    "executed",
+    "plotted",
+    "reviewed",
+    "judged",
+    "settled",
+    "summarised",
+    "ablations_planned",
+    "ablations_missed",
+    "unsealed",
+    "work_done",
+    "figures_made",
+    "drafted",
+    "released",
+    "assessed",
+    "ended",
+)
 """Every kind of event that the small run has."""
 
 
@@ -67,7 +87,7 @@ class Killed:
         before = self._events()
         code = self._process(kinds, _to_its_end)
         assert code in (-signal.SIGKILL, 0), f"exit code {code}"
-        return next((event.type for event in self._events()[len(before):] if event.type in kinds), None)
+        return next((event.type for event in self._events()[len(before) :] if event.type in kinds), None)
 
     def within(self, seconds: float) -> bool:
         """Let it work for so many seconds, and kill it; whether it was still at work."""
@@ -95,8 +115,11 @@ class Killed:
     def asked_again(self) -> int:
         """How many requests went out for answers that were committed. Two keys may ask the same: all of them count."""
         final = self._committed()
-        return sum(max(0, number - (final[sha] - committed[sha]))
-                   for committed, asked in self._asked for sha, number in asked.items())
+        return sum(
+            max(0, number - (final[sha] - committed[sha]))
+            for committed, asked in self._asked
+            for sha, number in asked.items()
+        )
 
     def begun(self) -> list[str]:
         """Every execution of a cell for a node that was begun, in its order, as `NODE CELL`: noted beside the run."""
@@ -109,8 +132,9 @@ class Killed:
 
     def executed(self) -> list[tuple[str, str]]:
         """Every execution of a cell that was committed: `NODE CELL`, and its id, which has key and ordinal."""
-        return [(f"{one.node} {one.run.cell.name}", one.run.id) for one in self._events()
-                if isinstance(one, CellExecuted)]
+        return [
+            (f"{one.node} {one.run.cell.name}", one.run.id) for one in self._events() if isinstance(one, CellExecuted)
+        ]
 
     def twice(self) -> list[str]:
         """Attempts and answers that stand in the log more than once."""
@@ -122,8 +146,15 @@ class Killed:
     def _process(self, kinds: Sequence[str], wait: Callable[[subprocess.Popen[bytes]], object]) -> int:
         began = time.monotonic()
         committed, before = self._committed(), len(self.server.requests)
-        command = [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted),
-                   ",".join(kinds)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.faults.killing",
+            str(self.run),
+            self.server.url,
+            str(self.noted),
+            ",".join(kinds),
+        ]
         child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
         with suppress(subprocess.TimeoutExpired):
             wait(child)
@@ -131,7 +162,8 @@ class Killed:
             os.killpg(child.pid, signal.SIGKILL)
         code = child.wait(10)
         self._asked.append(
-            (committed, Counter(noted_of(body, self.noted).sha256 for body in self.server.requests[before:])))
+            (committed, Counter(noted_of(body, self.noted).sha256 for body in self.server.requests[before:]))
+        )
         if code:
             seconds = time.monotonic() - began
             self.kills.append(self._events()[-1].type if kinds and self._events() else f"{seconds:.1f} s")
@@ -205,8 +237,12 @@ def main(run: str, url: str, noted: str, kinds: str = "") -> int:
 
     until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
     if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
-        changes: dict[str, Any] = {"sandbox__executor": "ray", "sandbox__ray": cluster,
-                                   "sandbox__store": os.environ["STUDY_STORE"], **until}
+        changes: dict[str, Any] = {
+            "sandbox__executor": "ray",
+            "sandbox__ray": cluster,
+            "sandbox__store": os.environ["STUDY_STORE"],
+            **until,
+        }
         with noting_remote_cells(notes_of(folder)):
             if is_run(folder) and read_events(folder / "run.db"):
                 return resume(folder, Path(noted), listen, **changes)

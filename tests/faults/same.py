@@ -12,7 +12,8 @@ from labwright.record.nouns.nodes import StageName
 
 COUNT = r"(?:--|\\rec\{\d+\})"
 EFFORT = re.compile(
-    r"^([^&]+ & \\rec\{\d+\} & \\rec\{\d+\} & )\\rec\{\d+\}( & \\rec\{[\d.]+\} & )\\rec\{[\d.]+\}(?= & [^&]*\\\\)")
+    r"^([^&]+ & \\rec\{\d+\} & \\rec\{\d+\} & )\\rec\{\d+\}( & \\rec\{[\d.]+\} & )\\rec\{[\d.]+\}(?= & [^&]*\\\\)"
+)
 """Of an arm's row: trials, versions, seconds, and both against the first arm."""
 PARITY = re.compile(rf"^([^&]+(?: & {COUNT}){{4}}) & \\rec\{{[\d.]+\}} & [^&]*(?=\\\\)")
 """Of an arm's row: cells, steps, rows and parameters, seconds, and what is unequal."""
@@ -23,14 +24,18 @@ UNEQUAL = re.compile(r"^\\item .* are not equal in seconds; .*\n| and seconds(?=
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
-    return [(n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
-            for n in state.nodes.values()]
+    return [
+        (n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
+        for n in state.nodes.values()
+    ]
 
 
 def latex(run: Path) -> dict[str, str]:
     """The sources of the paper, with the server's port, and what the work took, masked."""
-    return {path.name: "\n".join(map(_masked, UNEQUAL.sub("", path.read_text()).splitlines()))
-            for path in sorted((run / "paper").glob("*.tex"))}
+    return {
+        path.name: "\n".join(map(_masked, UNEQUAL.sub("", path.read_text()).splitlines()))
+        for path in sorted((run / "paper").glob("*.tex"))
+    }
 
 
 def _masked(line: str) -> str:

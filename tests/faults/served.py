@@ -33,10 +33,23 @@ from tests.models.openai_server import Choose, Step, tool
 from tests.stages.small_study import IDEA, small_model
 
 SMALL = {
-    "seed": 3, "sandbox.timeout": 60, "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
-    "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
-    "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1, "search.ladder": False,
-    "paper.reflections": 1, "models.name": "openai:some-model", "models.timeout": 3, "models.outage_timeout": 0,
+    "seed": 3,
+    "sandbox.timeout": 60,
+    "search.order": "ticket",
+    "search.window": 4,
+    "search.num_workers": 2,
+    "search.num_drafts": 1,
+    "search.num_seeds": 2,
+    "search.max_seeds": 2,
+    "search.preliminary.nodes": 2,
+    "search.tuning.nodes": 1,
+    "search.agenda.nodes": 1,
+    "search.ablation.nodes": 1,
+    "search.ladder": False,
+    "paper.reflections": 1,
+    "models.name": "openai:some-model",
+    "models.timeout": 3,
+    "models.outage_timeout": 0,
 }
 """A run of ten nodes and some 26 answers."""
 
@@ -63,8 +76,7 @@ class Noting:
         path = self._folder / _name(request.prompt.system, request.prompt.user)
         part = path.with_suffix(f".{os.getpid()}")
         asked = f"{self._backend.name_of(request.role)} at temperature {request.temperature:g}"
-        part.write_bytes(pickle.dumps(Noted(
-            request_sha256(request, asked), replace(request, output_type=BaseModel))))
+        part.write_bytes(pickle.dumps(Noted(request_sha256(request, asked), replace(request, output_type=BaseModel))))
         part.replace(path)
         return await self._backend.answer(request)
 
@@ -111,7 +123,7 @@ def silent(event: Event, state: RunState) -> None:
 
 
 def studying(
-    noted: Path, faults: Sequence[Step] = (), every: int = 0, *, model: Callable[[], ScriptedModel] = small_model,
+    noted: Path, faults: Sequence[Step] = (), every: int = 0, *, model: Callable[[], ScriptedModel] = small_model
 ) -> Choose:
     """Answers by the small study, or another; each `every`-th request meets the next of the faults instead."""
 
@@ -131,8 +143,10 @@ def answer_to(body: dict[str, Any], noted: Path, model: ScriptedModel) -> dict[s
 
 def noted_of(body: dict[str, Any], noted: Path) -> Noted:
     """The request that a chat completion request came from, whatever was added to it since."""
-    texts = {role: next(_text(one["content"]) for one in body["messages"] if one["role"] == role)
-             for role in ("system", "user")}
+    texts = {
+        role: next(_text(one["content"]) for one in body["messages"] if one["role"] == role)
+        for role in ("system", "user")
+    }
     return pickle.loads((noted / _name(texts["system"], texts["user"])).read_bytes())
 
 

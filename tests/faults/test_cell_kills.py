@@ -17,7 +17,7 @@ from tests.kept_executions import VARIABLE
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 @pytest.mark.parametrize("tuning", [False, True])
 def test_a_kill_repeats_the_cells_in_flight_and_changes_nothing(
-    tuning: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tuning: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)  # kernels are the subject
     monkeypatch.setattr(cell_kills, "WITHIN", 0.1)  # so that some cell is in flight

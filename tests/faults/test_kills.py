@@ -25,25 +25,27 @@ from tests.faults.killing import Killed
 from tests.faults.same import latex, tree
 from tests.faults.served import noting_behind_the_door, resume, served_settings, silent, start, studying
 from tests.faults.test_outside import at_first
-from tests.models.openai_server import (
-    OpenAIServer,
-    content,
-    cut_stream,
-    page,
-    reset,
-    stall,
-    status,
-    tool,
-    truncated,
-)
+from tests.models.openai_server import OpenAIServer, content, cut_stream, page, reset, stall, status, tool, truncated
 from tests.paper import venue
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
-              pytest.mark.usefixtures("kept")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
+    pytest.mark.usefixtures("kept"),
+]
 
 FAULTS = (
-    status(429, retry_after="0.05"), tool({"off": "the schema"}), status(429), tool("{not json"), status(500),
-    content(""), reset(), tool({"value": 1}, name="another_tool"), truncated(), cut_stream(), page("{not json either"),
+    status(429, retry_after="0.05"),
+    tool({"off": "the schema"}),
+    status(429),
+    tool("{not json"),
+    status(500),
+    content(""),
+    reset(),
+    tool({"value": 1}, name="another_tool"),
+    truncated(),
+    cut_stream(),
+    page("{not json either"),
     stall(20.0),
 )
 """Every known way in which a model fails to answer."""
@@ -116,8 +118,21 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Fa
             rewrite(run, settings, listener=silent)
         assert resume(run, noted, models__base_url=server.url) == 0
     kinds = {event.type for event, _ in read_events(run / "run.db")[events:]}
-    assert kinds <= {"rewriting", "resumed", "decided", "answered", "drafted", "released", "assessed", "work_done",
-                     "commanded", "ended", "reserved", "returned", "figures_seen"}
+    assert kinds <= {
+        "rewriting",
+        "resumed",
+        "decided",
+        "answered",
+        "drafted",
+        "released",
+        "assessed",
+        "work_done",
+        "commanded",
+        "ended",
+        "reserved",
+        "returned",
+        "figures_seen",
+    }
     state = read_state(run)
     assert state.released is not None and state.released.pdf == "paper/v2/paper.pdf" and state.released.released
     assert (run / "paper" / "v2" / "paper.pdf").stat().st_size > 10_000

@@ -35,7 +35,9 @@ from tests.stages.small_study import small_model
 pytestmark = [
     pytest.mark.slow,
     # A run that is dropped in the middle of a request drops its sockets, too.
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.usefixtures("sockets_collected"),
+]
 
 
 def at_first(kind: str, *signals: int) -> Listener:
@@ -64,7 +66,7 @@ def kept() -> Iterator[None]:
 
 @pytest.mark.usefixtures("kept")
 def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted, run = tmp_path / "noted", tmp_path / "run"
     down = {"models__retries": 0, "models__outage_timeout": 1.0}
@@ -90,7 +92,7 @@ def test_a_provider_that_is_down_pauses_the_run_and_one_that_moved_goes_on(
 
 
 def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_can_be_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "OUTAGE_WAIT", 0.2)
     noted, run = tmp_path / "noted", tmp_path / "run"
@@ -100,7 +102,7 @@ def test_a_key_that_expires_is_an_outage_in_which_experiments_end_and_the_run_ca
         outage = {"models__outage_timeout": 60, "search__grace": 0.0, "search__num_drafts": 2}
         assert start(tmp_path, "run", served_settings(server.url, **outage), noted, listen) == 130
     kinds = [event.type for event, _ in read_events(run / "run.db")]
-    assert "executed" in kinds[kinds.index("paused"):], "what was under way came to its end"
+    assert "executed" in kinds[kinds.index("paused") :], "what was under way came to its end"
     with OpenAIServer(lambda number, body: answered(number, body) if number == 1 else refused) as server:
         assert resume(run, noted, models__base_url=server.url, models__outage_timeout=0) == 130
     assert "the key is no longer accepted" in reason(run) and "the key has expired" in reason(run)
@@ -166,7 +168,10 @@ def test_a_run_on_a_network_folder_goes_on_from_its_lines_and_tells_of_its_end(t
     noted, run, told = tmp_path / "noted", tmp_path / "run", tmp_path / "told"
     script = "import os, sys; open(sys.argv[1], 'a').write(os.environ['SCIENTIST_ALERT_OCCASION'] + '\\n')"
     changes = {
-        "network_folder": True, "search__grace": 0.0, "alerts__command": [sys.executable, "-c", script, str(told)]}
+        "network_folder": True,
+        "search__grace": 0.0,
+        "alerts__command": [sys.executable, "-c", script, str(told)],
+    }
     with OpenAIServer(studying(noted)) as server:
         listen = at_first("executed", signal.SIGTERM)
         assert start(tmp_path, "run", served_settings(server.url, **changes), noted, listen) == 130
@@ -215,8 +220,10 @@ def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(disk: Path,
         assert resume(disk / "run", noted, listen, search__grace=0.0) == 130
     with closing(sqlite3.connect(disk / "run" / "run.db")) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert set(before.answers) < set(read_state(disk / "run").answers) or before.finished < read_state(
-        disk / "run").finished
+    assert (
+        set(before.answers) < set(read_state(disk / "run").answers)
+        or before.finished < read_state(disk / "run").finished
+    )
 
 
 def fill(log: EventLog) -> int:
@@ -258,11 +265,16 @@ def test_a_read_only_folder_is_refused_and_goes_on_when_it_is_not(disk: Path) ->
 # --- clocks and pages -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("times", "moved"), [
-    ((100.0, 110.0, 50.0, 60.0), [-70.0]), ((100.0, 110.0, 32_520.0, 32_530.0), [32_400.0]),
-    ((100.0, 110.0, 125.0, 130.0), list[float]())])
+@pytest.mark.parametrize(
+    ("times", "moved"),
+    [
+        ((100.0, 110.0, 50.0, 60.0), [-70.0]),
+        ((100.0, 110.0, 32_520.0, 32_530.0), [32_400.0]),
+        ((100.0, 110.0, 125.0, 130.0), list[float]()),
+    ],
+)
 def test_a_clock_that_is_set_or_slept_takes_no_time_from_a_run(
-    times: tuple[float, ...], moved: list[float], tmp_path: Path,
+    times: tuple[float, ...], moved: list[float], tmp_path: Path
 ) -> None:
     clock, steady = iter(times), iter((0.0, 10.0, 20.0, 30.0))
     with closing(EventLog(tmp_path / "run.db", clock=lambda: next(clock), steady=lambda: next(steady))) as log:
@@ -279,8 +291,9 @@ def test_a_clock_that_is_set_or_slept_takes_no_time_from_a_run(
 def test_what_passes_between_two_processes_is_no_time_of_the_run(tmp_path: Path) -> None:
     for clock, steady in (((0.0, 10.0), (0.0, 10.0)), ((90_000.0, 90_010.0), (5.0, 15.0))):
         times, ticks = iter(clock), iter(steady)
-        with closing(EventLog(tmp_path / "run.db", clock=lambda times=times: next(times),
-                              steady=lambda ticks=ticks: next(ticks))) as log:
+        with closing(
+            EventLog(tmp_path / "run.db", clock=lambda times=times: next(times), steady=lambda ticks=ticks: next(ticks))
+        ) as log:
             log.append(Resumed())
             log.append(Commanded(verb="note", text="a"))
     assert read_state(tmp_path).active_seconds == 20.0
@@ -308,7 +321,7 @@ def test_a_torn_page_at_the_end_loses_only_what_was_never_acknowledged(tmp_path:
             shutil.copy(path, copy)
     log.close()
     wal = copy / "run.db-wal"
-    torn = wal.read_bytes()[:-24 - 4096] + b"\x07" * 2000  # the last frame, half written
+    torn = wal.read_bytes()[: -24 - 4096] + b"\x07" * 2000  # the last frame, half written
     wal.write_bytes(torn)
     assert [one.command.text for one in read_state(copy).notes] == ["a", "b"]
     with closing(EventLog(copy / "run.db")) as again:

@@ -16,8 +16,15 @@ from labwright.stages.nodes import node as nodes
 from tests.stages.small_study import IDEA, small_model
 
 pytestmark = pytest.mark.slow
-QUICK = ("seed=3", "sandbox.isolation=none", "sandbox.pool=0", "search.num_workers=3", "search.num_drafts=4",
-         "search.preliminary.nodes=4", "search.num_seeds=0")
+QUICK = (
+    "seed=3",
+    "sandbox.isolation=none",
+    "sandbox.pool=0",
+    "search.num_workers=3",
+    "search.num_drafts=4",
+    "search.preliminary.nodes=4",
+    "search.num_seeds=0",
+)
 
 
 def stumbles(*_: object) -> None:

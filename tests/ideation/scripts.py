@@ -43,20 +43,39 @@ class Shelf:
 
     async def search(self, query: str, limit: int) -> tuple[Work, ...]:
         self.asked.append(query)
-        return tuple(Work(source=self.name, id=one.title, title=one.title, authors=one.authors, abstract=one.abstract,
-                          years=(one.year,) if one.year else (), venue=one.venue) for one in self.works)
+        return tuple(
+            Work(
+                source=self.name,
+                id=one.title,
+                title=one.title,
+                authors=one.authors,
+                abstract=one.abstract,
+                years=(one.year,) if one.year else (),
+                venue=one.venue,
+            )
+            for one in self.works
+        )
 
     async def find(self, wanted: Wanted) -> tuple[Work, ...]:
         raise AssertionError("ideation verifies no reference")
 
 
 OTHERS = (
-    ("margin_small_data", "Margin penalties on small training sets",
-     "A margin penalty raises accuracy on small training sets over plain cross-entropy."),
-    ("tree_depth_wine", "Depth limits of boosted trees under feature corruption",
-     "Shallow boosted trees lose less accuracy than deep ones when features are corrupted at test time."),
-    ("augment_rotations", "Rotations as augmentation for handwritten digits",
-     "Rotated copies raise log loss on upright digits once the angle passes thirty degrees."),
+    (
+        "margin_small_data",
+        "Margin penalties on small training sets",
+        "A margin penalty raises accuracy on small training sets over plain cross-entropy.",
+    ),
+    (
+        "tree_depth_wine",
+        "Depth limits of boosted trees under feature corruption",
+        "Shallow boosted trees lose less accuracy than deep ones when features are corrupted at test time.",
+    ),
+    (
+        "augment_rotations",
+        "Rotations as augmentation for handwritten digits",
+        "Rotated copies raise log loss on upright digits once the angle passes thirty degrees.",
+    ),
 )
 
 
@@ -75,8 +94,13 @@ PICK = ClosestPick(paper=1, quote="We revisit large margins", difference="It loo
 
 def reflected(inputs: IdeaReflectInputs, **changes: Any) -> IdeaReflection:
     """The draft handed back as it is, done, with the first result as the closest."""
-    answer = IdeaReflection(thoughts="As it was.", closest=(PICK,) if inputs.works else (), idea=inputs.draft.idea,
-                            estimate=inputs.draft.estimate, done=True)
+    answer = IdeaReflection(
+        thoughts="As it was.",
+        closest=(PICK,) if inputs.works else (),
+        idea=inputs.draft.idea,
+        estimate=inputs.draft.estimate,
+        done=True,
+    )
     return answer.model_copy(update=changes)
 
 
@@ -96,9 +120,12 @@ class World:
         began = Ideating(topic=TOPIC, sha256="0", means=MEANS, rounds=self.rounds, version="0", model="scripted")
         self.log = MemoryLog(list(self.events or (began,)))
         self.study = Study(
-            recorder=self.log, literature=Literature((self.catalogue,) if self.catalogue else ()), folder=self.folder,
+            recorder=self.log,
+            literature=Literature((self.catalogue,) if self.catalogue else ()),
+            folder=self.folder,
             on_idea=lambda _, one: self.told.append(one),
-            models=Models(self.model, self.log, ModelSettings(), lambda: 0.0))
+            models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
+        )
 
     def find(self, count: int = 1) -> None:
         asyncio.run(find_ideas(self.study, count))

@@ -13,8 +13,16 @@ from labwright.literature.settings import SourceName
 from labwright.literature.works import Wanted, Work
 from labwright.stages.ideation.drafting import looked_up
 
-WORK = Work(source="openalex", id="W1", title="Margins", subtitle="revisited", authors=("Lovelace, Ada",),
-            years=(2020, 2019), dois=("10.1000/182",), abstract="We revisit margins.")
+WORK = Work(
+    source="openalex",
+    id="W1",
+    title="Margins",
+    subtitle="revisited",
+    authors=("Lovelace, Ada",),
+    years=(2020, 2019),
+    dois=("10.1000/182",),
+    abstract="We revisit margins.",
+)
 
 
 @dataclass

@@ -30,8 +30,15 @@ def test_an_idea_is_looked_up_before_it_is_final_and_its_file_runs(tmp_path: Pat
     [close] = world.idea.closest
     assert close.work.title == "Margins revisited" and close.difference.startswith("It looks at many examples")
     [told] = json.loads((tmp_path / "ideas.json").read_text())
-    assert list(told)[:7] == ["Name", "Title", "Short Hypothesis", "Related Work", "Abstract", "Experiments",
-                              "Risk Factors and Limitations"]
+    assert list(told)[:7] == [
+        "Name",
+        "Title",
+        "Short Hypothesis",
+        "Related Work",
+        "Abstract",
+        "Experiments",
+        "Risk Factors and Limitations",
+    ]
     assert told["Closest Papers"][0]["Year"] == 2020 and told["Feasibility"]["Fits"]
     assert read_idea(tmp_path / "ideas.json").name == "margin_small_data"
 
@@ -51,8 +58,11 @@ def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:
 
 
 def test_a_claim_of_novelty_goes_back_and_what_stays_is_struck_out(tmp_path: Path) -> None:
-    boast = text(abstract="We ask whether margins help when there are few examples. This is the first study to ask. We "
-                          "do it at three sizes.", title="A novel margin for small sets")
+    boast = text(
+        abstract="We ask whether margins help when there are few examples. This is the first study to ask. We "
+        "do it at three sizes.",
+        title="A novel margin for small sets",
+    )
     world = World({"idea": by_number(boast), "idea_reflect": reflected}, tmp_path, None, rounds=2)
     world.find()
     first, second = world.inputs("idea_reflect")
@@ -76,8 +86,11 @@ def test_a_work_that_no_search_returned_goes_back_and_is_remarked(tmp_path: Path
 
 def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: Path) -> None:
     bare = WORK.model_copy(update={"title": "Without abstract", "abstract": ""})
-    picks = (ClosestPick(paper=1, quote="They prove that margins are useless", difference="made up"),
-             ClosestPick(paper=2, difference="from memory"), ClosestPick(paper=9, difference="none"))
+    picks = (
+        ClosestPick(paper=1, quote="They prove that margins are useless", difference="made up"),
+        ClosestPick(paper=2, difference="from memory"),
+        ClosestPick(paper=9, difference="none"),
+    )
 
     def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
         return reflected(inputs, closest=picks if not inputs.last else (PICK, picks[1]))
@@ -99,9 +112,16 @@ def test_a_quote_that_stays_wrong_leaves_the_paper_out(tmp_path: Path) -> None:
     assert len(world.inputs("idea_reflect")) == 3
 
 
-@pytest.mark.parametrize("twin", [
-    text(), text(name="other_name", short_hypothesis="Something else is claimed of networks here."),
-    text(1, short_hypothesis="Penalties on the margin raise the accuracy over cross-entropy on small training sets.")])
+@pytest.mark.parametrize(
+    "twin",
+    [
+        text(),
+        text(name="other_name", short_hypothesis="Something else is claimed of networks here."),
+        text(
+            1, short_hypothesis="Penalties on the margin raise the accuracy over cross-entropy on small training sets."
+        ),
+    ],
+)
 def test_a_repetition_is_sent_back_drafted_again_and_then_refused(tmp_path: Path, twin: object) -> None:
     world = World({"idea": by_number(text(), twin), "idea_reflect": reflected}, tmp_path, rounds=1)  # pyright: ignore
     world.find(3)
@@ -188,16 +208,23 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
 # --- feasibility ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("change", "why"), [
-    ({"hours": 20.0}, "takes 20 h"), ({"node_hours": 2.0}, "longest experiment takes 2 h"),
-    ({"node_hours": 3.0, "hours": 2.0}, "does not fit into a study"), ({"gpu_memory_gb": 8.0}, "the run has none"),
-    ({"packages": ("jax",)}, "'jax' is not installed"), ({"network": True}, "need a network"),
-    ({"pretrained": ("a/b",)}, "'a/b' is not on this machine"),
-    ({"data": (DataNeed(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
-    ({"data": (DataNeed(name="digits", source="own"),)}, "no dataset 'digits'"),
-    ({"data": (DataNeed(name="a/b", source="hub"),)}, "on the hub"),
-    ({"data": (DataNeed(name="../etc", source="hub"),)}, "not a dataset of the hub"),
-    ({"data": (DataNeed(name="clinic", source="other"),)}, "is not available")])
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"hours": 20.0}, "takes 20 h"),
+        ({"node_hours": 2.0}, "longest experiment takes 2 h"),
+        ({"node_hours": 3.0, "hours": 2.0}, "does not fit into a study"),
+        ({"gpu_memory_gb": 8.0}, "the run has none"),
+        ({"packages": ("jax",)}, "'jax' is not installed"),
+        ({"network": True}, "need a network"),
+        ({"pretrained": ("a/b",)}, "'a/b' is not on this machine"),
+        ({"data": (DataNeed(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
+        ({"data": (DataNeed(name="digits", source="own"),)}, "no dataset 'digits'"),
+        ({"data": (DataNeed(name="a/b", source="hub"),)}, "on the hub"),
+        ({"data": (DataNeed(name="../etc", source="hub"),)}, "not a dataset of the hub"),
+        ({"data": (DataNeed(name="clinic", source="other"),)}, "is not available"),
+    ],
+)
 def test_what_does_not_fit_is_said(change: dict[str, object], why: str) -> None:
     fit = fit_of(ESTIMATE.model_copy(update=change), MEANS)
     assert not fit.fits and any(why in one for one in fit.why)
@@ -205,9 +232,17 @@ def test_what_does_not_fit_is_said(change: dict[str, object], why: str) -> None:
 
 def test_what_fits_fits() -> None:
     assert fit_of(ESTIMATE, MEANS).fits
-    more = ESTIMATE.model_copy(update={"gpu_memory_gb": 40.0, "pretrained": ("a/b",), "data": (
-        DataNeed(name="a/b", source="hub"), DataNeed(name="mine", source="own"),
-        DataNeed(name="x", source="synthetic"))})
+    more = ESTIMATE.model_copy(
+        update={
+            "gpu_memory_gb": 40.0,
+            "pretrained": ("a/b",),
+            "data": (
+                DataNeed(name="a/b", source="hub"),
+                DataNeed(name="mine", source="own"),
+                DataNeed(name="x", source="synthetic"),
+            ),
+        }
+    )
     assert fit_of(more, MEANS.model_copy(update={"gpus": ("H100",), "gpu_memory_gb": 80.0, "fetching": True})).fits
 
 
@@ -223,44 +258,88 @@ def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
 # --- words ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("said", [
-    "We propose a novel loss.", "To our knowledge this is the first study of it.", "No prior work asks this.",
-    "It has not been explored.", "This question is underexplored.", "For the first time, we measure it.",
-    "Unlike previous work, we count.", "Unprecedented accuracy."])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "We propose a novel loss.",
+        "To our knowledge this is the first study of it.",
+        "No prior work asks this.",
+        "It has not been explored.",
+        "This question is underexplored.",
+        "For the first time, we measure it.",
+        "Unlike previous work, we count.",
+        "Unprecedented accuracy.",
+    ],
+)
 def test_claims_of_novelty_are_seen(said: str) -> None:
     assert claims_in(said) and struck_out(f"One stays. {said} Two stay.")[0] == "One stays. Two stay."
 
 
-@pytest.mark.parametrize("said", [
-    "The first layer is frozen.", "We first train, then prune.", "Nothing could be looked up.",
-    "Work on margins looks at large sets.", "The method is compared with the best baseline."])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The first layer is frozen.",
+        "We first train, then prune.",
+        "Nothing could be looked up.",
+        "Work on margins looks at large sets.",
+        "The method is compared with the best baseline.",
+    ],
+)
 def test_plain_sentences_are_no_claims(said: str) -> None:
     assert not claims_in(said)
 
 
-@pytest.mark.parametrize(("said", "named"), [
-    ("Smith et al. show it.", True), ("(Smith and Wu, 2019)", True), ("see arXiv:2301.01234", True),
-    ("Smith (2021)", True),
-    ("doi 10.1145/123.456", True), ("Lovelace et al. show it.", False), ("(Turing, 2020)", False), ("in 2021", False),
-    ("doi 10.1000/182", False), ("since (2019)", False), ("At NeurIPS 2022", False)])
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("Smith et al. show it.", True),
+        ("(Smith and Wu, 2019)", True),
+        ("see arXiv:2301.01234", True),
+        ("Smith (2021)", True),
+        ("doi 10.1145/123.456", True),
+        ("Lovelace et al. show it.", False),
+        ("(Turing, 2020)", False),
+        ("in 2021", False),
+        ("doi 10.1000/182", False),
+        ("since (2019)", False),
+        ("At NeurIPS 2022", False),
+    ],
+)
 def test_names_of_works_are_held_against_the_results(said: str, named: bool) -> None:
     assert bool(unknown_names(said, (WORK,), ())) == named
 
 
 def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
-    one = text(name="a", title="Label smoothing under label noise",
-               short_hypothesis="Label smoothing lowers calibration error under label noise.")
-    same = text(name="b", title="Noisy labels and smoothing of labels",
-                short_hypothesis="Smoothing the labels lowers the calibration error when labels are noisy.")
-    other = text(name="c", title="Mixup under label noise",
-                 short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.")
+    one = text(
+        name="a",
+        title="Label smoothing under label noise",
+        short_hypothesis="Label smoothing lowers calibration error under label noise.",
+    )
+    same = text(
+        name="b",
+        title="Noisy labels and smoothing of labels",
+        short_hypothesis="Smoothing the labels lowers the calibration error when labels are noisy.",
+    )
+    other = text(
+        name="c",
+        title="Mixup under label noise",
+        short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.",
+    )
     assert are_alike(one, same) and not are_alike(one, other)
 
 
-@pytest.mark.parametrize("forms", [
-    "calibrated calibrates calibrating calibration calibrations", "smooth smooths smoothed smoothing",
-    "batch batches", "weight weights weighted weighting", "optimise optimises optimised optimising optimisation",
-    "regularize regularized regularizes regularization", "label labels labelled labelling"])
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "calibrated calibrates calibrating calibration calibrations",
+        "smooth smooths smoothed smoothing",
+        "batch batches",
+        "weight weights weighted weighting",
+        "optimise optimises optimised optimising optimisation",
+        "regularize regularized regularizes regularization",
+        "label labels labelled labelling",
+    ],
+)
 def test_forms_of_a_word_have_one_stem(forms: str) -> None:
     first, *others = forms.split()
     assert all(shared(first, other) == 1.0 for other in others)

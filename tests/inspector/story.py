@@ -29,9 +29,12 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]loss[/] \u202eeslaf\u202c\r\nsecond 
 BEGAN = 1_700_000_000.0
 
 PLAN = DataPlan(
-    task="learn digits " + HOSTILE, datasets=(DatasetUse(name="digits"),), expected_seconds=1.0,
+    task="learn digits " + HOSTILE,
+    datasets=(DatasetUse(name="digits"),),
+    expected_seconds=1.0,
     metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
-    arms=(Arm(name="plain", role="baseline"), Arm(name="smooth", role="method")))
+    arms=(Arm(name="plain", role="baseline"), Arm(name="smooth", role="method")),
+)
 IDEA = Idea.model_validate({"Name": "calm", "Title": "Calm " + HOSTILE, "Experiments": ["one"]})
 SETTINGS = {"search": {"preliminary": {"nodes": 5}, "tuning": {"nodes": 3}}}
 
@@ -48,8 +51,10 @@ class Story:
             self.events.append((event, BEGAN + len(self.events)))
 
     def begin(self) -> None:
-        self.tell(Started(idea=IDEA, settings=SETTINGS, seed=1, version="0", model="offline"),
-                  Prepared(data_plan=PLAN, datasets=()))
+        self.tell(
+            Started(idea=IDEA, settings=SETTINGS, seed=1, version="0", model="offline"),
+            Prepared(data_plan=PLAN, datasets=()),
+        )
 
     def expand(
         self, stage: StageName, kind: NodeKind, parent: str | None = None, *, seed: int = 1, varies: str = HOSTILE
@@ -58,22 +63,42 @@ class Story:
         node = node_id(self.k)
         self.tell(
             Decided(k=self.k, action=Expand(stage=stage, kind=kind, parent=parent, seed=seed)),
-            Answered(key=CallKey(decision=self.k, attempt=1, role="code", ordinal=0), request_sha256="0",
-                     model="offline", answer={}, usage=Usage(input_tokens=900, output_tokens=400), seconds=0.5),
-            Proposed(node=node, decision=self.k, title=HOSTILE, plan="p", varies=varies, source_sha256="0"))
+            Answered(
+                key=CallKey(decision=self.k, attempt=1, role="code", ordinal=0),
+                request_sha256="0",
+                model="offline",
+                answer={},
+                usage=Usage(input_tokens=900, output_tokens=400),
+                seconds=0.5,
+            ),
+            Proposed(node=node, decision=self.k, title=HOSTILE, plan="p", varies=varies, source_sha256="0"),
+        )
         return node
 
     def good(self, node: str, value: float) -> None:
         values = tuple(
-            Measurement(name="log_loss", value=value + gap, condition=arm, dataset="digits", split="validation", seed=1,
-                        grade="computed") for arm, gap in (("plain", 0.5), ("smooth", 0.0)))
-        self.tell(Executed(node=node, attempt=Attempt(number=1, seconds=4.0, measurements=values)),
-                  Judged(node=node, status="good"))
+            Measurement(
+                name="log_loss",
+                value=value + gap,
+                condition=arm,
+                dataset="digits",
+                split="validation",
+                seed=1,
+                grade="computed",
+            )
+            for arm, gap in (("plain", 0.5), ("smooth", 0.0))
+        )
+        self.tell(
+            Executed(node=node, attempt=Attempt(number=1, seconds=4.0, measurements=values)),
+            Judged(node=node, status="good"),
+        )
 
     def buggy(self, node: str) -> None:
         failure = Failure(kind="shape", message="shapes differ " + HOSTILE)
-        self.tell(Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=failure)),
-                  Judged(node=node, status="buggy", failure=failure))
+        self.tell(
+            Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=failure)),
+            Judged(node=node, status="buggy", failure=failure),
+        )
 
     @property
     def state(self) -> RunState:
@@ -92,8 +117,10 @@ def told() -> Story:
     story.good(mended, 0.3)
     copy = story.expand("preliminary", "replicate", mended, seed=2)
     story.good(copy, 0.35)
-    story.tell(Settled(stage="preliminary", best=mended, ended="limit " + HOSTILE),
-               Summarised(k=0, summary=StageSummary(stage="preliminary", tried="t", found="f " + HOSTILE)))
+    story.tell(
+        Settled(stage="preliminary", best=mended, ended="limit " + HOSTILE),
+        Summarised(k=0, summary=StageSummary(stage="preliminary", tried="t", found="f " + HOSTILE)),
+    )
     tuned = story.expand("tuning", "tune", mended, varies="LEARNING_RATE=0.003")
     refused = FigureReview(name="loss.png", readable=False, issues=("no axis label " + HOSTILE,))
     story.tell(Plotted(node=tuned, n=1), Reviewed(node=tuned, n=1, reviews=(refused,)), Plotted(node=tuned, n=2))
@@ -116,22 +143,28 @@ def eventful() -> Story:
     slow, doomed = story.expand("tuning", "tune", best), story.expand("tuning", "tune", best)
     late = Failure(kind="timeout", message="too long " + HOSTILE)
     hopeless = Failure(kind="hopeless", message="far below its peers " + HOSTILE)
-    story.tell(Executed(node=slow, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=late)),
-               Executed(node=slow, attempt=Attempt(number=2, seconds=80.0, limit=90.0)),
-               Judged(node=slow, status="good"),
-               Executed(node=doomed, attempt=Attempt(number=1, seconds=9.0, failure=hopeless)),
-               Judged(node=doomed, status="pruned", failure=hopeless, reasons=(HOSTILE,)))
+    story.tell(
+        Executed(node=slow, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=late)),
+        Executed(node=slow, attempt=Attempt(number=2, seconds=80.0, limit=90.0)),
+        Judged(node=slow, status="good"),
+        Executed(node=doomed, attempt=Attempt(number=1, seconds=9.0, failure=hopeless)),
+        Judged(node=doomed, status="pruned", failure=hopeless, reasons=(HOSTILE,)),
+    )
     story.k += 1
-    story.tell(Decided(k=story.k, action=Compare(stage="tuning", a=best, b=slow)),
-               Compared(k=story.k, a=best, b=slow, better=slow, reasons="it is simpler " + HOSTILE),
-               Limited(stage="tuning", reason="limit of 9 model calls " + HOSTILE))
+    story.tell(
+        Decided(k=story.k, action=Compare(stage="tuning", a=best, b=slow)),
+        Compared(k=story.k, a=best, b=slow, better=slow, reasons="it is simpler " + HOSTILE),
+        Limited(stage="tuning", reason="limit of 9 model calls " + HOSTILE),
+    )
     return story
 
 
 def ended(code: int = 0) -> Story:
     """The same, settled, released and over."""
     story = told()
-    story.tell(Settled(stage="tuning", best="n0005", ended="limit of 3 nodes"),
-               Released(released=code == 0, pdf="paper/paper.pdf", reasons=("unbound number " + HOSTILE,)),
-               Ended(exit_code=code, reason="because " + HOSTILE))
+    story.tell(
+        Settled(stage="tuning", best="n0005", ended="limit of 3 nodes"),
+        Released(released=code == 0, pdf="paper/paper.pdf", reasons=("unbound number " + HOSTILE,)),
+        Ended(exit_code=code, reason="because " + HOSTILE),
+    )
     return story

@@ -40,8 +40,10 @@ def test_status_says_what_all_cells_came_to() -> None:
     found = status_of("runs/calm", celled().events, "process 7 on here", now=BEGAN)
     assert Status.model_validate_json(found.model_dump_json()) == found
     page = "\n".join(line.plain for line in status_lines(found))
-    assert ("cells       5 measured, 3 taken over, 2 failed, 1 left out, 2 waiting (of 13); 33s of computing, 7.0s "
-            "saved, about 12s of computing left") in page
+    assert (
+        "cells       5 measured, 3 taken over, 2 failed, 1 left out, 2 waiting (of 13); 33s of computing, 7.0s "
+        "saved, about 12s of computing left"
+    ) in page
     assert harmless(page)
     without = status_of("runs/calm", told().events, None, now=BEGAN)
     assert without.cells is None and "cells" not in "\n".join(line.plain for line in status_lines(without))
@@ -68,13 +70,17 @@ def test_tree_live_view_and_why_tell_what_a_running_node_has_left() -> None:
 def test_events_in_words() -> None:
     story = celled()
     owed = [describe(event, story.state) for event, _ in story.events if isinstance(event, CellsOwed)]
-    assert owed == ["n0001 owes 4 cells", "n0002 owes 5 cells, 2 taken over from n0001",
-                    "n0003 owes 4 cells, 1 taken over from n0001"]
+    assert owed == [
+        "n0001 owes 4 cells",
+        "n0002 owes 5 cells, 2 taken over from n0001",
+        "n0003 owes 4 cells, 1 taken over from n0001",
+    ]
     runs = [event for event, _ in story.events if isinstance(event, CellExecuted)]
     assert {describe(event, story.state) for event in runs} == {None}
     steps = [small_step(event, story.state) or "" for event in runs]
-    assert steps[0] == "n0001 ran plain@low on digits, seed 1 in 2.0s: log_loss 0.5" == executed_text(
-        runs[0], story.state)
+    assert (
+        steps[0] == "n0001 ran plain@low on digits, seed 1 in 2.0s: log_loss 0.5" == executed_text(runs[0], story.state)
+    )
     assert steps[4].startswith("n0002 ran smooth@low on digits, seed 2 in 7.0s: timeout:")
     assert all(map(harmless, steps))
     last = next(event for event, _ in reversed(story.events) if isinstance(event, Executed))

@@ -36,10 +36,18 @@ def run(tmp_path: Path) -> Path:
     figure = Figure(name="loss.png", sha256="0", facts=FigureFacts(axes=()))
     story.tell(Plotted(node="n0003", n=1, figures=(figure,)))
     folder = RunFolder(written(tmp_path / "runs" / "calm", story))
-    files = {"nodes/n0003/source/experiment.py": f"print({EVIL!r})\n", "nodes/n0003/attempt1/stdout.txt": EVIL,
-             "data/labels/digits.npz": "labels", "data/views/digits.npz": "views", "cache/big": "cache",
-             "config.yaml": "seed: 1\n", "nodes/n0003/.attempt2.part/half": "half", ".env": f"A_API_KEY={KEY}",
-             "nodes/n0003/attempt1/said.txt": "x" * (1 << 20) + KEY, "control/order.json": "{}"}
+    files = {
+        "nodes/n0003/source/experiment.py": f"print({EVIL!r})\n",
+        "nodes/n0003/attempt1/stdout.txt": EVIL,
+        "data/labels/digits.npz": "labels",
+        "data/views/digits.npz": "views",
+        "cache/big": "cache",
+        "config.yaml": "seed: 1\n",
+        "nodes/n0003/.attempt2.part/half": "half",
+        ".env": f"A_API_KEY={KEY}",
+        "nodes/n0003/attempt1/said.txt": "x" * (1 << 20) + KEY,
+        "control/order.json": "{}",
+    }
     for name, text in files.items():
         (folder.root / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.root / name).write_text(text)
@@ -70,7 +78,7 @@ def test_events_are_lines_of_json_and_the_same_each_time(run: Path, capsys: pyte
 def test_the_tree_is_that_of_the_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(run), "--tree", "-"]) == main(["tree", str(run), "--json"]) == 0
     half = capsys.readouterr().out
-    assert half[: len(half) // 2] == half[len(half) // 2:]
+    assert half[: len(half) // 2] == half[len(half) // 2 :]
 
 
 # --- zip ------------------------------------------------------------------------------------------------------------
@@ -102,7 +110,9 @@ def test_zips_of_the_same_run_are_the_same(run: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "c.zip").read_bytes()
     with_data = set(zipfile.ZipFile(tmp_path / "b.zip").namelist())
     assert with_data - set(zipfile.ZipFile(tmp_path / "a.zip").namelist()) == {
-        "calm/data/views/digits.npz", "calm/data/labels/digits.npz"}
+        "calm/data/views/digits.npz",
+        "calm/data/labels/digits.npz",
+    }
 
 
 # --- html -----------------------------------------------------------------------------------------------------------
@@ -145,19 +155,23 @@ def test_one_file_that_opens_without_a_server(run: Path, tmp_path: Path) -> None
 
 
 def test_rewriting_drops_what_acts_and_leads_out() -> None:
-    page = ('<p>out</p><main id="main"><a href="https://evil.example/">x</a><a class="c" href="#in">y</a>'
-            '<b id="in">z</b>'
-            '<form><p>gone</p></form><button>gone</button><input name="n"><img src="/a.png" alt="&#34;A&#34;">'
-            '<img loading="lazy" src="/b.png"><svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/'
-            '</main>out')
+    page = (
+        '<p>out</p><main id="main"><a href="https://evil.example/">x</a><a class="c" href="#in">y</a>'
+        '<b id="in">z</b>'
+        '<form><p>gone</p></form><button>gone</button><input name="n"><img src="/a.png" alt="&#34;A&#34;">'
+        '<img loading="lazy" src="/b.png"><svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/'
+        "</main>out"
+    )
 
     def inside(link: str) -> str:
         return f' href="#n1-{link[1:]}"' if link.startswith("#") else ""
 
     found = rewritten(page, "n1-", link=inside, picture={"/b.png": "data:b"}.get)
-    assert found == ('<a>x</a><a class="c" href="#n1-in">y</a><b id="n1-in">z</b>'
-                     '<span class="dim">[picture left out: &#34;A&#34;]</span><img loading="lazy" src="data:b">'
-                     '<svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/')
+    assert found == (
+        '<a>x</a><a class="c" href="#n1-in">y</a><b id="n1-in">z</b>'
+        '<span class="dim">[picture left out: &#34;A&#34;]</span><img loading="lazy" src="data:b">'
+        '<svg viewBox="0 0 1 1"><path d="M0 0"/></svg>&lt;b&gt; href=&#34;/'
+    )
 
 
 def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
@@ -174,13 +188,19 @@ def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("arguments", "said"), [
-    ([], "export what?"), (["--zip", "-"], "takes --events, --tree or --exchange only"),
-    (["--events", "."], "is a folder"),
-    (["--events", "there"], "exists already"), (["--with-data", "--tree", "-"], "goes with --zip"),
-    (["--events", "no/folder/file"], "cannot be written"), (["--zip", "long" * 80], "the name is too long"),
-    (["--events", "a", "--tree", "a"], "two exports into one file"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "export what?"),
+        (["--zip", "-"], "takes --events, --tree or --exchange only"),
+        (["--events", "."], "is a folder"),
+        (["--events", "there"], "exists already"),
+        (["--with-data", "--tree", "-"], "goes with --zip"),
+        (["--events", "no/folder/file"], "cannot be written"),
+        (["--zip", "long" * 80], "the name is too long"),
+        (["--events", "a", "--tree", "a"], "two exports into one file"),
+    ],
+)
 def test_wrong_use_is_one_line_and_writes_nothing(
     run: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def test_nodes_are_those_of_the_tree(tmp_path: Path) -> None:
     nodes = run.nodes.set_index("node")
     assert list(nodes.index) == ["n0001", "n0002", "n0003", "n0004", "n0005", "n0006"]
     assert list(nodes["status"]) == ["buggy", "good", "good", "good", "good", "running"]
-    assert nodes.loc["n0003", ["parent", "kind", "value", "best"]].tolist() == ["n0001", "debug", .3, True]
+    assert nodes.loc["n0003", ["parent", "kind", "value", "best"]].tolist() == ["n0001", "debug", 0.3, True]
     assert nodes.loc["n0001", "error"] == "shape" and nodes.loc["n0003", "error"] == ""
     assert nodes["tokens"].tolist() == [1300] * 6
     assert nodes["judged"].dropna().is_monotonic_increasing and nodes["judged"].isna().tolist() == [False] * 5 + [True]
@@ -59,11 +59,13 @@ def test_cells_have_what_became_of_each(tmp_path: Path) -> None:
     cells = _open(tmp_path, celled()).cells
     outcomes = cells.groupby("node")["outcome"].apply(list).to_dict()
     assert outcomes == {
-        "n0001": ["measured"] * 4, "n0002": ["taken over", "taken over", "failed", "failed", "left out"],
-        "n0003": ["taken over", "measured", "waiting", "waiting"]}
+        "n0001": ["measured"] * 4,
+        "n0002": ["taken over", "taken over", "failed", "failed", "left out"],
+        "n0003": ["taken over", "measured", "waiting", "waiting"],
+    }
     taken = cells[cells["outcome"] == "taken over"]
-    assert set(taken["by"]) == {"n0001"} and taken["value"].tolist() == [.5, .6, .5]
-    assert cells[cells["node"] == "n0001"]["seconds"].tolist() == [2., 3., 4., 5.]
+    assert set(taken["by"]) == {"n0001"} and taken["value"].tolist() == [0.5, 0.6, 0.5]
+    assert cells[cells["node"] == "n0001"]["seconds"].tolist() == [2.0, 3.0, 4.0, 5.0]
     assert cells[cells["diverged"]]["outcome"].tolist() == ["failed"]
 
 
@@ -131,8 +133,11 @@ def test_every_column_of_the_recorded_run_has_values(whole: Any) -> None:
 def test_the_page_lists_every_column() -> None:
     """SNAPSHOT_UPDATE=1 writes the tables again."""
     before, marker, _ = PAGE.read_text().partition("<!-- columns -->\n")
-    tables = [f"### {name}\n\n| column | what it is |\n|---|---|\n" + "".join(
-        f"| `{column}` | {text} |\n" for column, text in columns.items()) for name, columns in COLUMNS.items()]
+    tables = [
+        f"### {name}\n\n| column | what it is |\n|---|---|\n"
+        + "".join(f"| `{column}` | {text} |\n" for column, text in columns.items())
+        for name, columns in COLUMNS.items()
+    ]
     wanted = before + marker + "\n" + "\n".join(tables)
     if os.environ.get("SNAPSHOT_UPDATE") == "1":
         PAGE.write_text(wanted)
@@ -151,12 +156,14 @@ def test_the_notebook_is_kept_without_outputs() -> None:
 def test_the_notebook_runs_and_draws() -> None:
     nbformat.validate(json.loads(NOTEBOOK.read_text()))
     manager, client = start_new_kernel(
-        kernel_name="python3", cwd=str(NOTEBOOK.parent), env={**os.environ, "PYTHONPATH": str(ROOT)})
+        kernel_name="python3", cwd=str(NOTEBOOK.parent), env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
     outputs: list[dict[str, Any]] = []
     try:
         for cell in _code():
             reply: Any = client.execute_interactive(
-                "".join(cell["source"]), timeout=120, allow_stdin=False, output_hook=outputs.append)
+                "".join(cell["source"]), timeout=120, allow_stdin=False, output_hook=outputs.append
+            )
             assert reply["content"]["status"] == "ok", "\n".join(reply["content"].get("traceback", []))
     finally:
         client.stop_channels()

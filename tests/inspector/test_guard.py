@@ -23,10 +23,18 @@ def test_the_token_is_needed_once_then_the_cookie(web: httpx.Client) -> None:
         assert raw(web, f"//evil.example/?token={token}")[1]["location"] == "/evil.example/"
 
 
-@pytest.mark.parametrize(("headers", "status"), [
-    ({"host": "evil.example"}, 421), ({"host": "127.0.0.1"}, 421), ({"origin": "http://evil.example"}, 403),
-    ({"origin": "null"}, 403), ({"sec-fetch-site": "cross-site"}, 403), ({"sec-fetch-site": "same-site"}, 403),
-    ({"sec-fetch-site": "same-origin"}, 200)])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421),
+        ({"host": "127.0.0.1"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+    ],
+)
 def test_other_pages_and_other_names_are_refused(web: httpx.Client, headers: dict[str, str], status: int) -> None:
     assert web.get("/", headers=headers).status_code == status
 
@@ -40,10 +48,27 @@ def test_every_answer_forbids_what_is_not_ours(web: httpx.Client) -> None:
         assert headers["x-frame-options"] == "DENY" and "server" not in headers
 
 
-@pytest.mark.parametrize("path", [
-    "../secret.txt", "nodes/../../secret.txt", "%2e%2e/secret.txt", "nodes/..%2f..%2fsecret.txt", "/etc/passwd",
-    "nodes/n0001/link.txt", "nodes/n0001/away/secret.txt", "nodes/n0001/pipe", "nodes/n0001", "nodes//n0001",
-    "data/labels/y.txt", "run.db", "control/x.json", "nodes/n0001/%00", "nodes/n0001/source/.hidden", ""])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt",
+        "nodes/../../secret.txt",
+        "%2e%2e/secret.txt",
+        "nodes/..%2f..%2fsecret.txt",
+        "/etc/passwd",
+        "nodes/n0001/link.txt",
+        "nodes/n0001/away/secret.txt",
+        "nodes/n0001/pipe",
+        "nodes/n0001",
+        "nodes//n0001",
+        "data/labels/y.txt",
+        "run.db",
+        "control/x.json",
+        "nodes/n0001/%00",
+        "nodes/n0001/source/.hidden",
+        "",
+    ],
+)
 def test_no_path_leads_out_of_what_is_shown(web: httpx.Client, path: str) -> None:
     status, _, body = raw(web, f"/runs/hostile/files/{path}")
     assert status == 404 and b"secret" not in body

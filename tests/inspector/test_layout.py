@@ -17,7 +17,7 @@ def forests(draw: st.DrawFn) -> Forest:
     """Each node below one of those that led to the node before it, or a new root."""
     found, path = Forest(), list[str]()
     for n in range(draw(st.integers(0, 40))):
-        path = path[:draw(st.integers(0, len(path)))]
+        path = path[: draw(st.integers(0, len(path)))]
         found[str(n)] = path[-1] if path else None
         path.append(str(n))
     return found

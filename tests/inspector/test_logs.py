@@ -118,8 +118,12 @@ def test_what_a_killed_process_left_of_output_is_taken_away(tmp_path: Path) -> N
             LiveOutput(folder.live(node, number), 10).add("half")
     folder.forget_live("n0001")
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("nodes/*/.*")}
-    assert left == {"nodes/n0001/.attempt1.part", "nodes/n0002/.attempt1.part", "nodes/n0002/.attempt1.live",
-                    "nodes/n0002/.attempt2.live"}
+    assert left == {
+        "nodes/n0001/.attempt1.part",
+        "nodes/n0002/.attempt1.part",
+        "nodes/n0002/.attempt1.live",
+        "nodes/n0002/.attempt2.live",
+    }
     folder.forget_live()
     assert not list(tmp_path.glob("nodes/*/*.live")) and not list(tmp_path.glob("nodes/*/.*.live"))
 

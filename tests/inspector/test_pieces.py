@@ -70,23 +70,44 @@ def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -
     best = log.state.stages["agenda"].best
     taken = add(log, 9, Expand(stage="ablation", kind="ablate", parent=best, seed=0), {"without-warm-up": 1.0})
     for i, value in enumerate((0.7, 0.9, 0.8)):
-        add(log, 10 + i, Expand(stage="ablation", kind="replicate", parent=taken, seed=1 + i),
-            {"method": 5.0, "without-warm-up": value})
+        add(
+            log,
+            10 + i,
+            Expand(stage="ablation", kind="replicate", parent=taken, seed=1 + i),
+            {"method": 5.0, "without-warm-up": value},
+        )
     log.append(Settled(stage="ablation", best=best, ended="limit"))
     found = report_of(log.state, "ablation")
     assert [(one.claim.condition, len(one.claim.values)) for one in found.intervals] == [("without-warm-up", 3)]
     assert [(one.condition, one.other, round(one.mean, 6)) for one in found.differences] == [
-        ("without-warm-up", "method", 0.6)], "against the method as it was reported, not as ablations measured it again"
+        ("without-warm-up", "method", 0.6)
+    ], "against the method as it was reported, not as ablations measured it again"
     assert {one.condition for one in report_of(log.state, "agenda").differences} == {"method"}
 
 
 def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about(tmp_path: Path) -> None:
     score = {"dimension": "overall", "score": 1, "lowest": 1, "highest": 10, "reason": "r", "quote": "", "quoted": True}
-    grown(tmp_path / "run", *(event for event, _ in told().events), Released(
-        released=True, pdf=None), Assessed(judgement=Judgement.model_validate({
-        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "scores": [score],
-        "confidence": 2, "most_confidence": 5, "text_alone": {"score": 7, "lowest": 1, "highest": 10, "reason": "<b>"},
-        "results": {"answer": "invented", "details": "a script drew them", "quote": "rng.uniform"}})))
+    grown(
+        tmp_path / "run",
+        *(event for event, _ in told().events),
+        Released(released=True, pdf=None),
+        Assessed(
+            judgement=Judgement.model_validate(
+                {
+                    "paper": "p",
+                    "paper_sha256": "0",
+                    "rubric": "r",
+                    "rubric_sha256": "0",
+                    "model": "m",
+                    "scores": [score],
+                    "confidence": 2,
+                    "most_confidence": 5,
+                    "text_alone": {"score": 7, "lowest": 1, "highest": 10, "reason": "<b>"},
+                    "results": {"answer": "invented", "details": "a script drew them", "quote": "rng.uniform"},
+                }
+            )
+        ),
+    )
     html = pieces(tmp_path / "run").now()[1]["judgement"].html
     assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
     assert 'Results: <b class="bad">invented</b>' in html and "(not in what it was shown)" in html

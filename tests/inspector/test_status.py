@@ -63,8 +63,10 @@ def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> 
     story = ended(0)
     story.tell(Released(released=True, pdf="paper/paper.pdf"), Ended(exit_code=0, reason=""), Rewriting(version=2))
     assert status(story, "process 7").paper == "paper/paper.pdf"
-    story.tell(Released(released=False, pdf="paper/v2/paper.pdf", reasons=("it is too long",)),
-               Ended(exit_code=4, reason="it is too long"))
+    story.tell(
+        Released(released=False, pdf="paper/v2/paper.pdf", reasons=("it is too long",)),
+        Ended(exit_code=4, reason="it is too long"),
+    )
     found, state = status(story), fold(story.events)
     assert (found.condition, found.exit_code, found.paper) == ("done", 0, "paper/paper.pdf")
     assert found.reason == "a later draft was not released: it is too long"
@@ -74,8 +76,9 @@ def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> 
     assert status(story).paper == "paper/v3/paper.pdf" and of_standing_paper(story.events) == story.events
 
 
-@pytest.mark.parametrize(("code", "condition"), [
-    (0, "done"), (3, "stopped"), (4, "draft only"), (130, "interrupted"), (1, "failed")])
+@pytest.mark.parametrize(
+    ("code", "condition"), [(0, "done"), (3, "stopped"), (4, "draft only"), (130, "interrupted"), (1, "failed")]
+)
 def test_exit_codes_become_words(code: int, condition: str) -> None:
     assert condition_of(fold([(Ended(exit_code=code, reason=""), 0.0)]), None) == condition
 
@@ -127,7 +130,8 @@ def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() ->
 
 def test_when_only_the_last_report_is_missing_it_is_next() -> None:
     story = told()
-    story.tell(*(Settled(stage=stage, best="n0003", ended="limit") for stage in ("tuning", "agenda", "ablation")),
-               *(Summarised(k=0, summary=StageSummary(stage=stage, tried="", found=""))
-                 for stage in ("tuning", "agenda")))
+    story.tell(
+        *(Settled(stage=stage, best="n0003", ended="limit") for stage in ("tuning", "agenda", "ablation")),
+        *(Summarised(k=0, summary=StageSummary(stage=stage, tried="", found="")) for stage in ("tuning", "agenda")),
+    )
     assert status(story, "process 7 on here").next == "report on the ablation stage"

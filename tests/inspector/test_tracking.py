@@ -28,11 +28,20 @@ def run(tmp_path: Path) -> Path:
     log.append(Executed(node="n0006", attempt=Attempt(number=1, seconds=1.0, curves_sha256="0")))
     log.close()
     folder.attempt("n0006", 1).mkdir(parents=True)
-    (folder.attempt("n0006", 1) / "measurements.jsonl").write_text("\n".join((
-        '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 1, "value": 0.5}',
-        '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 2, "value": 0.25}',
-        '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 3, "value": NaN}',
-        "damaged", "[1]")))
+    (folder.attempt("n0006", 1) / "measurements.jsonl").write_text(
+        "\n".join(
+            (
+                '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 1, '
+                '"value": 0.5}',
+                '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 2, '
+                '"value": 0.25}',
+                '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 3, '
+                '"value": NaN}',
+                "damaged",
+                "[1]",
+            )
+        )
+    )
     folder.source("n0006").mkdir(parents=True)
     (folder.source("n0006") / "experiment.py").write_text("print(1)\n")
     (folder.source("n0006") / "link.py").symlink_to("/etc/passwd")
@@ -45,8 +54,7 @@ def test_one_table_of_what_is_told(run: Path) -> None:
     mended, last = record.nodes[2], record.nodes[5]
     assert mended.metrics["validation/digits/smooth/log_loss"] == 0.3 and mended.metrics["seconds"] == 4.0
     assert mended.tags["scientist.parent"] == "n0001" and mended.began < mended.ended
-    assert last.curves == (
-        ("curve/train/digits/smooth_1/loss", 1, 0.5), ("curve/train/digits/smooth_1/loss", 2, 0.25))
+    assert last.curves == (("curve/train/digits/smooth_1/loss", 1, 0.5), ("curve/train/digits/smooth_1/loss", 2, 0.25))
     assert last.files == ("nodes/n0006/source/experiment.py",) and not last.done
     assert record.run.params["primary_metric"] == "log_loss"
     assert not set("\x1b\x00") & set(str(record.nodes))

@@ -30,7 +30,11 @@ def printed(tree: Tree, width: int = 200, *, terminal: bool = False) -> str:
 def test_rows_follow_their_parents_in_the_order_of_decisions() -> None:
     first = tree_of(told().state).stage("preliminary")
     assert [(row.id, row.depth, row.kind) for row in first.nodes] == [
-        ("n0001", 0, "draft"), ("n0003", 1, "debug"), ("n0004", 2, "replicate"), ("n0002", 0, "draft")]
+        ("n0001", 0, "draft"),
+        ("n0003", 1, "debug"),
+        ("n0004", 2, "replicate"),
+        ("n0002", 0, "draft"),
+    ]
     assert (first.searched, first.node_limit, first.best) == (3, 5, "n0003")
 
 

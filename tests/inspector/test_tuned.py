@@ -26,8 +26,10 @@ def test_the_tree_shows_a_batch_of_trials_in_one_line_and_the_status_what_each_a
     assert any(line.startswith("tuning  1/3 nodes + 2 trials") for line in lines), "trials are no nodes of the search"
     status = status_of("runs/calm", story.events, None, now=BEGAN)
     assert Status.model_validate_json(status.model_dump_json()) == status
-    assert ("tuning      plain 3 trials + 1 version of its code (budget 3), best 0.55; smooth 3 trials + 2 versions of "
-            "its code (budget 3), best 0.4, stale (log_loss, digits)") in [line.plain for line in status_lines(status)]
+    assert (
+        "tuning      plain 3 trials + 1 version of its code (budget 3), best 0.55; smooth 3 trials + 2 versions of "
+        "its code (budget 3), best 0.4, stale (log_loss, digits)"
+    ) in [line.plain for line in status_lines(status)]
     assert status_of("runs/calm", told().events, None, now=BEGAN).tuning is None
 
 
@@ -41,5 +43,6 @@ def test_page_and_export_have_every_trial(tmp_path: Path, capsys: pytest.Capture
     assert main(["export", str(tmp_path / "calm"), "--tree", "-"]) == 0
     trials = json.loads(capsys.readouterr().out)["tuning"]["trials"]
     assert [(one["arm"], one["number"], one["node"]) for one in trials[5:8]] == [
-        ("smooth", number, "n0003") for number in (1, 2, 3)]
+        ("smooth", number, "n0003") for number in (1, 2, 3)
+    ]
     assert trials[5]["values"] == {"digits": 0.45} and trials[5]["seconds"] == 3.0

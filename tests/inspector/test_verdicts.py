@@ -13,8 +13,9 @@ from tests.paper import synthetic
 def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_path: Path) -> None:
     run = synthetic.state()
     assert run.data_plan is not None
-    run.data_plan = run.data_plan.model_copy(update={
-        "hypotheses": claimed("method", "baseline", higher=False, level="noise20")})
+    run.data_plan = run.data_plan.model_copy(
+        update={"hypotheses": claimed("method", "baseline", higher=False, level="noise20")}
+    )
     paper = RunFolder(tmp_path).paper
     paper.mkdir(parents=True)
     (paper / "paper.tex").write_text("\\begin{document}\nWe find that \\verdict{hypothesis/gain}.\n\\end{document}\n")

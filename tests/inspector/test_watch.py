@@ -113,8 +113,13 @@ def on_terminal(folder: Path, term: str) -> tuple[subprocess.Popen[bytes], int]:
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES")}
     process = subprocess.Popen(
-        [sys.executable, "-c", WATCH, str(folder)], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        env={**environment, "TERM": term, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "40", "LINES": "10"})
+        [sys.executable, "-c", WATCH, str(folder)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**environment, "TERM": term, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "40", "LINES": "10"},
+    )
     os.close(theirs)
     return process, ours
 

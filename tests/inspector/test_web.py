@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 def test_the_list_has_every_run_with_state_and_best_value(web: httpx.Client) -> None:
     text = web.get("/").text
     assert sorted(re.findall(r'<tr class="run" id="run-(.+?)"', text)) == ["begun", "hostile", "whole"]
-    whole = text[text.index('id="run-whole"'):]
+    whole = text[text.index('id="run-whole"') :]
     assert ">done<" in whole and "<b>0.2</b>" in whole
 
 
@@ -45,7 +45,7 @@ def test_the_list_says_which_run_is_a_branch_and_of_what(tmp_path: Path) -> None
     recorded(tmp_path / "shoot", story)
     with serving(tmp_path) as web:
         text = web.get("/").text
-    assert text.count("branch of") == 1 and "branch of trunk at n0003" in text[text.index('id="run-shoot"'):]
+    assert text.count("branch of") == 1 and "branch of trunk at n0003" in text[text.index('id="run-shoot"') :]
 
 
 def test_the_tree_has_every_node_by_stage_and_marks_the_best_path(web: httpx.Client) -> None:
@@ -64,12 +64,15 @@ def test_a_node_shows_its_code_against_its_parents(web: httpx.Client) -> None:
 
 def test_a_node_shows_the_checks_of_its_verdict_and_what_its_code_said_of_dev(tmp_path: Path) -> None:
     story = told()
-    rate = Measurement(name="chosen_rate", value=0.003, condition="adam", dataset="digits", split="dev", seed=1,
-                       grade="logged")
+    rate = Measurement(
+        name="chosen_rate", value=0.003, condition="adam", dataset="digits", split="dev", seed=1, grade="logged"
+    )
     check = Check(name="arms <agree>", outcome="failed", seen="0.859 against 0.874")
     attempt = Attempt(number=2, seconds=1.0, said=(rate,))
-    story.tell(Executed(node="n0003", attempt=attempt), Judged(node="n0003", status="good", verdict=Verdict(
-        sound=True, analysis="As planned.", checks=(check,))))
+    story.tell(
+        Executed(node="n0003", attempt=attempt),
+        Judged(node="n0003", status="good", verdict=Verdict(sound=True, analysis="As planned.", checks=(check,))),
+    )
     recorded(tmp_path / "checked", story)
     with serving(tmp_path) as web:
         text = web.get("/runs/checked/nodes/n0003").text
@@ -86,15 +89,25 @@ def test_a_node_shows_output_traceback_curves_figures_and_calls(web: httpx.Clien
 
 def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
     base = "/runs/hostile"
-    for address in ("/", base, f"{base}/nodes/n0001", f"{base}/nodes/n0002", f"{base}/trace?number=<script>x",
-                    f"{base}/trace?key=<script>x", f"{base}/calls", f"{base}/calls?role=<script>",
-                    f"{base}/calls/{HOSTILE_CALL}", f"{base}/paper"):
+    for address in (
+        "/",
+        base,
+        f"{base}/nodes/n0001",
+        f"{base}/nodes/n0002",
+        f"{base}/trace?number=<script>x",
+        f"{base}/trace?key=<script>x",
+        f"{base}/calls",
+        f"{base}/calls?role=<script>",
+        f"{base}/calls/{HOSTILE_CALL}",
+        f"{base}/paper",
+    ):
         text = web.get(address).text
         seen = Seen(text)
         assert seen.tags.count("script") == 1, address
         assert not [name for name, _ in seen.attributes if name.startswith("on") or name == "style"]
-        assert not [value for name, value in seen.attributes if name in ("href", "src") and not value.startswith(
-            ("/", "#"))]
+        assert not [
+            value for name, value in seen.attributes if name in ("href", "src") and not value.startswith(("/", "#"))
+        ]
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text), address
     node = web.get("/runs/hostile/nodes/n0001").text
     assert node.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 5 and "{{ 7*7 }}" in node
@@ -102,8 +115,16 @@ def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
 
 
 def test_what_is_not_there_is_told(web: httpx.Client) -> None:
-    for address in ("/runs/nothing", "/runs/no%20run", "/runs/..", "/runs/%2e%2e", "/runs/whole/nodes/n9999", "/docs",
-                    "/static/x/other.js", "/runs/whole/nodes/%3Cscript%3E"):
+    for address in (
+        "/runs/nothing",
+        "/runs/no%20run",
+        "/runs/..",
+        "/runs/%2e%2e",
+        "/runs/whole/nodes/n9999",
+        "/docs",
+        "/static/x/other.js",
+        "/runs/whole/nodes/%3Cscript%3E",
+    ):
         assert raw(web, address)[0] == 404, address
     assert web.get("/runs/begun").status_code == 200
     assert "not a number" in web.get("/runs/whole/trace?number=abc").text
@@ -224,8 +245,9 @@ def test_looking_changes_nothing_in_the_folder(tmp_path: Path) -> None:
     with serving(tmp_path) as web:
         web.get("/runs/calm")
         web.get("/runs/calm/nodes/n0001")
-    after = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name[-4:] not in (
-        "-shm", "-wal")}  # which SQLite keeps for readers of a log in WAL mode
+    after = {
+        path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name[-4:] not in ("-shm", "-wal")
+    }  # which SQLite keeps for readers of a log in WAL mode
     assert after == before
 
 

@@ -30,27 +30,45 @@ from tests.inspector.web import HOSTILE_CALL, PNG, add, recorded, serving
 
 pytestmark = pytest.mark.slow
 
-PROMPT = json.dumps({"asked": "m at 0", "role": "write", "system": "Be exact.", "user": "Write it down.",
-                     "images": [hashlib.sha256(PNG).hexdigest(), "1" * 64], "schema": {"title": "Text"}})
+PROMPT = json.dumps(
+    {
+        "asked": "m at 0",
+        "role": "write",
+        "system": "Be exact.",
+        "user": "Write it down.",
+        "images": [hashlib.sha256(PNG).hexdigest(), "1" * 64],
+        "schema": {"title": "Text"},
+    }
+)
 
 
 def answered(story: Story, role: str, *, prompt: str = "0") -> CallKey:
     """A call for a step outside the search."""
     story.k += 1
     key = CallKey(decision=story.k, attempt=0, role=role, ordinal=0)
-    story.tell(Decided(k=story.k, action=Work(task="write")),
-               Answered(key=key, request_sha256=prompt, model="m", answer={"text": "a\nb"}, seconds=1.5,
-                        usage=Usage(input_tokens=1200, output_tokens=30, usd=0.0123)))
+    story.tell(
+        Decided(k=story.k, action=Work(task="write")),
+        Answered(
+            key=key,
+            request_sha256=prompt,
+            model="m",
+            answer={"text": "a\nb"},
+            seconds=1.5,
+            usage=Usage(input_tokens=1200, output_tokens=30, usd=0.0123),
+        ),
+    )
     return key
 
 
 def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None:
     story = told()
     key = CallKey(decision=1, attempt=0, role="summary", ordinal=0)
-    used = Usage(input_tokens=12_000, output_tokens=30, cached_tokens=8100, cache_write_tokens=100, cached_usd=0.02,
-                 usd=0.05)
-    event = Answered(key=key, request_sha256="0", model="m", answer={}, seconds=1.5, usage=used,
-                     left_out=("temperature",))
+    used = Usage(
+        input_tokens=12_000, output_tokens=30, cached_tokens=8100, cache_write_tokens=100, cached_usd=0.02, usd=0.05
+    )
+    event = Answered(
+        key=key, request_sha256="0", model="m", answer={}, seconds=1.5, usage=used, left_out=("temperature",)
+    )
     story.tell(event)
     found = status_of("runs/calm", story.events, None, now=BEGAN)
     for one in (found.cost, found.roles["summary"]):
@@ -60,7 +78,8 @@ def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None
     line = small_step(event, RunState())
     assert line is not None and "12.0k tokens in (8.1k cached, $0.02)" in line and "asked without temperature" in line
     told_in_paper = next(
-        one for one in json.loads(disclosure(story.state, isolation="", text=0))["cost"] if one["role"] == "summary")
+        one for one in json.loads(disclosure(story.state, isolation="", text=0))["cost"] if one["role"] == "summary"
+    )
     assert told_in_paper["cached_tokens"] == 8100 and told_in_paper["cached_usd"] == 0.02
     recorded(tmp_path / "calm", story)
     with serving(tmp_path) as web:
@@ -74,10 +93,19 @@ def test_calls_of_no_node_are_listed_and_found_by_role(tmp_path: Path) -> None:
     answered(story, "write")
     recorded(tmp_path / "calm", story)
     with serving(tmp_path) as web:
-        rows = {name: web.get(f"/runs/calm/calls{name}").text.count("<tr><td>") for name in (
-            "", "?role=code", "?role=write", "?role=-", "?role=other", "?first=999", "?first=-3")}
-        assert rows == {"": 7, "?role=code": 6, "?role=write": 1, "?role=-": 1, "?role=other": 0, "?first=999": 7,
-                        "?first=-3": 7}
+        rows = {
+            name: web.get(f"/runs/calm/calls{name}").text.count("<tr><td>")
+            for name in ("", "?role=code", "?role=write", "?role=-", "?role=other", "?first=999", "?first=-3")
+        }
+        assert rows == {
+            "": 7,
+            "?role=code": 6,
+            "?role=write": 1,
+            "?role=-": 1,
+            "?role=other": 0,
+            "?first=999": 7,
+            "?first=-3": 7,
+        }
         assert "0.0123" in web.get("/runs/calm/calls?role=write").text
 
 
@@ -86,7 +114,7 @@ def test_many_calls_are_shown_in_parts() -> None:
     for _ in range(AT_ONCE + 5):
         answered(story, "write")
     state = story.state
-    assert [len(calls_of(state, "write", first).shown) for first in (0, AT_ONCE, 10 ** 9)] == [AT_ONCE, 5, 5]
+    assert [len(calls_of(state, "write", first).shown) for first in (0, AT_ONCE, 10**9)] == [AT_ONCE, 5, 5]
 
 
 def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
@@ -110,16 +138,23 @@ def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
 def test_checks_tell_what_was_found() -> None:
     story = ended()
     draft = Draft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
-    story.tell(Drafted(round=1, draft=draft, violations=("0.3",), findings=(PaperFinding(text="wide"),)),
-               Probed(node="n0005", probe="labels", outcome="still", why="the same"),
-               Probed(node="n0005", probe="seed", outcome="moved", why="all differ"),
-               Commanded(verb="mark", target="n0003", text="leaks", by="ana"),
-               Commanded(verb="note", text="smaller", by="ana"),
-               Released(released=True, pdf=None, beside={"review/disclosure.json": "0"}))
+    story.tell(
+        Drafted(round=1, draft=draft, violations=("0.3",), findings=(PaperFinding(text="wide"),)),
+        Probed(node="n0005", probe="labels", outcome="still", why="the same"),
+        Probed(node="n0005", probe="seed", outcome="moved", why="all differ"),
+        Commanded(verb="mark", target="n0003", text="leaks", by="ana"),
+        Commanded(verb="note", text="smaller", by="ana"),
+        Released(released=True, pdf=None, beside={"review/disclosure.json": "0"}),
+    )
     found = list(checks_of(story.state, ("n0004",)))
     assert [(one.name, one.good) for one in found] == [
-        ("Binding", False), ("Typesetting", False), ("Probe", False), ("Probe", True), ("Suspect", False),
-        ("Seeds", False)]
+        ("Binding", False),
+        ("Typesetting", False),
+        ("Probe", False),
+        ("Probe", True),
+        ("Suspect", False),
+        ("Seeds", False),
+    ]
     assert found[4].nodes == ("n0003",)
     text = Pages({}).piece("pieces", "asked", "asked", "calm", story.state.steered, OF_NODES)
     assert "<b>note for agenda</b>" in text and "<b>mark as suspect</b>" in text and text.count("by ana") == 2
@@ -157,9 +192,10 @@ def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:
 
 def test_the_run_page_names_the_road_the_checks_and_who_asked(web: httpx.Client) -> None:
     text = web.get("/runs/whole").text
-    road = text[text.index('id="road"'):text.index('id="legend"')]
+    road = text[text.index('id="road"') : text.index('id="legend"')]
     assert [road.index(node) for node in ("n0001", "n0003", "n0005")] == sorted(
-        road.index(node) for node in ("n0001", "n0003", "n0005")) and "★" in road
+        road.index(node) for node in ("n0001", "n0003", "n0005")
+    ) and "★" in road
     assert "no node is suspect" in text and "Requests by people" not in text
     hostile = web.get("/runs/hostile").text
     assert "Requests by people" in hostile and hostile.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 6

@@ -20,12 +20,15 @@ from tests.inspector.web import EVIL, Seen, raw, recorded, serving
 
 pytestmark = pytest.mark.slow
 
-needs_poppler = pytest.mark.skipif(shutil.which("pdftotext") is None or shutil.which("pdftoppm") is None,
-                                   reason="poppler-utils is not installed")
+needs_poppler = pytest.mark.skipif(
+    shutil.which("pdftotext") is None or shutil.which("pdftoppm") is None, reason="poppler-utils is not installed"
+)
 PLAIN, SMOOTH = (f"validation/digits/log_loss/{arm}" for arm in ("plain", "smooth"))
-RESULTS = (f"\\resultvalue{{{PLAIN}.mean}}{{0.500}}\n\\resultvalue{{{SMOOTH}.mean}}{{0.500}}\n"
-           f"\\resultvalue{{{SMOOTH}.pm}}{{0.500 \\ensuremath{{\\pm}} 0.010}}\n\\setupvalue{{run.nodes}}{{4}}\n"
-           "\\resultvalue{gone.mean}{\\ensuremath{-}0.3}\n")
+RESULTS = (
+    f"\\resultvalue{{{PLAIN}.mean}}{{0.500}}\n\\resultvalue{{{SMOOTH}.mean}}{{0.500}}\n"
+    f"\\resultvalue{{{SMOOTH}.pm}}{{0.500 \\ensuremath{{\\pm}} 0.010}}\n\\setupvalue{{run.nodes}}{{4}}\n"
+    "\\resultvalue{gone.mean}{\\ensuremath{-}0.3}\n"
+)
 PAPER = r"""\documentclass{x}
 \title{Calm \emph{numbers}}
 \begin{document}
@@ -58,31 +61,50 @@ smooth \& calm & \textbf{\result{KEY.pm}} \\
 \end{tabular}}%
 {Loss of both arms.}}
 """.replace("KEY", SMOOTH)
-PAGES = (("Calm numbers", "Of 4 programs the plain one has a loss of 0.500 after all",
-          "and the smooth one reaches a value of 0.500 in the end; it was -0.3 less.",
-          "Figure 1. The loss of both arms by", "step of the training."),
-         ("Table 1: Loss of both arms.", "arm loss", "smooth & calm 0.500 ± 0.010", "n0005 draft 0.7312 n9999"))
+PAGES = (
+    (
+        "Calm numbers",
+        "Of 4 programs the plain one has a loss of 0.500 after all",
+        "and the smooth one reaches a value of 0.500 in the end; it was -0.3 less.",
+        "Figure 1. The loss of both arms by",
+        "step of the training.",
+    ),
+    ("Table 1: Loss of both arms.", "arm loss", "smooth & calm 0.500 ± 0.010", "n0005 draft 0.7312 n9999"),
+)
 
 
 def pdf(*pages: tuple[str, ...]) -> bytes:
     """A PDF with these lines; tabs part columns."""
     first = 4
     kids = " ".join(f"{first + 2 * n} 0 R" for n in range(len(pages)))
-    parts = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
-             "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"]
+    parts = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    ]
     for n, lines in enumerate(pages):
-        shown = "".join(f"BT /F1 10 Tf {50 + 170 * across} {750 - 20 * at} Td ({part}) Tj ET\n"
-                        for at, line in enumerate(lines) for across, part in enumerate(line.split("\t")))
-        parts += ["<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> "
-                  f"/Contents {first + 2 * n + 1} 0 R >>",
-                  f"<< /Length {len(shown)} >>\nstream\n{shown}endstream"]
+        shown = "".join(
+            f"BT /F1 10 Tf {50 + 170 * across} {750 - 20 * at} Td ({part}) Tj ET\n"
+            for at, line in enumerate(lines)
+            for across, part in enumerate(line.split("\t"))
+        )
+        parts += [
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> "
+            f"/Contents {first + 2 * n + 1} 0 R >>",
+            f"<< /Length {len(shown)} >>\nstream\n{shown}endstream",
+        ]
     found, places = b"%PDF-1.4\n", list[int]()
     for number, part in enumerate(parts, 1):
         places.append(len(found))
         found += f"{number} 0 obj\n{part}\nendobj\n".encode("cp1252")
     table = "".join(f"{at:010d} 00000 n \n" for at in places)
-    return found + (f"xref\n0 {len(parts) + 1}\n0000000000 65535 f \n{table}trailer\n"
-                    f"<< /Size {len(parts) + 1} /Root 1 0 R >>\nstartxref\n{len(found)}\n%%EOF\n").encode()
+    return (
+        found
+        + (
+            f"xref\n0 {len(parts) + 1}\n0000000000 65535 f \n{table}trailer\n"
+            f"<< /Size {len(parts) + 1} /Root 1 0 R >>\nstartxref\n{len(found)}\n%%EOF\n"
+        ).encode()
+    )
 
 
 def written(folder: Path, *, evil: str = "") -> Path:
@@ -91,8 +113,11 @@ def written(folder: Path, *, evil: str = "") -> Path:
     for seed in (2, 3):
         story.good(story.expand("tuning", "replicate", "n0005", seed=seed), 0.5)
     figures = FiguresMade(figures={"loss.png": "0"}, descriptions={"loss": "The loss" + evil}, arrays=())
-    story.tell(Settled(stage="tuning", best="n0005", ended="limit"), figures,
-               Released(released=True, pdf="paper/paper.pdf", pages=2))
+    story.tell(
+        Settled(stage="tuning", best="n0005", ended="limit"),
+        figures,
+        Released(released=True, pdf="paper/paper.pdf", pages=2),
+    )
     run = recorded(folder / "calm", story)
     (run / "paper").mkdir()
     for name, text in {"results": RESULTS, "paper": PAPER + evil, "floats": FLOATS, "appendix": ""}.items():
@@ -113,8 +138,19 @@ def test_the_source_is_read_with_its_keys() -> None:
 
 
 def test_any_source_is_read() -> None:
-    for text in ("", "{", "}", "\\result{", "\\section{", "\\begin{document}", "\\\\{}" * 99, "\\emph{" * 999, EVIL,
-                 "\\definefloat{", "\\definefloat{table:x}{\\begin{tabular}"):
+    for text in (
+        "",
+        "{",
+        "}",
+        "\\result{",
+        "\\section{",
+        "\\begin{document}",
+        "\\\\{}" * 99,
+        "\\emph{" * 999,
+        EVIL,
+        "\\definefloat{",
+        "\\definefloat{table:x}{\\begin{tabular}",
+    ):
         bits_of(text, values_of(text))
 
 
@@ -132,15 +168,27 @@ def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[L
 @needs_poppler
 def test_equal_numbers_are_told_apart_by_their_keys(tmp_path: Path) -> None:
     found = [(one.kind, one.target, one.page) for one in marks(tmp_path)]
-    assert found == [("key", "run.nodes", 1), ("key", f"{PLAIN}.mean", 1), ("key", f"{SMOOTH}.mean", 1),
-                     ("key", "gone.mean", 1), ("figure", "loss", 1), ("key", f"{SMOOTH}.pm", 2),
-                     ("node", "n0005", 2), ("number", "0.7312", 2)]
+    assert found == [
+        ("key", "run.nodes", 1),
+        ("key", f"{PLAIN}.mean", 1),
+        ("key", f"{SMOOTH}.mean", 1),
+        ("key", "gone.mean", 1),
+        ("figure", "loss", 1),
+        ("key", f"{SMOOTH}.pm", 2),
+        ("node", "n0005", 2),
+        ("number", "0.7312", 2),
+    ]
 
 
 @needs_poppler
 def test_values_are_found_by_the_words_around_them_in_any_order(tmp_path: Path) -> None:
-    turned = (("and the smooth one reaches a value of 0.500 in the end; it was less.",
-               "Of 4 programs the plain one has a loss of 0.500 after all", "Elsewhere 0.500 stands alone."),)
+    turned = (
+        (
+            "and the smooth one reaches a value of 0.500 in the end; it was less.",
+            "Of 4 programs the plain one has a loss of 0.500 after all",
+            "Elsewhere 0.500 stands alone.",
+        ),
+    )
     found = [(one.kind, one.target) for one in marks(tmp_path, turned)]
     assert found == [("key", f"{SMOOTH}.mean"), ("key", "run.nodes"), ("key", f"{PLAIN}.mean"), ("number", "0.500")]
 
@@ -169,8 +217,12 @@ def test_a_box_covers_its_words_and_one_over_two_lines_has_two(tmp_path: Path) -
 def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "paper").mkdir()
     path = tmp_path / "paper" / "paper.pdf"
-    for make in (lambda: None, lambda: path.write_bytes(b"%PDF-1.4 nothing"), lambda: os.mkfifo(path),
-                 lambda: path.symlink_to("/etc/passwd")):
+    for make in (
+        lambda: None,
+        lambda: path.write_bytes(b"%PDF-1.4 nothing"),
+        lambda: os.mkfifo(path),
+        lambda: path.symlink_to("/etc/passwd"),
+    ):
         path.unlink(missing_ok=True)
         make()
         with pytest.raises(PdfError):

@@ -53,13 +53,19 @@ def waiting(run: Path) -> list[Commanded | str]:
     return [one for _, one in found]
 
 
-@pytest.mark.parametrize(("fields", "command"), [
-    ({"verb": "pause"}, Commanded(verb="pause", text="why\nnot")),
-    ({"verb": "stop"}, Commanded(verb="stop", text="why\nnot")),
-    ({"verb": "note", "target": "tuning"}, Commanded(verb="note", target="tuning", text="why\nnot")),
-    ({"verb": "kill", "target": "n0006"}, Commanded(verb="kill", target="n0006", text="why\nnot")),
-    ({"verb": "mark", "target": "n0005", "mark": "closed"}, Commanded(
-        verb="mark", target="n0005", mark="closed", text="why\nnot"))])
+@pytest.mark.parametrize(
+    ("fields", "command"),
+    [
+        ({"verb": "pause"}, Commanded(verb="pause", text="why\nnot")),
+        ({"verb": "stop"}, Commanded(verb="stop", text="why\nnot")),
+        ({"verb": "note", "target": "tuning"}, Commanded(verb="note", target="tuning", text="why\nnot")),
+        ({"verb": "kill", "target": "n0006"}, Commanded(verb="kill", target="n0006", text="why\nnot")),
+        (
+            {"verb": "mark", "target": "n0005", "mark": "closed"},
+            Commanded(verb="mark", target="n0005", mark="closed", text="why\nnot"),
+        ),
+    ],
+)
 def test_a_form_writes_one_command_with_its_reason(
     wheel: tuple[httpx.Client, Path], fields: dict[str, str], command: Commanded
 ) -> None:
@@ -74,12 +80,18 @@ def test_a_form_writes_one_command_with_its_reason(
     assert written.model_copy(update={"file": ""}) == command.model_copy(update={"by": user()})
 
 
-@pytest.mark.parametrize(("fields", "said"), [
-    ({"verb": "pause", "text": " \n"}, "give a reason"), ({"verb": "note", "text": ""}, "the note is empty"),
-    ({"verb": "resume", "text": "a"}, "is not paused"),
-    ({"verb": "kill", "target": "n0005", "text": "a"}, "is finished"),
-    ({"verb": "kill", "target": "n9999", "text": "a"}, "no node"), ({"verb": "stop", "text": "a" * 1001}, "1000"),
-    ({"verb": "note", "target": EVIL, "text": "a"}, "no stage")])
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"verb": "pause", "text": " \n"}, "give a reason"),
+        ({"verb": "note", "text": ""}, "the note is empty"),
+        ({"verb": "resume", "text": "a"}, "is not paused"),
+        ({"verb": "kill", "target": "n0005", "text": "a"}, "is finished"),
+        ({"verb": "kill", "target": "n9999", "text": "a"}, "no node"),
+        ({"verb": "stop", "text": "a" * 1001}, "1000"),
+        ({"verb": "note", "target": EVIL, "text": "a"}, "no stage"),
+    ],
+)
 def test_what_would_have_no_effect_is_one_line(
     wheel: tuple[httpx.Client, Path], fields: dict[str, str], said: str
 ) -> None:
@@ -89,14 +101,28 @@ def test_what_would_have_no_effect_is_one_line(
     assert not waiting(run)
 
 
-@pytest.mark.parametrize(("headers", "fields", "status"), [
-    ({"origin": "http://evil.example"}, {}, 403), ({"origin": "null"}, {}, 403), ({"origin": ""}, {}, 403),
-    ({"sec-fetch-site": "cross-site"}, {}, 403), ({"sec-fetch-site": "same-site"}, {}, 403),
-    ({"sec-fetch-site": "none"}, {}, 403), ({"content-type": "text/plain"}, {}, 415),
-    ({"content-type": "multipart/form-data; boundary=x"}, {}, 415), ({"host": "evil.example"}, {}, 421),
-    ({"cookie": "a=b"}, {}, 403), ({}, {"form": ""}, 403), ({}, {"form": "wrong"}, 403), ({}, {"form": "é"}, 403),
-    ({}, {"text": "a" * 20_000}, 413), ({}, {"verb": "delete"}, 400), ({}, {"verb": "mark", "mark": "x"}, 400),
-    ({}, {f"f{n}": "" for n in range(20)}, 400)])
+@pytest.mark.parametrize(
+    ("headers", "fields", "status"),
+    [
+        ({"origin": "http://evil.example"}, {}, 403),
+        ({"origin": "null"}, {}, 403),
+        ({"origin": ""}, {}, 403),
+        ({"sec-fetch-site": "cross-site"}, {}, 403),
+        ({"sec-fetch-site": "same-site"}, {}, 403),
+        ({"sec-fetch-site": "none"}, {}, 403),
+        ({"content-type": "text/plain"}, {}, 415),
+        ({"content-type": "multipart/form-data; boundary=x"}, {}, 415),
+        ({"host": "evil.example"}, {}, 421),
+        ({"cookie": "a=b"}, {}, 403),
+        ({}, {"form": ""}, 403),
+        ({}, {"form": "wrong"}, 403),
+        ({}, {"form": "é"}, 403),
+        ({}, {"text": "a" * 20_000}, 413),
+        ({}, {"verb": "delete"}, 400),
+        ({}, {"verb": "mark", "mark": "x"}, 400),
+        ({}, {f"f{n}": "" for n in range(20)}, 400),
+    ],
+)
 def test_what_our_form_cannot_have_sent_is_refused(
     wheel: tuple[httpx.Client, Path], headers: dict[str, str], fields: dict[str, str], status: int
 ) -> None:
@@ -134,9 +160,12 @@ def test_buttons_stand_where_they_have_an_effect(wheel: tuple[httpx.Client, Path
 
 def test_what_was_taken_is_shown_with_who_and_why(tmp_path: Path) -> None:
     with steered(tmp_path) as (web, run):
-        add(run, Commanded(verb="pause", text="look first " + EVIL, by="ana"),
+        add(
+            run,
+            Commanded(verb="pause", text="look first " + EVIL, by="ana"),
             Commanded(verb="mark", target="n0005", mark="closed", text="a dead end", by="ana"),
-            Judged(node="n0006", status="cancelled"))
+            Judged(node="n0006", status="cancelled"),
+        )
         text = web.get(RUN).text
         assert "Paused</b>" in text and "look first" in text and "ana" in text and 'id="act-resume-run"' in text
         assert Seen(text).tags.count("script") == 1
@@ -156,7 +185,7 @@ def test_a_server_that_only_shows_takes_nothing(tmp_path: Path) -> None:
     run = recorded(tmp_path / "calm", told())
     with hold(run), serving(tmp_path, read_only=True) as web:
         text = web.get(RUN).text + web.get(f"{RUN}/nodes/n0006").text
-        assert "Read-only" in text and "<form class=\"steer\"" not in text
+        assert "Read-only" in text and '<form class="steer"' not in text
         fields, headers = {"form": "", "verb": "stop", "text": "a"}, {"origin": str(web.base_url).rstrip("/")}
         assert web.post(f"{RUN}/steer", data=fields, headers=headers).status_code == 405
     assert not waiting(run)

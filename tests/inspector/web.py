@@ -28,8 +28,9 @@ from tests.inspector.story import Story, ended
 
 EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>\x1b[31mred\x1b[0m \u202ereversed {{ 7*7 }} \'"'
 PNG = b"\x89PNG\r\n\x1a\n"
-PROMPT = json.dumps({"asked": EVIL, "role": "judge", "system": EVIL, "user": EVIL, "images": ["0" * 64],
-                     "schema": {"title": EVIL}})
+PROMPT = json.dumps(
+    {"asked": EVIL, "role": "judge", "system": EVIL, "user": EVIL, "images": ["0" * 64], "schema": {"title": EVIL}}
+)
 HOSTILE_CALL = CallKey(decision=90, attempt=0, role="judge", ordinal=0)
 
 
@@ -97,11 +98,25 @@ def make_runs(top: Path) -> Path:
     run = recorded(top / "hostile", hostile())
     node = run / "nodes" / "n0001"
     for path, text in {
-        "source/experiment.py": f"x = 1  # {EVIL}\ny = 2\n", "attempt1/stdout.txt": f"{EVIL}\n",
+        "source/experiment.py": f"x = 1  # {EVIL}\ny = 2\n",
+        "attempt1/stdout.txt": f"{EVIL}\n",
         "attempt1/measurements.jsonl": "".join(
-            json.dumps({"name": "loss" + EVIL, "value": 1 / (n + 1), "condition": EVIL, "dataset": "digits",
-                        "split": "validation", "seed": 1, "step": n, "grade": "logged"}) + "\n"
-            for n in range(5)) + "[",
+            json.dumps(
+                {
+                    "name": "loss" + EVIL,
+                    "value": 1 / (n + 1),
+                    "condition": EVIL,
+                    "dataset": "digits",
+                    "split": "validation",
+                    "seed": 1,
+                    "step": n,
+                    "grade": "logged",
+                }
+            )
+            + "\n"
+            for n in range(5)
+        )
+        + "[",
     }.items():
         (node / path).parent.mkdir(parents=True, exist_ok=True)
         (node / path).write_text(text)
@@ -131,16 +146,30 @@ def hostile() -> Story:
     first = story.expand("preliminary", "draft", varies=EVIL)
     failure = Failure(kind="shape", message=EVIL, traceback=f"Traceback\n{EVIL}")
     review = FigureReview(name="<b>x.png", readable=False, issues=(EVIL,), description=EVIL)
-    value = Measurement(name="log_loss", value=.5, condition=EVIL, dataset="digits", split="validation", seed=1,
-                        grade="logged")
-    story.tell(Proposed(node=first, decision=1, title=EVIL, plan=EVIL, varies=EVIL, source_sha256="0"),
-               Executed(node=first, attempt=Attempt(number=1, seconds=1, failure=failure, curves_sha256="0",
-                                                    measurements=(value,))),
-               Plotted(node=first, n=1, figures=(Figure(name="<b>x.png", sha256="0", facts=FigureFacts()),)),
-               Reviewed(node=first, n=1, reviews=(review,)), Judged(node=first, status="buggy", failure=failure))
+    value = Measurement(
+        name="log_loss", value=0.5, condition=EVIL, dataset="digits", split="validation", seed=1, grade="logged"
+    )
+    story.tell(
+        Proposed(node=first, decision=1, title=EVIL, plan=EVIL, varies=EVIL, source_sha256="0"),
+        Executed(
+            node=first, attempt=Attempt(number=1, seconds=1, failure=failure, curves_sha256="0", measurements=(value,))
+        ),
+        Plotted(node=first, n=1, figures=(Figure(name="<b>x.png", sha256="0", facts=FigureFacts()),)),
+        Reviewed(node=first, n=1, reviews=(review,)),
+        Judged(node=first, status="buggy", failure=failure),
+    )
     second = story.expand("preliminary", "debug", first)
-    story.tell(Answered(key=HOSTILE_CALL, request_sha256=hashlib.sha256(PROMPT.encode()).hexdigest(), model=EVIL,
-                        answer={EVIL: EVIL}, usage=Usage(input_tokens=1, output_tokens=1), seconds=0.5),
-               Commanded(verb="note", text=EVIL, by=EVIL), Commanded(verb="pause", text=EVIL, by=EVIL),
-               Commanded(verb="mark", target=second, mark="closed", text=EVIL, by=EVIL))
+    story.tell(
+        Answered(
+            key=HOSTILE_CALL,
+            request_sha256=hashlib.sha256(PROMPT.encode()).hexdigest(),
+            model=EVIL,
+            answer={EVIL: EVIL},
+            usage=Usage(input_tokens=1, output_tokens=1),
+            seconds=0.5,
+        ),
+        Commanded(verb="note", text=EVIL, by=EVIL),
+        Commanded(verb="pause", text=EVIL, by=EVIL),
+        Commanded(verb="mark", target=second, mark="closed", text=EVIL, by=EVIL),
+    )
     return story

@@ -136,8 +136,9 @@ class Catalogues:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._patch.undo()
         self._server.shutdown()
         self._server.server_close()
@@ -146,7 +147,10 @@ class Catalogues:
         """Settings that reach them, without a cache."""
         host = f"http://127.0.0.1:{self._server.server_address[1]}"
         usual: dict[str, Any] = {
-            "addresses": {name: f"{host}/{name}" for name in SOURCES}, "cache_days": 0, "timeout": 5}
+            "addresses": {name: f"{host}/{name}" for name in SOURCES},
+            "cache_days": 0,
+            "timeout": 5,
+        }
         return LiteratureSettings.model_validate(usual | changed)
 
     def count(self, source: SourceName) -> int:
@@ -237,8 +241,11 @@ def _openalex(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple
         found = [one for one in works if value in (one.doi.lower(), f"10.48550/arxiv.{one.arxiv}" if one.arxiv else "")]
     else:
         found = _alike(works, value or query["search"], int(query["per-page"]))
-    return 200, {"meta": {"count": len(found), "page": 1, "per_page": int(query["per-page"])}, "group_by": [],
-                 "results": [_openalex_work(n, one) for n, one in enumerate(found)]}
+    return 200, {
+        "meta": {"count": len(found), "page": 1, "per_page": int(query["per-page"])},
+        "group_by": [],
+        "results": [_openalex_work(n, one) for n, one in enumerate(found)],
+    }
 
 
 def _openalex_work(n: int, one: Truth) -> dict[str, Any]:
@@ -248,13 +255,23 @@ def _openalex_work(n: int, one: Truth) -> dict[str, Any]:
     preprint = [{"is_oa": True, "landing_page_url": f"https://arxiv.org/abs/{one.arxiv}", "source": None}]
     place = {"is_oa": False, "landing_page_url": f"https://doi.org/{one.doi}", "source": {"display_name": one.venue}}
     return {
-        "id": f"https://openalex.org/W{abs(hash(one.whole + one.doi))}", "title": one.whole, "type": "article",
-        "doi": f"https://doi.org/{one.doi}" if one.doi else None, "publication_year": one.year,
-        "authorships": [{"author_position": "first", "author": {"id": f"https://openalex.org/A{m}", "orcid": None,
-                                                                "display_name": name}}
-                        for m, name in enumerate(one.shown)],
-        "is_retracted": one.retracted, "abstract_inverted_index": index or None, "primary_location": place,
-        "locations": [place, *(preprint if one.arxiv else [])]}
+        "id": f"https://openalex.org/W{abs(hash(one.whole + one.doi))}",
+        "title": one.whole,
+        "type": "article",
+        "doi": f"https://doi.org/{one.doi}" if one.doi else None,
+        "publication_year": one.year,
+        "authorships": [
+            {
+                "author_position": "first",
+                "author": {"id": f"https://openalex.org/A{m}", "orcid": None, "display_name": name},
+            }
+            for m, name in enumerate(one.shown)
+        ],
+        "is_retracted": one.retracted,
+        "abstract_inverted_index": index or None,
+        "primary_location": place,
+        "locations": [place, *(preprint if one.arxiv else [])],
+    }
 
 
 def _crossref(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
@@ -263,21 +280,41 @@ def _crossref(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple
         found = [one for one in works if one.doi.lower() == path.removeprefix("works/").lower()]
         if not found:
             return 404, "Resource not found."
-        return 200, {"status": "ok", "message-type": "work", "message-version": "1.0.0",
-                     "message": _crossref_work(found[0])}
+        return 200, {
+            "status": "ok",
+            "message-type": "work",
+            "message-version": "1.0.0",
+            "message": _crossref_work(found[0]),
+        }
     found = _alike(works, query["query.bibliographic"], int(query["rows"]))
-    return 200, {"status": "ok", "message-type": "work-list", "message-version": "1.0.0",
-                 "message": {"facets": {}, "total-results": len(found), "items-per-page": int(query["rows"]),
-                             "items": [_crossref_work(one) for one in found]}}
+    return 200, {
+        "status": "ok",
+        "message-type": "work-list",
+        "message-version": "1.0.0",
+        "message": {
+            "facets": {},
+            "total-results": len(found),
+            "items-per-page": int(query["rows"]),
+            "items": [_crossref_work(one) for one in found],
+        },
+    }
 
 
 def _crossref_work(one: Truth) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "DOI": one.doi, "type": "journal-article", "source": "Crossref", "title": [one.title],
-        "container-title": [one.venue], "issued": {"date-parts": [[one.online or one.year, 3]]},
-        "published-print": {"date-parts": [[one.year, 3]]}, "publisher": "Example Press", "reference-count": 3,
-        "author": [{"given": given, "family": family, "sequence": "first", "affiliation": []}
-                   for given, family in one.people]}
+        "DOI": one.doi,
+        "type": "journal-article",
+        "source": "Crossref",
+        "title": [one.title],
+        "container-title": [one.venue],
+        "issued": {"date-parts": [[one.online or one.year, 3]]},
+        "published-print": {"date-parts": [[one.year, 3]]},
+        "publisher": "Example Press",
+        "reference-count": 3,
+        "author": [
+            {"given": given, "family": family, "sequence": "first", "affiliation": []} for given, family in one.people
+        ],
+    }
     if one.subtitle:
         made["subtitle"] = [one.subtitle]
     if one.online:
@@ -285,11 +322,19 @@ def _crossref_work(one: Truth) -> dict[str, Any]:
     if one.abstract:
         made["abstract"] = f"<jats:title>Abstract</jats:title><jats:p>{escape(one.abstract)}</jats:p>"
     if one.arxiv:
-        made["relation"] = {"has-preprint": [{"id-type": "doi", "id": f"10.48550/arXiv.{one.arxiv}",
-                                              "asserted-by": "object"}]}
+        made["relation"] = {
+            "has-preprint": [{"id-type": "doi", "id": f"10.48550/arXiv.{one.arxiv}", "asserted-by": "object"}]
+        }
     if one.retracted:
-        made["updated-by"] = [{"DOI": f"{one.doi}r", "type": "retraction", "label": "Retraction",
-                               "source": "retraction-watch", "updated": {"date-parts": [[2024, 1, 1]]}}]
+        made["updated-by"] = [
+            {
+                "DOI": f"{one.doi}r",
+                "type": "retraction",
+                "label": "Retraction",
+                "source": "retraction-watch",
+                "updated": {"date-parts": [[2024, 1, 1]]},
+            }
+        ]
     return made
 
 
@@ -306,10 +351,16 @@ def _semantic_scholar(works: Sequence[Truth], path: str, query: dict[str, str]) 
 
 def _semantic_work(one: Truth) -> dict[str, Any]:
     ids = {"CorpusId": 1} | ({"DOI": one.doi} if one.doi else {}) | ({"ArXiv": one.arxiv} if one.arxiv else {})
-    return {"paperId": f"{abs(hash(one.whole + one.doi)):040x}"[:40], "externalIds": ids, "title": one.whole,
-            "abstract": one.abstract or None, "venue": one.venue, "year": one.year,
-            "publicationDate": f"{one.year}-03-01",
-            "authors": [{"authorId": str(n), "name": name} for n, name in enumerate(one.shown)]}
+    return {
+        "paperId": f"{abs(hash(one.whole + one.doi)):040x}"[:40],
+        "externalIds": ids,
+        "title": one.whole,
+        "abstract": one.abstract or None,
+        "venue": one.venue,
+        "year": one.year,
+        "publicationDate": f"{one.year}-03-01",
+        "authors": [{"authorId": str(n), "name": name} for n, name in enumerate(one.shown)],
+    }
 
 
 def _arxiv(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
@@ -318,19 +369,28 @@ def _arxiv(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[in
         found = [one for one in works if one.arxiv == query["id_list"]]
     else:
         found = _alike(works, re.sub(r"\b(?:ti|all):|\bAND\b", " ", query["search_query"]), int(query["max_results"]))
-    return 200, ('<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
-                 '<title type="html">ArXiv Query</title><id>http://arxiv.org/api/x</id>\n'
-                 + "".join(map(_arxiv_entry, found)) + "</feed>\n")
+    return 200, (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
+        '<title type="html">ArXiv Query</title><id>http://arxiv.org/api/x</id>\n'
+        + "".join(map(_arxiv_entry, found))
+        + "</feed>\n"
+    )
 
 
 def _arxiv_entry(one: Truth) -> str:
     authors = "".join(f"<author><name>{escape(name)}</name></author>" for name in one.shown)
     doi = f'<arxiv:doi xmlns:arxiv="http://arxiv.org/schemas/atom">{one.doi}</arxiv:doi>' if one.doi else ""
-    return (f"<entry><id>http://arxiv.org/abs/{one.arxiv}v2</id><updated>2025-01-05T00:00:00Z</updated>"
-            f"<published>20{one.arxiv[:2]}-06-14T17:00:00Z</published><title>{escape(one.whole)}</title>"
-            f"<summary>  {escape(one.abstract)}\n</summary>{authors}{doi}"
-            '<category term="cs.LG" scheme="http://arxiv.org/schemas/atom"/></entry>\n')
+    return (
+        f"<entry><id>http://arxiv.org/abs/{one.arxiv}v2</id><updated>2025-01-05T00:00:00Z</updated>"
+        f"<published>20{one.arxiv[:2]}-06-14T17:00:00Z</published><title>{escape(one.whole)}</title>"
+        f"<summary>  {escape(one.abstract)}\n</summary>{authors}{doi}"
+        '<category term="cs.LG" scheme="http://arxiv.org/schemas/atom"/></entry>\n'
+    )
 
 
 ANSWERS: dict[SourceName, Callable[[Sequence[Truth], str, dict[str, str]], tuple[int, Any]]] = {
-    "openalex": _openalex, "crossref": _crossref, "semantic_scholar": _semantic_scholar, "arxiv": _arxiv}
+    "openalex": _openalex,
+    "crossref": _crossref,
+    "semantic_scholar": _semantic_scholar,
+    "arxiv": _arxiv,
+}

@@ -11,15 +11,27 @@ from labwright.literature.library import as_bibtex, parse, read_own
 
 
 def test_a_text_that_is_defined_twice_counts_from_there_on() -> None:
-    one, other = parse('@string{j = "Journal"}\n@article{a, journal = j # " of X", year = 2001}\n'
-                       '@string{j = {Letters}}\n@article{b, journal = J, month = jan, title = "C {\\# D} # E"}\n')
+    one, other = parse(
+        '@string{j = "Journal"}\n@article{a, journal = j # " of X", year = 2001}\n'
+        '@string{j = {Letters}}\n@article{b, journal = J, month = jan, title = "C {\\# D} # E"}\n'
+    )
     assert one.fields == {"journal": "Journal of X", "year": "2001"}
     assert other.fields == {"journal": "Letters", "month": "jan", "title": "C {\\# D} # E"}
 
 
-@pytest.mark.parametrize(("date", "year"), [
-    ("2021", "2021"), ("2021-05-03", "2021"), ("2021-05", "2021"), ("2021-05-03/2022-01-01", "2021"), ("2021~", "2021"),
-    ("", ""), ("in press", ""), ("20215", "")])
+@pytest.mark.parametrize(
+    ("date", "year"),
+    [
+        ("2021", "2021"),
+        ("2021-05-03", "2021"),
+        ("2021-05", "2021"),
+        ("2021-05-03/2022-01-01", "2021"),
+        ("2021~", "2021"),
+        ("", ""),
+        ("in press", ""),
+        ("20215", ""),
+    ],
+)
 def test_the_year_of_a_date_is_the_year(date: str, year: str) -> None:
     [entry] = parse(f"@online{{o, title = {{A}}, date = {{{date}}}, journaltitle = {{J}}}}")
     assert entry.plain("year") == year and entry.venue == "J"
@@ -28,8 +40,10 @@ def test_the_year_of_a_date_is_the_year(date: str, year: str) -> None:
 
 
 def test_another_archive_is_not_arxiv() -> None:
-    of, other = parse("@online{a, eprint = {2106.00001}, eprinttype = {arXiv}}\n"
-                      "@online{b, eprint = {2106.00001}, eprinttype = {jstor}}")
+    of, other = parse(
+        "@online{a, eprint = {2106.00001}, eprinttype = {arXiv}}\n"
+        "@online{b, eprint = {2106.00001}, eprinttype = {jstor}}"
+    )
     assert (of.arxiv, other.arxiv) == ("2106.00001", "")
 
 
@@ -40,18 +54,28 @@ def test_an_entry_has_what_its_parent_says_but_no_identifier() -> None:
     child = "@inproceedings{c, title = {A}, author = {Ada}, crossref = {proc}, publisher = {Q}}\n"
     for text in (child + PARENT, PARENT + child):
         [entry] = parse(text)
-        assert entry.fields == {"title": "A", "author": "Ada", "booktitle": "Proc. of X", "year": "2001", "editor": "B",
-                                "publisher": "Q"}
+        assert entry.fields == {
+            "title": "A",
+            "author": "Ada",
+            "booktitle": "Proc. of X",
+            "year": "2001",
+            "editor": "B",
+            "publisher": "Q",
+        }
         assert parse(as_bibtex([entry]))[0].fields == entry.fields
     assert [one.key for one in parse(PARENT)] == ["Proc"], "what nobody refers to is an entry of its own"
     [alone] = parse("@inproceedings{c, title = {A}, crossref = {nowhere}}")
     assert alone.fields["crossref"] == "nowhere"
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("@article{a, year = 1}\n@article{a, year = 2}", "line 2: the key 'a' is used twice"),
-    ("@article{a, year = 1, year = 2}", "line 1: an entry has the field year twice"),
-    ("@article{a, title = {A\n@article{b, year = 2}", "a brace or a comma that is missing")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("@article{a, year = 1}\n@article{a, year = 2}", "line 2: the key 'a' is used twice"),
+        ("@article{a, year = 1, year = 2}", "line 1: an entry has the field year twice"),
+        ("@article{a, title = {A\n@article{b, year = 2}", "a brace or a comma that is missing"),
+    ],
+)
 def test_what_is_wrong_is_told_with_its_line(text: str, words: str) -> None:
     with pytest.raises(LibraryError, match=words):
         parse(text)

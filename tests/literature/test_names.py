@@ -17,22 +17,42 @@ from labwright.literature.verification import compared_sha256, verification_of
 from labwright.literature.works import arxiv_of, arxiv_year, doi_of
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("M{\\\"u}ller, Rafael", "Rafael Mueller"), ("van Merrienboer, Bart", "Bart van Merriënboer"),
-    ("Merrienboer, Bart van", "Bart van Merriënboer"), ("Chawla, N. V.", "Nitesh V. Chawla"),
-    ("Garcia Lopez, Maria", "Maria Garcia-Lopez"), ("{OpenAI}", "OpenAI"), ("Zhang Wei", "Wei Zhang"),
-    ("King, Jr., Martin Luther", "Martin Luther King Jr."), ("Smith, J.", "John A. Smith"),
-    ("Hinton, GE", "Geoffrey Everest Hinton"), ("LeCun, Yann", "Yann Le Cun"), ("Le, Quoc V.", "Quoc V. Le"),
-    ("Smith, E.", "Eva Smith"), ("Wang, Di", "Di Wang"), ("de Freitas, Nando", "N. Freitas"),
-])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('M{\\"u}ller, Rafael', "Rafael Mueller"),
+        ("van Merrienboer, Bart", "Bart van Merriënboer"),
+        ("Merrienboer, Bart van", "Bart van Merriënboer"),
+        ("Chawla, N. V.", "Nitesh V. Chawla"),
+        ("Garcia Lopez, Maria", "Maria Garcia-Lopez"),
+        ("{OpenAI}", "OpenAI"),
+        ("Zhang Wei", "Wei Zhang"),
+        ("King, Jr., Martin Luther", "Martin Luther King Jr."),
+        ("Smith, J.", "John A. Smith"),
+        ("Hinton, GE", "Geoffrey Everest Hinton"),
+        ("LeCun, Yann", "Yann Le Cun"),
+        ("Le, Quoc V.", "Quoc V. Le"),
+        ("Smith, E.", "Eva Smith"),
+        ("Wang, Di", "Di Wang"),
+        ("de Freitas, Nando", "N. Freitas"),
+    ],
+)
 def test_writings_of_one_person(one: str, other: str) -> None:
     assert same_person(one, other) and same_person(other, one)
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("Wang, Wei", "Wen Wang"), ("Smith, J. B.", "John A. Smith"), ("Smith, Jane", "John Smith"),
-    ("Samuel, A.", "Samuel"), ("Smith, John", "John Smithson"), ("", "A B"), ("Muster, Anna", "Berta Muster"),
-])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Wang, Wei", "Wen Wang"),
+        ("Smith, J. B.", "John A. Smith"),
+        ("Smith, Jane", "John Smith"),
+        ("Samuel, A.", "Samuel"),
+        ("Smith, John", "John Smithson"),
+        ("", "A B"),
+        ("Muster, Anna", "Berta Muster"),
+    ],
+)
 def test_other_people(one: str, other: str) -> None:
     assert not same_person(one, other) and not same_person(other, one)
 
@@ -44,12 +64,19 @@ def test_lists_of_authors() -> None:
     assert "no author" in disagreement("", ["B. A"]) and "names no author" in disagreement("A, B", [])
 
 
-@pytest.mark.parametrize(("written", "known", "same"), [
-    ("{SMOTE}: Over-sampling", "SMOTE: oversampling", True), ("Deep Learning", "Deep learning: a review", False),
-    ("A Long Main Title", "A long main title: and its sub", True),
-    ("A Long Main Title: Sub", "A long main title", False), ("A $x$ of 5% of it", "A x of 5", False),
-    ("$\\beta$-VAE", "β-VAE", True), ("", "", False), ("Hupkes' `Diagnostic' Test", "Hupkes’ ‘Diagnostic’ Test", True),
-])
+@pytest.mark.parametrize(
+    ("written", "known", "same"),
+    [
+        ("{SMOTE}: Over-sampling", "SMOTE: oversampling", True),
+        ("Deep Learning", "Deep learning: a review", False),
+        ("A Long Main Title", "A long main title: and its sub", True),
+        ("A Long Main Title: Sub", "A long main title", False),
+        ("A $x$ of 5% of it", "A x of 5", False),
+        ("$\\beta$-VAE", "β-VAE", True),
+        ("", "", False),
+        ("Hupkes' `Diagnostic' Test", "Hupkes’ ‘Diagnostic’ Test", True),
+    ],
+)
 def test_titles(written: str, known: str, same: bool) -> None:
     assert same_title(written, known) is same
 
@@ -63,36 +90,54 @@ def test_marks_of_retraction_are_taken_off_a_title() -> None:
 def test_identifiers_in_texts() -> None:
     assert doi_of("see https://doi.org/10.1109/CVPR.2019.00949).") == "10.1109/cvpr.2019.00949"
     assert doi_of("10.48550/arXiv.1706.04599") == "" == arxiv_of("no 1706.04599")
-    for text in ("arXiv:1706.04599v2 [cs]", "https://doi.org/10.48550/arXiv.1706.04599", "arxiv.org/pdf/1706.04599",
-                 "arXiv preprint arXiv:1706.04599", "CoRR, abs/1706.04599, arXiv: 1706.04599"):
+    for text in (
+        "arXiv:1706.04599v2 [cs]",
+        "https://doi.org/10.48550/arXiv.1706.04599",
+        "arxiv.org/pdf/1706.04599",
+        "arXiv preprint arXiv:1706.04599",
+        "CoRR, abs/1706.04599, arXiv: 1706.04599",
+    ):
         assert arxiv_of(text) == "1706.04599", text
     assert arxiv_of("http://arxiv.org/abs/cs/9901001v1") == "cs/9901001"
     assert (arxiv_year("1706.04599"), arxiv_year("cs/9901001"), arxiv_year("x")) == (2017, 1999, None)
 
 
 def test_entries_are_read_with_macros_quotes_and_comments_and_written_again() -> None:
-    text = ('@string{icml = "Int. Conf."}\n% a comment\n@InProceedings{a:1/b, Title = "A {B}", booktitle = icml,\n'
-            " year = 2017, eprint = {1706.04599v1}, archivePrefix = {arXiv}}\n@comment{x}\n")
+    text = (
+        '@string{icml = "Int. Conf."}\n% a comment\n@InProceedings{a:1/b, Title = "A {B}", booktitle = icml,\n'
+        " year = 2017, eprint = {1706.04599v1}, archivePrefix = {arXiv}}\n@comment{x}\n"
+    )
     [entry] = parse(text)
     assert (entry.kind, entry.key, entry.venue, entry.arxiv, entry.line) == (
-        "inproceedings", "a:1/b", "Int. Conf.", "1706.04599", 3)
+        "inproceedings",
+        "a:1/b",
+        "Int. Conf.",
+        "1706.04599",
+        3,
+    )
     assert parse(as_bibtex([entry]))[0].fields == entry.fields
     assert plain("100\\% of {\\L}{\\'o}d{\\'z}~-- yes") == "100% of Łódź – yes"
 
 
-@pytest.mark.parametrize("record", [
-    "", "by me", "source: x; id: y; date: 2026-13-01; agreed: title, authors, year; sha256: {hash}",
-    "source: x; id: y; date: 2026-01-01; agreed: title, venue, pages; sha256: {hash}",
-    "source: x; id: y; date: 2026-01-01; agreed: title, authors, year; sha256: " + "0" * 32,
-    "source: x; id: y; date: 2026-01-01; agreed: title, authors, year; sha256: {hash}",
-])
+@pytest.mark.parametrize(
+    "record",
+    [
+        "",
+        "by me",
+        "source: x; id: y; date: 2026-13-01; agreed: title, authors, year; sha256: {hash}",
+        "source: x; id: y; date: 2026-01-01; agreed: title, venue, pages; sha256: {hash}",
+        "source: x; id: y; date: 2026-01-01; agreed: title, authors, year; sha256: " + "0" * 32,
+        "source: x; id: y; date: 2026-01-01; agreed: title, authors, year; sha256: {hash}",
+    ],
+)
 def test_a_record_holds_in_its_form_for_what_was_compared(record: str) -> None:
     entry = Entry(kind="misc", key="a", fields={"title": "T", "author": "A", "year": "2001"})
     held = entry.with_fields(verified=record.format(hash=compared_sha256(entry)))
     assert (verification_of(held) is not None) == (record.endswith("year; sha256: {hash}") and "2026-01" in record)
 
 
-@pytest.mark.parametrize("title", ["{" * 5000, "{" * 3000 + "a" + "}" * 3000, r"\begin{a}" * 2000, r"\href{",
-                                   r"\sqrt[" * 500])
+@pytest.mark.parametrize(
+    "title", ["{" * 5000, "{" * 3000 + "a" + "}" * 3000, r"\begin{a}" * 2000, r"\href{", r"\sqrt[" * 500]
+)
 def test_a_title_that_is_no_tex_is_compared_as_it_stands(title: str) -> None:
     assert not same_title("Deep learning of things", title)

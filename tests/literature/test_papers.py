@@ -35,33 +35,54 @@ def pdf(path: Path, *lines: str) -> None:
     """A PDF of one page with these lines, written by hand."""
     shown = " ".join(f"({line}) Tj 0 -16 Td" for line in lines)
     stream = f"BT /F1 12 Tf 60 720 Td {shown} ET".encode("latin-1")
-    parts = [b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
-             b"/Resources << /Font << /F1 5 0 R >> >> >>",
-             b"<< /Length %d >> stream\n" % len(stream) + stream + b"\nendstream",
-             b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"]
+    parts = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >> stream\n" % len(stream) + stream + b"\nendstream",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    ]
     data, places = b"%PDF-1.4\n", list[int]()
     for number, part in enumerate(parts, 1):
         places.append(len(data))
         data += b"%d 0 obj\n" % number + part + b"\nendobj\n"
     table = b"".join(b"%010d 00000 n \n" % one for one in places)
-    path.write_bytes(data + b"xref\n0 6\n0000000000 65535 f \n" + table
-                     + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % len(data))
+    path.write_bytes(
+        data
+        + b"xref\n0 6\n0000000000 65535 f \n"
+        + table
+        + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % len(data)
+    )
 
 
 @needs_poppler
 async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
-    tmp_path: Path, catalogues: Catalogues,
+    tmp_path: Path, catalogues: Catalogues
 ) -> None:
-    pdf(tmp_path / "a.pdf", "arXiv:1706.04599v2 [cs.LG] 3 Aug 2017", "On Calibration of Modern Neural Networks",
-        "Chuan Guo  Geoff Pleiss  Yu Sun  Kilian Q. Weinberger", "Abstract")
-    pdf(tmp_path / "b.pdf", "Decoupling Representation and Classifier for", "Long-Tailed Recognition",
-        "Bingyi Kang, Saining Xie")
+    pdf(
+        tmp_path / "a.pdf",
+        "arXiv:1706.04599v2 [cs.LG] 3 Aug 2017",
+        "On Calibration of Modern Neural Networks",
+        "Chuan Guo  Geoff Pleiss  Yu Sun  Kilian Q. Weinberger",
+        "Abstract",
+    )
+    pdf(
+        tmp_path / "b.pdf",
+        "Decoupling Representation and Classifier for",
+        "Long-Tailed Recognition",
+        "Bingyi Kang, Saining Xie",
+    )
     pdf(tmp_path / "c.pdf", "Sampling Without Regret", "Somebody Else, University of Nowhere")
     pdf(tmp_path / "d.pdf")
     (tmp_path / "e.pdf").write_bytes(b"no PDF at all")
-    pdf(tmp_path / "f.pdf", "Unrelated words at the top", "doi:10.5555/retracted.1",
-        "Miracle Cure of Overfitting by Sleep", "Bad Actor, Good Witness")
+    pdf(
+        tmp_path / "f.pdf",
+        "Unrelated words at the top",
+        "doi:10.5555/retracted.1",
+        "Miracle Cure of Overfitting by Sleep",
+        "Bad Actor, Good Witness",
+    )
     (tmp_path / "notes.txt").write_text("not a paper")
     async with open_literature(catalogues.settings(), Credentials()) as literature:
         found = await read_papers(tmp_path, literature, taken=["guo2017calibration"])
@@ -73,7 +94,7 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
 
 @needs_poppler
 async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labwright.literature.papers.LIBRARY_TIMEOUT", 0.5)
     for name in "ab":
@@ -95,8 +116,15 @@ def test_lines_near_the_top_may_be_the_title() -> None:
 
 
 def test_a_strangers_words_stay_inside_of_their_field() -> None:
-    work = Work(source="openalex", id="W1", title="50% of {it} & BatchNorm more_\\input{/etc/passwd}",
-                authors=("A. B}, x = {y",), years=(2020,), abstract="# $1 ~ \\emph{x}", dois=("10.5555/x",))
+    work = Work(
+        source="openalex",
+        id="W1",
+        title="50% of {it} & BatchNorm more_\\input{/etc/passwd}",
+        authors=("A. B}, x = {y",),
+        years=(2020,),
+        abstract="# $1 ~ \\emph{x}",
+        dois=("10.5555/x",),
+    )
     made = entry_of(work)
     [again] = parse(as_bibtex([made]))
     assert again.fields == made.fields and made.key == "b2020batchnorm"
@@ -117,7 +145,7 @@ def settings_of(catalogues: Catalogues, folder: Path) -> str:
 
 
 def test_the_command_verifies_a_library_and_writes_its_records(
-    tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str]
 ) -> None:
     library, out = tmp_path / "my.bib", tmp_path / "checked.bib"
     library.write_text(as_bibtex((*TRUE_ENTRIES[:2], *FALSE_ENTRIES[4:6])))
@@ -135,21 +163,28 @@ def test_the_command_verifies_a_library_and_writes_its_records(
 
 
 def test_the_command_takes_years_of_dates_and_of_parents(
-    tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = TRUE_ENTRIES[:2]
     parent = Entry(kind="proceedings", key="whole", fields={"title": "All", "year": other.fields["year"]})
     library = tmp_path / "my.bib"
-    library.write_text("@string{x = {1}}\n@string{x = {2}}\n" + as_bibtex((
-        one.with_fields(year="", date=f"{one.fields['year']}-05-03"), other.with_fields(year="", crossref="whole"),
-        parent)))
+    library.write_text(
+        "@string{x = {1}}\n@string{x = {2}}\n"
+        + as_bibtex(
+            (
+                one.with_fields(year="", date=f"{one.fields['year']}-05-03"),
+                other.with_fields(year="", crossref="whole"),
+                parent,
+            )
+        )
+    )
     code, said = run(str(library), "--config", settings_of(catalogues, tmp_path), "--json", capsys=capsys)
     assert code == 0 and [entry["outcome"] for entry in json.loads(said)["entries"]] == ["verified"] * 2
 
 
 @pytest.mark.parametrize(("text", "sign"), [(None, "cannot read"), ("@misc{a, title={", "line 1")])
 def test_the_command_refuses_what_is_no_library(
-    tmp_path: Path, text: str | None, sign: str, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, text: str | None, sign: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if text is not None:
         (tmp_path / "a.bib").write_text(text)

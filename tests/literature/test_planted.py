@@ -47,8 +47,9 @@ async def test_no_false_reference_ships_and_no_true_one_is_lost():
     assert "is another work, 'Deep Ensembles of Trees'" in reasons["d1"] and "lists its doi" in reasons["d2"]
 
 
-@pytest.mark.parametrize("source", [
-    "openalex", *(pytest.param(one, marks=pytest.mark.bench) for one in SOURCES if one != "openalex")])
+@pytest.mark.parametrize(
+    "source", ["openalex", *(pytest.param(one, marks=pytest.mark.bench) for one in SOURCES if one != "openalex")]
+)
 async def test_with_one_catalogue_down(source: SourceName):
     for fault in (down, malformed):
         library = await checked((*TRUE_ENTRIES, *FALSE_ENTRIES), {source: fault})
@@ -79,8 +80,11 @@ async def test_without_those_that_list_retractions_nothing_ships():
 async def test_a_retraction_that_one_catalogue_alone_knows_is_enough():
     known = [one for one in WORLD if not one.retracted]
     bad = [one for one in WORLD if one.retracted]
-    works = [*known, *(replace(one, within=("crossref",)) for one in bad),
-             *(replace(one, retracted=False, within=("openalex", "semantic_scholar")) for one in bad)]
+    works = [
+        *known,
+        *(replace(one, within=("crossref",)) for one in bad),
+        *(replace(one, retracted=False, within=("openalex", "semantic_scholar")) for one in bad),
+    ]
     with Catalogues(works) as catalogues:
         async with open_literature(catalogues.settings(), Credentials()) as literature:
             assert not (await literature.check(RETRACTED_ENTRIES)).usable
@@ -93,13 +97,23 @@ async def test_a_record_makes_a_library_work_offline_until_it_is_edited():
         assert len((await nobody.check(again)).usable) == 20
         braced = tuple(one.with_fields(title="{" + one.fields["title"] + "}", pages="1--2") for one in again)
         assert len((await nobody.check(braced)).usable) == 20
-        for field, value in (("title", "Another Title"), ("author", "Nobody, Else"), ("year", "1901"),
-                             ("doi", "10.5555/other"), ("note", "arXiv:9901.00001")):
+        for field, value in (
+            ("title", "Another Title"),
+            ("author", "Nobody, Else"),
+            ("year", "1901"),
+            ("doi", "10.5555/other"),
+            ("note", "arXiv:9901.00001"),
+        ):
             edited = await nobody.check(tuple(one.with_fields(**{field: value}) for one in again[3:4]))
             assert not edited.usable, field
             assert "no catalogue is asked" in edited.checked[0].reason
-    record = Verification(source="by hand, example.org", id="doi:10.1/x", date=date(2026, 1, 2),
-                          agreed=("title", "authors", "year"), sha256=compared_sha256(again[0]))
+    record = Verification(
+        source="by hand, example.org",
+        id="doi:10.1/x",
+        date=date(2026, 1, 2),
+        agreed=("title", "authors", "year"),
+        sha256=compared_sha256(again[0]),
+    )
     assert str(record).startswith("source: by hand, example.org; id: doi:10.1/x; date: 2026-01-02; agreed: title, ")
 
 
@@ -117,12 +131,15 @@ async def test_one_work_under_two_keys_is_merged_with_a_note():
     assert library.checked[2].outcome.outcome == "verified"
 
 
-@pytest.mark.parametrize(("text", "sign"), [
-    ("@misc{a, title={x}}\n\n@misc{a, title={y}}", "line 3: the key 'a' is used twice"),
-    ("@misc{a, title={x}, title={y}}", "the field title twice"),
-    ("@misc{a, title={x}\n", "line 1: an entry that cannot be read"),
-    ("@misc{a b, title={x}}", "the key 'a b'"),
-])
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("@misc{a, title={x}}\n\n@misc{a, title={y}}", "line 3: the key 'a' is used twice"),
+        ("@misc{a, title={x}, title={y}}", "the field title twice"),
+        ("@misc{a, title={x}\n", "line 1: an entry that cannot be read"),
+        ("@misc{a b, title={x}}", "the key 'a b'"),
+    ],
+)
 def test_a_library_with_faults_is_one_line(text: str, sign: str):
     with pytest.raises(LibraryError, match=sign):
         parse(text)

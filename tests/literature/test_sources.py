@@ -32,10 +32,22 @@ pytestmark = pytest.mark.slow
 
 SECRET = Credentials(semantic_scholar="sk-of-semantic-scholar", mail="me@example.org")
 WORKS = (
-    Truth("Learning Margins from Few Examples", (("Ann", "One"), ("Bob", "de Two")), 2020, doi="10.5555/M.1",
-          arxiv="1911.00001", abstract="A margin < 1 helps & hurts."),
-    Truth("Learning Margins from Few Examples", (("Cid", "Other"),), 2011, doi="10.5555/m.2", arxiv="1101.00002",
-          abstract=""),
+    Truth(
+        "Learning Margins from Few Examples",
+        (("Ann", "One"), ("Bob", "de Two")),
+        2020,
+        doi="10.5555/M.1",
+        arxiv="1911.00001",
+        abstract="A margin < 1 helps & hurts.",
+    ),
+    Truth(
+        "Learning Margins from Few Examples",
+        (("Cid", "Other"),),
+        2011,
+        doi="10.5555/m.2",
+        arxiv="1101.00002",
+        abstract="",
+    ),
     Truth("Margins of Trees", (("Dee", "Four"),), 2019, doi="10.5555/m.3", arxiv="1901.00003"),
 )
 
@@ -80,8 +92,9 @@ class TestSource:
         assert len(same) == 2 == len({one.id for one in same})
         assert {one.abstract for one in same} == {"A margin < 1 helps & hurts.", ""}
 
-    @pytest.mark.parametrize("fault", [down, busy, malformed, other_form, silent, dripping, endless, broken],
-                             ids=lambda one: one.__name__)
+    @pytest.mark.parametrize(
+        "fault", [down, busy, malformed, other_form, silent, dripping, endless, broken], ids=lambda one: one.__name__
+    )
     async def test_a_fault_is_an_error_in_time(self, source: Source, catalogues: Catalogues, fault: Fault):
         catalogues.world.faults[source.name] = fault
         began = time.monotonic()
@@ -107,8 +120,16 @@ class TestSource:
 
 async def test_a_broken_item_does_not_hide_the_others(catalogues: Catalogues):
     def with_rubbish(exchange: Exchange) -> bool:
-        good = {"paperId": "p1", "title": "Margins of Trees", "authors": [{"name": None}], "year": 2019,
-                "externalIds": None, "abstract": None, "venue": None, "publicationDate": "not a date"}
+        good = {
+            "paperId": "p1",
+            "title": "Margins of Trees",
+            "authors": [{"name": None}],
+            "year": 2019,
+            "externalIds": None,
+            "abstract": None,
+            "venue": None,
+            "publicationDate": "not a date",
+        }
         exchange.say(200, {"total": 3, "data": [{"title": 3}, None, good, {"paperId": "p2", "title": None}]})
         return True
 
@@ -118,12 +139,18 @@ async def test_a_broken_item_does_not_hide_the_others(catalogues: Catalogues):
     assert (work.id, work.authors, work.years, work.abstract) == ("p1", ("",), (2019,), "")
 
 
-@pytest.mark.parametrize(("feed", "sign"), [
-    ('<!DOCTYPE lolz [<!ENTITY a "aaaa">]><feed xmlns="http://www.w3.org/2005/Atom"/>', "document type"),
-    ("<html/>", "'html'"),
-    ('<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>http://arxiv.org/api/errors#bad_id</id><title>Error</title>'
-     "<summary>incorrect id format for 1</summary></entry></feed>", "incorrect id format"),
-])
+@pytest.mark.parametrize(
+    ("feed", "sign"),
+    [
+        ('<!DOCTYPE lolz [<!ENTITY a "aaaa">]><feed xmlns="http://www.w3.org/2005/Atom"/>', "document type"),
+        ("<html/>", "'html'"),
+        (
+            '<feed xmlns="http://www.w3.org/2005/Atom"><entry><id>http://arxiv.org/api/errors#bad_id</id><title>Error</title>'
+            "<summary>incorrect id format for 1</summary></entry></feed>",
+            "incorrect id format",
+        ),
+    ],
+)
 async def test_a_feed_that_is_none_is_an_error(catalogues: Catalogues, feed: str, sign: str):
     def answer(exchange: Exchange) -> bool:
         exchange.say(200, feed)

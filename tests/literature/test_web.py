@@ -141,7 +141,7 @@ async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path)
 
 
 def test_kept_answers_age_make_room_and_are_found_by_their_question_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labwright.literature.web.CACHE_BYTES", 5000)
     now = [1000.0]
@@ -173,9 +173,15 @@ def gzipped(size: int) -> bytes:
     return gzip.compress(bytes(size), 9)
 
 
-@pytest.mark.parametrize(("body", "encoding", "words"), [
-    (gzipped(40_000_000), "gzip", "more than 8000000 bytes"), (gzip.compress(gzipped(10**6)), "gzip, gzip", "encoding"),
-    (b"x", "zstd", "encoding"), (b"no gzip", "gzip", "not text")])
+@pytest.mark.parametrize(
+    ("body", "encoding", "words"),
+    [
+        (gzipped(40_000_000), "gzip", "more than 8000000 bytes"),
+        (gzip.compress(gzipped(10**6)), "gzip, gzip", "encoding"),
+        (b"x", "zstd", "encoding"),
+        (b"no gzip", "gzip", "not text"),
+    ],
+)
 async def test_an_answer_that_unpacks_to_more_takes_no_more_memory(body: bytes, encoding: str, words: str):
     def packed(exchange: Exchange) -> bool:
         exchange.say(200, body, {"content-encoding": encoding})

@@ -6,41 +6,88 @@ from labwright.literature.library import Entry
 from tests.literature.catalogues import Truth
 
 TRUE: tuple[Truth, ...] = (
-    Truth("On Calibration of Modern Neural Networks", (("Chuan", "Guo"), ("Geoff", "Pleiss"), ("Yu", "Sun"),
-          ("Kilian Q.", "Weinberger")), 2017, arxiv="1706.04599", venue="ICML"),
-    Truth("When Does Label Smoothing Help?", (("Rafael", "Müller"), ("Simon", "Kornblith"), ("Geoffrey E.", "Hinton")),
-          2019, arxiv="1906.02629", venue="NeurIPS"),
-    Truth("SMOTE", (("N. V.", "Chawla"), ("K. W.", "Bowyer"), ("L. O.", "Hall"), ("W. P.", "Kegelmeyer")), 2002,
-          doi="10.1613/jair.953", subtitle="Synthetic Minority Over-sampling Technique"),
-    Truth("Long Short-Term Memory", (("Sepp", "Hochreiter"), ("Jürgen", "Schmidhuber")), 1997,
-          doi="10.1162/neco.1997.9.8.1735", venue="Neural Computation"),
+    Truth(
+        "On Calibration of Modern Neural Networks",
+        (("Chuan", "Guo"), ("Geoff", "Pleiss"), ("Yu", "Sun"), ("Kilian Q.", "Weinberger")),
+        2017,
+        arxiv="1706.04599",
+        venue="ICML",
+    ),
+    Truth(
+        "When Does Label Smoothing Help?",
+        (("Rafael", "Müller"), ("Simon", "Kornblith"), ("Geoffrey E.", "Hinton")),
+        2019,
+        arxiv="1906.02629",
+        venue="NeurIPS",
+    ),
+    Truth(
+        "SMOTE",
+        (("N. V.", "Chawla"), ("K. W.", "Bowyer"), ("L. O.", "Hall"), ("W. P.", "Kegelmeyer")),
+        2002,
+        doi="10.1613/jair.953",
+        subtitle="Synthetic Minority Over-sampling Technique",
+    ),
+    Truth(
+        "Long Short-Term Memory",
+        (("Sepp", "Hochreiter"), ("Jürgen", "Schmidhuber")),
+        1997,
+        doi="10.1162/neco.1997.9.8.1735",
+        venue="Neural Computation",
+    ),
     Truth("Long Short-Term Memory", (("Ada", "Namesake"),), 2012, doi="10.5555/namesake.1"),
-    Truth("Learning Phrase Representations using RNN Encoder–Decoder", (("Kyunghyun", "Cho"),
-          ("Bart", "van Merriënboer"), ("Çağlar", "Gülçehre")), 2014, doi="10.3115/v1/D14-1179", arxiv="1406.1078"),
-    Truth("Attention is All you Need", (("Ashish", "Vaswani"), ("Noam", "Shazeer"), ("Łukasz", "Kaiser")), 2017,
-          arxiv="1706.03762", abstract=""),
-    Truth("Decoupling Representation and Classifier for Long-Tailed Recognition", (("Bingyi", "Kang"),
-          ("Saining", "Xie")), 2020, arxiv="1910.09217", venue="ICLR"),
+    Truth(
+        "Learning Phrase Representations using RNN Encoder–Decoder",
+        (("Kyunghyun", "Cho"), ("Bart", "van Merriënboer"), ("Çağlar", "Gülçehre")),
+        2014,
+        doi="10.3115/v1/D14-1179",
+        arxiv="1406.1078",
+    ),
+    Truth(
+        "Attention is All you Need",
+        (("Ashish", "Vaswani"), ("Noam", "Shazeer"), ("Łukasz", "Kaiser")),
+        2017,
+        arxiv="1706.03762",
+        abstract="",
+    ),
+    Truth(
+        "Decoupling Representation and Classifier for Long-Tailed Recognition",
+        (("Bingyi", "Kang"), ("Saining", "Xie")),
+        2020,
+        arxiv="1910.09217",
+        venue="ICLR",
+    ),
     Truth("Learning to Execute", (("Wojciech", "Zaremba"), ("Ilya", "Sutskever")), 2014, arxiv="1410.4615"),
-    Truth("β-Networks and $O(n)$ Search", (("María", "García López"), ("Søren", "Ångström")), 2021,
-          doi="10.5555/ex.10"),
-    Truth("A Broad Survey of Margins", tuple((f"Person{n}", f"Author{chr(97 + n)}") for n in range(12)), 2022,
-          doi="10.5555/ex.11"),
+    Truth(
+        "β-Networks and $O(n)$ Search", (("María", "García López"), ("Søren", "Ångström")), 2021, doi="10.5555/ex.10"
+    ),
+    Truth(
+        "A Broad Survey of Margins",
+        tuple((f"Person{n}", f"Author{chr(97 + n)}") for n in range(12)),
+        2022,
+        doi="10.5555/ex.11",
+    ),
     Truth("Pre-Training at Small Scale", (("Quoc V.", "Le"), ("Di", "Wang")), 2020, online=2019, doi="10.5555/ex.12"),
     Truth("Sampling Without Regret", (("Nando", "de Freitas"), ("Eva", "Smith")), 2018, doi="10.5555/ex.13"),
     Truth("What Is It Like to Be a Classifier?", (("Jean-Luc", "Müller-Lüdenscheidt"),), 2016, doi="10.5555/ex.14"),
     Truth("Report of the Consortium", (("", "The Example Consortium"),), 2015, doi="10.5555/ex.15"),
-    Truth("Rounding Errors & Their Friends", (("Pál", "Erdős"), ("Martin Luther", "King Jr.")), 1998,
-          doi="10.5555/ex.16"),
+    Truth(
+        "Rounding Errors & Their Friends", (("Pál", "Erdős"), ("Martin Luther", "King Jr.")), 1998, doi="10.5555/ex.16"
+    ),
     Truth("Gradient Noise", (("Wei", "Zhang"), ("Yann", "LeCun")), 2023, doi="10.5555/ex.17", arxiv="2301.00017"),
     Truth("Deep Ensembles of Trees", (("Anna", "Muster"),), 2019, doi="10.5555/ex.18", abstract=""),
     Truth("Deep Ensembles of Shrubs", (("Anna", "Muster"),), 2021, doi="10.5555/ex.19"),
     Truth("Soft Targets: A Second Look", (("Rosa", "Beispiel"), ("Hans", "Beispiel")), 2020, doi="10.5555/ex.20"),
 )
 RETRACTED: tuple[Truth, ...] = tuple(
-    Truth(f"Miracle Cure of Overfitting {word}", (("Bad", "Actor"), ("Good", "Witness")), 2018,
-          doi=f"10.5555/retracted.{n}", retracted=True)
-    for n, word in enumerate(("by Prayer", "by Sleep", "by Tea", "by Silence")))
+    Truth(
+        f"Miracle Cure of Overfitting {word}",
+        (("Bad", "Actor"), ("Good", "Witness")),
+        2018,
+        doi=f"10.5555/retracted.{n}",
+        retracted=True,
+    )
+    for n, word in enumerate(("by Prayer", "by Sleep", "by Tea", "by Silence"))
+)
 WORLD = (*TRUE, *RETRACTED)
 
 
@@ -49,24 +96,58 @@ def entry(key: str, title: str, author: str, year: int | str, **more: str) -> En
 
 
 TRUE_ENTRIES: tuple[Entry, ...] = (
-    entry("guo", "On calibration of modern neural networks", "Guo, Chuan and Pleiss, Geoff and others", 2017,
-          note="arXiv:1706.04599"),
-    entry("muller", "When Does Label Smoothing Help?", r"M{\"u}ller, Rafael and Kornblith, Simon and Hinton, Geoffrey",
-          2019),
-    entry("smote", "{SMOTE}: Synthetic Minority Oversampling Technique",
-          "Chawla, Nitesh V. and Bowyer, Kevin W. and Hall, Lawrence O. and Kegelmeyer, W. Philip", 2002,
-          doi="10.1613/JAIR.953"),
-    entry("lstm", "Long Short-Term Memory", r"Hochreiter, S. and Schmidhuber, J{\"u}rgen", 1997,
-          doi="https://doi.org/10.1162/neco.1997.9.8.1735"),
+    entry(
+        "guo",
+        "On calibration of modern neural networks",
+        "Guo, Chuan and Pleiss, Geoff and others",
+        2017,
+        note="arXiv:1706.04599",
+    ),
+    entry(
+        "muller",
+        "When Does Label Smoothing Help?",
+        r"M{\"u}ller, Rafael and Kornblith, Simon and Hinton, Geoffrey",
+        2019,
+    ),
+    entry(
+        "smote",
+        "{SMOTE}: Synthetic Minority Oversampling Technique",
+        "Chawla, Nitesh V. and Bowyer, Kevin W. and Hall, Lawrence O. and Kegelmeyer, W. Philip",
+        2002,
+        doi="10.1613/JAIR.953",
+    ),
+    entry(
+        "lstm",
+        "Long Short-Term Memory",
+        r"Hochreiter, S. and Schmidhuber, J{\"u}rgen",
+        1997,
+        doi="https://doi.org/10.1162/neco.1997.9.8.1735",
+    ),
     entry("namesake", "Long short-term memory", "Ada Namesake", 2012),
-    entry("cho", "Learning Phrase Representations using {RNN} Encoder--Decoder",
-          r"Cho, Kyunghyun and van Merrienboer, Bart and Gulcehre, Caglar", 2014, doi="10.3115/v1/D14-1179"),
+    entry(
+        "cho",
+        "Learning Phrase Representations using {RNN} Encoder--Decoder",
+        r"Cho, Kyunghyun and van Merrienboer, Bart and Gulcehre, Caglar",
+        2014,
+        doi="10.3115/v1/D14-1179",
+    ),
     entry("vaswani", "Attention is All you Need", r"Vaswani, Ashish and Shazeer, Noam and Kaiser, {\L}ukasz", 2017),
-    entry("kang", "Decoupling Representation and Classifier for Long-Tailed Recognition",
-          "Kang, Bingyi and Xie, Saining", 2019, eprint="1910.09217", archiveprefix="arXiv"),
+    entry(
+        "kang",
+        "Decoupling Representation and Classifier for Long-Tailed Recognition",
+        "Kang, Bingyi and Xie, Saining",
+        2019,
+        eprint="1910.09217",
+        archiveprefix="arXiv",
+    ),
     entry("zaremba", "Learning to Execute", "Zaremba, W. and Sutskever, I.", 2014, note="arXiv:1410.4615v3"),
-    entry("beta", r"$\beta$-Networks and $O(n)$ Search",
-          r"Garc{\'\i}a L{\'o}pez, Mar{\'\i}a and {\AA}ngstr{\"o}m, S{\o}ren", 2021, doi="10.5555/ex.10"),
+    entry(
+        "beta",
+        r"$\beta$-Networks and $O(n)$ Search",
+        r"Garc{\'\i}a L{\'o}pez, Mar{\'\i}a and {\AA}ngstr{\"o}m, S{\o}ren",
+        2021,
+        doi="10.5555/ex.10",
+    ),
     entry("survey", "A Broad Survey of Margins", "Authora, Person0 and Authorb, Person1 and others", 2022),
     entry("online", "Pretraining at small scale", "Le, Quoc and Wang, Di", 2020, doi="10.5555/ex.12"),
     entry("regret", "Sampling without Regret", "de Freitas, Nando and Smith, E.", 2018),
@@ -88,9 +169,14 @@ INVENTED = (
 WRONG_AUTHORS = (
     entry("a1", "Learning to Execute", "Sutskever, Ilya and Zaremba, Wojciech", 2014),
     entry("a2", "Deep Ensembles of Trees", "Muster, Berta", 2019),
-    entry("a3", "When Does Label Smoothing Help?", "M{\\\"u}ller, Rafael and Kornblith, Simon", 2019),
-    entry("a4", "On Calibration of Modern Neural Networks",
-          "Guo, Chuan and Pleiss, Geoff and Sun, Yu and Bengio, Yoshua", 2017, note="arXiv:1706.04599"),
+    entry("a3", "When Does Label Smoothing Help?", 'M{\\"u}ller, Rafael and Kornblith, Simon', 2019),
+    entry(
+        "a4",
+        "On Calibration of Modern Neural Networks",
+        "Guo, Chuan and Pleiss, Geoff and Sun, Yu and Bengio, Yoshua",
+        2017,
+        note="arXiv:1706.04599",
+    ),
 )
 WRONG_YEAR = (
     entry("y1", "Attention is All you Need", "Vaswani, Ashish and Shazeer, Noam and Kaiser, Lukasz", 2018),
@@ -100,7 +186,8 @@ WRONG_YEAR = (
 )
 RETRACTED_ENTRIES = tuple(
     entry(f"r{n}", one.title, "Actor, Bad and Witness, Good", 2018, **({"doi": one.doi} if n % 2 else {}))
-    for n, one in enumerate(RETRACTED))
+    for n, one in enumerate(RETRACTED)
+)
 WRONG_IDENTIFIER = (
     entry("d1", "Deep Ensembles of Shrubs", "Muster, Anna", 2021, doi="10.5555/ex.18"),
     entry("d2", "Gradient Noise", "Zhang, Wei and LeCun, Yann", 2023, doi="10.5555/no.such"),

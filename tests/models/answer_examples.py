@@ -18,25 +18,44 @@ DIFF = "--- /dev/null\n+++ b/run.py\n@@ -0,0 +1 @@\n+FACTOR = 0.97\n```\nCall ev
 
 INPUTS: dict[str, BaseModel] = {
     "answer_design": DesignInputs(
-        question=QUESTION, items=(Item(id="d1", text="constant: seeds = 0 to 7"),
-                                  Item(id="d2", text="independent: factor = [\"1.0\", \"0.97\"]")),
-        design=("seeds: 0 to 7", "factor: 1 against 0.97")),
+        question=QUESTION,
+        items=(
+            Item(id="d1", text="constant: seeds = 0 to 7"),
+            Item(id="d2", text='independent: factor = ["1.0", "0.97"]'),
+        ),
+        design=("seeds: 0 to 7", "factor: 1 against 0.97"),
+    ),
     "answer_change": ChangeInputs(
-        question=QUESTION, method="Run both over eight seeds.", change=DIFF, originals="run.py:\nprint(1)",
-        items=(Item(id="r1", text="Step 1: name the seeds (/workspace/run.py:3)"),)),
+        question=QUESTION,
+        method="Run both over eight seeds.",
+        change=DIFF,
+        originals="run.py:\nprint(1)",
+        items=(Item(id="r1", text="Step 1: name the seeds (/workspace/run.py:3)"),),
+    ),
     "answer_conclusion": ConclusionInputs(
-        question=QUESTION, expected="It raises the error.", conclusion="It raises the error: 0.096 against 0.103.",
-        arms=("keep", "forget"), metrics=("squared_error",)),
-    "answer_conduct": ConductInputs(question=QUESTION, log="$ ls\nrun.py\n$ git log\nfatal: not a git repository",
-                                    cut=True),
+        question=QUESTION,
+        expected="It raises the error.",
+        conclusion="It raises the error: 0.096 against 0.103.",
+        arms=("keep", "forget"),
+        metrics=("squared_error",),
+    ),
+    "answer_conduct": ConductInputs(
+        question=QUESTION, log="$ ls\nrun.py\n$ git log\nfatal: not a git repository", cut=True
+    ),
 }
 
 
 def huge(long: str) -> dict[str, dict[str, object]]:
     items = (Item(id="d1", text=long),) * MOST_ITEMS
-    return {"answer_design": {"question": long, "items": items, "design": (long,) * 40},
-            "answer_change": {"question": long, "method": long, "items": items, "change": long * 9,
-                              "originals": long * 9},
-            "answer_conclusion": {"question": long, "expected": long, "conclusion": long, "arms": (long,) * 99,
-                                  "metrics": (long,) * 99},
-            "answer_conduct": {"question": long, "log": long * 9}}
+    return {
+        "answer_design": {"question": long, "items": items, "design": (long,) * 40},
+        "answer_change": {"question": long, "method": long, "items": items, "change": long * 9, "originals": long * 9},
+        "answer_conclusion": {
+            "question": long,
+            "expected": long,
+            "conclusion": long,
+            "arms": (long,) * 99,
+            "metrics": (long,) * 99,
+        },
+        "answer_conduct": {"question": long, "log": long * 9},
+    }

@@ -1,8 +1,8 @@
 """A small server on a free loopback port that answers JSON by a function: for wire formats other than OpenAI's.
 
-    with JsonServer(lambda method, path, body: (200, {...})) as server:
-        ... base_url=server.url ...
-    server.requests  # (method, path, body), in order
+with JsonServer(lambda method, path, body: (200, {...})) as server:
+    ... base_url=server.url ...
+server.requests  # (method, path, body), in order
 """
 
 from __future__ import annotations
@@ -87,13 +87,27 @@ class JsonServer:
 
 def completion(message: dict[str, Any], model: str = "served") -> dict[str, Any]:
     """A chat completion as OpenAI-compatible servers answer."""
-    return {"id": "c", "object": "chat.completion", "created": 1, "model": model,
-            "choices": [{"index": 0, "message": {"role": "assistant", **message},
-                         "finish_reason": "tool_calls" if message.get("tool_calls") else "stop"}],
-            "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}}
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", **message},
+                "finish_reason": "tool_calls" if message.get("tool_calls") else "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+    }
 
 
 def called(arguments: object) -> dict[str, Any]:
     """The message that calls the output tool."""
-    return {"content": None, "tool_calls": [
-        {"id": "call_1", "type": "function", "function": {"name": "answer", "arguments": json.dumps(arguments)}}]}
+    return {
+        "content": None,
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "answer", "arguments": json.dumps(arguments)}}
+        ],
+    }

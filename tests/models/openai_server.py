@@ -27,6 +27,7 @@ class Exchange(BaseHTTPRequestHandler):
     """One request and what a step may do with it."""
 
     protocol_version = "HTTP/1.1"
+
     def log_message(self, format: str, *args: object) -> None:
         """Stay silent."""
 
@@ -108,9 +109,7 @@ def in_order(steps: Sequence[Step]) -> Choose:
     return lambda number, body: steps[min(number, len(steps)) - 1]
 
 
-def tool(
-    arguments: object, *, model: str = "served-model", finish: str = "tool_calls", name: str = "answer"
-) -> Step:
+def tool(arguments: object, *, model: str = "served-model", finish: str = "tool_calls", name: str = "answer") -> Step:
     """Call the output tool; a string is sent as it stands, so that it need not be JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}
@@ -200,7 +199,10 @@ def stall(seconds: float) -> Step:
 
 def _completion(message: dict[str, object], model: str, finish: str) -> Step:
     body = {
-        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": model,
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
     }

@@ -34,8 +34,9 @@ def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_aga
 
 
 def test_a_node_is_told_its_planned_ablation_and_to_make_no_other_change() -> None:
-    ablate = CODE.model_copy(update={
-        "stage": "ablation", "kind": "ablate", "item": ABLATION.item, "ablation": ABLATION})
+    ablate = CODE.model_copy(
+        update={"stage": "ablation", "kind": "ablate", "item": ABLATION.item, "ablation": ABLATION}
+    )
     user = " ".join(render(roles.CODE, ablate).user.split())
     assert "own words: - replace: the warm-up of the penalty - what takes its place: the full penalty at once" in user
     assert "Its arm is `sudden-penalty`." in user and "`sudden-penalty@n50` and so on" in user

@@ -10,8 +10,20 @@ from labwright.models.roles import ROLES
 from labwright.models.roles.coding import Study
 from tests.models.examples import CODE, INPUTS, PARENT
 
-STUDY: tuple[str, ...] = ("code", "feedback", "compare", "summary", "figures", "ablation_plan", "missing_ablations",
-                           "outline", "write", "reflect", "scope", "arm_patch")
+STUDY: tuple[str, ...] = (
+    "code",
+    "feedback",
+    "compare",
+    "summary",
+    "figures",
+    "ablation_plan",
+    "missing_ablations",
+    "outline",
+    "write",
+    "reflect",
+    "scope",
+    "arm_patch",
+)
 DRAWN: tuple[str, ...] = ("plot", "vision", "figure_review")
 FROZEN = {"idea", "data_plan", "facts", "lab_reference", "style", "inputs", "outline"}
 """What stays as it is while the calls of a role are asked."""
@@ -45,16 +57,25 @@ def test_all_parts_in_a_study_begin_with_the_same_rules() -> None:
 def test_nothing_that_may_change_while_a_run_lasts_stands_in_a_beginning(role: str) -> None:
     """Limits, devices and packages change on a resume, notes and results at any time."""
     inputs = INPUTS[role]
-    bare = {name: field.get_default(call_default_factory=True) for name, field in type(inputs).model_fields.items()
-            if name not in FROZEN and not field.is_required()}
+    bare = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in type(inputs).model_fields.items()
+        if name not in FROZEN and not field.is_required()
+    }
     bare |= {name: 4711.0 for name in ("node_seconds",) if name in type(inputs).model_fields}
     assert render(ROLES[role], inputs.model_copy(update=bare)).system == render(ROLES[role], inputs).system
 
 
 def test_children_of_a_node_share_its_code_with_each_other_in_every_stage() -> None:
     parent = PARENT.model_copy(update={"files": {"experiment.py": "x = 1\n" * 500}})
-    asked = [render(roles.CODE, CODE.model_copy(update={
-        "parent": parent, "stage": stage, "kind": kind, "siblings": (), "notes": (kind,), "item": kind}))
-        for stage, kind in (("tuning", "tune"), ("agenda", "improve"), ("ablation", "ablate"), ("tuning", "debug"))]
+    asked = [
+        render(
+            roles.CODE,
+            CODE.model_copy(
+                update={"parent": parent, "stage": stage, "kind": kind, "siblings": (), "notes": (kind,), "item": kind}
+            ),
+        )
+        for stage, kind in (("tuning", "tune"), ("agenda", "improve"), ("ablation", "ablate"), ("tuning", "debug"))
+    ]
     shared = common([one.system + one.user for one in asked])
     assert "x = 1\n" * 500 in shared and "End of its output" in shared

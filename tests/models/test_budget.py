@@ -36,8 +36,9 @@ from labwright.record.nouns.decisions import Action, CallKey, Spending, Usage, W
 from labwright.record.nouns.idea import Idea
 from tests.models.examples import INPUTS
 
-PRICED = ModelSettings(name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)},
-                       roles={"compare": RoleModel(max_tokens=1000)})
+PRICED = ModelSettings(
+    name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, roles={"compare": RoleModel(max_tokens=1000)}
+)
 ROOMY = Spending(usd=1.0, tokens=1_000_000)
 
 
@@ -59,8 +60,13 @@ class Equal:
 
 def log_of(*events: Event) -> MemoryLog:
     idea = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": ["one"]})
-    return MemoryLog([Started(idea=idea, settings={}, seed=0, version="0", model="m"),
-                      Decided(k=1, action=Work(task="write")), *events])
+    return MemoryLog(
+        [
+            Started(idea=idea, settings={}, seed=0, version="0", model="m"),
+            Decided(k=1, action=Work(task="write")),
+            *events,
+        ]
+    )
 
 
 class Answers(ScriptedModel):
@@ -166,10 +172,18 @@ def test_prompts_are_estimated_upwards() -> None:
 # --- prices ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "base_url", "known"), [
-    ("offline", None, True), ("ollama:m", None, True), ("vllm:m", "http://10.0.0.7:8000/v1", True),
-    ("openai-chat:m", "http://gpu-box:8000/v1", True), ("openai-chat:m", "https://models.example.org/v1", False),
-    ("anthropic:claude-sonnet-4-5", None, True), ("anthropic:no-such-model", None, False)])
+@pytest.mark.parametrize(
+    ("name", "base_url", "known"),
+    [
+        ("offline", None, True),
+        ("ollama:m", None, True),
+        ("vllm:m", "http://10.0.0.7:8000/v1", True),
+        ("openai-chat:m", "http://gpu-box:8000/v1", True),
+        ("openai-chat:m", "https://models.example.org/v1", False),
+        ("anthropic:claude-sonnet-4-5", None, True),
+        ("anthropic:no-such-model", None, False),
+    ],
+)
 def test_servers_of_ones_own_cost_nothing_and_those_of_others_what_the_list_says(
     name: str, base_url: str | None, known: bool
 ) -> None:
@@ -202,16 +216,25 @@ def test_gpu_hours_without_a_gpu_are_refused() -> None:
 
 
 def cut(tokens: int) -> AnswerCut:
-    return AnswerCut(f"m: the answer was truncated at {tokens} tokens", tokens=tokens, retries=1,
-                     usage=Usage(input_tokens=100, output_tokens=tokens, usd=0.01))
+    return AnswerCut(
+        f"m: the answer was truncated at {tokens} tokens",
+        tokens=tokens,
+        retries=1,
+        usage=Usage(input_tokens=100, output_tokens=tokens, usd=0.01),
+    )
 
 
 def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_counted() -> None:
     log = log_of()
     ask(log, BudgetSettings(usd=10), cut(1000), cut(2000), TOOK)
     told = [(event.type, event.name) for event in log.events if isinstance(event, Reserved | Returned)]
-    assert told == [("reserved", KEY), ("reserved", f"{KEY}+1"), ("reserved", f"{KEY}+2"),
-                    ("returned", f"{KEY}+1"), ("returned", f"{KEY}+2")]
+    assert told == [
+        ("reserved", KEY),
+        ("reserved", f"{KEY}+1"),
+        ("reserved", f"{KEY}+2"),
+        ("returned", f"{KEY}+1"),
+        ("returned", f"{KEY}+2"),
+    ]
     sizes = [event.spending.usd for event in log.events if isinstance(event, Reserved)]
     assert sizes[0] < sizes[1] < sizes[2]
     assert log.state.spent.usd == pytest.approx(0.27) and not log.state.reserved

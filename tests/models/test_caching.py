@@ -17,8 +17,14 @@ from tests.models.json_server import JsonServer
 from tests.models.test_malformed import Count, good
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
-QUESTION = ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("You count. " * 400, "How many?"),
-                        output_type=Count, temperature=0.5, max_tokens=100)
+QUESTION = ModelRequest(
+    role=roles.CODE,
+    inputs=CODE,
+    prompt=Prompt("You count. " * 400, "How many?"),
+    output_type=Count,
+    temperature=0.5,
+    max_tokens=100,
+)
 
 
 def told(shape: str, **used: Any) -> dict[str, Any]:
@@ -28,25 +34,43 @@ def told(shape: str, **used: Any) -> dict[str, Any]:
     return body | {place: body[place] | used}
 
 
-CHAT = told("chat", prompt_tokens=1000, completion_tokens=50, total_tokens=1050,
-            prompt_tokens_details={"cached_tokens": 800}) | {"model": "gpt-4o"}
-RESPONSES = told("responses", input_tokens=1000, output_tokens=50, total_tokens=1050,
-                 input_tokens_details={"cached_tokens": 800}) | {"model": "gpt-4o"}
-ANTHROPIC = told("anthropic", input_tokens=50, output_tokens=50, cache_creation_input_tokens=150,
-                 cache_read_input_tokens=800)
-GOOGLE = told("google", promptTokenCount=1000, candidatesTokenCount=50, totalTokenCount=1050,
-              cachedContentTokenCount=800)
+CHAT = told(
+    "chat", prompt_tokens=1000, completion_tokens=50, total_tokens=1050, prompt_tokens_details={"cached_tokens": 800}
+) | {"model": "gpt-4o"}
+RESPONSES = told(
+    "responses", input_tokens=1000, output_tokens=50, total_tokens=1050, input_tokens_details={"cached_tokens": 800}
+) | {"model": "gpt-4o"}
+ANTHROPIC = told(
+    "anthropic", input_tokens=50, output_tokens=50, cache_creation_input_tokens=150, cache_read_input_tokens=800
+)
+GOOGLE = told(
+    "google", promptTokenCount=1000, candidatesTokenCount=50, totalTokenCount=1050, cachedContentTokenCount=800
+)
 
 
-@pytest.mark.parametrize(("name", "root", "body", "written", "usd", "cached_usd"), [
-    ("openai-chat:gpt-4o", "/v1", CHAT, 0, (200 * 2.5 + 800 * 1.25 + 50 * 10) / 1e6, 800 * 1.25 / 1e6),
-    ("openai-responses:gpt-4o", "/v1", RESPONSES, 0, (200 * 2.5 + 800 * 1.25 + 50 * 10) / 1e6, 800 * 1.25 / 1e6),
-    ("anthropic:claude-sonnet-4-6", "", ANTHROPIC, 150, (50 * 3 + 150 * 3.75 + 800 * 0.3 + 50 * 15) / 1e6,
-     800 * 0.3 / 1e6),
-    ("google:gemini-2.5-flash", "", GOOGLE, 0, (200 * 0.3 + 800 * 0.03 + 50 * 2.5) / 1e6, 800 * 0.03 / 1e6),
-])
+@pytest.mark.parametrize(
+    ("name", "root", "body", "written", "usd", "cached_usd"),
+    [
+        ("openai-chat:gpt-4o", "/v1", CHAT, 0, (200 * 2.5 + 800 * 1.25 + 50 * 10) / 1e6, 800 * 1.25 / 1e6),
+        ("openai-responses:gpt-4o", "/v1", RESPONSES, 0, (200 * 2.5 + 800 * 1.25 + 50 * 10) / 1e6, 800 * 1.25 / 1e6),
+        (
+            "anthropic:claude-sonnet-4-6",
+            "",
+            ANTHROPIC,
+            150,
+            (50 * 3 + 150 * 3.75 + 800 * 0.3 + 50 * 15) / 1e6,
+            800 * 0.3 / 1e6,
+        ),
+        ("google:gemini-2.5-flash", "", GOOGLE, 0, (200 * 0.3 + 800 * 0.03 + 50 * 2.5) / 1e6, 800 * 0.03 / 1e6),
+    ],
+)
 async def test_cached_tokens_are_counted_and_have_their_own_price(
-    monkeypatch: pytest.MonkeyPatch, name: str, root: str, body: dict[str, Any], written: int, usd: float,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    root: str,
+    body: dict[str, Any],
+    written: int,
+    usd: float,
     cached_usd: float,
 ) -> None:
     for key in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
@@ -69,9 +93,15 @@ def of(name: str, **prices_of: float) -> ModelSettings:
 USED = Usage(input_tokens=1000, output_tokens=0, cached_tokens=800)
 
 
-@pytest.mark.parametrize(("settings", "usd"), [
-    (of("vllm:m", input=10, output=20), 0.01), (of("vllm:m", input=10, output=20, cached=1), 0.0028),
-    (of("vllm:m"), 0.0), (of("offline"), 0.0)])
+@pytest.mark.parametrize(
+    ("settings", "usd"),
+    [
+        (of("vllm:m", input=10, output=20), 0.01),
+        (of("vllm:m", input=10, output=20, cached=1), 0.0028),
+        (of("vllm:m"), 0.0),
+        (of("offline"), 0.0),
+    ],
+)
 async def test_a_price_that_was_set_may_have_one_for_cached_tokens(settings: ModelSettings, usd: float) -> None:
     assert prices.usd(settings, USED, {}) == pytest.approx(usd)
 
@@ -84,8 +114,7 @@ async def test_a_budget_reckons_with_nothing_cached_and_all_of_it_written_to_the
 
 async def test_what_several_answers_took_is_the_sum_and_of_an_unknown_price_it_is_unknown() -> None:
     one = Usage(input_tokens=10, output_tokens=1, cached_tokens=8, cache_write_tokens=2, cached_usd=0.1, usd=0.5)
-    assert one + one == Usage(input_tokens=20, output_tokens=2, cached_tokens=16, cache_write_tokens=4, cached_usd=0.2,
-                              usd=1.0)
+    assert one + one == Usage(
+        input_tokens=20, output_tokens=2, cached_tokens=16, cache_write_tokens=4, cached_usd=0.2, usd=1.0
+    )
     assert (one + Usage(input_tokens=1)).usd is None
-
-

@@ -28,8 +28,14 @@ class Count(BaseModel):
 
 
 def request(characters: int, *images: Image, max_tokens: int = 8192) -> ModelRequest:
-    return ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("", "x" * characters), output_type=Count,
-                        images=images, max_tokens=max_tokens)
+    return ModelRequest(
+        role=roles.CODE,
+        inputs=CODE,
+        prompt=Prompt("", "x" * characters),
+        output_type=Count,
+        images=images,
+        max_tokens=max_tokens,
+    )
 
 
 def test_tokens_are_estimated_with_schema_and_pictures() -> None:
@@ -56,6 +62,7 @@ Answer = Callable[[str, str, dict[str, Any]], tuple[int, Any]]
 
 def serving(**answers: Any) -> Answer:
     """A server that answers completions, and by path (`_` for `/`) what else it is given."""
+
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path == "/v1/chat/completions":
             return 200, completion(called({"value": 3}))
@@ -66,21 +73,28 @@ def serving(**answers: Any) -> Answer:
 
 
 LOADED = {"models": [{"name": "other", "context_length": 1}, {"name": "m:latest", "context_length": 16384}]}
-SHOWN = {"parameters": "stop  \"<end>\"\nnum_ctx                        24576\ntemperature 1"}
+SHOWN = {"parameters": 'stop  "<end>"\nnum_ctx                        24576\ntemperature 1'}
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("name", "answers", "tokens"), [
-    ("vllm:m", {"v1_models": {"data": [{"id": "n", "max_model_len": 1}, {"id": "m", "max_model_len": 12288}]}}, 12288),
-    ("openai:m", {"v1_models": {"object": "list", "data": [{"id": "m", "context_length": 4321}]}}, 4321),
-    ("openai:m", {"v1_models": {"data": [{"id": "m"}]}}, None),
-    ("openai:m", {"v1_models": ["odd"]}, None),
-    ("openai:m", {}, None),
-    ("ollama:m", {"api_generate": {"done": True}, "api_ps": LOADED, "api_show": SHOWN}, 16384),
-    ("ollama:m", {"api_generate": {}, "api_ps": {"models": [{"name": "m:latest"}]}, "api_show": SHOWN}, 24576),
-    ("ollama:m", {"api_generate": {}, "api_ps": {"models": []}, "api_show": {"parameters": ""}}, OLLAMA_DEFAULT),
-    ("ollama:m", {}, None),
-])
+@pytest.mark.parametrize(
+    ("name", "answers", "tokens"),
+    [
+        (
+            "vllm:m",
+            {"v1_models": {"data": [{"id": "n", "max_model_len": 1}, {"id": "m", "max_model_len": 12288}]}},
+            12288,
+        ),
+        ("openai:m", {"v1_models": {"object": "list", "data": [{"id": "m", "context_length": 4321}]}}, 4321),
+        ("openai:m", {"v1_models": {"data": [{"id": "m"}]}}, None),
+        ("openai:m", {"v1_models": ["odd"]}, None),
+        ("openai:m", {}, None),
+        ("ollama:m", {"api_generate": {"done": True}, "api_ps": LOADED, "api_show": SHOWN}, 16384),
+        ("ollama:m", {"api_generate": {}, "api_ps": {"models": [{"name": "m:latest"}]}, "api_show": SHOWN}, 24576),
+        ("ollama:m", {"api_generate": {}, "api_ps": {"models": []}, "api_show": {"parameters": ""}}, OLLAMA_DEFAULT),
+        ("ollama:m", {}, None),
+    ],
+)
 @pytest.mark.slow
 async def test_a_server_of_ones_own_is_asked_once(name: str, answers: dict[str, Any], tokens: int | None) -> None:
     with JsonServer(serving(**answers)) as server:
@@ -122,10 +136,14 @@ async def test_a_listed_length_needs_no_question(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("message", [
-    "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
-    "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for m",
-    "`max_completion_tokens` must be less than or equal to `4096`, the maximum value for this model"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 8192. This model supports at most 4096 completion tokens, whereas you provided 8192.",
+        "max_tokens: 8192 > 4096, which is the maximum allowed number of output tokens for m",
+        "`max_completion_tokens` must be less than or equal to `4096`, the maximum value for this model",
+    ],
+)
 async def test_a_bound_on_answers_is_learnt(message: str) -> None:
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if method == "GET":
@@ -142,12 +160,15 @@ async def test_a_bound_on_answers_is_learnt(message: str) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("code", "error"), [
-    (400, {"message": "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens"}),
-    (400, {"message": "too long", "code": "context_length_exceeded"}),
-    (400, {"message": "the request exceeds the available context size. try increasing the context size"}),
-    (500, {"message": "Input is too long for requested model: context window exceeded"}),
-])
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (400, {"message": "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens"}),
+        (400, {"message": "too long", "code": "context_length_exceeded"}),
+        (400, {"message": "the request exceeds the available context size. try increasing the context size"}),
+        (500, {"message": "Input is too long for requested model: context window exceeded"}),
+    ],
+)
 async def test_a_providers_word_that_it_was_too_long_is_one_error(code: int, error: dict[str, str]) -> None:
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         return (404, {}) if method == "GET" else (code, {"error": {"type": "invalid_request_error", **error}})

@@ -57,9 +57,15 @@ def test_what_keeps_to_the_length_that_was_asked_for_is_shown_whole(field: str) 
 
 def binding() -> dict[str, str]:
     """Role -> its whole prompt, where the study's plan, claim and duty are longer than anybody would write them."""
-    plan = PLAN.model_copy(update={
-        "notes": LONG, "hypotheses": (), "levels": tuple(Level(name=f"l{i}") for i in range(300)), "task": LONG,
-        "arms": tuple(arm.model_copy(update={"description": LONG}) for arm in PLAN.arms)})
+    plan = PLAN.model_copy(
+        update={
+            "notes": LONG,
+            "hypotheses": (),
+            "levels": tuple(Level(name=f"l{i}") for i in range(300)),
+            "task": LONG,
+            "arms": tuple(arm.model_copy(update={"description": LONG}) for arm in PLAN.arms),
+        }
+    )
     idea = IDEA.model_copy(update={"short_hypothesis": LONG, "abstract": LONG, "experiments": (LONG,) * 14})
     study = {"idea": idea, "data_plan": plan, "facts": FACTS}
     found: dict[str, str] = {}
@@ -82,17 +88,29 @@ def test_the_plan_and_the_claim_are_never_cut() -> None:
 def test_code_and_what_has_to_be_measured_are_never_cut() -> None:
     source = "x = 1\n" * 9000
     duty = Duty(datasets=("d",), arms=tuple(f"a{i}" for i in range(30)), levels=tuple(f"l{i}" for i in range(50)))
-    plan = PLAN.model_copy(update={"hypotheses": (),
-        "arms": tuple(Arm(name=name, role="method") for name in duty.arms),
-        "levels": tuple(Level(name=name) for name in duty.levels)})
+    plan = PLAN.model_copy(
+        update={
+            "hypotheses": (),
+            "arms": tuple(Arm(name=name, role="method") for name in duty.arms),
+            "levels": tuple(Level(name=name) for name in duty.levels),
+        }
+    )
     verdict = INPUTS["feedback"]
     assert isinstance(verdict, FeedbackInputs)
     ablation = Ablation.model_validate(ABLATION.model_dump() | {"replacement": LONG})
-    judged = render(FEEDBACK, verdict.model_copy(update={
-        "code": {"experiment.py": source}, "duty": duty, "data_plan": plan, "ablation": ablation}))
+    judged = render(
+        FEEDBACK,
+        verdict.model_copy(
+            update={"code": {"experiment.py": source}, "duty": duty, "data_plan": plan, "ablation": ablation}
+        ),
+    )
     parent = PARENT.model_copy(update={"files": {"experiment.py": source, "plots.py": source}})
-    coded = render(roles.CODE, CODE.model_copy(update={
-        "kind": "ablate", "parent": parent, "duty": duty, "data_plan": plan, "ablation": ablation}))
+    coded = render(
+        roles.CODE,
+        CODE.model_copy(
+            update={"kind": "ablate", "parent": parent, "duty": duty, "data_plan": plan, "ablation": ablation}
+        ),
+    )
     for user in (judged.user, coded.user):
         assert source.strip() in user and "`a29@l49`" in user and LONG in user and "left out" not in user
     improved = render(roles.CODE, CODE.model_copy(update={"kind": "improve", "parent": parent, "item": LONG}))

@@ -55,38 +55,63 @@ def opened(given: ModelSettings, ledger: MemoryLog | None = None) -> Models:
 
 
 def test_a_role_has_its_own_model_by_name_or_by_mapping() -> None:
-    given = settings(name="anthropic:a", code="openai:b", judge={"temperature": 0.7},
-                     write={"name": "ollama:c", "temperature": 0.2, "max_tokens": 99})
+    given = settings(
+        name="anthropic:a",
+        code="openai:b",
+        judge={"temperature": 0.7},
+        write={"name": "ollama:c", "temperature": 0.2, "max_tokens": 99},
+    )
     assert [given.candidates(role)[0].name for role in (PLAN, roles.CODE, WRITE, JUDGE)] == [
-        "anthropic:a", "openai:b", "ollama:c", "anthropic:a"]
+        "anthropic:a",
+        "openai:b",
+        "ollama:c",
+        "anthropic:a",
+    ]
     assert (given.temperature(WRITE), given.tokens(WRITE)) == (0.2, 99)
     assert (given.temperature(roles.CODE), given.tokens(roles.CODE)) == (0.5, 8192)  # AI-Scientist-v2, Table 2
     assert (given.temperature(JUDGE), given.tokens(JUDGE)) == (0.7, 8192)
 
 
 def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
-    given = settings(name="openai:a", base_url="http://here/v1", code="openai:b", write="anthropic:c",
-                     judge={"name": "openai:d", "base_url": "http://there/v1"}, fallbacks=["openai:e", "ollama:f"])
+    given = settings(
+        name="openai:a",
+        base_url="http://here/v1",
+        code="openai:b",
+        write="anthropic:c",
+        judge={"name": "openai:d", "base_url": "http://there/v1"},
+        fallbacks=["openai:e", "ollama:f"],
+    )
     found = [given.candidates(role)[0].base_url for role in (PLAN, roles.CODE, WRITE, JUDGE)]
     assert found == ["http://here/v1", "http://here/v1", None, "http://there/v1"]
     assert [one.base_url for one in given.candidates(PLAN)[1:]] == ["http://here/v1", None]
 
 
-@pytest.mark.parametrize(("given", "words"), [
-    ({}, "offline"),
-    ({"name": "openai:a"}, "openai:a"),
-    ({"name": "openai:a", "vision": "google:b", "judge": "google:b"},
-     "openai:a (vision, judge, figure_review: google:b)"),
-    ({"name": "openai:a", "fallbacks": ["ollama:c", "ollama:d"]}, "openai:a (standing in: ollama:c, ollama:d)"),
-    ({"name": "openai:a", "vision": False}, "openai:a"),
-])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "offline"),
+        ({"name": "openai:a"}, "openai:a"),
+        (
+            {"name": "openai:a", "vision": "google:b", "judge": "google:b"},
+            "openai:a (vision, judge, figure_review: google:b)",
+        ),
+        ({"name": "openai:a", "fallbacks": ["ollama:c", "ollama:d"]}, "openai:a (standing in: ollama:c, ollama:d)"),
+        ({"name": "openai:a", "vision": False}, "openai:a"),
+    ],
+)
 def test_all_models_are_named(given: dict[str, object], words: str) -> None:
     assert settings(**given).called == words
 
 
-@pytest.mark.parametrize(("given", "words"), [
-    ({"code": False}, "only the role vision may be left out"), ({"fallbacks": ["offline"]}, "stands in for no other"),
-    ({"code": {"temperature": 3}}, "less than or equal to 2"), ({"code": {"top_p": 1}}, "top_p")])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"code": False}, "only the role vision may be left out"),
+        ({"fallbacks": ["offline"]}, "stands in for no other"),
+        ({"code": {"temperature": 3}}, "less than or equal to 2"),
+        ({"code": {"top_p": 1}}, "top_p"),
+    ],
+)
 def test_what_makes_no_sense_is_refused(given: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         settings(**given)
@@ -99,17 +124,23 @@ def test_what_makes_no_sense_is_refused(given: dict[str, object], words: str) ->
 async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
     ledger = MemoryLog()
     reviews = FigureReviews(reviews=()).model_dump(mode="json")
-    with (OpenAIServer([tool(PROGRAM.model_dump(), model="big")]) as common,
-          OpenAIServer([tool(reviews, model="eyes")]) as other):
-        given = settings(name="openai-chat:big", base_url=common.url,
-                         vision={"name": "openai-chat:eyes", "base_url": other.url, "temperature": 0.1})
+    with (
+        OpenAIServer([tool(PROGRAM.model_dump(), model="big")]) as common,
+        OpenAIServer([tool(reviews, model="eyes")]) as other,
+    ):
+        given = settings(
+            name="openai-chat:big",
+            base_url=common.url,
+            vision={"name": "openai-chat:eyes", "base_url": other.url, "temperature": 0.1},
+        )
         desk = opened(given, ledger).at(1, 0)
         await desk.ask(roles.CODE, CODE)
         await desk.ask(ROLES["vision"], INPUTS["vision"], (PICTURE,))
     assert (len(common.requests), len(other.requests)) == (1, 1)
     assert [(one.model, one.asked) for one in ledger.answers] == [
         ("openai-chat:big", "openai-chat:big at temperature 0.5"),
-        ("openai-chat:eyes", "openai-chat:eyes at temperature 0.1")]
+        ("openai-chat:eyes", "openai-chat:eyes at temperature 0.1"),
+    ]
     assert other.requests[0]["temperature"] == 0.1
 
 
@@ -134,9 +165,12 @@ def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
 @pytest.mark.asyncio
 async def test_the_next_model_answers_while_the_first_is_down_and_its_answer_is_kept() -> None:
     ledger = MemoryLog()
-    with (OpenAIServer([status(503)]) as down, OpenAIServer([tool(PROGRAM.model_dump(), model="spare")]) as spare):
-        given = settings(name="openai-chat:first", base_url=down.url,
-                         fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
+    with OpenAIServer([status(503)]) as down, OpenAIServer([tool(PROGRAM.model_dump(), model="spare")]) as spare:
+        given = settings(
+            name="openai-chat:first",
+            base_url=down.url,
+            fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}],
+        )
         models = opened(given, ledger)
         assert await models.at(1, 0).ask(roles.CODE, CODE) == PROGRAM
         assert await models.at(2, 0).ask(roles.CODE, CODE) == PROGRAM
@@ -159,13 +193,20 @@ async def test_when_all_are_down_the_error_names_them() -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("step", "error"), [
-    (status(400, "policy"), ModelRefused), (tool({"wrong": 1}), ModelOutputInvalid), (status(401), ModelConfigError)])
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [(status(400, "policy"), ModelRefused), (tool({"wrong": 1}), ModelOutputInvalid), (status(401), ModelConfigError)],
+)
 async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exception]) -> None:
-    with (OpenAIServer([step]) as first,  # pyright: ignore[reportArgumentType]
-          OpenAIServer([tool(PROGRAM.model_dump())]) as spare):
-        given = settings(name="openai-chat:first", base_url=first.url,
-                         fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}])
+    with (
+        OpenAIServer([step]) as first,  # pyright: ignore[reportArgumentType]
+        OpenAIServer([tool(PROGRAM.model_dump())]) as spare,
+    ):
+        given = settings(
+            name="openai-chat:first",
+            base_url=first.url,
+            fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}],
+        )
         with pytest.raises(error):
             await opened(given).at(1, 0).ask(roles.CODE, CODE)
     assert spare.requests == []
@@ -181,8 +222,9 @@ def failing(error: Exception, name: str = "first") -> ScriptedModel:
 def question(*images: Image) -> ModelRequest:
     from labwright.models.render import render
 
-    return ModelRequest(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program,
-                        images=images)
+    return ModelRequest(
+        role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program, images=images
+    )
 
 
 @pytest.mark.asyncio

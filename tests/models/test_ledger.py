@@ -115,8 +115,15 @@ async def test_another_machine_or_limit_keeps_the_answer_and_is_recorded_once(tm
     log, script = MemoryLog(), numbered()
     models = Models(script, log, SETTINGS, clock().__next__, keep=partial(keep, tmp_path))
     first = await models.at(3, 1).ask(roles.CODE, CODE)
-    moved = CODE.model_copy(update={"node_seconds": 7.0, "device": "cuda", "packages": ("jax 1",), "network": True,
-                                    "pretrained": ("a/b@1",)})
+    moved = CODE.model_copy(
+        update={
+            "node_seconds": 7.0,
+            "device": "cuda",
+            "packages": ("jax 1",),
+            "network": True,
+            "pretrained": ("a/b@1",),
+        }
+    )
     for _ in range(2):
         assert await models.at(3, 1).ask(roles.CODE, moved) == first
     assert [event.type for event in log.events] == ["answered", "drifted"] and len(script.requests) == 1
@@ -133,7 +140,8 @@ async def test_an_answer_that_took_the_place_of_another_is_counted_beside_it() -
     state = log.state
     assert state.usage["code"].calls == 2 and state.calls[3] == 2
     assert state.settled[3].tokens == sum(
-        one.usage.input_tokens + one.usage.output_tokens for one in (*state.superseded, *state.answers.values()))
+        one.usage.input_tokens + one.usage.output_tokens for one in (*state.superseded, *state.answers.values())
+    )
     assert [one.answer["title"] for one in state.superseded] == ["program 0"]
     assert [one.answer["title"] for one in exchange_of(log.events)] == ["program 1"]
 
@@ -243,16 +251,21 @@ async def test_where_a_question_cannot_be_kept_nothing_is_asked() -> None:
 
 @pytest.mark.asyncio
 async def test_questions_are_kept_only_where_that_is_set(tmp_path: Path) -> None:
-    models = Models(numbered(), MemoryLog(), ModelSettings(keep_prompts=False), clock().__next__,
-                    keep=partial(keep, tmp_path))
+    models = Models(
+        numbered(), MemoryLog(), ModelSettings(keep_prompts=False), clock().__next__, keep=partial(keep, tmp_path)
+    )
     await models.at(1, 1).ask(roles.CODE, CODE)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_of_two_answers_under_a_key_the_later_one_counts() -> None:
     event = Answered(
-        key=CallKey(decision=1, attempt=1, role="code", ordinal=0), request_sha256="0", model="m", answer={},
-        usage=Usage(), seconds=0.0,
+        key=CallKey(decision=1, attempt=1, role="code", ordinal=0),
+        request_sha256="0",
+        model="m",
+        answer={},
+        usage=Usage(),
+        seconds=0.0,
     )
     ledger = MemoryLog()
     later = event.model_copy(update={"model": "n"})

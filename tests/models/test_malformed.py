@@ -32,11 +32,18 @@ from tests.models.examples import CODE
 from tests.models.json_server import JsonServer, called, completion
 
 pytestmark = [
-    pytest.mark.usefixtures("local_requests", "no_waits"), pytest.mark.asyncio, pytest.mark.slow,
+    pytest.mark.usefixtures("local_requests", "no_waits"),
+    pytest.mark.asyncio,
+    pytest.mark.slow,
     # The clients warn of what they are sent here.
-    pytest.mark.filterwarnings("ignore:Failed to extract usage", "ignore:Pydantic serializer warnings:UserWarning")]
-NAMES = {"chat": "openai-chat:m", "responses": "openai-responses:m", "anthropic": "anthropic:claude-sonnet-4-6",
-         "google": "google:gemini-2.5-flash"}
+    pytest.mark.filterwarnings("ignore:Failed to extract usage", "ignore:Pydantic serializer warnings:UserWarning"),
+]
+NAMES = {
+    "chat": "openai-chat:m",
+    "responses": "openai-responses:m",
+    "anthropic": "anthropic:claude-sonnet-4-6",
+    "google": "google:gemini-2.5-flash",
+}
 SHAPES = list(NAMES)
 
 
@@ -46,8 +53,14 @@ class Count(BaseModel):
     value: int = Field(ge=0, le=9)
 
 
-QUESTION = ModelRequest(role=roles.CODE, inputs=CODE, prompt=Prompt("You count.", "How many?"), output_type=Count,
-                   temperature=0.5, max_tokens=100)
+QUESTION = ModelRequest(
+    role=roles.CODE,
+    inputs=CODE,
+    prompt=Prompt("You count.", "How many?"),
+    output_type=Count,
+    temperature=0.5,
+    max_tokens=100,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,9 +71,16 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def opened(shape: str, url: str, **price: float) -> Backend:
     root = "/v1" if shape in ("chat", "responses") else ""
-    return open_backend(ModelSettings(
-        name=NAMES[shape], base_url=url + root, context_tokens=100_000, retries=1, output_retries=1,
-        prices={NAMES[shape]: Price(**price)} if price else {}))
+    return open_backend(
+        ModelSettings(
+            name=NAMES[shape],
+            base_url=url + root,
+            context_tokens=100_000,
+            retries=1,
+            output_retries=1,
+            prices={NAMES[shape]: Price(**price)} if price else {},
+        )
+    )
 
 
 async def answered(shape: str, *bodies: object, **price: float) -> tuple[Reply | ModelError, int]:
@@ -90,20 +110,50 @@ def good(shape: str, name: str = "answer", arguments: object = None) -> dict[str
         body["choices"][0]["message"]["tool_calls"][0]["function"] = {"name": name, "arguments": text}
         return body
     if shape == "responses":
-        call = {"type": "function_call", "id": "f", "call_id": "c", "name": name, "arguments": text,
-                "status": "completed"}
-        return {"id": "r", "object": "response", "created_at": 1, "model": "served", "status": "completed",
-                "output": [call], "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
-                "usage": {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12, "input_tokens_details":
-                          {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}
+        call = {
+            "type": "function_call",
+            "id": "f",
+            "call_id": "c",
+            "name": name,
+            "arguments": text,
+            "status": "completed",
+        }
+        return {
+            "id": "r",
+            "object": "response",
+            "created_at": 1,
+            "model": "served",
+            "status": "completed",
+            "output": [call],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": {
+                "input_tokens": 10,
+                "output_tokens": 2,
+                "total_tokens": 12,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": 0},
+            },
+        }
     if shape == "anthropic":
-        return {"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6",
-                "content": [{"type": "tool_use", "id": "t", "name": name, "input": value}], "stop_reason": "tool_use",
-                "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 2}}
+        return {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-4-6",
+            "content": [{"type": "tool_use", "id": "t", "name": name, "input": value}],
+            "stop_reason": "tool_use",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 10, "output_tokens": 2},
+        }
     parts = [{"functionCall": {"name": name, "args": value}}]
-    return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
-            "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
-            "modelVersion": "gemini-2.5-flash", "responseId": "r"}
+    return {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12},
+        "modelVersion": "gemini-2.5-flash",
+        "responseId": "r",
+    }
 
 
 def without_answer(shape: str) -> dict[str, Any]:
@@ -139,8 +189,16 @@ def with_cached(shape: str, count: object) -> dict[str, Any]:
 
 def odd_usage(shape: str, what: str) -> dict[str, Any]:
     """A good answer whose count of tokens cannot be."""
-    counts: dict[str, object] = {"negative": -5000, "huge": 10**15, "a fraction": 12.5, "null": None, "a word": "many",
-                                 "not a number": float("nan"), "endless": float("inf"), "nothing": 0}
+    counts: dict[str, object] = {
+        "negative": -5000,
+        "huge": 10**15,
+        "a fraction": 12.5,
+        "null": None,
+        "a word": "many",
+        "not a number": float("nan"),
+        "endless": float("inf"),
+        "nothing": 0,
+    }
     if what == "not told":
         body = good(shape)
         del body["usageMetadata" if shape == "google" else "usage"]
@@ -151,9 +209,16 @@ def odd_usage(shape: str, what: str) -> dict[str, Any]:
     return with_count(shape, counts[count], written=verb == "wrote")
 
 
-ODD_USAGE = ("not told", "cached more than was read", "cached less than nothing", *(
-    f"{verb} {what}" for verb in ("read", "wrote") for what in (
-        "negative", "huge", "a fraction", "null", "a word", "not a number", "endless", "nothing")))
+ODD_USAGE = (
+    "not told",
+    "cached more than was read",
+    "cached less than nothing",
+    *(
+        f"{verb} {what}"
+        for verb in ("read", "wrote")
+        for what in ("negative", "huge", "a fraction", "null", "a word", "not a number", "endless", "nothing")
+    ),
+)
 
 
 def filtered(shape: str) -> dict[str, Any]:
@@ -163,16 +228,20 @@ def filtered(shape: str) -> dict[str, Any]:
         body["choices"][0]["finish_reason"] = "content_filter"
         return body
     if shape == "responses":
-        return good(shape) | {"status": "incomplete", "output": [],
-                              "incomplete_details": {"reason": "content_filter"}}
+        return good(shape) | {"status": "incomplete", "output": [], "incomplete_details": {"reason": "content_filter"}}
     if shape == "anthropic":
         return good(shape) | {"content": [], "stop_reason": "refusal"}
     return good(shape) | {"candidates": [{"finishReason": "SAFETY", "index": 0}]}
 
 
 NO_ANSWER: dict[str, Any] = {
-    "nothing": b"", "a page": b"<html>gateway</html>", "an empty object": {}, "null": None, "a list": [],
-    "half an object": b'{"id": "chatcmpl', "an error": {"error": {"message": "overloaded", "code": 500}},
+    "nothing": b"",
+    "a page": b"<html>gateway</html>",
+    "an empty object": {},
+    "null": None,
+    "a list": [],
+    "half an object": b'{"id": "chatcmpl',
+    "an error": {"error": {"message": "overloaded", "code": 500}},
     "not text": b"\xff\xfe\x00",
 }
 CHAT_ONLY: dict[str, Any] = {
@@ -185,12 +254,14 @@ CHAT_ONLY: dict[str, Any] = {
 
 def of_shapes(whats: Iterable[str], often: Sequence[str]) -> list[Any]:
     """Every case in every shape; in `make test` all of one shape, and of the others those that are listed."""
-    return [pytest.param(what, shape, marks=() if shape == "chat" or what in often else pytest.mark.bench)
-            for what in whats for shape in SHAPES]
+    return [
+        pytest.param(what, shape, marks=() if shape == "chat" or what in often else pytest.mark.bench)
+        for what in whats
+        for shape in SHAPES
+    ]
 
 
-@pytest.mark.parametrize(("what", "shape"), of_shapes(
-    (*NO_ANSWER, "no answer in it"), ("no answer in it",)))
+@pytest.mark.parametrize(("what", "shape"), of_shapes((*NO_ANSWER, "no answer in it"), ("no answer in it",)))
 async def test_what_is_no_answer_is_asked_for_again_and_then_given_up(what: str, shape: str) -> None:
     body = without_answer(shape) if what == "no answer in it" else NO_ANSWER[what]
     mended, asked = await answered(shape, body, good(shape))
@@ -212,13 +283,16 @@ async def test_what_is_no_answer_may_have_to_be_paid_and_is_asked_for_twice_at_m
         return 200, without_answer("chat")
 
     with JsonServer(answer) as server, pytest.raises(ModelUnavailable, match="that is not an answer") as caught:
-        await open_backend(ModelSettings(name="openai-chat:m", base_url=f"{server.url}/v1", context_tokens=100_000,
-                                         retries=5)).answer(QUESTION)
+        await open_backend(
+            ModelSettings(name="openai-chat:m", base_url=f"{server.url}/v1", context_tokens=100_000, retries=5)
+        ).answer(QUESTION)
     assert len(server.posted) == 2 and caught.value.billed
 
 
-@pytest.mark.parametrize(("wrong", "shape"), of_shapes(
-    ("a wrong tool", "broken JSON", "a list", "no arguments"), ("a wrong tool", "no arguments")))
+@pytest.mark.parametrize(
+    ("wrong", "shape"),
+    of_shapes(("a wrong tool", "broken JSON", "a list", "no arguments"), ("a wrong tool", "no arguments")),
+)
 async def test_a_wrong_tool_call_is_shown_its_error(wrong: str, shape: str) -> None:
     arguments: dict[str, object] = {"broken JSON": '{"value": ', "a list": [3], "no arguments": {}}
     if (shape, wrong) in (("anthropic", "broken JSON"), ("google", "broken JSON"), ("anthropic", "a list")):
@@ -236,8 +310,10 @@ async def test_a_filtered_answer_is_a_refusal(shape: str) -> None:
     assert isinstance(error, ModelRefused) and "filter" in str(error), error
 
 
-@pytest.mark.parametrize(("what", "shape"), of_shapes(ODD_USAGE, (
-    "not told", "cached more than was read", "wrote negative", "wrote nothing", "read huge")))
+@pytest.mark.parametrize(
+    ("what", "shape"),
+    of_shapes(ODD_USAGE, ("not told", "cached more than was read", "wrote negative", "wrote nothing", "read huge")),
+)
 async def test_counts_that_cannot_be_are_booked_as_the_most_that_was_set_aside(what: str, shape: str) -> None:
     reply, asked = await answered(shape, odd_usage(shape, what), input=3.0, output=15.0, cached=0.3)
     if isinstance(reply, ModelUnavailable):  # a client reads no answer out of it: what was set aside stays so
@@ -255,9 +331,16 @@ async def test_a_cap_holds_whatever_a_server_says_that_its_answers_took(what: st
         return 200, odd_usage("chat", what)
 
     with JsonServer(answer) as server:
-        settings = ModelSettings.model_validate({
-            "name": "openai-chat:m", "base_url": f"{server.url}/v1", "context_tokens": 100_000, "retries": 0,
-            "output_retries": 0, "prices": {"m": {"input": 3.0, "output": 15.0, "cached": 0.3}}})
+        settings = ModelSettings.model_validate(
+            {
+                "name": "openai-chat:m",
+                "base_url": f"{server.url}/v1",
+                "context_tokens": 100_000,
+                "retries": 0,
+                "output_retries": 0,
+                "prices": {"m": {"input": 3.0, "output": 15.0, "cached": 0.3}},
+            }
+        )
         backend, log = open_backend(settings), MemoryLog()
         most = most_of_call(settings, QUESTION.role, prompt_tokens(QUESTION), max_tokens=100).usd
         budget = Budget(BudgetSettings(usd=3.5 * most), log, NoShares(), settings)
@@ -265,14 +348,19 @@ async def test_a_cap_holds_whatever_a_server_says_that_its_answers_took(what: st
             for ordinal in range(10):
                 key = CallKey(decision=1, attempt=0, role="code", ordinal=ordinal)
                 reply = await budget.answer(key, QUESTION, backend)
-                log.append(Answered(key=key, request_sha256="", model=reply.model, answer={}, usage=reply.usage,
-                                    seconds=0.0))
+                log.append(
+                    Answered(key=key, request_sha256="", model=reply.model, answer={}, usage=reply.usage, seconds=0.0)
+                )
         assert len(server.posted) == 3 and 0 < log.state.spent.usd <= 3.5 * most
 
 
 OFF_FORM: dict[str, dict[str, Any]] = {
-    "a time with a fraction": {"created": 1795839047.47}, "no time": {"created": None}, "no id": {"id": None},
-    "another object": {"object": None}, "a number for an id": {"id": 17}, "no model": {"model": None},
+    "a time with a fraction": {"created": 1795839047.47},
+    "no time": {"created": None},
+    "no id": {"id": None},
+    "another object": {"object": None},
+    "a number for an id": {"id": 17},
+    "no model": {"model": None},
 }
 
 

@@ -65,15 +65,23 @@ def test_names_that_are_wrong_are_one_line(name: str, base_url: str | None, said
 def test_the_paper_s_values_are_the_defaults_and_a_part_may_be_given() -> None:
     settings = ModelSettings()
     assert [(settings.temperature(r), settings.tokens(r)) for r in (CODE, FEEDBACK, VISION, SUMMARY)] == [
-        (0.5, 8192), (0.5, 8192), (0.5, 8192), (1.0, 8192)
+        (0.5, 8192),
+        (0.5, 8192),
+        (0.5, 8192),
+        (1.0, 8192),
     ]
     changed = ModelSettings.model_validate({"roles": {"code": {"temperature": 0.1}, "write": {"max_tokens": 32000}}})
     assert (changed.temperature(CODE), changed.temperature(SUMMARY), changed.tokens(WRITE)) == (0.1, 1.0, 32000)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"roles": {"code": {"temperature": 3}}}, {"roles": {"code": {"max_tokens": 0}}}, {"roles": {"x": {}}},
-              {"base_url": "http://me:secret@h/v1"}]
+    "wrong",
+    [
+        {"roles": {"code": {"temperature": 3}}},
+        {"roles": {"code": {"max_tokens": 0}}},
+        {"roles": {"x": {}}},
+        {"base_url": "http://me:secret@h/v1"},
+    ],
 )
 def test_settings_that_are_wrong(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

@@ -17,15 +17,7 @@ from labwright.models import roles
 from labwright.models.cutting import WORTH, fence, middle, oneline, table
 from labwright.models.render import PROMPTS, render
 from labwright.models.roles import ROLES
-from labwright.models.roles.assessing import (
-    COMPARE,
-    FEEDBACK,
-    SUMMARY,
-    Candidate,
-    CompareInputs,
-    Selection,
-    Statistic,
-)
+from labwright.models.roles.assessing import COMPARE, FEEDBACK, SUMMARY, Candidate, CompareInputs, Selection, Statistic
 from labwright.models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
 from labwright.models.roles.figures import (
     FIGURES,
@@ -68,12 +60,20 @@ KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
 )
 LONG = "0123456789 lorem ipsum\n" * 2_000
 RUBRIC = Rubric(  # as large as a rubric may be
-    name="r" * 60, title="t" * 500, source="s" * 1000, advice=("a" * 500,) * 12,
+    name="r" * 60,
+    title="t" * 500,
+    source="s" * 1000,
+    advice=("a" * 500,) * 12,
     confidence=Scale(bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11))),
     dimensions=tuple(
-        Dimension(name=f"d{n}", questions=("q" * 500,) * 6,
-                  bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11)))
-        for n in range(MOST_DIMENSIONS)))
+        Dimension(
+            name=f"d{n}",
+            questions=("q" * 500,) * 6,
+            bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11)),
+        )
+        for n in range(MOST_DIMENSIONS)
+    ),
+)
 
 
 def whole(role: str, inputs: BaseModel, images: int = 0) -> str:
@@ -105,8 +105,11 @@ def test_each_kind_of_node_has_its_own_instruction(stage: StageName, kind: NodeK
 def test_the_system_part_of_a_role_that_repeats_holds_no_words_of_one_call(role: str) -> None:
     """What stays the same comes first, so that a provider's cache finds it."""
     inputs = INPUTS[role]
-    words = {name: "other words" for name, field in type(inputs).model_fields.items()
-             if field.annotation is str and name != "lab_reference"}
+    words = {
+        name: "other words"
+        for name, field in type(inputs).model_fields.items()
+        if field.annotation is str and name != "lab_reference"
+    }
     assert words
     assert render(ROLES[role], inputs.model_copy(update=words)).system == render(ROLES[role], inputs).system
 
@@ -133,9 +136,10 @@ def test_a_second_draft_is_asked_to_differ_and_an_item_is_taken_up() -> None:
 
 
 def test_a_branch_is_told_what_to_put_first_before_the_notes() -> None:
-    asked = {number: render(roles.CODE, CODE.model_copy(
-                 update={"variation": number, "notes": ("Prefer small models.",)}))
-             for number in (4711, 4712, 4713)}
+    asked = {
+        number: render(roles.CODE, CODE.model_copy(update={"variation": number, "notes": ("Prefer small models.",)}))
+        for number in (4711, 4712, 4713)
+    }
     said = asked[4711].user
     assert said.index("move entry 3 to the front") < said.index("> Prefer small models.") < said.index("# Your part")
     assert "move entry 4 to the front" in asked[4712].user and "move entry 2 to the front" in asked[4713].user
@@ -172,8 +176,9 @@ def test_models_and_artifacts_at_hand_are_named() -> None:
 def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     duty = Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50", "n500"))
     left_out = (LeftOut(arm="margin", level="n50", reason="too few for margins"),)
-    main = CODE.model_copy(update={
-        "duty": duty, "data_plan": CODE.data_plan.model_copy(update={"left_out": left_out, "hypotheses": ()})})
+    main = CODE.model_copy(
+        update={"duty": duty, "data_plan": CODE.data_plan.model_copy(update={"left_out": left_out, "hypotheses": ()})}
+    )
     user, system = render(roles.CODE, main).user, render(roles.CODE, main).system
     assert "Datasets: `digits`; the others of the plan are not part of this stage." in user
     assert "conditions: `plain@n50`, `plain@n500`, `margin@n500`\n" in user
@@ -224,78 +229,154 @@ def huge() -> dict[str, BaseModel]:
         for i in range(3000)
     )
     failure = PARENT.failure.model_copy(update={"message": LONG, "traceback": LONG}) if PARENT.failure else None
-    parent = PARENT.model_copy(update={
-        "analysis": LONG, "stdout_tail": LONG[:4000], "plan": LONG,
-        "measurements": measured, "failure": failure, "next_step": LONG,
-    })
+    parent = PARENT.model_copy(
+        update={
+            "analysis": LONG,
+            "stdout_tail": LONG[:4000],
+            "plan": LONG,
+            "measurements": measured,
+            "failure": failure,
+            "next_step": LONG,
+        }
+    )
     siblings = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, outcome=LONG) for i in range(500))
     rest = OmittedNodes(worked=9, failed={"shape": 9}, tried=(LONG,) * 500, more=9)
     contender = NodeBrief(
-        kind="improve", id="n1", plan=LONG, varies=LONG, files={"experiment.py": "pass"},
-        measurements=measured, analysis=LONG)
+        kind="improve",
+        id="n1",
+        plan=LONG,
+        varies=LONG,
+        files={"experiment.py": "pass"},
+        measurements=measured,
+        analysis=LONG,
+    )
     statistics = tuple(
         Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
     )
     flying = tuple(InFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
     review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
-    lines = tuple(NodeLine(id=f"n{i}", kind="tune", varies=LONG, status="good", outcome=LONG, analysis=LONG)
-                  for i in range(500))
-    contrast = DIFFERENCE.model_copy(update={
-        "name": "log_loss", "dataset": "d", "condition": "c", "other": "b", "mean": 1.0, "sd": None, "values": (0.0,),
-        "low": None, "high": None, "called": "unknown", "better": "c"})
-    selection = Selection(rule=LONG[:800], arms=("a",) * 500, cells=9, reference="n1",
-                          candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500)
+    lines = tuple(
+        NodeLine(id=f"n{i}", kind="tune", varies=LONG, status="good", outcome=LONG, analysis=LONG) for i in range(500)
+    )
+    contrast = DIFFERENCE.model_copy(
+        update={
+            "name": "log_loss",
+            "dataset": "d",
+            "condition": "c",
+            "other": "b",
+            "mean": 1.0,
+            "sd": None,
+            "values": (0.0,),
+            "low": None,
+            "high": None,
+            "called": "unknown",
+            "better": "c",
+        }
+    )
+    selection = Selection(
+        rule=LONG[:800],
+        arms=("a",) * 500,
+        cells=9,
+        reference="n1",
+        candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500,
+    )
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
     step = BranchStep(node="n1", stage="tuning", kind="tune", varies=LONG, plan=LONG)
-    summary = StageSummary(stage="tuning", tried=LONG, found=LONG, held=LONG, next=LONG, numbers=(LONG,) * 99,
-                           failures=(LONG,) * 99)
-    write = WRITE.model_copy(update={
-        "idea": idea, "results": claims, "setups": claims, "winner_plan": LONG,
-        "disclosures": (LONG,) * 500, "summaries": (summary,) * 4, "branch": (step,) * 99,
-        "statements": (RequiredStatement(id="told-1", text=LONG[:600]),) * 500,
-        "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
-    })
+    summary = StageSummary(
+        stage="tuning", tried=LONG, found=LONG, held=LONG, next=LONG, numbers=(LONG,) * 99, failures=(LONG,) * 99
+    )
+    write = WRITE.model_copy(
+        update={
+            "idea": idea,
+            "results": claims,
+            "setups": claims,
+            "winner_plan": LONG,
+            "disclosures": (LONG,) * 500,
+            "summaries": (summary,) * 4,
+            "branch": (step,) * 99,
+            "statements": (RequiredStatement(id="told-1", text=LONG[:600]),) * 500,
+            "references": (Reference(key="k", title=LONG, authors=LONG, year="2020", note=LONG, abstract=LONG),) * 99,
+        }
+    )
     shown = PlacedFigure(
-        name="n", page=1, placement="main", width=5, description=LONG, caption=LONG[:2000], lint=(LONG,) * 50,
-        data=(LONG,) * 50, mentions=(Mention(where=LONG, text=LONG),) * 50)
+        name="n",
+        page=1,
+        placement="main",
+        width=5,
+        description=LONG,
+        caption=LONG[:2000],
+        lint=(LONG,) * 50,
+        data=(LONG,) * 50,
+        mentions=(Mention(where=LONG, text=LONG),) * 50,
+    )
     common: dict[str, object] = {"idea": idea}
     found = FoundWork(number=1, source="openalex", id="W1", title=LONG, authors=(LONG,) * 99, venue=LONG, abstract=LONG)
     searched = Searched(sentence=LONG[:600], query=LONG, found=(1,) * 6)
     changes: dict[str, dict[str, object]] = {
-        "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99,
-                             "in_flight": flying},
+        "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99, "in_flight": flying},
         "plot": {"arrays": arrays, "complaints": (LONG,) * 99, "plan": LONG},
-        "vision": {"plan": LONG, "measurements": measured, "lint": ((LONG,) * 50,), "earlier": ((LONG,) * 50,),
-                   "subject": "aggregate", "seeds": (1,) * 500},
-        "feedback": {"measurements": measured, "stdout_tail": LONG[:4000], "plan": LONG,
-                     "parent_measurements": measured, "figures": (review,) * 50},
+        "vision": {
+            "plan": LONG,
+            "measurements": measured,
+            "lint": ((LONG,) * 50,),
+            "earlier": ((LONG,) * 50,),
+            "subject": "aggregate",
+            "seeds": (1,) * 500,
+        },
+        "feedback": {
+            "measurements": measured,
+            "stdout_tail": LONG[:4000],
+            "plan": LONG,
+            "parent_measurements": measured,
+            "figures": (review,) * 50,
+        },
         "compare": {"a": contender, "b": contender, "difference": LONG},
-        "summary": {"statistics": statistics, "best_plan": LONG, "reasons": (LONG,) * 99, "nodes": lines,
-                    "differences": (contrast,) * 3000, "selection": selection},
+        "summary": {
+            "statistics": statistics,
+            "best_plan": LONG,
+            "reasons": (LONG,) * 99,
+            "nodes": lines,
+            "differences": (contrast,) * 3000,
+            "selection": selection,
+        },
         "figures": {"arrays": arrays, "statistics": statistics},
         "outline": {"inputs": write},
-        "write": {"inputs": write, "results": claims, "setups": claims, "statements": write.statements,
-                  "written": (Section(title="T", body=LONG[:6000]),) * 12},
+        "write": {
+            "inputs": write,
+            "results": claims,
+            "setups": claims,
+            "statements": write.statements,
+            "written": (Section(title="T", body=LONG[:6000]),) * 12,
+        },
         "reflect": {"inputs": write, "results": claims, "violations": (LONG,) * 999, "compile_findings": (LONG,) * 999},
-        "scope": {"comparisons": (LONG,) * 9}, "reader": {},
+        "scope": {"comparisons": (LONG,) * 9},
+        "reader": {},
         "ablation_plan": {"method": parent, "complaints": (LONG,) * 99, "notes": (LONG,) * 99},
-        "missing_ablations": {"method_plan": LONG, "complaints": (LONG,) * 99, "trials": (
-            AblationResult(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99, "draft": Draft(
-            title="t", abstract="a", sections=(Section(title="T", body=LONG[:6000]),) * 40)},
-        "cite_ask": {"before": (searched,) * 99, "draft": Draft(
-            title="t", abstract="a", sections=(Section(title=LONG, body=LONG[:6000]),) * 40)},
+        "missing_ablations": {
+            "method_plan": LONG,
+            "complaints": (LONG,) * 99,
+            "trials": (AblationResult(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99,
+            "draft": Draft(title="t", abstract="a", sections=(Section(title="T", body=LONG[:6000]),) * 40),
+        },
+        "cite_ask": {
+            "before": (searched,) * 99,
+            "draft": Draft(title="t", abstract="a", sections=(Section(title=LONG, body=LONG[:6000]),) * 40),
+        },
         "cite_select": {"searches": (searched,) * 20, "works": (found,) * 99, "references": write.references},
         "figure_review": {"title": LONG, "others": (shown,) * 12, "figures": (shown,) * 12},
         "judge": {
-            "paper": LONG * 9, "left_out": (LONG,) * 99, "rubric": RUBRIC,
+            "paper": LONG * 9,
+            "left_out": (LONG,) * 99,
+            "rubric": RUBRIC,
             "audit": AuditFacts(against=LONG, provenance=(LONG,) * 99, findings=(LONG,) * 99, counts=((LONG, 9),) * 99),
-            "exhibits": tuple(Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99)
-                              for kind in ("task", "code", "log"))},
+            "exhibits": tuple(
+                Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99) for kind in ("task", "code", "log")
+            ),
+        },
         "influence": {"about": LONG, "passages": (Passage(number=1, text=LONG),) * 99},
-        "prefer": dict.fromkeys(("first", "second"),
-                                ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
+        "prefer": dict.fromkeys(("first", "second"), ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
     changes |= ideation_examples.huge(LONG) | protocol_examples.huge(LONG)
     changes |= repository_examples.huge(LONG) | ablation_examples.huge(LONG)
@@ -314,8 +395,9 @@ def test_a_prompt_is_bounded_whatever_it_is_given(role: str) -> None:
     text = whole(role, huge()[role])
     if role in ("outline", "write", "reflect", "scope", "reader"):
         return  # what a paper is about is shown whole
-    most = {"judge": 320_000, "arm_patch": 250_000, "repository_plan": 250_000,
-            "question_code": 250_000}.get(role, 200_000)
+    most = {"judge": 320_000, "arm_patch": 250_000, "repository_plan": 250_000, "question_code": 250_000}.get(
+        role, 200_000
+    )
     assert len(text) < most, "the largest rubric, library and files all at once"
     assert "left out" in text
 
@@ -346,8 +428,9 @@ def test_a_file_is_shown_with_every_blank_line_since_edits_quote_it() -> None:
 
 
 def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
-    lines = [CellLine(cell=Cell(dataset="digits", arm="method", level=str(k)), outcome="measured", seconds=k)
-             for k in (1, 2)] + [CellLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
+    lines = [
+        CellLine(cell=Cell(dataset="digits", arm="method", level=str(k)), outcome="measured", seconds=k) for k in (1, 2)
+    ] + [CellLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
     ran = (Attempt(number=1, seconds=3, limit=4, cells=tuple(lines)),)
     inputs = CODE.model_copy(update={"kind": "debug", "parent": PARENT.model_copy(update={"ran": ran})})
     assert "ran to its end (cells: 1 left out, 2 measured in 2 s each on average)" in render(roles.CODE, inputs).user
@@ -393,7 +476,7 @@ def test_what_is_cut_shows_it_and_keeps_both_ends(text: str, limit: int) -> None
         assert cut == text
     else:
         assert f"{len(text) - limit} characters left out" in cut
-        assert cut.startswith(text[: limit * 2 // 5]) and cut.endswith(text[-(limit - limit * 2 // 5):])
+        assert cut.startswith(text[: limit * 2 // 5]) and cut.endswith(text[-(limit - limit * 2 // 5) :])
 
 
 @given(st.text(max_size=300), st.integers(10, 100))
@@ -456,11 +539,16 @@ def test_a_comparison_shows_both_programs_alike_and_no_ids() -> None:
 CELLS = "import lab\ndef run(cell):\n    train(cell.setting['learning_rate'])\nlab.measure(run)\n"
 
 
-@pytest.mark.parametrize(("experiment", "common", "said"), [
-    (CELLS, "", ""), ("import lab\nLEARNING_RATE = 1\n", "", ""),
-    (CELLS.replace("cell.setting['learning_rate']", "cell"), "def train(cell):\n    return cell.setting\n", ""),
-    (CELLS.replace("cell.setting['learning_rate']", "0.1"), "", r"take .* \(learning_rate, schedule, warmup\)"),
-    (CELLS, "LEARNING_RATE = 0.1\n", "common.py sets LEARNING_RATE, which is a hyperparameter of the plan")])
+@pytest.mark.parametrize(
+    ("experiment", "common", "said"),
+    [
+        (CELLS, "", ""),
+        ("import lab\nLEARNING_RATE = 1\n", "", ""),
+        (CELLS.replace("cell.setting['learning_rate']", "cell"), "def train(cell):\n    return cell.setting\n", ""),
+        (CELLS.replace("cell.setting['learning_rate']", "0.1"), "", r"take .* \(learning_rate, schedule, warmup\)"),
+        (CELLS, "LEARNING_RATE = 0.1\n", "common.py sets LEARNING_RATE, which is a hyperparameter of the plan"),
+    ],
+)
 def test_a_program_of_cells_takes_the_hyperparameters_of_the_plan(experiment: str, common: str, said: str) -> None:
     program = PROGRAM.model_copy(update={"files": (*files(experiment), File(path="common.py", text=common))})
     draft = CODE.model_copy(update={"kind": "draft", "parent": None})
@@ -474,9 +562,15 @@ def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
     assert "Make the arm `no-warmup`" in user and "`arms/no_warmup.py`" in user and "Take the node" not in user
 
 
-@pytest.mark.parametrize(("arms", "said"), [
-    (("without warmup!",), "is no name for an arm"), (("margin",), "is no name for an arm"), ((), "arms is empty"),
-    (("without-warmup",), "")])
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [
+        (("without warmup!",), "is no name for an arm"),
+        (("margin",), "is no name for an arm"),
+        ((), "arms is empty"),
+        (("without-warmup",), ""),
+    ],
+)
 def test_an_ablation_of_cells_names_an_arm_of_its_own(arms: tuple[str, ...], said: str) -> None:
     inputs = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "ablation": None})
     program = PROGRAM.model_copy(update={"arms": arms, "files": files(CELLS)})

@@ -54,8 +54,12 @@ class Count(BaseModel):
 
 def request(**changes: object) -> ModelRequest:
     fields: dict[str, object] = {
-        "role": roles.CODE, "inputs": CODE, "prompt": Prompt("Count.", "How many?"), "output_type": Count,
-        "temperature": 0.5, "max_tokens": 100,
+        "role": roles.CODE,
+        "inputs": CODE,
+        "prompt": Prompt("Count.", "How many?"),
+        "output_type": Count,
+        "temperature": 0.5,
+        "max_tokens": 100,
     }
     return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
 
@@ -156,9 +160,12 @@ async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
 
 @pytest.mark.asyncio
 async def test_an_edit_that_misses_is_shown_the_nearest_lines_and_mended_within_the_question() -> None:
-    wrong, right = (PROGRAM.model_copy(update={"files": (), "edits": (
-        Edit(path="experiment.py", find=find, replace="LEARNING_RATE = 0.003"),)})
-        for find in ("LEARNING_RATE = 0.1\n", "LEARNING_RATE = 0.01"))
+    wrong, right = (
+        PROGRAM.model_copy(
+            update={"files": (), "edits": (Edit(path="experiment.py", find=find, replace="LEARNING_RATE = 0.003"),)}
+        )
+        for find in ("LEARNING_RATE = 0.1\n", "LEARNING_RATE = 0.01")
+    )
     with OpenAIServer([tool(wrong.model_dump()), tool(right.model_dump())]) as server:
         reply = await at(server).answer(request(output_type=Program))
     assert reply.output == right and reply.retries == 1
@@ -306,9 +313,15 @@ async def test_a_server_that_is_gone_is_an_outage_from_the_first_request_on() ->
 
 
 def asking(server: OpenAIServer, **settings: object) -> Models:
-    told = ModelSettings.model_validate({
-        "name": "openai:some-model", "base_url": server.url, "roles": {"code": {"max_tokens": 1000}},
-        "context_tokens": 100_000, **settings})
+    told = ModelSettings.model_validate(
+        {
+            "name": "openai:some-model",
+            "base_url": server.url,
+            "roles": {"code": {"max_tokens": 1000}},
+            "context_tokens": 100_000,
+            **settings,
+        }
+    )
     return Models(open_backend(told), MemoryLog(), told, time.monotonic)
 
 
@@ -323,6 +336,7 @@ FULL = estimated_tokens(ASKED) + 1000
 
 def long_answer(tokens: int, most: int = 1_000_000) -> Choose:
     """A server whose answer is cut where a request gives it fewer tokens, and that takes no request for too many."""
+
     def choose(number: int, body: dict[str, Any]) -> Step:
         if body["max_completion_tokens"] > most:
             return status(400, f"max_tokens is too large. This model supports at most {most} completion tokens")
@@ -344,11 +358,20 @@ async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_ro
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize(("needed", "most", "context", "asked", "why"), [
-    (10_000, 100_000, 100_000, [1000, 2000, 4000], "truncated at 4000 tokens .role code., in the last of 3 answers"),
-    (10_000, 1500, 100_000, [1000, 1500], "truncated at 1500 tokens .role code., the most that the model gives"),
-    (10_000, 100_000, FULL, [1000], "the most that the model gives"),
-])
+@pytest.mark.parametrize(
+    ("needed", "most", "context", "asked", "why"),
+    [
+        (
+            10_000,
+            100_000,
+            100_000,
+            [1000, 2000, 4000],
+            "truncated at 4000 tokens .role code., in the last of 3 answers",
+        ),
+        (10_000, 1500, 100_000, [1000, 1500], "truncated at 1500 tokens .role code., the most that the model gives"),
+        (10_000, 100_000, FULL, [1000], "the most that the model gives"),
+    ],
+)
 async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(
     needed: int, most: int, context: int, asked: list[int], why: str
 ) -> None:

@@ -33,14 +33,25 @@ RUN = Path(__file__).parent / "replay"
 """A small whole run that a language model carried: its exchange, its idea, its settings, and what came of it."""
 
 OUTPUTS: dict[str, type[BaseModel]] = {
-    "plan": DataPlan, "code": Program, "plot": Plots, "vision": FigureReviews, "feedback": Verdict,
-    "summary": StageReport, "figures": FigureScript, "outline": PaperOutline, "write": Sections,
-    "reflect": Reflection, "figure_review": PaperFigureReviews, "ablation_plan": AblationPlan}
+    "plan": DataPlan,
+    "code": Program,
+    "plot": Plots,
+    "vision": FigureReviews,
+    "feedback": Verdict,
+    "summary": StageReport,
+    "figures": FigureScript,
+    "outline": PaperOutline,
+    "write": Sections,
+    "reflect": Reflection,
+    "figure_review": PaperFigureReviews,
+    "ablation_plan": AblationPlan,
+}
 
 
 def asked(role: str, output_type: type[BaseModel]) -> ModelRequest:
-    return ModelRequest(role=ROLES[role], inputs=INPUTS["plan"], prompt=Prompt("", "changed since"),
-                        output_type=output_type)
+    return ModelRequest(
+        role=ROLES[role], inputs=INPUTS["plan"], prompt=Prompt("", "changed since"), output_type=output_type
+    )
 
 
 def recorded(*plans: DataPlan) -> list[Recorded]:
@@ -90,12 +101,15 @@ async def test_an_answer_that_fits_no_more_says_where() -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("", "holds no recorded answer"),
-    ("{}\n", "line 1 is no recorded answer"),
-    ("\nnothing\n", "line 2 is no recorded answer"),
-    (written(recorded(PLAN)) * 2, "two answers of role 'plan' have ordinal 0"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no recorded answer"),
+        ("{}\n", "line 1 is no recorded answer"),
+        ("\nnothing\n", "line 2 is no recorded answer"),
+        (written(recorded(PLAN)) * 2, "two answers of role 'plan' have ordinal 0"),
+    ],
+)
 def test_a_file_that_is_no_exchange_is_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "exchange.jsonl"
     path.write_text(text, encoding="utf-8")
@@ -114,12 +128,21 @@ def test_a_file_that_is_not_there_is_refused_before_anything_is_made() -> None:
 
 def test_an_exchange_is_made_from_the_answers_of_a_record() -> None:
     def answered(decision: int, role: str, task: str) -> Answered:
-        return Answered(key=CallKey(decision=decision, attempt=0, role=role, ordinal=0), request_sha256="",
-                        model="m", answer={"task": task}, usage=Usage(), seconds=1.0)
+        return Answered(
+            key=CallKey(decision=decision, attempt=0, role=role, ordinal=0),
+            request_sha256="",
+            model="m",
+            answer={"task": task},
+            usage=Usage(),
+            seconds=1.0,
+        )
 
     found = exchange_of([answered(1, "plan", "a"), answered(2, "code", "b"), answered(3, "code", "c")])
     assert [(one.role, one.ordinal, one.answer["task"]) for one in found] == [
-        ("plan", 0, "a"), ("code", 0, "b"), ("code", 1, "c")]
+        ("plan", 0, "a"),
+        ("code", 0, "b"),
+        ("code", 1, "c"),
+    ]
     assert [Recorded.model_validate_json(line) for line in written(found).splitlines()] == list(found)
 
 

@@ -38,8 +38,13 @@ class World:
         self.told: list[Paused | Recovered] = []
         left = bounds.pop("time_limit", float("inf"))
         self.retry = Retry(
-            ModelSettings(**bounds), self.told.append, lambda: left - self.now,  # pyright: ignore[reportArgumentType]
-            clock=lambda: self.now, wall=lambda: 1000.0 + self.now, sleep=self.sleep)
+            ModelSettings(**bounds),  # pyright: ignore[reportArgumentType]
+            self.told.append,
+            lambda: left - self.now,
+            clock=lambda: self.now,
+            wall=lambda: 1000.0 + self.now,
+            sleep=self.sleep,
+        )
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)

@@ -53,13 +53,24 @@ class Clock:
 
 
 def subjects(
-    server: OpenAIServer, place: Path, clock: Clock | None = None, *, caps: BudgetSettings | None = None,
-    replay: bool = False, **settings: Any,
+    server: OpenAIServer,
+    place: Path,
+    clock: Clock | None = None,
+    *,
+    caps: BudgetSettings | None = None,
+    replay: bool = False,
+    **settings: Any,
 ) -> SubjectModels:
     clock = clock or Clock()
     one = SubjectSettings(model="openai-chat:tiny", base_url=server.url, **settings)
-    return SubjectModels({"small": one}, caps or BudgetSettings(), Exchanges(place / "exchanges.db"), replay=replay,
-                         sleep=clock.sleep, clock=clock)
+    return SubjectModels(
+        {"small": one},
+        caps or BudgetSettings(),
+        Exchanges(place / "exchanges.db"),
+        replay=replay,
+        sleep=clock.sleep,
+        clock=clock,
+    )
 
 
 @pytest.fixture
@@ -151,12 +162,15 @@ async def test_outages_are_waited_out_together_and_what_was_not_billed_is_given_
     assert spent_in(tmp_path).usd == pytest.approx(120 * 10 / 1e6)
 
 
-@pytest.mark.parametrize(("steps", "error", "words"), [
-    ([status(400, "this is no question")], SubjectRefused, "this is no question"),
-    ([status(401, "wrong key")], SubjectDown, "check subjects.small and its key"),
-    ([status(500)], SubjectDown, "outage_timeout"),
-    ([page()], SubjectDown, "has answered nothing for"),
-])
+@pytest.mark.parametrize(
+    ("steps", "error", "words"),
+    [
+        ([status(400, "this is no question")], SubjectRefused, "this is no question"),
+        ([status(401, "wrong key")], SubjectDown, "check subjects.small and its key"),
+        ([status(500)], SubjectDown, "outage_timeout"),
+        ([page()], SubjectDown, "has answered nothing for"),
+    ],
+)
 async def test_what_cannot_be_answered_is_said_in_one_line(
     served: Callable[..., OpenAIServer], tmp_path: Path, steps: list[Step], error: type[Exception], words: str
 ) -> None:
@@ -203,10 +217,19 @@ async def test_messages_schema_and_logprobs_go_as_they_were_asked(
 ) -> None:
     with served([content('{"n": 3}')]) as server:
         one = subjects(server, tmp_path)
-        asked = Question(subject="small", temperature=0.25, max_tokens=9, logprobs=2, json_schema={
-            "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, messages=(
-                Message(role="system", content="Be short."), Message(role="user", content="How many?"),
-                Message(role="assistant", content="Of what?"), Message(role="user", content="Of these.")))
+        asked = Question(
+            subject="small",
+            temperature=0.25,
+            max_tokens=9,
+            logprobs=2,
+            json_schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+            messages=(
+                Message(role="system", content="Be short."),
+                Message(role="user", content="How many?"),
+                Message(role="assistant", content="Of what?"),
+                Message(role="user", content="Of these."),
+            ),
+        )
         await one.ask(KEY, asked, 0)
         with pytest.raises(SubjectRefused, match="max_tokens=5000 is more"):
             await one.ask(KEY, question(max_tokens=5000), 0)
@@ -228,24 +251,29 @@ def test_what_cannot_be_counted_or_opened_is_refused_before_a_run(monkeypatch: p
     priced = there.model_copy(update={"price": Price(input=1, output=1)})
     check_subjects({"small": priced}, BudgetSettings(usd=1, subject_usd=1))
     for one, caps, words in (
-            (there, BudgetSettings(subject_usd=1), "the price of subject small is not known"),
-            (priced, BudgetSettings(usd=1), "say what they may take with budget.subject_usd"),
-            (here.model_copy(update={"model": "tiny"}), BudgetSettings(), "subjects.small: 'tiny' is not a model name"),
-            (SubjectSettings(model="anthropic:x"), BudgetSettings(), "subjects.small: anthropic:x cannot be used")):
+        (there, BudgetSettings(subject_usd=1), "the price of subject small is not known"),
+        (priced, BudgetSettings(usd=1), "say what they may take with budget.subject_usd"),
+        (here.model_copy(update={"model": "tiny"}), BudgetSettings(), "subjects.small: 'tiny' is not a model name"),
+        (SubjectSettings(model="anthropic:x"), BudgetSettings(), "subjects.small: anthropic:x cannot be used"),
+    ):
         with pytest.raises(ModelConfigError, match=words):
             check_subjects({"small": one}, caps)
 
 
 @pytest.mark.filterwarnings("ignore:Failed to extract usage")  # the client warns of what it is sent
-@pytest.mark.parametrize(("read", "written"), [
-    (100, -5000), (100, 0), (10**12, 20), (0, 20), (100, 10**12)])
+@pytest.mark.parametrize(("read", "written"), [(100, -5000), (100, 0), (10**12, 20), (0, 20), (100, 10**12)])
 async def test_counts_that_cannot_be_cost_what_was_set_aside(
-    read: int, written: int, served: Callable[..., OpenAIServer], tmp_path: Path,
+    read: int, written: int, served: Callable[..., OpenAIServer], tmp_path: Path
 ) -> None:
     def odd(exchange: HttpExchange) -> None:
-        body = {"id": "c", "object": "chat.completion", "created": 1.5, "model": "m", "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "seven"}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}}
+        body = {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1.5,
+            "model": "m",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "seven"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
+        }
         exchange.send(200, json.dumps(body).encode())
 
     with served([odd]) as server:
@@ -258,7 +286,7 @@ async def test_counts_that_cannot_be_cost_what_was_set_aside(
 
 
 async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
-    served: Callable[..., OpenAIServer], tmp_path: Path,
+    served: Callable[..., OpenAIServer], tmp_path: Path
 ) -> None:
     def moved(exchange: HttpExchange) -> None:
         exchange.send(307, b"", location="/elsewhere/v1/chat/completions")
@@ -276,7 +304,7 @@ async def test_a_subject_that_has_moved_or_asks_for_a_long_rest_is_told_at_once(
 
 @pytest.mark.parametrize("schema", ['{"minimum": NaN}', '{"enum": [[[[[[[[[[[[]]]]]]]]]]]]}'])
 async def test_a_schema_that_our_client_cannot_send_ends_no_run_and_costs_nothing(
-    schema: str, served: Callable[..., OpenAIServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    schema: str, served: Callable[..., OpenAIServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labwright.models.subjects.DEEPEST", 10)
     with served([content("{}")]) as server:

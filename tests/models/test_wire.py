@@ -33,8 +33,12 @@ class Count(BaseModel):
 
 def request(**changes: object) -> ModelRequest:
     fields: dict[str, object] = {
-        "role": roles.CODE, "inputs": CODE, "prompt": Prompt("You count. " * 400, "How many?"), "output_type": Count,
-        "temperature": 0.5, "max_tokens": 100,
+        "role": roles.CODE,
+        "inputs": CODE,
+        "prompt": Prompt("You count. " * 400, "How many?"),
+        "output_type": Count,
+        "temperature": 0.5,
+        "max_tokens": 100,
     }
     return ModelRequest(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
 
@@ -48,17 +52,31 @@ def opened(name: str, **settings: object) -> Backend:
 
 def anthropic(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
     content = [{"type": "tool_use", "id": "t", "name": "answer", "input": {"value": 3}}]
-    return 200, {"id": "m", "type": "message", "role": "assistant", "model": body["model"], "content": content,
-                 "stop_reason": "tool_use", "stop_sequence": None,
-                 "usage": {"input_tokens": 20, "output_tokens": 5, "cache_creation_input_tokens": 100,
-                           "cache_read_input_tokens": 300}}
+    return 200, {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": content,
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 20,
+            "output_tokens": 5,
+            "cache_creation_input_tokens": 100,
+            "cache_read_input_tokens": 300,
+        },
+    }
 
 
 def gemini(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
     parts = [{"functionCall": {"name": "answer", "args": {"value": 3}}}]
-    return 200, {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
-                 "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25},
-                 "modelVersion": "gemini-x", "responseId": "r"}
+    return 200, {
+        "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 5, "totalTokenCount": 25},
+        "modelVersion": "gemini-x",
+        "responseId": "r",
+    }
 
 
 def chat(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -66,24 +84,47 @@ def chat(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
 
 
 def responses(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "answer", "arguments": '{"value": 3}',
-            "status": "completed"}
-    return 200, {"id": "r", "object": "response", "created_at": 1, "model": "served", "status": "completed",
-                 "output": [call], "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
-                 "usage": {"input_tokens": 20, "output_tokens": 5, "total_tokens": 25, "input_tokens_details":
-                           {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}}
+    call = {
+        "type": "function_call",
+        "id": "f",
+        "call_id": "c",
+        "name": "answer",
+        "arguments": '{"value": 3}',
+        "status": "completed",
+    }
+    return 200, {
+        "id": "r",
+        "object": "response",
+        "created_at": 1,
+        "model": "served",
+        "status": "completed",
+        "output": [call],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 20,
+            "output_tokens": 5,
+            "total_tokens": 25,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
 
 
-@pytest.mark.parametrize(("name", "root", "answer", "path"), [
-    ("openai:m", "/v1", chat, "/v1/chat/completions"),
-    ("openai-chat:m", "/v1", chat, "/v1/chat/completions"),
-    ("openai-responses:m", "/v1", responses, "/v1/responses"),
-    ("vllm:org/m", "/v1", chat, "/v1/chat/completions"),
-    ("ollama:m", "/v1", chat, "/v1/chat/completions"),
-    ("anthropic:claude-sonnet-4-6", "", anthropic, "/v1/messages"),
-    ("google:gemini-2.5-flash", "", gemini, "/v1beta/models/gemini-2.5-flash:generateContent"),
-    ("gemini:gemini-2.5-flash", "", gemini, "/v1beta/models/gemini-2.5-flash:generateContent"),
-])
+@pytest.mark.parametrize(
+    ("name", "root", "answer", "path"),
+    [
+        ("openai:m", "/v1", chat, "/v1/chat/completions"),
+        ("openai-chat:m", "/v1", chat, "/v1/chat/completions"),
+        ("openai-responses:m", "/v1", responses, "/v1/responses"),
+        ("vllm:org/m", "/v1", chat, "/v1/chat/completions"),
+        ("ollama:m", "/v1", chat, "/v1/chat/completions"),
+        ("anthropic:claude-sonnet-4-6", "", anthropic, "/v1/messages"),
+        ("google:gemini-2.5-flash", "", gemini, "/v1beta/models/gemini-2.5-flash:generateContent"),
+        ("gemini:gemini-2.5-flash", "", gemini, "/v1beta/models/gemini-2.5-flash:generateContent"),
+    ],
+)
 async def test_a_provider_answers_at_an_address_of_ones_own(
     monkeypatch: pytest.MonkeyPatch, name: str, root: str, answer: Callable[..., tuple[int, Any]], path: str
 ) -> None:
@@ -95,8 +136,9 @@ async def test_a_provider_answers_at_an_address_of_ones_own(
     assert [(method, one.partition("?")[0]) for method, one, _ in server.requests] == [("POST", path)]
 
 
-@pytest.mark.parametrize("name", [
-    "openai:m", "anthropic:m", "google:m", "openrouter:vendor/m", "deepseek:m", "together:m", "fireworks:m"])
+@pytest.mark.parametrize(
+    "name", ["openai:m", "anthropic:m", "google:m", "openrouter:vendor/m", "deepseek:m", "together:m", "fireworks:m"]
+)
 async def test_without_a_key_one_line_says_which(name: str) -> None:
     with pytest.raises(ModelConfigError, match=r"_API_KEY") as caught:
         opened(name)
@@ -168,10 +210,14 @@ def takes(*modes: str, value: object = 3, **refusals: tuple[int, str]) -> Callab
 
 
 REFUSED = {"tool": "tool calling", "native": "response_format json_schema", "prompted": "this"}
+
+
 def first_of(cases: Sequence[tuple[int, str]]) -> list[Any]:
     """The cases, of which all but two are for `make bench`."""
-    return [pytest.param(*case) if number < 2 else pytest.param(*case, marks=pytest.mark.bench)
-            for number, case in enumerate(cases)]
+    return [
+        pytest.param(*case) if number < 2 else pytest.param(*case, marks=pytest.mark.bench)
+        for number, case in enumerate(cases)
+    ]
 
 
 NO_TOOLS = [
@@ -193,10 +239,14 @@ async def test_a_server_without_tools_is_asked_by_its_schema(code: int, message:
     assert [mode_of(body) for body in server.posted] == ["tool", "native", "native"]
 
 
-@pytest.mark.parametrize("refusal", [
-    (400, "'response_format.type' json_schema is unavailable now"),
-    (400, "This model does not support structured outputs"),
-    (422, "extra inputs are not permitted: response_format")])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (400, "'response_format.type' json_schema is unavailable now"),
+        (400, "This model does not support structured outputs"),
+        (422, "extra inputs are not permitted: response_format"),
+    ],
+)
 async def test_a_server_without_both_is_asked_by_the_prompt(refusal: tuple[int, str]) -> None:
     with JsonServer(takes("prompted", native=refusal)) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1")
@@ -220,7 +270,7 @@ async def test_a_server_that_takes_no_response_format_either_is_asked_in_the_pro
     assert [reply.output for reply in replies] == [Count(value=3)] * 2
     sent = ["tools" if body.get("tools") else body.get("response_format", {}).get("type", "") for body in server.posted]
     assert sent == ["tools", "json_schema", "json_object", "", ""], "what it turned out not to take is not sent again"
-    assert 'value' in json.dumps(server.posted[-1]["messages"]), "the schema stands in the prompt"
+    assert "value" in json.dumps(server.posted[-1]["messages"]), "the schema stands in the prompt"
 
 
 async def test_answers_under_way_together_learn_it_together() -> None:
@@ -266,7 +316,9 @@ async def test_a_wrong_answer_is_shown_its_error_in_every_mode(mode: str) -> Non
 
 ANSWERS: list[BaseModel] = [
     Draft(title="T", abstract="A", sections=(Section(title="S", body=r"\result{k}"),), captions={"f": "c"}),
-    Reflection(done=False, captions={"a": "b"}), Preference(better="a", reasons="It is.")]
+    Reflection(done=False, captions={"a": "b"}),
+    Preference(better="a", reasons="It is."),
+]
 
 
 @pytest.mark.parametrize("output", [Draft, Reflection, Preference])
@@ -347,6 +399,7 @@ NO_TEMPERATURE = [
 
 def without(field: str, code: int, message: str) -> Callable[..., tuple[int, Any]]:
     """A server that refuses every request with a field."""
+
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if field in body:
             return code, {"error": {"message": message, "type": "invalid_request_error"}}
@@ -367,8 +420,10 @@ async def test_a_model_that_refuses_its_temperature_is_asked_without_and_that_is
 
 
 async def test_a_temperature_out_of_range_is_no_missing_feature() -> None:
-    with (JsonServer(without("temperature", 400, "temperature must be between 0 and 1")) as server,
-          pytest.raises(ModelRefused, match="between 0 and 1")):
+    with (
+        JsonServer(without("temperature", 400, "temperature must be between 0 and 1")) as server,
+        pytest.raises(ModelRefused, match="between 0 and 1"),
+    ):
         await opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000).answer(request())
     assert len(server.posted) == 1
 
@@ -394,8 +449,11 @@ async def test_a_limit_of_tokens_is_sent_by_its_other_name_or_not_at_all() -> No
 
 async def test_all_that_a_server_does_not_take_is_learnt_one_by_one_and_once_for_answers_under_way() -> None:
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        wrong = ["temperature"] * ("temperature" in body) + ["tool_choice"] * bool(body.get("tools")) + [
-            "image_url"] * ("image_url" in json.dumps(body))
+        wrong = (
+            ["temperature"] * ("temperature" in body)
+            + ["tool_choice"] * bool(body.get("tools"))
+            + ["image_url"] * ("image_url" in json.dumps(body))
+        )
         if wrong:
             return 400, {"error": {"message": f"{wrong[0]} is not supported", "type": "invalid_request_error"}}
         return 200, completion({"content": '{"value": 3}'})
@@ -413,8 +471,10 @@ async def test_anthropic_without_temperature_or_cache_marks(monkeypatch: pytest.
     monkeypatch.setenv("ANTHROPIC_API_KEY", "any-key")
 
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        for name, said in (("temperature", "is deprecated for this model"), ("cache_control", "Extra inputs are not "
-                                                                              "permitted")):
+        for name, said in (
+            ("temperature", "is deprecated for this model"),
+            ("cache_control", "Extra inputs are not permitted"),
+        ):
             if name in json.dumps(body):
                 return 400, {"type": "error", "error": {"type": "invalid_request_error", "message": f"{name}: {said}"}}
         return anthropic(method, path, body)

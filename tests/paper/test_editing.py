@@ -11,8 +11,12 @@ from labwright.record.nouns.papers import Draft, Section
 from labwright.stages.paper.reflection import edited
 
 BODY = "The loss is \\result{a.mean}.\nIt is the\nloss again.\n\n\\paperfigure{loss}\n\nSee Figure~\\ref{fig:loss}."
-DRAFT = Draft(title="On losses", abstract="We ask.", captions={"loss": "The loss."},
-              sections=(Section(title="Introduction", body="A sentence."), Section(title="Results", body=BODY)))
+DRAFT = Draft(
+    title="On losses",
+    abstract="We ask.",
+    captions={"loss": "The loss."},
+    sections=(Section(title="Introduction", body="A sentence."), Section(title="Results", body=BODY)),
+)
 
 
 def made_by(answer: Reflection, draft: Draft = DRAFT, *, rewritable: tuple[str, ...] = ()) -> tuple[Draft, int, str]:
@@ -32,29 +36,38 @@ def test_a_passage_is_found_however_its_lines_are_wrapped_and_what_it_leaves_is_
     assert draft.abstract == "We ask whether it falls." and draft.sections == DRAFT.sections
 
 
-@pytest.mark.parametrize(("answer", "why"), [
-    (text(TextEdit(section="Results", old="nowhere", new="x")), "does not stand there"),
-    (text(TextEdit(section="Results", old="loss", new="x")), "stands there 4 times: give more of it"),
-    (text(TextEdit(section="Conclusion", old="loss", new="x")), "there is no section 'Conclusion'"),
-    (text(TextEdit(section="Results", old=" \n", new="x")), "the old passage is empty"),
-    (text(TextEdit(section="Results", old="It is the", new="It is the")), "it would change nothing"),
-    (text(TextEdit(section="title", old="On losses", new=" ")), "leave no title"),
-    (Reflection(done=False, rewrites=(SectionEdit(title="Results", body="New."),)), "not open to a whole rewrite"),
-    (Reflection(done=False, rewrites=(SectionEdit(title="None", body="New."),)), "there is no such section"),
-    (Reflection(done=False, captions={"other": "C"}), "caption of other: there is no such figure"),
-    (Reflection(done=False, captions={"loss": "The loss."}), "as it was"),
-    (Reflection(done=False, placements={"other": "appendix"}), "other to appendix: there is no such figure"),
-])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (text(TextEdit(section="Results", old="nowhere", new="x")), "does not stand there"),
+        (text(TextEdit(section="Results", old="loss", new="x")), "stands there 4 times: give more of it"),
+        (text(TextEdit(section="Conclusion", old="loss", new="x")), "there is no section 'Conclusion'"),
+        (text(TextEdit(section="Results", old=" \n", new="x")), "the old passage is empty"),
+        (text(TextEdit(section="Results", old="It is the", new="It is the")), "it would change nothing"),
+        (text(TextEdit(section="title", old="On losses", new=" ")), "leave no title"),
+        (Reflection(done=False, rewrites=(SectionEdit(title="Results", body="New."),)), "not open to a whole rewrite"),
+        (Reflection(done=False, rewrites=(SectionEdit(title="None", body="New."),)), "there is no such section"),
+        (Reflection(done=False, captions={"other": "C"}), "caption of other: there is no such figure"),
+        (Reflection(done=False, captions={"loss": "The loss."}), "as it was"),
+        (Reflection(done=False, placements={"other": "appendix"}), "other to appendix: there is no such figure"),
+    ],
+)
 def test_what_cannot_be_made_is_reported_and_leaves_the_draft(answer: Reflection, why: str) -> None:
     draft, made, refused = made_by(answer)
     assert draft == DRAFT and made == 0 and why in refused
 
 
 def test_edits_are_made_in_order_and_one_refusal_stops_no_other() -> None:
-    draft, made, refused = made_by(Reflection(done=False, edits=(
-        TextEdit(section="Introduction", old="A sentence.", new="Another."),
-        TextEdit(section="Introduction", old="A sentence.", new="Lost."),
-        TextEdit(section="Introduction", old="Another.", new="A third."))))
+    draft, made, refused = made_by(
+        Reflection(
+            done=False,
+            edits=(
+                TextEdit(section="Introduction", old="A sentence.", new="Another."),
+                TextEdit(section="Introduction", old="A sentence.", new="Lost."),
+                TextEdit(section="Introduction", old="Another.", new="A third."),
+            ),
+        )
+    )
     assert draft.sections[0].body == "A third." and made == 2 and refused.count("does not stand there") == 1
 
 

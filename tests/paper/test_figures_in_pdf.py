@@ -22,8 +22,9 @@ from labwright.stages.paper.template import load
 from labwright.stages.paper.typeset import assess, build
 from tests.paper import synthetic
 
-needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None,
-                               reason="TeX is not installed")
+needs_tex = pytest.mark.skipif(
+    shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="TeX is not installed"
+)
 KEY = "test/digits/log_loss/method@noise20.mean"
 NAMES = ("rising", "falling", "wide")
 
@@ -61,15 +62,22 @@ def drawn() -> dict[str, bytes]:
 def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
     """A paper whose text is long enough that figures stand on several pages and in both columns."""
     filler = "A plain sentence about nothing in particular, so that the page fills. " * 60
-    body = "\n\n".join(f"\\paperfigure{{{name}}}\n\nSee Figure~\\ref{{fig:{name}}}.\n\n{filler}"
-                       for name in NAMES if name not in beside)
+    body = "\n\n".join(
+        f"\\paperfigure{{{name}}}\n\nSee Figure~\\ref{{fig:{name}}}.\n\n{filler}"
+        for name in NAMES
+        if name not in beside
+    )
     parts = synthetic.bare(folder, body)
     draft = parts.draft.model_copy(update={"captions": {name: f"What is {name}." for name in NAMES}})
     found = tuple(replace(one, place="appendix" if one.name in beside else "main") for one in figures(folder))
     further = "".join(f"\\paperfigure{{{name}}}\n\n" for name in beside)
     return replace(
-        parts, draft=draft, figures=found, appendix=f"\\recordappendix\n\\section{{Further}}\n\n{further}End.\n",
-        evidence=replace(parts.evidence, figures=frozenset(NAMES), appendix=frozenset(beside)))
+        parts,
+        draft=draft,
+        figures=found,
+        appendix=f"\\recordappendix\n\\section{{Further}}\n\n{further}End.\n",
+        evidence=replace(parts.evidence, figures=frozenset(NAMES), appendix=frozenset(beside)),
+    )
 
 
 def picture(data: bytes) -> NDArray[np.float64]:
@@ -86,8 +94,12 @@ def picture(data: bytes) -> NDArray[np.float64]:
 
 def like(pictures: Mapping[str, bytes], folder: Path) -> dict[str, dict[str, float]]:
     """Figure -> the correlation of its picture with every file."""
-    return {name: {other: float((picture(data) * picture((folder / f"{other}.png").read_bytes())).mean())
-                   for other in NAMES} for name, data in pictures.items()}
+    return {
+        name: {
+            other: float((picture(data) * picture((folder / f"{other}.png").read_bytes())).mean()) for other in NAMES
+        }
+        for name, data in pictures.items()
+    }
 
 
 @needs_tex
@@ -137,8 +149,10 @@ async def test_an_appendix_figure_ties_and_is_referred_to_from_the_text(tmp_path
 
 
 def test_corners_on_two_pages_or_alone_make_no_place() -> None:
-    log = ("paper: figure a from 2 7104065 36232282 of 52099153\npaper: figure a to 2 33154372 47362867 of 52099153\n"
-           "paper: figure b from 2 1 2 of 3\npaper: figure b to 3 1 2 of 3\npaper: figure c from 1 1 2 of 3\n")
+    log = (
+        "paper: figure a from 2 7104065 36232282 of 52099153\npaper: figure a to 2 33154372 47362867 of 52099153\n"
+        "paper: figure b from 2 1 2 of 3\npaper: figure b to 3 1 2 of 3\npaper: figure c from 1 1 2 of 3\n"
+    )
     found = places(log)
     assert found.keys() == {"a"} and found["a"].page == 2
     assert (round(found["a"].width, 2), round(found["a"].left, 2), round(found["a"].top, 2)) == (5.5, 1.5, 1.0)
@@ -146,9 +160,18 @@ def test_corners_on_two_pages_or_alone_make_no_place() -> None:
 
 def test_paragraphs_that_refer_to_a_figure_are_found_with_their_values() -> None:
     evidence = synthetic.evidence(synthetic.state())
-    draft = Draft(title="T", abstract="In Figure~\\ref{fig:a}.", captions={"b": "As in \\ref{fig:a}."}, sections=(
-        Section(title="One", body=f"No figure.\n\nIt is \\result{{{KEY}}} in Figures~\\ref{{fig:a}} and \\ref{{fig:b}}."
-                                  "\n\\paperfigure{a}\n\nAlone."),))
+    draft = Draft(
+        title="T",
+        abstract="In Figure~\\ref{fig:a}.",
+        captions={"b": "As in \\ref{fig:a}."},
+        sections=(
+            Section(
+                title="One",
+                body=f"No figure.\n\nIt is \\result{{{KEY}}} in Figures~\\ref{{fig:a}} and \\ref{{fig:b}}."
+                "\n\\paperfigure{a}\n\nAlone.",
+            ),
+        ),
+    )
     found = mentions(draft, evidence)
     assert [one.where for one in found["a"]] == ["abstract", "One", "caption of b"] and len(found["b"]) == 1
     assert found["b"][0].text == f"It is {evidence.results[KEY].tex} in Figures [a] and [b]."

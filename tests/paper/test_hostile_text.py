@@ -33,14 +33,36 @@ from labwright.stages.paper.template import load
 from labwright.stages.paper.typeset import assess
 from tests.paper import synthetic
 
-HOSTILE = (r"\gdef\rec#1{PWNED}\def\result#1{PWNED}\csname input\endcsname{x}\catcode`\%=12 \input{/etc/hostname}"
-           r"\immediate\write18{id} ^^5cinput }{ $x % ~ & # _ é 漢 99.97 percent beats all")
-FREE = frozenset({"title", "Title", "plan", "varies", "message", "ended", "source", "factor", "unit", "reason", "task",
-                  "model", "version", "split_rule", "target", "objective_reason"})
+HOSTILE = (
+    r"\gdef\rec#1{PWNED}\def\result#1{PWNED}\csname input\endcsname{x}\catcode`\%=12 \input{/etc/hostname}"
+    r"\immediate\write18{id} ^^5cinput }{ $x % ~ & # _ é 漢 99.97 percent beats all"
+)
+FREE = frozenset(
+    {
+        "title",
+        "Title",
+        "plan",
+        "varies",
+        "message",
+        "ended",
+        "source",
+        "factor",
+        "unit",
+        "reason",
+        "task",
+        "model",
+        "version",
+        "split_rule",
+        "target",
+        "objective_reason",
+    }
+)
 """Fields of events that hold what somebody wrote."""
-ENTRY = (r"@misc{bad, title = {A \input{/etc/hostname} work}, author = {Doe \gdef\result#1{PWNED}, Jane}, "
-         r"year = {2000}, note = {which our method beats by 12 percent}, url = {http://x/\input{y}}, "
-         r"howpublished = {\result{a} 50% #1}, verified = {here}}")
+ENTRY = (
+    r"@misc{bad, title = {A \input{/etc/hostname} work}, author = {Doe \gdef\result#1{PWNED}, Jane}, "
+    r"year = {2000}, note = {which our method beats by 12 percent}, url = {http://x/\input{y}}, "
+    r"howpublished = {\result{a} 50% #1}, verified = {here}}"
+)
 KEY = "test/digits/log_loss/method@noise20.mean"
 
 
@@ -59,8 +81,10 @@ def spoiled(value: Any, name: str = "") -> Any:
 def run() -> RunState:
     events = [EVENT.validate_python(spoiled(one.model_dump(mode="json"))) for one in synthetic.events()]
     found = fold((event, float(at)) for at, event in enumerate(events))
-    best = {node: one.model_copy(update={"setups": {"HOSTILE": HOSTILE, "SIZE": 40, "KIND": "adam_w"}})
-            for node, one in found.nodes.items()}
+    best = {
+        node: one.model_copy(update={"setups": {"HOSTILE": HOSTILE, "SIZE": 40, "KIND": "adam_w"}})
+        for node, one in found.nodes.items()
+    }
     found.nodes.update(best)
     return found
 
@@ -70,17 +94,28 @@ def parts_of(run: RunState) -> PaperParts:
     assert run.data_plan is not None
     found = synthetic.claims(run)
     made = tables([one for one in found if not hasattr(one, "other")], run.data_plan, run.datasets, synthetic.ABLATED)
-    body = "\n\n".join((rf"It is \result{{{KEY}}} with \setup{{code.KIND}} of \setup{{code.SIZE}} on "
-                        r"\setup{data.digits.title}, \setup{metric.title} \citep{bad}.",
-                        *(rf"\papertable{{{one.name}}}" for one in made)))
-    evidence = Evidence(results=printed(found), setups=setups(run), cites=frozenset({"bad"}),
-                        tables=frozenset(one.name for one in made))
+    body = "\n\n".join(
+        (
+            rf"It is \result{{{KEY}}} with \setup{{code.KIND}} of \setup{{code.SIZE}} on "
+            r"\setup{data.digits.title}, \setup{metric.title} \citep{bad}.",
+            *(rf"\papertable{{{one.name}}}" for one in made),
+        )
+    )
+    evidence = Evidence(
+        results=printed(found), setups=setups(run), cites=frozenset({"bad"}), tables=frozenset(one.name for one in made)
+    )
     return PaperParts(
         draft=Draft(title="A Study", abstract="We ask.", sections=(Section(title="Results", body=body),)),
-        evidence=evidence, tables=made, library=parse(ENTRY), notice=HOSTILE, authors=HOSTILE,
-        registered=page_one(run), data=files(sheets(run, found)),
+        evidence=evidence,
+        tables=made,
+        library=parse(ENTRY),
+        notice=HOSTILE,
+        authors=HOSTILE,
+        registered=page_one(run),
+        data=files(sheets(run, found)),
         appendix=appendix(run, found, isolation=HOSTILE, used=[one.key for one in found][-8:]),
-        supplement=supplement(run, found, title="A Study", authors=recorded(HOSTILE)))
+        supplement=supplement(run, found, title="A Study", authors=recorded(HOSTILE)),
+    )
 
 
 def test_no_text_of_a_stranger_is_a_value_or_a_key(run: RunState) -> None:
@@ -100,8 +135,10 @@ def test_a_field_of_a_bibliography_is_text() -> None:
     made = bibliography(parse(ENTRY), ["bad"])
     assert "@misc{bad," in made and "A work" in made and "PWNED" in made
     assert not re.search(r"\\(?:input|gdef|result)|12 percent|http|(?<!\\)[#%]", made)
-    sound = (r"@article{a, title = {{BatchNorm} \& \emph{co} $x_1$}, author = {M\"uller, {\'E}}, year = {2000}, "
-             r"verified = {x}}")
+    sound = (
+        r"@article{a, title = {{BatchNorm} \& \emph{co} $x_1$}, author = {M\"uller, {\'E}}, year = {2000}, "
+        r"verified = {x}}"
+    )
     assert r"{{BatchNorm} \& \emph{co} $x_1$}" in bibliography(parse(sound), ["a"])
 
 

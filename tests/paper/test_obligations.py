@@ -1,4 +1,5 @@
-"""What a paper is obliged to say: the binder takes it whatever things are called, and no draft without it is released.
+"""What a paper is obliged to say: the binder takes it whatever things are called, and no draft without it is
+released.
 """
 
 from __future__ import annotations
@@ -27,13 +28,34 @@ from labwright.stages.settings import PaperSettings
 from tests.paper import synthetic
 from tests.record.test_ladder import laddered
 
-TITLES = ("CIFAR-10", "ImageNet-1k", "Two Moons", "one hundred of 8 x 8 pixels", "99.9 percent", "50% & more_of #1",
-          r"\input{/etc/hostname}", r"$\alpha$ and $\beta$", "a^2~b", "}{", "%", "Größe 漢字", "٣ digits", "²",
-          "better than the others", "VII", "half of it", "e.g. this. And that!", "(un)balanced [x]")
+TITLES = (
+    "CIFAR-10",
+    "ImageNet-1k",
+    "Two Moons",
+    "one hundred of 8 x 8 pixels",
+    "99.9 percent",
+    "50% & more_of #1",
+    r"\input{/etc/hostname}",
+    r"$\alpha$ and $\beta$",
+    "a^2~b",
+    "}{",
+    "%",
+    "Größe 漢字",
+    "٣ digits",
+    "²",
+    "better than the others",
+    "VII",
+    "half of it",
+    "e.g. this. And that!",
+    "(un)balanced [x]",
+)
 CHARACTERS = st.characters(exclude_categories=("Cs",))
 NAMES = st.one_of(st.sampled_from(TITLES), st.text(CHARACTERS, min_size=1, max_size=60))
-DRAFT = Draft(title="A Study", abstract="We ask a question.", sections=(
-    Section(title="Results", body=r"\papertable{main}"), Section(title="Limitations", body="It is small.")))
+DRAFT = Draft(
+    title="A Study",
+    abstract="We ask a question.",
+    sections=(Section(title="Results", body=r"\papertable{main}"), Section(title="Limitations", body="It is small.")),
+)
 
 
 def called(titles: Sequence[str]) -> RunState:
@@ -41,13 +63,24 @@ def called(titles: Sequence[str]) -> RunState:
     run = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": 0.0, "wine": 1.0})
     names = iter(titles)
     plan = synthetic.PLAN
-    hypothesis = Hypothesis(id="h-1", statement=next(names), reason=next(names), effects=(
-        Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),), unit="seeds")
-    run.data_plan = plan.model_copy(update={
-        "metrics": tuple(one.model_copy(update={"title": next(names), "unit": next(names)}) for one in plan.metrics),
-        "arms": tuple(one.model_copy(update={"title": next(names)}) for one in plan.arms),
-        "levels": tuple(one.model_copy(update={"title": next(names)}) for one in plan.levels),
-        "factor": next(names), "hypotheses": (hypothesis,)})
+    hypothesis = Hypothesis(
+        id="h-1",
+        statement=next(names),
+        reason=next(names),
+        effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
+        unit="seeds",
+    )
+    run.data_plan = plan.model_copy(
+        update={
+            "metrics": tuple(
+                one.model_copy(update={"title": next(names), "unit": next(names)}) for one in plan.metrics
+            ),
+            "arms": tuple(one.model_copy(update={"title": next(names)}) for one in plan.arms),
+            "levels": tuple(one.model_copy(update={"title": next(names)}) for one in plan.levels),
+            "factor": next(names),
+            "hypotheses": (hypothesis,),
+        }
+    )
     run.datasets = tuple(one.model_copy(update={"title": next(names)}) for one in run.datasets)
     return run
 
@@ -70,9 +103,7 @@ def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("titles", [TITLES[:17], tuple(reversed(TITLES))[:17]])
-async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(
-    titles: Sequence[str], tmp_path: Path
-) -> None:
+async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(titles: Sequence[str], tmp_path: Path) -> None:
     made = material(called(titles))
     statements = write_inputs(made).statements
     draft = with_owed(DRAFT, statements, made.evidence.tabled)
@@ -83,8 +114,11 @@ async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(
 
 def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
     made = material(synthetic.state())
-    behind = [one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1}) for one in
-              made.claims.differences if one.dataset == "wine"]
+    behind = [
+        one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1})
+        for one in made.claims.differences
+        if one.dataset == "wine"
+    ]
     found = {one.id: one for one in owed(made.state, behind)}
     item = found["behind-wine-method-baseline"]
     assert len(item.keys) == len(synthetic.PLAN.levels) and item.owed == "shown"
@@ -95,9 +129,24 @@ def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
 
 
 def test_no_page_limit_takes_out_what_is_owed() -> None:
-    draft = DRAFT.model_copy(update={"sections": (Section(title="Results", body=(
-        r"\papertable{hypotheses} \papertable{main}" "\n\n" r"\paperfigure{decided}" "\n\n" r"\paperfigure{a}" "\n\n"
-        r"Kept. Table~\ref{tab:metrics} has more. \papertable{metrics}")),)})
+    draft = DRAFT.model_copy(
+        update={
+            "sections": (
+                Section(
+                    title="Results",
+                    body=(
+                        r"\papertable{hypotheses} \papertable{main}"
+                        "\n\n"
+                        r"\paperfigure{decided}"
+                        "\n\n"
+                        r"\paperfigure{a}"
+                        "\n\n"
+                        r"Kept. Table~\ref{tab:metrics} has more. \papertable{metrics}"
+                    ),
+                ),
+            )
+        }
+    )
     figures = tuple(FinalFigure(name=name, description="d", datasets=()) for name in ("decided", "a"))
     first = lighter(draft, figures)
     assert first is not None and first.draft.placements == {"a": "appendix"} and "decided" in str(first.draft)

@@ -33,17 +33,21 @@ def inputs_of(verdict: Verdict = "not significant", better: bool = True, **chang
         return verdict, better
 
     given = write_inputs(called, ABLATIONS)
-    keys = tuple(line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"}) for line in given.results
-                 if line.key.startswith("diff/") and line.key.endswith(".ci"))
+    keys = tuple(
+        line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"})
+        for line in given.results
+        if line.key.startswith("diff/") and line.key.endswith(".ci")
+    )
     given = given.model_copy(update={"results": (*given.results, *keys)})
     told = to_report(given.data_plan, given.decided, given.comparisons, given.disclosures)
     return given.model_copy(update={"statements": told, **changes})
 
 
 INPUTS = inputs_of()
-DECIDED = (Decided(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
-           Decided(key="hypothesis/grows", statement="It grows.", verdict="undecided", clause="it is",
-                   confirmatory=False))
+DECIDED = (
+    Decided(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
+    Decided(key="hypothesis/grows", statement="It grows.", verdict="undecided", clause="it is", confirmatory=False),
+)
 GOOD = outlined(OutlineInputs(inputs=INPUTS))
 
 
@@ -61,39 +65,62 @@ def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
     assert checked(GOOD, INPUTS) == (GOOD, ())
 
 
-@pytest.mark.parametrize(("outline", "why"), [
-    (changed(RESULTS, tells=()), "'primary-digits-method-baseline' is told in no section"),
-    (GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
-     "'primary-digits-method-baseline' is not told in the abstract"),
-    (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is told in no section: Two replicates failed."),
-    (changed(0, keys=("test/digits/log_los/method@noise20.pm",)), "none of the keys; the nearest are test/digits/log_"),
-    (changed(0, references=("me2026",)), "'me2026' is none of the references"),
-    (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),
-    (changed(RESULTS, tables=()), "tables: 'main' is placed 0 times"),
-    (changed(0, tells=("nothing",)), "'nothing' is none of the tells"),
-    (changed(0, title="Abstract"), "section title 'abstract' is empty, taken"),
-    (changed(0, title="Results"), "'results' is empty, taken or stands 2 times"),
-    (changed(0, share=1.0), "the shares come to 1."),
-])
+@pytest.mark.parametrize(
+    ("outline", "why"),
+    [
+        (changed(RESULTS, tells=()), "'primary-digits-method-baseline' is told in no section"),
+        (
+            GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
+            "'primary-digits-method-baseline' is not told in the abstract",
+        ),
+        (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is told in no section: Two replicates failed."),
+        (
+            changed(0, keys=("test/digits/log_los/method@noise20.pm",)),
+            "none of the keys; the nearest are test/digits/log_",
+        ),
+        (changed(0, references=("me2026",)), "'me2026' is none of the references"),
+        (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),
+        (changed(RESULTS, tables=()), "tables: 'main' is placed 0 times"),
+        (changed(0, tells=("nothing",)), "'nothing' is none of the tells"),
+        (changed(0, title="Abstract"), "section title 'abstract' is empty, taken"),
+        (changed(0, title="Results"), "'results' is empty, taken or stands 2 times"),
+        (changed(0, share=1.0), "the shares come to 1."),
+    ],
+)
 def test_what_is_wrong_is_said_and_can_be_repaired_by_rule(outline: PaperOutline, why: str) -> None:
     repaired, found = checked(outline, INPUTS)
     assert any(why in one for one in found), found
     assert checked(repaired, INPUTS) == (repaired, ())
 
 
-NAMES = st.lists(st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]),
-                 max_size=5)
+NAMES = st.lists(
+    st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]), max_size=5
+)
 
 
 @pytest.mark.slow
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
-                min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_any_outline_is_repaired(planned: list[tuple[str, list[str], list[str], float]]) -> None:
     sections = tuple(
-        PlannedSection(title=title, claim="c", keys=tuple(names), figures=tuple(names), tables=tuple(names),
-                       references=tuple(names), tells=tuple(told), share=share)
-        for title, names, told, share in planned)
+        PlannedSection(
+            title=title,
+            claim="c",
+            keys=tuple(names),
+            figures=tuple(names),
+            tables=tuple(names),
+            references=tuple(names),
+            tells=tuple(told),
+            share=share,
+        )
+        for title, names, told, share in planned
+    )
     outline = PaperOutline(title="t", abstract=PlannedAbstract(claim="c", tells=("x",)), sections=sections)
     found, _ = checked(outline, INPUTS)
     assert checked(found, INPUTS) == (found, ()) and len(found.sections) == len(sections)
@@ -146,7 +173,9 @@ def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome
     assert "noise20: not significant, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
     held = to_report(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
     assert [(one.id, one.keys, one.abstract) for one in held] == [
-        ("hypothesis-calmer", ("hypothesis/calmer",), True), ("hypothesis-grows", ("hypothesis/grows",), False)]
+        ("hypothesis-calmer", ("hypothesis/calmer",), True),
+        ("hypothesis-grows", ("hypothesis/grows",), False),
+    ]
     assert held[1].text == "It grows. Undecided, exploratory: \\verdict{hypothesis/grows}"
 
 

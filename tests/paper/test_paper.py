@@ -25,8 +25,9 @@ pytestmark = pytest.mark.slow
 TEMPLATE = load("workshop")
 KEY = "test/digits/log_loss/method@noise20.mean"
 
-needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None or shutil.which("pdftotext") is None,
-                               reason="TeX is not installed")
+needs_tex = pytest.mark.skipif(
+    shutil.which("pdflatex") is None or shutil.which("pdftotext") is None, reason="TeX is not installed"
+)
 
 
 @needs_tex
@@ -65,8 +66,9 @@ async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_p
     parts = synthetic.bare(tmp_path, "It is \\input{/etc/hostname} 0.97 \\par x")
     more = (Section(title="Untied", body="It is \\result{no/such.key}."), Section(title="Long", body=long))
     sections = (*parts.draft.sections, *more)
-    parts = replace(parts, refused=("[number] results: typed",), draft=parts.draft.model_copy(
-        update={"sections": sections}))
+    parts = replace(
+        parts, refused=("[number] results: typed",), draft=parts.draft.model_copy(update={"sections": sections})
+    )
     found = await assess(parts, TEMPLATE, tmp_path / "paper")
 
     assert found.pdf is not None and not found.clean
@@ -85,22 +87,25 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
     folder = tmp_path / "paper"
     assert (await assess(parts, TEMPLATE, folder)).clean
 
-    (folder / "paper.tex").write_text((folder / "paper.tex").read_text().replace(
-        "It is ", "It is \\char57\\char55\\ of ni{}nety or "))
+    (folder / "paper.tex").write_text(
+        (folder / "paper.tex").read_text().replace("It is ", "It is \\char57\\char55\\ of ni{}nety or ")
+    )
     honest = (folder / "results.tex").read_text()
     found = await check_pdf(folder, parts.evidence)
     assert [(one.kind, one.where) for one in found] == [
-        ("number", "page 1 of the PDF"), ("word", "page 1 of the PDF")] and "97" in found[0].excerpt
+        ("number", "page 1 of the PDF"),
+        ("word", "page 1 of the PDF"),
+    ] and "97" in found[0].excerpt
 
     (folder / "results.tex").write_text(honest.replace(parts.evidence.results[KEY].tex, "0.001"))
     assert "value" in {one.kind for one in await check_pdf(folder, parts.evidence)}
 
 
 @needs_tex
-@pytest.mark.parametrize(("body", "sign"), [
-    ("It is \\result{no/such.key}.", "names no key of the record"),
-    ("$$\\left( x $$", "TeX stopped at an error"),
-])
+@pytest.mark.parametrize(
+    ("body", "sign"),
+    [("It is \\result{no/such.key}.", "names no key of the record"), ("$$\\left( x $$", "TeX stopped at an error")],
+)
 async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: str, sign: str):
     built = await build(synthetic.bare(tmp_path, body), TEMPLATE, tmp_path / "paper")
 
@@ -113,13 +118,22 @@ async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: 
 async def test_values_hold_in_titles_captions_and_formulas_and_odd_characters_compile(tmp_path: Path):
     parts = synthetic.bare(tmp_path, "")
     key = "diff/digits/log_loss/method@noise20~baseline@noise20"
-    draft = parts.draft.model_copy(update={
-        "title": f"A title with \\result{{{key}.pm}}",
-        "sections": (parts.draft.sections[0].model_copy(update={
-            "title": f"Heading \\result{{{key}.ci}}",
-            "body": f"$x = \\result{{{key}.pm}} \\times \\setup{{code.WEIGHT_DECAY}}$, \\setup{{code.OPTIMISER}}"
-                    f"\\footnote{{\\result{{{key}.low}}}} "
-                    "± – “é” αβΩ ≤ ≈ → Łódź 中 \u200b"}),)})
+    draft = parts.draft.model_copy(
+        update={
+            "title": f"A title with \\result{{{key}.pm}}",
+            "sections": (
+                parts.draft.sections[0].model_copy(
+                    update={
+                        "title": f"Heading \\result{{{key}.ci}}",
+                        "body": f"$x = \\result{{{key}.pm}} \\times \\setup{{code.WEIGHT_DECAY}}$, "
+                        f"\\setup{{code.OPTIMISER}}"
+                        f"\\footnote{{\\result{{{key}.low}}}} "
+                        "± – “é” αβΩ ≤ ≈ → Łódź 中 \u200b",
+                    }
+                ),
+            ),
+        }
+    )
     found = await assess(replace(parts, draft=draft), TEMPLATE, tmp_path / "paper")
 
     assert found.violations == () and found.pdf is not None
@@ -152,7 +166,8 @@ async def test_tex_reads_nothing_outside_its_folder(tmp_path: Path):
 @needs_tex
 async def test_latexmk_runs_no_code_that_lies_in_the_folder(tmp_path: Path):
     (tmp_path / "paper.tex").write_text(
-        "\\documentclass{article}\\begin{document}\\immediate\\write18{touch ran}See~\\ref{x}\\label{x}\\end{document}")
+        "\\documentclass{article}\\begin{document}\\immediate\\write18{touch ran}See~\\ref{x}\\label{x}\\end{document}"
+    )
     for name in ("latexmkrc", ".latexmkrc", "LatexMk"):
         (tmp_path / name).write_text('system("touch ran");')
     ran = await tex.latexmk("paper", tmp_path, timeout=60)
@@ -193,12 +208,18 @@ async def test_the_appendix_has_six_pages_at_most_whatever_the_run_holds(tmp_pat
     broken = next(node for node in state.nodes.values() if node.status == "buggy")
     assert broken.failure is not None
     for k in range(200, 500):
-        state.nodes[f"n{k:04d}"] = broken.model_copy(update={
-            "id": f"n{k:04d}", "suspect": (long,), "failure": broken.failure.model_copy(
-                update={"message": long})})
+        state.nodes[f"n{k:04d}"] = broken.model_copy(
+            update={
+                "id": f"n{k:04d}",
+                "suspect": (long,),
+                "failure": broken.failure.model_copy(update={"message": long}),
+            }
+        )
     found = synthetic.claims(state)
-    parts = replace(synthetic.bare(tmp_path, "It is."), appendix=appendix(
-        state, found, isolation=long[:400], used=[one.key for one in found], checklist=True))
+    parts = replace(
+        synthetic.bare(tmp_path, "It is."),
+        appendix=appendix(state, found, isolation=long[:400], used=[one.key for one in found], checklist=True),
+    )
     built = await build(parts, load(template), tmp_path / "paper")
     assert built.pdf is not None
     pages = (await pdf_text(built.pdf)).rstrip("\f").split("\f")

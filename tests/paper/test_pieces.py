@@ -61,8 +61,14 @@ def test_tables_print_bound_values_only():
 
 
 def test_three_arms_are_stacked_and_a_missing_cell_is_a_dash():
-    plan = synthetic.PLAN.model_copy(update={"arms": tuple(
-        arm.model_copy(update={"role": "method"}) if arm.role == "ablation" else arm for arm in synthetic.PLAN.arms)})
+    plan = synthetic.PLAN.model_copy(
+        update={
+            "arms": tuple(
+                arm.model_copy(update={"role": "method"}) if arm.role == "ablation" else arm
+                for arm in synthetic.PLAN.arms
+            )
+        }
+    )
     some = [one for one in CLAIMS if one.condition != "method@noise20" and one.key.startswith("test/")]
     main, metrics, *_ = tables(some, plan)
     assert main.tabular.count(r"\begin{tabular}{@{}llcr@{}}") == 1 and "Arm" in main.tabular
@@ -75,8 +81,11 @@ def test_the_supplement_holds_every_node_seed_failure_and_cost():
     assert all(recorded(node.id) in text for node in STATE.nodes.values())
     assert "cannot be multiplied" in text and r"\$f" in text
     assert "No model call was recorded" in appendix(STATE, CLAIMS)
-    assert all(recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
-               for claim in CLAIMS if claim.split == "test" and claim.key.startswith("test/"))
+    assert all(
+        recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
+        for claim in CLAIMS
+        if claim.split == "test" and claim.key.startswith("test/")
+    )
     assert typed(text.replace("3pt", "")) == []
 
 
@@ -89,19 +98,24 @@ def eventful() -> RunState:
     hopeless = Failure(kind="hopeless", message="loss 9.1 at step 40, median of 4 peers 0.3")
     attempts = {
         k + 1: (Attempt(number=1, seconds=60.2, limit=60, failure=timeout), Attempt(number=2, seconds=71, limit=90)),
-        k + 2: (Attempt(number=1, seconds=5, limit=60, failure=memory),
-                Attempt(number=2, seconds=6, limit=60, alone=True, failure=memory)),
-        k + 3: (Attempt(number=1, seconds=9, limit=60, failure=hopeless),)}
+        k + 2: (
+            Attempt(number=1, seconds=5, limit=60, failure=memory),
+            Attempt(number=2, seconds=6, limit=60, alone=True, failure=memory),
+        ),
+        k + 3: (Attempt(number=1, seconds=9, limit=60, failure=hopeless),),
+    }
     for number, made in attempts.items():
         node, failure = f"n{number:04d}", made[-1].failure
         log.append(Decided(k=number, action=Expand(stage="agenda", kind="improve", parent="n0006", seed=7)))
         log += [Executed(node=node, attempt=one) for one in made]
         status = "pruned" if failure is hopeless else "buggy" if failure else "good"
         log.append(Judged(node=node, status=status, failure=failure, reasons=("why",) if failure else ()))
-    log += [Decided(k=k + 4, action=Compare(stage="tuning", a="n0003", b="n0005")),
-            Compared(k=k + 4, a="n0003", b="n0005", better="n0005", reasons="n0003 fits its scaler on 100% of it"),
-            Decided(k=k + 5, action=Compare(stage="tuning", a="n0004", b="n0005")),
-            Limited(stage="agenda", reason="limit of 30 model calls: 28 are made")]
+    log += [
+        Decided(k=k + 4, action=Compare(stage="tuning", a="n0003", b="n0005")),
+        Compared(k=k + 4, a="n0003", b="n0005", better="n0005", reasons="n0003 fits its scaler on 100% of it"),
+        Decided(k=k + 5, action=Compare(stage="tuning", a="n0004", b="n0005")),
+        Limited(stage="agenda", reason="limit of 30 model calls: 28 are made"),
+    ]
     return fold((event, float(at)) for at, event in enumerate(log))
 
 
@@ -109,10 +123,14 @@ def test_what_happened_in_the_search_is_disclosed():
     text = whole(eventful(), CLAIMS)
     assert typed(text.replace("3pt", "")) == []
     plain = re.sub(r"\\rec\{([^{}]*)\}", r"\1", text.replace(r"\allowbreak{}", ""))
-    for said in ("timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
-                 r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
-                 "improve, pruned: loss 9.1 at step 40", r"tuning: n0005; n0003 fits its scaler on 100\%",
-                 "tuning: not answered", r"\item[agenda] limit of 30 model calls"):
+    for said in (
+        "timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
+        r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
+        "improve, pruned: loss 9.1 at step 40",
+        r"tuning: n0005; n0003 fits its scaler on 100\%",
+        "tuning: not answered",
+        r"\item[agenda] limit of 30 model calls",
+    ):
         assert said in plain
     assert "gave the same values" not in plain
     assert "Attempts that ran out" not in whole(STATE, CLAIMS) and "sounder" not in whole(STATE, CLAIMS)
@@ -137,8 +155,9 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
     for node in [one for one in state.nodes.values() if one.kind == "replicate"]:
         same = {"seed": node.seed}
         first = next(one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.parent)
-        attempt = node.attempts[0].model_copy(update={
-            "measurements": tuple(one.model_copy(update=same) for one in first.measurements)})
+        attempt = node.attempts[0].model_copy(
+            update={"measurements": tuple(one.model_copy(update=same) for one in first.measurements)}
+        )
         state.nodes[node.id] = node.model_copy(update={"attempts": (attempt,)})
         state.tests[node.id] = tuple(one.model_copy(update=same) for one in state.tests[first.id])
     claims = synthetic.claims(state)
@@ -154,7 +173,7 @@ def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
 def test_the_supplement_has_every_comparison_with_both_intervals_and_the_size_of_its_family():
     text = whole(STATE, CLAIMS)
     found = [one for one in CLAIMS if isinstance(one, Difference)]
-    table = text[text.index(r"\label{tab:record-comparisons}"):text.index(r"\section{Data}")]
+    table = text[text.index(r"\label{tab:record-comparisons}") : text.index(r"\section{Data}")]
     assert table.count(".mde}") == table.count(".ci_examples}") == table.count(".p_adjusted}") == len(found)
     assert {one.compared for one in found} == {6, 30}
     assert r"(\rec{6} comparisons in all)" in table and r"(\rec{30} comparisons in all)" in table
@@ -170,8 +189,10 @@ def test_the_supplement_has_every_comparison_with_both_intervals_and_the_size_of
 
 def test_costs_are_told_or_said_to_be_unknown():
     state = synthetic.state()
-    state.usage = {"code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
-                   "write": RoleUsage(calls=1, unpriced=1)}
+    state.usage = {
+        "code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
+        "write": RoleUsage(calls=1, unpriced=1),
+    }
     text = appendix(state, [])
     assert r"for \rec{0.50} US dollars and \rec{2} calls of unknown price" in text and "caches" not in text
     assert r"write & \rec{1}" in whole(state)
@@ -196,14 +217,18 @@ def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
     tables = {one.name: one for one in sheets(STATE, CLAIMS)}
     made = files(tables.values())
     read = {name: list(csv.DictReader(io.StringIO(made[f"supplement/{name}.csv"]))) for name in tables}
-    assert [float(one["value"]) for one in read["replicates"]] == [v for c in CLAIMS if not isinstance(
-        c, Difference) for v in c.values]
+    assert [float(one["value"]) for one in read["replicates"]] == [
+        v for c in CLAIMS if not isinstance(c, Difference) for v in c.values
+    ]
     assert {one["node"] for one in read["nodes"]} == set(STATE.nodes)
     assert len(read["comparisons"]) == sum(isinstance(one, Difference) for one in CLAIMS)
     assert {one["setting"]: one["value"] for one in read["settings"]}["search.num_workers"] == "2"
     told = made["supplement/README.md"]
-    assert all(meaning and f"| {column} | {meaning} |" in told
-               for one in tables.values() for column, meaning in one.columns.items())
+    assert all(
+        meaning and f"| {column} | {meaning} |" in told
+        for one in tables.values()
+        for column, meaning in one.columns.items()
+    )
 
 
 def test_no_text_of_a_sheet_is_a_formula_of_a_spreadsheet():
@@ -217,23 +242,29 @@ def test_the_library_that_ships_is_verified():
     assert 11 <= len(entries) == len(parse(synthetic.LIBRARY.read_text()))
     muller = reference(next(one for one in entries if one.key == "muller2019when"))
     assert (muller.authors.split(";")[0], muller.year, muller.abstract) == ("Müller, Rafael", "2019", "")
-    written = bibliography([entries[0].with_fields(abstract="We ask."), *entries[1:]],
-                               ["kingma2015adam", "guo2017calibration", "unknown"])
+    written = bibliography(
+        [entries[0].with_fields(abstract="We ask."), *entries[1:]], ["kingma2015adam", "guo2017calibration", "unknown"]
+    )
     assert [one.key for one in parse(written)] == ["guo2017calibration", "kingma2015adam"]
     assert "verified" not in written and "We ask" not in written
 
 
 def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
     library = tmp_path / "a.bib"
-    library.write_text('@article{a1, title="T", verified = {}}\n'
-                       "@book{b, title={{N}ested {x}}, verified={isbn:1}, year=2001}")
+    library.write_text(
+        '@article{a1, title="T", verified = {}}\n@book{b, title={{N}ested {x}}, verified={isbn:1}, year=2001}'
+    )
     assert read_verified(library) == ()
 
 
-@pytest.mark.parametrize(("text", "sign"), [
-    ("@article{a, title = {open", "line 1: an entry that cannot be read"), ("@article{a b, title={x}}", "'a b'"),
-    ("@misc{a, x={1}}\n@misc{a, x={1}}", "line 2: the key 'a' is used twice"),
-])
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("@article{a, title = {open", "line 1: an entry that cannot be read"),
+        ("@article{a b, title={x}}", "'a b'"),
+        ("@misc{a, x={1}}\n@misc{a, x={1}}", "line 2: the key 'a' is used twice"),
+    ],
+)
 def test_a_library_that_cannot_be_read_says_why(tmp_path: Path, text: str, sign: str):
     (tmp_path / "a.bib").write_text(text)
     with pytest.raises(LibraryError, match=sign):
@@ -255,17 +286,20 @@ def test_characters_are_known_by_the_class_or_replaced_and_reported():
 
 
 def test_a_log_is_read():
-    log = ("LaTeX Warning: Reference `fig:x' on page 1 undefined on input line 3.\n"
-           "Overfull \\hbox (31.4pt too wide) in paragraph at lines 4--5\n"
-           "Overfull \\hbox (3.1pt too wide) in paragraph\n")
+    log = (
+        "LaTeX Warning: Reference `fig:x' on page 1 undefined on input line 3.\n"
+        "Overfull \\hbox (31.4pt too wide) in paragraph at lines 4--5\n"
+        "Overfull \\hbox (3.1pt too wide) in paragraph\n"
+    )
     assert [(str(one), one.blocks) for one in of_log(log)] == [
         ("reference 'fig:x' is undefined and prints ??", True),
-        ("a line sticks out by 31 pt, at lines 4--5: reword it", False)]
+        ("a line sticks out by 31 pt, at lines 4--5: reword it", False),
+    ]
     assert [str(one) for one in of_chktex("18:7\n2:9\n")] == ["paper.tex line 7: typed quotes: write ``...''"]
 
 
 def test_findings_name_the_section_and_those_of_the_appendix_say_so():
-    source = "\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is \"so\".\n\n\\section{End}\n"
+    source = '\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is "so".\n\n\\section{End}\n'
     assert section_at(source, 2) == "abstract" and section_at(source, 9) == "section 'End'"
     (quotes,) = of_chktex("18:7\n", source)
     assert str(quotes) == "section 'Results': typed quotes: write ``...'', in 'It is \"so\".'"
@@ -278,7 +312,7 @@ def test_findings_name_the_section_and_those_of_the_appendix_say_so():
 
 def test_words_that_a_text_quotes_do_not_hold_up_its_release():
     """A chktex finding quotes the draft: here a sentence that says what a finding about the length would say."""
-    source = "\\section{Results}\n\nWhere the limit is \"five\", TeX stopped and prints ??.\n"
+    source = '\\section{Results}\n\nWhere the limit is "five", TeX stopped and prints ??.\n'
     (quoted,) = of_chktex("18:3\n", source)
     assert "the limit is" in str(quoted) and not quoted.blocks
     found = Assessment(Path("paper.pdf"), 3, (quoted,))

@@ -21,9 +21,13 @@ from tests.paper import synthetic
 def asked() -> RunState:
     run = synthetic.state()
     assert run.data_plan is not None
-    run.data_plan = run.data_plan.model_copy(update={
-        "hypotheses": claimed("method", "baseline", higher=False, level="noise20"), "objective": "measure",
-        "objective_reason": "The claim is about a size."})
+    run.data_plan = run.data_plan.model_copy(
+        update={
+            "hypotheses": claimed("method", "baseline", higher=False, level="noise20"),
+            "objective": "measure",
+            "objective_reason": "The claim is about a size.",
+        }
+    )
     return run
 
 
@@ -44,8 +48,9 @@ def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> 
     assert run.data_plan is not None
     [one] = run.data_plan.hypotheses
     other = one.effects[0].model_copy(update={"smallest": 9.0})
-    run.data_plan = run.data_plan.model_copy(update={
-        "hypotheses": (one.model_copy(update={"alternatives": (one.effects[0], other)}),)})
+    run.data_plan = run.data_plan.model_copy(
+        update={"hypotheses": (one.model_copy(update={"alternatives": (one.effects[0], other)}),)}
+    )
     [found], text = decisions(run), " ".join(in_full(run).split())
     assert [part.verdict for part in found.others] == ["supported", "smaller"] and found.holds == 1
     assert text.count("Declared alternatives:") == 1 and r"(supported at \rec{0.02});" in text
@@ -58,8 +63,13 @@ async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> Non
     paper = synthetic.bare(tmp_path, "Table~\\ref{tab:hypotheses} has it.\n\n\\papertable{hypotheses}")
     evidence = paper.evidence
     found = decisions(run)
-    parts = replace(paper, registered=page_one(run), appendix=in_full(run), tables=table_of(run), evidence=replace(
-        evidence, tables=frozenset({"hypotheses"}), verdicts=clauses(run, found, ())))
+    parts = replace(
+        paper,
+        registered=page_one(run),
+        appendix=in_full(run),
+        tables=table_of(run),
+        evidence=replace(evidence, tables=frozenset({"hypotheses"}), verdicts=clauses(run, found, ())),
+    )
     built = await assess(parts, load("conference"), tmp_path / "paper")
     assert built.pdf is not None and built.violations == () and built.findings == ()
     assert await check_pdf(tmp_path / "paper", parts.evidence) == ()

@@ -68,7 +68,8 @@ async def test_a_paper_comes_again_with_the_same_bytes(printed: Printed, tmp_pat
 
 @pytest.mark.parametrize("name", ONE)
 @pytest.mark.parametrize(
-    "parts", [pytest.param(venue.small, marks=pytest.mark.bench), venue.hostile], ids=["small", "hostile"])
+    "parts", [pytest.param(venue.small, marks=pytest.mark.bench), venue.hostile], ids=["small", "hostile"]
+)
 async def test_whatever_comes_compiles_without_lines_that_stick_out(
     name: str, parts: Callable[[Path], PaperParts], tmp_path: Path
 ) -> None:
@@ -96,19 +97,25 @@ async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Pat
 async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(conference: Printed) -> None:
     """Where a float came to stand is told by the width of its caption: TeX's own words are not needed."""
     ran = await tex.run(["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], conference.folder, timeout=30)
-    widths = {found[3]: float(found[2]) - float(found[1]) for found in re.finditer(
-        r'<line xMin="([\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>\s*<word[^>]*>Figure</word>\s*<word[^>]*>(\d)\.</word>',
-        ran.output)}
+    widths = {
+        found[3]: float(found[2]) - float(found[1])
+        for found in re.finditer(
+            r'<line xMin="([\d.]+)"[^>]*xMax="([\d.]+)"[^>]*>\s*<word[^>]*>Figure</word>\s*<word[^>]*>(\d)\.</word>',
+            ran.output,
+        )
+    }
     assert widths["1"] > 300 and widths["3"] > 200 > 0 and widths["2"] < 240
 
 
 def test_numbers_of_a_column_stand_under_each_other() -> None:
     first, second = (rf"\result{{test/set/metric/{arm}.mean}}" for arm in "ab")
     table = f"l & r\na & {first} \\\\\nb & {second} \\\\\nc & -- \\\\"
-    made = aligned(
-        table, {"test/set/metric/a.mean": value_of(10.25, 2), "test/set/metric/b.mean": value_of(-1.5, 1)})
+    made = aligned(table, {"test/set/metric/a.mean": value_of(10.25, 2), "test/set/metric/b.mean": value_of(-1.5, 1)})
     assert made.split("\n")[1:] == [
-        rf"a & \minusspace{{}}{first} \\", rf"b & \digitspace{{}}{second}\digitspace{{}} \\", r"c & -- \\"]
+        rf"a & \minusspace{{}}{first} \\",
+        rf"b & \digitspace{{}}{second}\digitspace{{}} \\",
+        r"c & -- \\",
+    ]
     assert aligned(table, {}) == table
 
 
@@ -130,6 +137,7 @@ def replaced(name: str, old: str, new: str) -> Callable[[Path], object]:
         text = (folder / name).read_text()
         assert old in text
         (folder / name).write_text(text.replace(old, new))
+
     return spoil
 
 
@@ -154,17 +162,35 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no end": (replaced("paper.tex.jinja", r"\maintextends", ""), r"wants \maintextends"),
     "no stamp": (replaced("paper.tex.jinja", r"\draftwatermark{DRAFT}", ""), "does not mark a refused paper"),
     "prints a number": (replaced("paper.tex.jinja", r"\maketitle", r"\maketitle 40th Venue"), "under 'prints'"),
-    "bitmap font": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\AddToHook{begindocument/end}"
-                             r"{\renewcommand\sfdefault{cmss}}"), "not found"),
+    "bitmap font": (
+        replaced(
+            "venue.sty",
+            r"\RequirePackage{mathptmx}",
+            r"\AddToHook{begindocument/end}"
+            r"{\renewcommand\sfdefault{cmss}}",
+        ),
+        "not found",
+    ),
     "error of TeX": (replaced("venue.sty", r"\RequirePackage{mathptmx}", r"\undefinedcommand"), "does not compile"),
 }
-SET = ("class not found", "package not found", "no bibliography style", "forbidden", "ours redefined", "name of ours",
-       "no notice", "no end", "no stamp", "error of TeX")
+SET = (
+    "class not found",
+    "package not found",
+    "no bibliography style",
+    "forbidden",
+    "ours redefined",
+    "name of ours",
+    "no notice",
+    "no end",
+    "no stamp",
+    "error of TeX",
+)
 """Cases in which TeX works for seconds; the others of this kind stand for them in `make test`."""
 
 
-@pytest.mark.parametrize("case", [
-    pytest.param(case, marks=pytest.mark.bench) if case in SET else case for case in BROKEN])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.bench) if case in SET else case for case in BROKEN]
+)
 async def test_a_folder_that_does_not_work_says_why(case: str, own: Path) -> None:
     spoil, said = BROKEN[case]
     spoil(own)
@@ -211,8 +237,17 @@ def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own
     assert digest == keep(template, tmp_path / "templates") == template.sha256
     shutil.rmtree(own)
     copy: Template = kept(tmp_path / "templates", digest)
-    assert copy.model_copy(update={"name": template.name, "folder": template.folder, "styles": template.styles,
-                                   "pictures": template.pictures}) == template
+    assert (
+        copy.model_copy(
+            update={
+                "name": template.name,
+                "folder": template.folder,
+                "styles": template.styles,
+                "pictures": template.pictures,
+            }
+        )
+        == template
+    )
     assert copy.styles.keys() == template.styles.keys() >= {"scientist-paper.sty"}
     next(iter(copy.styles.values())).write_text("% changed")
     with pytest.raises(TemplateError, match="was changed"):

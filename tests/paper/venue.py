@@ -39,14 +39,27 @@ def hostile(folder: Path) -> PaperParts:
     cells = " & ".join([rf"\result{{{key}}}"] * 12)
     wide = rf"\begin{{tabular}}{{@{{}}l{'r' * 12}@{{}}}}" f"\n{WORD} & {cells} \\\\\n" r"\end{tabular}"
     figures = tuple(FigureFile(f"figure{number}", parts.figures[number % 3].path) for number in range(12))
-    body = "\n\n".join([r"\papertable{tall}", r"\papertable{wide}", f"Of {LONG} and of {WORD} in the text. " * 12,
-                        *(rf"\paperfigure{{{one.name}}}" for one in figures), "Words of the end. " * 80])
-    draft = Draft(title=f"{LONG} {WORD}", abstract=f"{LONG} {WORD}. " * 3,
-                  sections=(Section(title=f"{LONG} {LONG}", body=body),),
-                  captions={one.name: f"{WORD} {LONG}. " * 3 for one in figures})
-    evidence = replace(parts.evidence, figures=frozenset(one.name for one in figures),
-                       tables=frozenset({"tall", "wide"}), names=(LONG, WORD))
+    body = "\n\n".join(
+        [
+            r"\papertable{tall}",
+            r"\papertable{wide}",
+            f"Of {LONG} and of {WORD} in the text. " * 12,
+            *(rf"\paperfigure{{{one.name}}}" for one in figures),
+            "Words of the end. " * 80,
+        ]
+    )
+    draft = Draft(
+        title=f"{LONG} {WORD}",
+        abstract=f"{LONG} {WORD}. " * 3,
+        sections=(Section(title=f"{LONG} {LONG}", body=body),),
+        captions={one.name: f"{WORD} {LONG}. " * 3 for one in figures},
+    )
+    evidence = replace(
+        parts.evidence,
+        figures=frozenset(one.name for one in figures),
+        tables=frozenset({"tall", "wide"}),
+        names=(LONG, WORD),
+    )
     tables = (Table("tall", tall, f"{LONG}. " * 4), Table("wide", wide, f"{WORD}. " * 4))
     appendix = parts.appendix.replace("Optical digits", LONG).replace("LEARNING", WORD)
-    return replace(parts, draft=draft, figures=figures, tables=tables, evidence=evidence, library=(),
-                   appendix=appendix)
+    return replace(parts, draft=draft, figures=figures, tables=tables, evidence=evidence, library=(), appendix=appendix)

@@ -12,7 +12,8 @@ from labwright.record.ablation import Ablation, alike
 
 def ablation(name: str = "without-warm-up", part: str = "the warm-up", action: str = "remove", **more: Any) -> Ablation:
     return Ablation.model_validate(
-        {"name": name, "part": part, "action": action, "metrics": ("accuracy",), "why": "The claim needs it.", **more})
+        {"name": name, "part": part, "action": action, "metrics": ("accuracy",), "why": "The claim needs it.", **more}
+    )
 
 
 def test_replace_and_add_say_by_what() -> None:
@@ -28,17 +29,26 @@ def test_replace_and_add_say_by_what() -> None:
         ablation(name="without warm-up@n50")
 
 
-@pytest.mark.parametrize(("one", "other", "same"), [
-    (ablation(), ablation("no-warmup", "warm up"), True),
-    (ablation(), ablation("without-hinge", "Warm-ups"), True),
-    (ablation(), ablation("sudden-start", "the warm-up", "replace", replacement="none"), False),
-    (ablation("random-pairs", "the pairs", "replace", replacement="random pairs"),
-     ablation("shuffled", "pairs", "replace", replacement="a random pair"), True),
-    (ablation("random-pairs", "the pairs", "replace", replacement="random pairs"),
-     ablation("shuffled", "pairs", "replace", replacement="constant pairs"), False),
-    (ablation("without-temperature", "the temperature"), ablation("without-smoothing", "the smoothing"), False),
-    (ablation("without-it", "a"), ablation("without-not", "b"), False),
-])
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (ablation(), ablation("no-warmup", "warm up"), True),
+        (ablation(), ablation("without-hinge", "Warm-ups"), True),
+        (ablation(), ablation("sudden-start", "the warm-up", "replace", replacement="none"), False),
+        (
+            ablation("random-pairs", "the pairs", "replace", replacement="random pairs"),
+            ablation("shuffled", "pairs", "replace", replacement="a random pair"),
+            True,
+        ),
+        (
+            ablation("random-pairs", "the pairs", "replace", replacement="random pairs"),
+            ablation("shuffled", "pairs", "replace", replacement="constant pairs"),
+            False,
+        ),
+        (ablation("without-temperature", "the temperature"), ablation("without-smoothing", "the smoothing"), False),
+        (ablation("without-it", "a"), ablation("without-not", "b"), False),
+    ],
+)
 def test_the_same_change_in_other_words_is_the_same(one: Ablation, other: Ablation, same: bool) -> None:
     assert alike(one, other) == alike(other, one) == same
 

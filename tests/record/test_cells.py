@@ -23,9 +23,14 @@ from tests.inspector.story import Story, told
 
 _PART = st.text("at1_", min_size=1, max_size=6)
 _CELLS = st.builds(
-    Cell, dataset=_PART.map("d{}".format), arm=_PART.map("a{}".format),
+    Cell,
+    dataset=_PART.map("d{}".format),
+    arm=_PART.map("a{}".format),
     level=st.one_of(st.just(""), _PART.map("1{}".format), st.sampled_from(["t1", "t12", "r0_5", "r0.5"])),
-    trial=st.sampled_from([0, 1, 12]), share=st.sampled_from([0.5, 1.0]), seed=st.just(0))
+    trial=st.sampled_from([0, 1, 12]),
+    share=st.sampled_from([0.5, 1.0]),
+    seed=st.just(0),
+)
 
 
 @given(st.lists(_CELLS, unique=True, min_size=2, max_size=40))
@@ -74,7 +79,13 @@ def test_the_run_in_numbers() -> None:
     totals = totals_of(state, all_cells(state))
     assert totals is not None
     assert (totals.measured, totals.taken_over, totals.failed, totals.diverged, totals.left_out, totals.waiting) == (
-        5, 3, 2, 1, 1, 2)
+        5,
+        3,
+        2,
+        1,
+        1,
+        2,
+    )
     assert totals.owed == 13 and totals.executions == 7
     assert totals.seconds == 2 + 3 + 4 + 5 + 7 + 2 + 10 and totals.seconds_saved == 2 + 3 + 2
     assert totals.seconds_left == 12.0 and (totals.repeated, totals.differing) == (0, ())
@@ -95,9 +106,11 @@ def test_a_cell_that_failed_and_ran_again_is_as_it_ended() -> None:
     node, one = story.expand("preliminary", "draft"), cell("plain")
     owe(story, node, [one])
     late = ran(one, None)
-    story.tell(CellExecuted(node=node, run=late),
-               Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(line(late),))),
-               CellExecuted(node=node, run=ran(one, 0.3, n=1)))
+    story.tell(
+        CellExecuted(node=node, run=late),
+        Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(line(late),))),
+        CellExecuted(node=node, run=ran(one, 0.3, n=1)),
+    )
     assert [found.outcome for found in cells_of(story.state, node)] == ["measured"]
 
 
@@ -107,8 +120,10 @@ def test_a_cell_that_failed_and_had_no_second_chance_is_left_out() -> None:
     node, one = story.expand("preliminary", "draft"), cell("plain")
     owe(story, node, [one])
     late = ran(one, None)
-    first, second = (Attempt(number=n, seconds=1.0, failure=late.failure, cells=(found,)) for n, found in (
-        (1, line(late)), (2, CellLine(cell=one, outcome="left out", why="no time"))))
+    first, second = (
+        Attempt(number=n, seconds=1.0, failure=late.failure, cells=(found,))
+        for n, found in ((1, line(late)), (2, CellLine(cell=one, outcome="left out", why="no time")))
+    )
     story.tell(CellExecuted(node=node, run=late), Executed(node=node, attempt=first))
     assert cells_of(story.state, node)[0].outcome == "failed"
     story.tell(Executed(node=node, attempt=second))
@@ -138,8 +153,12 @@ def test_a_branch_has_the_folders_of_the_cells_which_the_record_vouches_for(tmp_
     array.parent.mkdir(parents=True)
     array.write_bytes(b"1")
     run = run.model_copy(update={"arrays": {"a.npy": sha256(array)}})
-    state = fold([(Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=1)), 0.0),
-                  (CellExecuted(node="n0001", run=run), 1.0)])
+    state = fold(
+        [
+            (Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=1)), 0.0),
+            (CellExecuted(node="n0001", run=run), 1.0),
+        ]
+    )
     assert manifest(state, parent) == {f"cells/{run.id}/arrays/a.npy": sha256(array)}
     copy_run(parent, branch, state)
     assert (branch.cell(run.id) / "arrays" / "a.npy").read_bytes() == b"1"

@@ -30,9 +30,17 @@ from tests.search.worlds import new_log
 
 
 def one(value: float, condition: str, seed: int, *, split: str = "test") -> Measurement:
-    return Measurement.model_validate({
-        "name": "log_loss", "value": value, "condition": condition, "dataset": "digits", "split": split, "seed": seed,
-        "grade": "computed"})
+    return Measurement.model_validate(
+        {
+            "name": "log_loss",
+            "value": value,
+            "condition": condition,
+            "dataset": "digits",
+            "split": split,
+            "seed": seed,
+            "grade": "computed",
+        }
+    )
 
 
 def add(log: MemoryLog, k: int, action: Expand, values: dict[str, float] | None) -> str:
@@ -123,12 +131,15 @@ def test_test_values_that_differ_clear_code_whose_validation_values_agreed_by_ch
     assert same_values(replicates_of(log.state, "n0001")), "as the search saw it: validation alone"
 
 
-@pytest.mark.parametrize(("method", "baseline", "called"), [
-    ([0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5], "improved"),
-    ([0.1, 0.6, 0.2, 0.7, 0.4], [0.4, 0.3, 0.3, 0.6, 0.4], "not significant"),
-    ([0.1, 0.2, 0.1], [0.5, 0.6, 0.5], "unknown"),
-    ([0.1] * 5, [0.5] * 5, "unknown"),
-])
+@pytest.mark.parametrize(
+    ("method", "baseline", "called"),
+    [
+        ([0.1, 0.2, 0.1, 0.2, 0.15], [0.5, 0.6, 0.55, 0.6, 0.5], "improved"),
+        ([0.1, 0.6, 0.2, 0.7, 0.4], [0.4, 0.3, 0.3, 0.6, 0.4], "not significant"),
+        ([0.1, 0.2, 0.1], [0.5, 0.6, 0.5], "unknown"),
+        ([0.1] * 5, [0.5] * 5, "unknown"),
+    ],
+)
 def test_improved_needs_five_seeds_that_differ_and_an_interval_without_zero(
     method: list[float], baseline: list[float], called: str
 ) -> None:
@@ -156,9 +167,21 @@ def test_without_test_predictions_the_paper_has_validation_claims() -> None:
 
 def claim(*values: float) -> Claim:
     sd, low, high = interval(values)
-    return Claim(key="k", name="m", dataset="d", condition="c", split="test", values=values,
-                 seeds=tuple(range(len(values))), nodes=("n",) * len(values), grade="computed",
-                 mean=sum(values) / len(values), sd=sd, low=low, high=high)
+    return Claim(
+        key="k",
+        name="m",
+        dataset="d",
+        condition="c",
+        split="test",
+        values=values,
+        seeds=tuple(range(len(values))),
+        nodes=("n",) * len(values),
+        grade="computed",
+        mean=sum(values) / len(values),
+        sd=sd,
+        low=low,
+        high=high,
+    )
 
 
 def test_numbers_print_with_digits_that_mean_something() -> None:

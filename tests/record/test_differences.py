@@ -92,10 +92,23 @@ def claims_of(*shifts: float, name: str = "log_loss", n: int = 6, condition: str
         noise = [0.01 * ((7 * i + 3 * k) % 5 - 2) for i in range(n)]
         other = "baseline" if condition == "method" else "method"
         for arm, values in ((condition, [0.5 + shift + one for one in noise]), (other, [0.5] * n)):
-            found.append(Claim(
-                key=f"test/d{k}/{name}/{arm}", name=name, dataset=f"d{k}", condition=arm, split="test",
-                values=tuple(values), seeds=tuple(range(n)), nodes=tuple(f"n{i}" for i in range(n)), grade="computed",
-                mean=0.5, sd=None, low=None, high=None))
+            found.append(
+                Claim(
+                    key=f"test/d{k}/{name}/{arm}",
+                    name=name,
+                    dataset=f"d{k}",
+                    condition=arm,
+                    split="test",
+                    values=tuple(values),
+                    seeds=tuple(range(n)),
+                    nodes=tuple(f"n{i}" for i in range(n)),
+                    grade="computed",
+                    mean=0.5,
+                    sd=None,
+                    low=None,
+                    high=None,
+                )
+            )
     return found
 
 
@@ -119,11 +132,21 @@ def test_what_a_hypothesis_reads_is_of_the_family_that_was_asked_for() -> None:
     assert state.data_plan is not None
     part = Arm(name="part", role="ablation")
     read = claimed("part", "method", higher=False, smallest=0.01)[0].model_copy(update={"rival": None})
-    state.data_plan = state.data_plan.model_copy(update={
-        "arms": (*state.data_plan.arms, part), "datasets": tuple(DatasetUse(name=f"d{k}") for k in range(3)),
-        "hypotheses": (read,)})
-    found = [*claims_of(0.0, 0.0, 0.0), *(one.model_copy(update={"condition": "part", "key": f"{one.key} part"})
-                                          for one in claims_of(-0.02, -0.02, -0.02) if one.condition == "method")]
+    state.data_plan = state.data_plan.model_copy(
+        update={
+            "arms": (*state.data_plan.arms, part),
+            "datasets": tuple(DatasetUse(name=f"d{k}") for k in range(3)),
+            "hypotheses": (read,),
+        }
+    )
+    found = [
+        *claims_of(0.0, 0.0, 0.0),
+        *(
+            one.model_copy(update={"condition": "part", "key": f"{one.key} part"})
+            for one in claims_of(-0.02, -0.02, -0.02)
+            if one.condition == "method"
+        ),
+    ]
     family = {(one.dataset, one.condition): (one.family, one.compared) for one in differences(state, found)}
     assert family["d0", "part"] == ("primary", 4) and family["d0", "method"] == ("primary", 4)
     assert family["d1", "part"] == ("other", 2), "the hypothesis reads the main dataset"
@@ -136,7 +159,8 @@ def test_other_metrics_and_ablations_are_a_family_of_their_own() -> None:
     every = {one.key: one for one in (*main, *ablated, *others)}
     found = differences(state, list(every.values()))
     assert {(one.family, one.name, one.compared) for one in found if one.condition == "method"} >= {
-        ("primary", "log_loss", 2)}
+        ("primary", "log_loss", 2)
+    }
     assert {one.family for one in found if one.condition == "no-warmup" or one.name != "log_loss"} <= {"other"}
     sizes = {one.family: one.compared for one in found}
     assert sizes == {"primary": 2, "other": len(found) - 2}
@@ -156,7 +180,9 @@ def test_few_seeds_count_in_their_family_and_are_not_called() -> None:
     few = claims_of(0.0, -0.3, n=3)[2:]
     found = differences(state, [*claims_of(-0.03), *few])
     assert [(one.called, one.compared, one.p is None) for one in found] == [
-        ("improved", 2, False), ("unknown", 2, True)]
+        ("improved", 2, False),
+        ("unknown", 2, True),
+    ]
     assert found[1].detectable is None
 
 
@@ -164,13 +190,15 @@ def test_few_seeds_count_in_their_family_and_are_not_called() -> None:
 
 
 def over(one: Difference, low: float | None, high: float | None, **changes: Any) -> OverExamples:
-    return OverExamples(key=one.key, nodes=one.nodes, others=one.others, low=low, high=high, examples=360,
-                        draws=2000).model_copy(update=changes)
+    return OverExamples(
+        key=one.key, nodes=one.nodes, others=one.others, low=low, high=high, examples=360, draws=2000
+    ).model_copy(update=changes)
 
 
-@pytest.mark.parametrize(("low", "high", "called"), [
-    (-0.6, -0.1, "improved"), (-0.6, 0.1, "not significant"), (0.1, 0.2, "not significant"),
-    (None, None, "improved")])
+@pytest.mark.parametrize(
+    ("low", "high", "called"),
+    [(-0.6, -0.1, "improved"), (-0.6, 0.1, "not significant"), (0.1, 0.2, "not significant"), (None, None, "improved")],
+)
 def test_a_difference_that_other_test_examples_may_not_show_is_not_called(
     low: float | None, high: float | None, called: str
 ) -> None:
@@ -234,5 +262,3 @@ def test_papers_without_any_effect_seldom_call_one(dependence: float) -> None:
     found = false_alarms(papers=PAPERS, comparisons=20, n=6, dependence=dependence, seed=11)
     assert found.corrected <= LEVEL + 3 * (LEVEL * (1 - LEVEL) / PAPERS) ** 0.5
     assert found.uncorrected > (0.5 if dependence == 0.0 else 0.15)
-
-

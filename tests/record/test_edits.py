@@ -42,9 +42,12 @@ def test_a_miss_is_told_with_the_nearest_lines_and_their_numbers() -> None:
     said = told(("RATE  = 0.1\nEPOCHS = 30", "x"), ("import lab", "import lab"), ("def trains():\n", ""))
     assert said.splitlines() == [
         "edit 1 of experiment.py: find does not occur ('RATE  = 0.1'); nearest is",
-        "    3| RATE = 0.1", "    4| EPOCHS = 20",
-        "edit 3 of experiment.py: find does not occur ('def trains():'); nearest is", "    7| def train():",
-        "nothing was changed: give the whole answer again, with what is named here mended"]
+        "    3| RATE = 0.1",
+        "    4| EPOCHS = 20",
+        "edit 3 of experiment.py: find does not occur ('def trains():'); nearest is",
+        "    7| def train():",
+        "nothing was changed: give the whole answer again, with what is named here mended",
+    ]
 
 
 def test_what_occurs_twice_is_told_with_its_lines() -> None:
@@ -61,10 +64,15 @@ def test_a_large_file_is_searched_in_bounded_time() -> None:
         changed(text, [Edit(path="", find="value_12 = 12 * scale - offset\n" * 40, replace="")], "a.py")
 
 
-@pytest.mark.parametrize(("files", "removed", "said"), [
-    ({"../up.py": "x"}, (), "leads out"), ({"/x.py": "x"}, (), "leads out"),
-    ({"a.csv": "x" * (FILE_BYTES + 1)}, (), "more"),
-    ({}, ("other.py",), "removed: there is no file 'other.py', only experiment.py")])
+@pytest.mark.parametrize(
+    ("files", "removed", "said"),
+    [
+        ({"../up.py": "x"}, (), "leads out"),
+        ({"/x.py": "x"}, (), "leads out"),
+        ({"a.csv": "x" * (FILE_BYTES + 1)}, (), "more"),
+        ({}, ("other.py",), "removed: there is no file 'other.py', only experiment.py"),
+    ],
+)
 def test_what_leaves_the_tree_is_refused(files: dict[str, str], removed: tuple[str, ...], said: str) -> None:
     with pytest.raises(SourceError, match=said):
         applied(PARENT, files=[File(path=path, text=text) for path, text in files.items()], removed=removed)

@@ -24,29 +24,60 @@ from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Leve
 from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
 
 EXCESS = "mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])"
-VALUES = {("adam", "a0"): 0.86, ("adam", "a0.1"): 0.80, ("adam", "a0.3"): 0.70, ("sgd", "a0"): 0.85,
-          ("sgd", "a0.1"): 0.83, ("sgd", "a0.3"): 0.78, ("adam-rotated", "a0"): 0.84, ("adam-rotated", "a0.1"): 0.82,
-          ("adam-rotated", "a0.3"): 0.80}
+VALUES = {
+    ("adam", "a0"): 0.86,
+    ("adam", "a0.1"): 0.80,
+    ("adam", "a0.3"): 0.70,
+    ("sgd", "a0"): 0.85,
+    ("sgd", "a0.1"): 0.83,
+    ("sgd", "a0.3"): 0.78,
+    ("adam-rotated", "a0"): 0.84,
+    ("adam-rotated", "a0.1"): 0.82,
+    ("adam-rotated", "a0.3"): 0.80,
+}
 
 
 def hypothesis(estimand: str = EXCESS, **fields: Any) -> Hypothesis:
     smallest = fields.pop("smallest", 0.03)
-    return Hypothesis.model_validate({
-        "id": "excess-drop", "statement": "Adam loses more", "reason": "less is within noise",
-        "effects": (Effect(estimand=estimand, smallest=smallest),), "rival": Rival(
-            statement="the marks are easier for any adaptive rate", estimand="adam@a0.3 - adam-rotated@a0.3",
-            ours="below zero", theirs="near zero"), **fields})
+    return Hypothesis.model_validate(
+        {
+            "id": "excess-drop",
+            "statement": "Adam loses more",
+            "reason": "less is within noise",
+            "effects": (Effect(estimand=estimand, smallest=smallest),),
+            "rival": Rival(
+                statement="the marks are easier for any adaptive rate",
+                estimand="adam@a0.3 - adam-rotated@a0.3",
+                ours="below zero",
+                theirs="near zero",
+            ),
+            **fields,
+        }
+    )
 
 
 def plan(*hypotheses: Hypothesis, **fields: Any) -> DataPlan:
-    return DataPlan.model_validate({
-        "task": "t", "datasets": (DatasetUse(name="fashion"), DatasetUse(name="digits")),
-        "metrics": (MetricSpec(name="accuracy", higher_is_better=True, worst=0.0, low=0.0, high=1.0),
-                    MetricSpec(name="log_loss", higher_is_better=False, low=0.0)),
-        "arms": (Arm(name="sgd", role="baseline", title="SGD"), Arm(name="adam", role="method", title="Adam"),
-                 Arm(name="adam-rotated", role="ablation", title="Adam, rotated"), Arm(name="spare", role="ablation")),
-        "levels": (Level(name="a0", value=0.0), Level(name="a0.1", value=0.1), Level(name="a0.3", value=0.3)),
-        "factor": "amplitude", "expected_seconds": 1.0, "hypotheses": hypotheses, **fields})
+    return DataPlan.model_validate(
+        {
+            "task": "t",
+            "datasets": (DatasetUse(name="fashion"), DatasetUse(name="digits")),
+            "metrics": (
+                MetricSpec(name="accuracy", higher_is_better=True, worst=0.0, low=0.0, high=1.0),
+                MetricSpec(name="log_loss", higher_is_better=False, low=0.0),
+            ),
+            "arms": (
+                Arm(name="sgd", role="baseline", title="SGD"),
+                Arm(name="adam", role="method", title="Adam"),
+                Arm(name="adam-rotated", role="ablation", title="Adam, rotated"),
+                Arm(name="spare", role="ablation"),
+            ),
+            "levels": (Level(name="a0", value=0.0), Level(name="a0.1", value=0.1), Level(name="a0.3", value=0.3)),
+            "factor": "amplitude",
+            "expected_seconds": 1.0,
+            "hypotheses": hypotheses,
+            **fields,
+        }
+    )
 
 
 def read(place: Place) -> float:
@@ -54,14 +85,25 @@ def read(place: Place) -> float:
     return found if not place.by else {"a0": 0.1, "a0.1": 0.9, "a0.3": 0.5}[place.level]
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("adam@a0 - sgd@a0", 0.01), ("adam@a0.3 / sgd@a0.3", 0.70 / 0.78), ("change(adam@a0.3, sgd@a0.3)", -0.08 / 0.78),
-    (EXCESS, ((0.06 - 0.02) + (0.16 - 0.07)) / 2), ("drop(adam@a0.3, from=a0)", 0.0),
-    ("mean(adam, over=levels)", (0.86 + 0.80 + 0.70) / 3), ("max(sgd - adam, over=levels)", 0.08),
-    ("min(adam, over=[a0, a0.1])", 0.80), ("worst(adam@a0, over=datasets)", 0.76),
-    ("mean(adam@a0, over=datasets)", 0.81), ("on(adam@a0 - 0.5 * sgd@a0, digits)", 0.76 - 0.375),
-    ("slope(adam, over=[a0.1, a0.3])", -0.5), ("tuned(adam, over=levels, by=dev) - sgd@a0.1", -0.03),
-    ("-adam@a0 + 1", 0.14)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("adam@a0 - sgd@a0", 0.01),
+        ("adam@a0.3 / sgd@a0.3", 0.70 / 0.78),
+        ("change(adam@a0.3, sgd@a0.3)", -0.08 / 0.78),
+        (EXCESS, ((0.06 - 0.02) + (0.16 - 0.07)) / 2),
+        ("drop(adam@a0.3, from=a0)", 0.0),
+        ("mean(adam, over=levels)", (0.86 + 0.80 + 0.70) / 3),
+        ("max(sgd - adam, over=levels)", 0.08),
+        ("min(adam, over=[a0, a0.1])", 0.80),
+        ("worst(adam@a0, over=datasets)", 0.76),
+        ("mean(adam@a0, over=datasets)", 0.81),
+        ("on(adam@a0 - 0.5 * sgd@a0, digits)", 0.76 - 0.375),
+        ("slope(adam, over=[a0.1, a0.3])", -0.5),
+        ("tuned(adam, over=levels, by=dev) - sgd@a0.1", -0.03),
+        ("-adam@a0 + 1", 0.14),
+    ],
+)
 def test_values_by_hand(text: str, value: float) -> None:
     found = plan()
     assert evaluated(text, found, found.primary, read) == pytest.approx(value)
@@ -71,11 +113,16 @@ def test_level_by_level_the_whole_effect_is_told_and_nothing_where_its_parts_go_
     found = plan()
     metric = found.primary
     told = by_level("mean(sgd, over=[a0, a0.1]) + 0.5 * sgd@a0 - mean(adam, over=[a0, a0.1])", found, metric, read)
-    assert told == {level: pytest.approx(evaluated(f"sgd@{level} + 0.5 * sgd@a0 - adam@{level}", found, metric, read))
-                    for level in ("a0", "a0.1")}
+    assert told == {
+        level: pytest.approx(evaluated(f"sgd@{level} + 0.5 * sgd@a0 - adam@{level}", found, metric, read))
+        for level in ("a0", "a0.1")
+    }
     assert list(by_level("slope(sgd - adam, over=levels)", found, metric, read)) == ["a0", "a0.1", "a0.3"]
-    for text in ("sgd@a0 - adam@a0", "mean(sgd, over=[a0, a0.1]) - mean(adam, over=levels)",
-                 "slope(sgd, over=levels) - slope(adam, over=levels)"):
+    for text in (
+        "sgd@a0 - adam@a0",
+        "mean(sgd, over=[a0, a0.1]) - mean(adam, over=levels)",
+        "slope(sgd, over=levels) - slope(adam, over=levels)",
+    ):
         assert by_level(text, found, metric, read) == {}
 
 
@@ -103,8 +150,9 @@ def test_worst_is_the_largest_loss_and_the_least_difference() -> None:
 
 def test_what_a_choice_reads_is_needed_too() -> None:
     found = plan()
-    assert {str(one) for one in places_of("tuned(adam, over=[a0, a0.1], by=dev)", found, found.primary)
-            if not one.by} == {"adam@a0 on fashion", "adam@a0.1 on fashion"}
+    assert {
+        str(one) for one in places_of("tuned(adam, over=[a0, a0.1], by=dev)", found, found.primary) if not one.by
+    } == {"adam@a0 on fashion", "adam@a0.1 on fashion"}
 
 
 def test_registered_arms_run_with_the_main_ones() -> None:
@@ -127,19 +175,31 @@ def _gap(place: Place) -> float:
     return 1.0
 
 
-@pytest.mark.parametrize(("estimand", "fields", "why"), [
-    ("adam - sgd", {}, "read at no level"), ("adam@a9 - sgd@a0", {}, "no level 'a9'"),
-    ("lion@a0 - sgd@a0", {}, "no arm 'lion'"), ("adam@a0 - adam@a0", {}, "same value whatever"),
-    ("1 - 2", {}, "reads no cell"), ("adam@a0 -", {}, "cannot be read"), ("__import__('os')", {}, "cannot be read"),
-    ("median(adam, over=levels)", {}, "no function 'median'"), ("mean(adam)", {}, "takes 1 expression and over="),
-    ("adam@a0 - sgd@a0", {"smallest": 3.0}, "another unit"),
-    ("100 + adam@a0", {}, "no cell can refute it"), ("worst(adam@a0, over=groups)", {}, "nothing to go over"),
-    ("tuned(adam@a0, over=levels, by=dev)", {}, "takes an arm"), ("on(adam@a0, mnist)", {}, "no dataset 'mnist'"),
-    ("slope(adam@a0, over=datasets)", {}, "numeric values"), ("adam@a0 ** 2", {}, "no meaning"),
-    ("mean(adam, over=[a0, digits])", {}, "no level 'digits'"),
-    ("(" * 300 + "adam@a0" + ")" * 300, {}, "cannot be read"),
-    ("adam@a0 + " * 120 + "adam@a0", {}, "more than"),
-    ("adam@a0 / (sgd@a0 - sgd@a0)", {}, "divides by zero whatever is measured")])
+@pytest.mark.parametrize(
+    ("estimand", "fields", "why"),
+    [
+        ("adam - sgd", {}, "read at no level"),
+        ("adam@a9 - sgd@a0", {}, "no level 'a9'"),
+        ("lion@a0 - sgd@a0", {}, "no arm 'lion'"),
+        ("adam@a0 - adam@a0", {}, "same value whatever"),
+        ("1 - 2", {}, "reads no cell"),
+        ("adam@a0 -", {}, "cannot be read"),
+        ("__import__('os')", {}, "cannot be read"),
+        ("median(adam, over=levels)", {}, "no function 'median'"),
+        ("mean(adam)", {}, "takes 1 expression and over="),
+        ("adam@a0 - sgd@a0", {"smallest": 3.0}, "another unit"),
+        ("100 + adam@a0", {}, "no cell can refute it"),
+        ("worst(adam@a0, over=groups)", {}, "nothing to go over"),
+        ("tuned(adam@a0, over=levels, by=dev)", {}, "takes an arm"),
+        ("on(adam@a0, mnist)", {}, "no dataset 'mnist'"),
+        ("slope(adam@a0, over=datasets)", {}, "numeric values"),
+        ("adam@a0 ** 2", {}, "no meaning"),
+        ("mean(adam, over=[a0, digits])", {}, "no level 'digits'"),
+        ("(" * 300 + "adam@a0" + ")" * 300, {}, "cannot be read"),
+        ("adam@a0 + " * 120 + "adam@a0", {}, "more than"),
+        ("adam@a0 / (sgd@a0 - sgd@a0)", {}, "divides by zero whatever is measured"),
+    ],
+)
 def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[str, Any], why: str) -> None:
     found = list(hypothesis_faults(plan(hypothesis(estimand, **fields))))
     assert len(found) == 1
@@ -151,8 +211,11 @@ def test_a_ratio_of_slopes_and_a_minimum_over_many_levels_can_be_decided() -> No
     ratio = "mean(adam - sgd, over=levels) / slope(sgd, over=levels)"
     assert list(hypothesis_faults(plan(hypothesis(ratio)))) == []
     many = tuple(Level(name=f"a{i}", value=float(i)) for i in range(10))
-    lowest = hypothesis("min(adam - sgd, over=levels)", smallest=0.3, rival=Rival(
-        statement="s", estimand="adam@a0 - adam-rotated@a0", ours="above zero", theirs="near zero"))
+    lowest = hypothesis(
+        "min(adam - sgd, over=levels)",
+        smallest=0.3,
+        rival=Rival(statement="s", estimand="adam@a0 - adam-rotated@a0", ours="above zero", theirs="near zero"),
+    )
     assert list(hypothesis_faults(plan(lowest, levels=many))) == []
 
 
@@ -173,7 +236,8 @@ def test_left_out_cells_levels_without_numbers_and_bad_rivals_are_refused() -> N
 
 def test_words_name_arms_and_levels_by_their_titles() -> None:
     assert described(EXCESS, plan()) == (
-        "the mean over a0.1, a0.3 of (the drop of Adam from a0 minus the drop of SGD from a0)")
+        "the mean over a0.1, a0.3 of (the drop of Adam from a0 minus the drop of SGD from a0)"
+    )
     assert described("change(adam@a0, sgd@a0)", plan()) == "the relative change from SGD at a0 to Adam at a0"
 
 

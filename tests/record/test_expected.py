@@ -8,9 +8,20 @@ from labwright.record.expected import ExpectedError, check_baseline, parse_expec
 from labwright.record.nouns.repository import Expected
 
 
-@pytest.mark.parametrize(("text", "value", "tolerance"), [
-    ("0.83±0.02", 0.83, 0.02), ("0.83 +- 0.02", 0.83, 0.02), ("0.83+/-.02", 0.83, 0.02), ("0.83±5%", 0.83, 0.0415),
-    ("0.83", 0.83, 0.0415), ("-1.5±0.1", -1.5, 0.1), ("-2", -2.0, 0.1), ("1e-3±1e-4", 1e-3, 1e-4), ("0±0.1", 0, 0.1)])
+@pytest.mark.parametrize(
+    ("text", "value", "tolerance"),
+    [
+        ("0.83±0.02", 0.83, 0.02),
+        ("0.83 +- 0.02", 0.83, 0.02),
+        ("0.83+/-.02", 0.83, 0.02),
+        ("0.83±5%", 0.83, 0.0415),
+        ("0.83", 0.83, 0.0415),
+        ("-1.5±0.1", -1.5, 0.1),
+        ("-2", -2.0, 0.1),
+        ("1e-3±1e-4", 1e-3, 1e-4),
+        ("0±0.1", 0, 0.1),
+    ],
+)
 def test_a_value_with_and_without_tolerance(text: str, value: float, tolerance: float) -> None:
     found = parse_expected(text)
     assert (found.value, found.tolerance) == pytest.approx((value, tolerance))

@@ -32,22 +32,43 @@ from labwright.record.nouns.nodes import STAGES, Attempt, CellRun, Failure, Node
 Named = dict[str, frozenset[str]]
 IDEA = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"})
 LATE = Failure(kind="timeout", message="too slow")
-PLAN = DataPlan(task="t", datasets=(DatasetUse(name="d"),), metrics=(MetricSpec(name="loss", higher_is_better=False),),
-                arms=(Arm(name="a", role="baseline"), Arm(name="b", role="method")), expected_seconds=1)
+PLAN = DataPlan(
+    task="t",
+    datasets=(DatasetUse(name="d"),),
+    metrics=(MetricSpec(name="loss", higher_is_better=False),),
+    arms=(Arm(name="a", role="baseline"), Arm(name="b", role="method")),
+    expected_seconds=1,
+)
 KINDS: tuple[NodeKind, ...] = ("draft", "debug", "improve", "replicate", "replicate")
 
 
 def run_of(node: str, number: int, failure: Failure | None = None) -> CellRun:
     key = f"{int(node[1:]) * 10 + number:064x}"
-    return CellRun(id=f"{key[-24:]}-0", key=key, cell=Cell(dataset="d", arm=f"a{number}"), seconds=1.0, failure=failure,
-                   artifacts={"model.npy": "0"})
+    return CellRun(
+        id=f"{key[-24:]}-0",
+        key=key,
+        cell=Cell(dataset="d", arm=f"a{number}"),
+        seconds=1.0,
+        failure=failure,
+        artifacts={"model.npy": "0"},
+    )
 
 
 def random_state(rng: random.Random) -> tuple[RunState, Named]:
     """A run of some nodes in some stages, at any moment, and which nodes the source of each names."""
-    state = RunState(started=Started(idea=IDEA, seed=0, version="0", model="m", settings={
-        "keep": rng.choice(["best", "cited", "best", "all"]),
-        "search": {"order": rng.choice(["arrival", "arrival", "ticket"])}}), data_plan=PLAN)
+    state = RunState(
+        started=Started(
+            idea=IDEA,
+            seed=0,
+            version="0",
+            model="m",
+            settings={
+                "keep": rng.choice(["best", "cited", "best", "all"]),
+                "search": {"order": rng.choice(["arrival", "arrival", "ticket"])},
+            },
+        ),
+        data_plan=PLAN,
+    )
     named: Named = {}
     reached = rng.randint(1, 4)
     for k in range(1, rng.randint(2, 14)):
@@ -55,11 +76,20 @@ def random_state(rng: random.Random) -> tuple[RunState, Named]:
         kind = rng.choice(KINDS) if stage != "ablation" else rng.choice(("ablate", "debug", "replicate"))
         parent = rng.choice([None, *state.nodes])
         through = rng.randrange(k)
-        state.decisions[k] = Decided(k=k, seen=Seen(through=through), action=Expand(
-            stage=stage, kind=kind, parent=parent, seed=k))
+        state.decisions[k] = Decided(
+            k=k, seen=Seen(through=through), action=Expand(stage=stage, kind=kind, parent=parent, seed=k)
+        )
         written, done = rng.random() < 0.9, rng.random() < 0.8
-        node = Node(id=f"n{k:04d}", decision=k, parent=parent, stage=stage, kind=kind, seed=k,
-                    source_sha256="0" if written else "", suspect=("doubt",) if rng.random() < 0.1 else ())
+        node = Node(
+            id=f"n{k:04d}",
+            decision=k,
+            parent=parent,
+            stage=stage,
+            kind=kind,
+            seed=k,
+            source_sha256="0" if written else "",
+            suspect=("doubt",) if rng.random() < 0.1 else (),
+        )
         named[node.id] = frozenset(rng.sample([*state.nodes, "n9999"], min(len(state.nodes), rng.choice([0, 0, 1]))))
         state.nodes[node.id] = node
         if written:
@@ -88,13 +118,20 @@ def add_attempts(state: RunState, node: Node, rng: random.Random) -> None:
             state.cells[own.id] = node.id, own
             lines = tuple(CellLine(cell=run.cell, outcome="measured", id=run.id) for run in (own, other))
             state.owed[node.id] = CellsOwed(
-                node=node.id, cells=(), keys=(), taken={other.key: other.id} if other != own else {})
-        apply(state, Executed(node=node.id, attempt=Attempt(
-            number=number, seconds=1.0, failure=failure, artifacts={"model.npy": "0"}, cells=lines)))
+                node=node.id, cells=(), keys=(), taken={other.key: other.id} if other != own else {}
+            )
+        apply(
+            state,
+            Executed(
+                node=node.id,
+                attempt=Attempt(number=number, seconds=1.0, failure=failure, artifacts={"model.npy": "0"}, cells=lines),
+            ),
+        )
 
 
 def wanted(state: RunState, named: Named) -> Iterator[tuple[str, str]]:
     """Everything that something can still want, as who wants it and the folder; said consumer by consumer."""
+
     def last(who: str, name: str) -> Iterator[tuple[str, str]]:
         for attempt in state.nodes[name].attempts[-1:]:
             yield who, f"nodes/{name}/attempt{attempt.number}/artifacts"
@@ -102,13 +139,20 @@ def wanted(state: RunState, named: Named) -> Iterator[tuple[str, str]]:
         yield from ((f"{who}, own", f"cells/{run}/artifacts") for run, (by, _) in state.cells.items() if by == name)
 
     cited = state.setting("keep") == "cited" and state.released is not None and state.released.released
-    paper = {name for top in [winner(state), *(one.id for one in ablations(state))] if top
-             for name in (top, *(one.id for one in replicates_of(state, top)))}
+    paper = {
+        name
+        for top in [winner(state), *(one.id for one in ablations(state))]
+        if top
+        for name in (top, *(one.id for one in replicates_of(state, top)))
+    }
     for name in paper:
         yield from last("the paper, its scores and its reproduction", name)
         if state.owed.get(name) and state.owed[name].taken and not state.work_done("score tests"):
-            yield from (("its cells may be measured after all", f"cells/{run}/checkpoints")
-                        for run, (by, _) in state.cells.items() if by == name)
+            yield from (
+                ("its cells may be measured after all", f"cells/{run}/checkpoints")
+                for run, (by, _) in state.cells.items()
+                if by == name
+            )
     readers = paper if cited else state.nodes.keys()
     for name in readers:
         for read in named[name] & state.nodes.keys():
@@ -124,11 +168,13 @@ def wanted(state: RunState, named: Named) -> Iterator[tuple[str, str]]:
         for one in (node.id, *shown):
             yield from last(f"{node.id}, which is under way", one)
         if node.id in state.owed:
-            yield from ((f"{node.id} takes it over", f"cells/{run}/artifacts")
-                        for run in state.owed[node.id].taken.values())
+            yield from (
+                (f"{node.id} takes it over", f"cells/{run}/artifacts") for run in state.owed[node.id].taken.values()
+            )
         yield from (("a second attempt", f"nodes/{node.id}/attempt{one.number}/checkpoints") for one in node.attempts)
-        yield from (("a second attempt", f"cells/{run}/checkpoints")
-                    for run, (by, _) in state.cells.items() if by == node.id)
+        yield from (
+            ("a second attempt", f"cells/{run}/checkpoints") for run, (by, _) in state.cells.items() if by == node.id
+        )
     if not cited:
         for best in {one.best for one in state.stages.values() if one.best}:
             for name in (best, *(one.id for one in replicates_of(state, best))):
@@ -151,8 +197,11 @@ def test_nothing_that_anything_can_want_goes_and_what_went_is_gone_from_the_stat
         apply(state, Collected(keep="best", folders=going, bytes=7))
         assert tuple(may_go(state, lambda node, named=named: named[node.id])) == ()
         assert state.freed == 7 and all(
-            not attempt.artifacts for node in state.nodes.values() for attempt in node.attempts
-            if f"nodes/{node.id}/attempt{attempt.number}/artifacts" in going)
+            not attempt.artifacts
+            for node in state.nodes.values()
+            for attempt in node.attempts
+            if f"nodes/{node.id}/attempt{attempt.number}/artifacts" in going
+        )
 
 
 def test_much_does_go() -> None:

@@ -42,10 +42,16 @@ METRIC = PLAN.primary.name
 def view(budget: float = 8, *, tuned: bool = True) -> View:
     space = (Hyperparameter(name="rate", kind="log", low=0.1, high=1, default=0.5, source="s"),)
     plan = PLAN.model_copy(update={"tuning": Tuning(budget=budget), "space": space if tuned else ()})
-    pictures = DatasetFacts(name="p", source="own", features=64, classes=2, sizes={}, fingerprint="f", seed=0,
-                            shape=(8, 8, 1))
-    return View(stage="tuning", plan=plan, nodes={}, root=None,
-                ladder=ladder_space(RunState(data_plan=plan, datasets=(pictures,))))
+    pictures = DatasetFacts(
+        name="p", source="own", features=64, classes=2, sizes={}, fingerprint="f", seed=0, shape=(8, 8, 1)
+    )
+    return View(
+        stage="tuning",
+        plan=plan,
+        nodes={},
+        root=None,
+        ladder=ladder_space(RunState(data_plan=plan, datasets=(pictures,))),
+    )
 
 
 def test_as_many_settings_are_drawn_as_an_arm_has_the_same_each_time_with_both_defaults_first() -> None:
@@ -62,8 +68,10 @@ def test_as_many_settings_are_drawn_as_an_arm_has_the_same_each_time_with_both_d
 
 
 def measured(name: str, values: dict[str, float], split: Split, seed: int) -> tuple[Measurement, ...]:
-    return tuple(Measurement(name=METRIC, value=value, condition=name, dataset=dataset, split=split, seed=seed,
-                             grade="scored") for dataset, value in values.items())
+    return tuple(
+        Measurement(name=METRIC, value=value, condition=name, dataset=dataset, split=split, seed=seed, grade="scored")
+        for dataset, value in values.items()
+    )
 
 
 def laddered(trials: Sequence[dict[str, float]], test: dict[str, float]) -> RunState:
@@ -72,28 +80,49 @@ def laddered(trials: Sequence[dict[str, float]], test: dict[str, float]) -> RunS
     before = fold((event, float(at)) for at, event in enumerate(log))
     k = before.last_decision + 1
     first = node_id(k)
-    settings = tuple(Trial(arm=TUNED, number=n, setting={"model": "linear", "penalty": float(n)})
-                     for n in range(1, len(trials) + 1))
-    log += [Decided(k=k, action=Expand(stage="ablation", kind="rung", seed=7, trials=settings)),
-            Proposed(node=first, decision=k, title="t", plan="p", varies="v", source_sha256="0" * 64)]
-    cells = cells_of_rung(fold((event, float(at)) for at, event in enumerate(log)), fold(
-        (event, float(at)) for at, event in enumerate(log)).nodes[first])
+    settings = tuple(
+        Trial(arm=TUNED, number=n, setting={"model": "linear", "penalty": float(n)}) for n in range(1, len(trials) + 1)
+    )
+    log += [
+        Decided(k=k, action=Expand(stage="ablation", kind="rung", seed=7, trials=settings)),
+        Proposed(node=first, decision=k, title="t", plan="p", varies="v", source_sha256="0" * 64),
+    ]
+    cells = cells_of_rung(
+        fold((event, float(at)) for at, event in enumerate(log)),
+        fold((event, float(at)) for at, event in enumerate(log)).nodes[first],
+    )
     keys = tuple(f"{n:02x}" * 32 for n in range(len(cells)))
     log.append(CellsOwed(node=first, cells=cells, keys=keys))
     for cell, key in zip(cells, keys, strict=True):
         value = trials[cell.trial - 1][cell.dataset] if cell.arm == TUNED else 9.0
-        log.append(CellExecuted(node=first, run=CellRun(
-            id=f"{key[:24]}-0", cell=cell, key=key, seconds=1,
-            measurements=measured(cell.arm, {cell.dataset: value}, "validation", 7))))
+        log.append(
+            CellExecuted(
+                node=first,
+                run=CellRun(
+                    id=f"{key[:24]}-0",
+                    cell=cell,
+                    key=key,
+                    seconds=1,
+                    measurements=measured(cell.arm, {cell.dataset: value}, "validation", 7),
+                ),
+            )
+        )
     log += [Executed(node=first, attempt=Attempt(number=1, seconds=1)), Judged(node=first, status="good")]
     for n in (1, 2):
         name = node_id(k + n)
-        log += [Decided(k=k + n, action=Expand(stage="ablation", kind="rung", parent=first, seed=7 + n)),
-                Proposed(node=name, decision=k + n, title="t", plan="p", varies="v", source_sha256="0" * 64),
-                Executed(node=name, attempt=Attempt(number=1, seconds=1)), Judged(node=name, status="good"),
-                Unsealed(node=name, measurements=(
+        log += [
+            Decided(k=k + n, action=Expand(stage="ablation", kind="rung", parent=first, seed=7 + n)),
+            Proposed(node=name, decision=k + n, title="t", plan="p", varies="v", source_sha256="0" * 64),
+            Executed(node=name, attempt=Attempt(number=1, seconds=1)),
+            Judged(node=name, status="good"),
+            Unsealed(
+                node=name,
+                measurements=(
                     *measured(TUNED, {name: value + n / 1000 for name, value in test.items()}, "test", 7 + n),
-                    *measured(TRIVIAL, dict.fromkeys(test, 9.0), "test", 7 + n)))]
+                    *measured(TRIVIAL, dict.fromkeys(test, 9.0), "test", 7 + n),
+                ),
+            ),
+        ]
     return fold((event, float(at)) for at, event in enumerate(log))
 
 
@@ -101,10 +130,16 @@ def test_of_each_dataset_the_best_setting_is_chosen_and_seeds_run_with_it() -> N
     run = laddered([{"digits": 0.5, "wine": 0.2}, {"digits": 0.4, "wine": 0.3}], {"digits": 0.0, "wine": 1.0})
     first = next(one for one in run.nodes.values() if one.kind == "rung")
     assert first.tries and {name: one.number for name, one in chosen_settings(run, first.id).items()} == {
-        "digits": 2, "wine": 1}, "the metric is better when lower"
+        "digits": 2,
+        "wine": 1,
+    }, "the metric is better when lower"
     last = [*run.nodes.values()][-1]
     assert [(cell.dataset, cell.arm, cell.trial, cell.seed) for cell in cells_of_rung(run, last)] == [
-        ("digits", TRIVIAL, 0, 9), ("digits", TUNED, 2, 9), ("wine", TRIVIAL, 0, 9), ("wine", TUNED, 1, 9)]
+        ("digits", TRIVIAL, 0, 9),
+        ("digits", TUNED, 2, 9),
+        ("wine", TRIVIAL, 0, 9),
+        ("wine", TUNED, 1, 9),
+    ]
     assert {(one.arm, one.n) for one in reference_claims(run)} == {(TRIVIAL, 2), (TUNED, 2)}
     assert paper_claims(run) == paper_claims(state()), "it is in no family and no claim of the study"
 
@@ -116,8 +151,11 @@ def run() -> RunState:
 
 def test_a_rung_that_beats_every_arm_at_its_best_level_is_told_in_the_abstract(run: RunState) -> None:
     [beaten] = beaten_by(run)
-    own = [one.mean for one in paper_claims(run)
-           if (one.dataset, one.name) == ("digits", METRIC) and one.arm in PLAN.compared]
+    own = [
+        one.mean
+        for one in paper_claims(run)
+        if (one.dataset, one.name) == ("digits", METRIC) and one.arm in PLAN.compared
+    ]
     assert (beaten.dataset, beaten.rung.arm, beaten.best.mean) == ("digits", TUNED, min(own))
     just = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": min(own), "wine": 1.0})
     assert beaten_by(just) == () == of_rungs(just), "not better than the best level of the best arm"
@@ -129,7 +167,8 @@ def test_a_rung_that_beats_every_arm_at_its_best_level_is_told_in_the_abstract(r
     assert draft.abstract.startswith(DRAFT.abstract.rstrip()) and "off-the-shelf reference" in draft.abstract
     base = replace(evidence(run), statements=tuple(one.text for one in told))
     known = dict(base.results) | {
-        use.key: value_of(0.001, 3) for use in uses(draft.abstract) if use.key not in base.results}
+        use.key: value_of(0.001, 3) for use in uses(draft.abstract) if use.key not in base.results
+    }
     assert check_draft(draft, replace(base, results=known)) == check_draft(DRAFT, base), "it leans on the record"
 
 

@@ -19,8 +19,10 @@ from labwright.record import lock
 from labwright.record.lock import RunLockedError, hold, holder, is_unused
 
 SPAWN = multiprocessing.get_context("spawn")
-SINGLE = ("import sys, time; from pathlib import Path; from labwright.record.lock import hold\n"
-          "with hold(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)")
+SINGLE = (
+    "import sys, time; from pathlib import Path; from labwright.record.lock import hold\n"
+    "with hold(Path(sys.argv[1])):\n    print('held', flush=True)\n    time.sleep(60)"
+)
 
 
 def _look(path: str, ready: Event, done: Event) -> None:
@@ -64,9 +66,13 @@ def killed_holder(run: Path) -> Generator[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [
-    pytest.param("", id="killed", marks=pytest.mark.bench),
-    pytest.param('{"host": "elsewhere", "pid": 7}', id="of another host")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("", id="killed", marks=pytest.mark.bench),
+        pytest.param('{"host": "elsewhere", "pid": 7}', id="of another host"),
+    ],
+)
 def test_looking_without_a_pause_never_refuses_a_resume(tmp_path: Path, words: str) -> None:
     with killed_holder(tmp_path):
         assert holder(tmp_path) is None

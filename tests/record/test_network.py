@@ -42,10 +42,17 @@ def test_filesystems_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "mounts").write_text(MOUNTS)
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    found = {place: on_network(Path(place))
-             for place in ("/tmp", "/home/ada/runs", "/lustre/runs", "/mnt/odd/runs", "/homestead")}
-    assert found == {"/tmp": False, "/home/ada/runs": True, "/lustre/runs": True, "/mnt/odd/runs": True,
-                     "/homestead": False}
+    found = {
+        place: on_network(Path(place))
+        for place in ("/tmp", "/home/ada/runs", "/lustre/runs", "/mnt/odd/runs", "/homestead")
+    }
+    assert found == {
+        "/tmp": False,
+        "/home/ada/runs": True,
+        "/lustre/runs": True,
+        "/mnt/odd/runs": True,
+        "/homestead": False,
+    }
 
 
 def test_the_folder_holds_the_events_and_no_database(run: Path) -> None:

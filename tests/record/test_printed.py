@@ -14,23 +14,67 @@ from labwright.record.typeset import Use, as_read, key_of, parse, render, uses
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = (
-    r"\input{/etc/hostname}", r"\write18{id}", r"Adam\gdef\result##1{ ninety-nine}", r"\csname def\endcsname",
-    r"\catcode`\%=12", "^^5cinput", "a % comment", "}{", "$x$ and $y$", "~", "#1",
-    "\u202e", "\x00\x1b[2J", "\u00e9 \u6f22")
+    r"\input{/etc/hostname}",
+    r"\write18{id}",
+    r"Adam\gdef\result##1{ ninety-nine}",
+    r"\csname def\endcsname",
+    r"\catcode`\%=12",
+    "^^5cinput",
+    "a % comment",
+    "}{",
+    "$x$ and $y$",
+    "~",
+    "#1",
+    "\u202e",
+    "\x00\x1b[2J",
+    "\u00e9 \u6f22",
+)
 
 
-@pytest.mark.parametrize("text", [
-    "an accuracy of 99.9 percent on the test data", "99.9 %", "adam2", "ninety-nine", "NinetyNinePercent",
-    "ninety_nine", "XL", "half of it", "twice as good as the others", "outperforms the baseline",
-    "significantly_better", "reduced",
-    "the same", r"Adam\gdef\result##1{ ninety-nine percent}", "\u0663", "\u00bd", "x" * 41, "", "  "])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "an accuracy of 99.9 percent on the test data",
+        "99.9 %",
+        "adam2",
+        "ninety-nine",
+        "NinetyNinePercent",
+        "ninety_nine",
+        "XL",
+        "half of it",
+        "twice as good as the others",
+        "outperforms the baseline",
+        "significantly_better",
+        "reduced",
+        "the same",
+        r"Adam\gdef\result##1{ ninety-nine percent}",
+        "\u0663",
+        "\u00bd",
+        "x" * 41,
+        "",
+        "  ",
+    ],
+)
 def test_a_text_that_states_something_is_not_printed(text: str) -> None:
     assert setting(text) is None
 
 
-@pytest.mark.parametrize(("value", "read"), [
-    ("adam_w", "adam_w"), ("label smoothing", "label smoothing"), ("a & b", "a & b"), ("0.1, 1e-05", "0.1, 10-5"),
-    ("64", "64"),    (True, "True"), (-0.5, "-0.5"), (40, "40"), (1e-5, "10-5"), (float("nan"), None), ("50%", None)])
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("adam_w", "adam_w"),
+        ("label smoothing", "label smoothing"),
+        ("a & b", "a & b"),
+        ("0.1, 1e-05", "0.1, 10-5"),
+        ("64", "64"),
+        (True, "True"),
+        (-0.5, "-0.5"),
+        (40, "40"),
+        (1e-5, "10-5"),
+        (float("nan"), None),
+        ("50%", None),
+    ],
+)
 def test_names_and_numbers_of_code_are_printed_as_they_are(value: str | float, read: str | None) -> None:
     found = setting(value)
     assert (None if found is None else as_read(found)) == read
@@ -50,8 +94,9 @@ def test_nobody_else_makes_a_printed_value() -> None:
     assert made["clause"] == {"record/claims/clauses.py"}, "TeX that is composed is composed there alone"
 
 
-@pytest.mark.parametrize("tex", [
-    r"it is \input{x}", r"\def\a{}", "a } b", "a { b", "a % b", "a # b", "^^5c", r"\csname x\endcsname", "a~b"])
+@pytest.mark.parametrize(
+    "tex", [r"it is \input{x}", r"\def\a{}", "a } b", "a { b", "a % b", "a # b", "^^5c", r"\csname x\endcsname", "a~b"]
+)
 def test_a_clause_holds_no_other_tex(tex: str) -> None:
     with pytest.raises(ValueError, match="clause"):
         clause(tex)

@@ -11,17 +11,34 @@ from labwright.record.nouns.protocol import value_at
 from tests.models.examples import PLAN
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("CIFAR-10", "CIFAR10 dataset"), ("SGD", "Stochastic gradient descent (SGD)"), ("Adam", "the Adam optimizer"),
-    ("ERM", "empirical risk minimization"), ("ImageNet-1k", "imagenet 1K"), ("Label smoothing", "label-smoothing")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("CIFAR-10", "CIFAR10 dataset"),
+        ("SGD", "Stochastic gradient descent (SGD)"),
+        ("Adam", "the Adam optimizer"),
+        ("ERM", "empirical risk minimization"),
+        ("ImageNet-1k", "imagenet 1K"),
+        ("Label smoothing", "label-smoothing"),
+    ],
+)
 def test_names_of_one_thing_are_alike(one: str, other: str) -> None:
     assert alike(one, other) and alike(other, one)
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("CIFAR-10", "CIFAR-100"), ("Adam", "AdamW"), ("SST-2", "SST-5"), ("MNIST", "Fashion-MNIST"),
-    ("the dataset", "CIFAR"),
-    ("mean squared error", "minimum spanning edges"), ("ResNet-18", "ResNet-50"), ("SGD", "SGD with momentum")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("CIFAR-10", "CIFAR-100"),
+        ("Adam", "AdamW"),
+        ("SST-2", "SST-5"),
+        ("MNIST", "Fashion-MNIST"),
+        ("the dataset", "CIFAR"),
+        ("mean squared error", "minimum spanning edges"),
+        ("ResNet-18", "ResNet-50"),
+        ("SGD", "SGD with momentum"),
+    ],
+)
 def test_names_of_two_things_are_not(one: str, other: str) -> None:
     assert not alike(one, other) and not alike(other, one)
 
@@ -35,36 +52,69 @@ def paper(title: str, *uses: PriorUse) -> PriorPaper:
 
 
 def test_a_row_is_what_two_papers_use_and_nothing_that_one_names_twice() -> None:
-    rows = rows_of((
-        paper("a", use("dataset", "CIFAR-10"), use("dataset", "CIFAR 10"), use("baseline", "SGD"),
-              use("metric", "ECE")),
-        paper("b", use("dataset", "SVHN"), use("baseline", "stochastic gradient descent"), use("metric", "ECE")),
-        paper("c", use("baseline", "CIFAR-10"))))
+    rows = rows_of(
+        (
+            paper(
+                "a",
+                use("dataset", "CIFAR-10"),
+                use("dataset", "CIFAR 10"),
+                use("baseline", "SGD"),
+                use("metric", "ECE"),
+            ),
+            paper("b", use("dataset", "SVHN"), use("baseline", "stochastic gradient descent"), use("metric", "ECE")),
+            paper("c", use("baseline", "CIFAR-10")),
+        )
+    )
     assert [(row.what, row.name, row.papers) for row in rows] == [("baseline", "SGD", ("a", "b"))]
 
 
-@pytest.mark.parametrize(("one", "holds"), [
-    (use("dataset", "CIFAR-10", "all models were trained on CIFAR-10 for"), True),
-    (use("dataset", "CIFAR-10", "all models were trained on SVHN for long"), False),
-    (use("baseline", "ERM", "compared with empirical risk minimization"), True),
-    (use("value", "ERM on Waterbirds: 72.6", "ERM 97.3 72.6"), True),
-    (use("value", "ERM on Waterbirds: 72.7", "ERM 97.3 72.6"), False),
-    (use("budget", "300 epochs", "we train for 300 epochs"), True),
-    (use("budget", "five seeds", "averaged over repeated runs"), True)])
+@pytest.mark.parametrize(
+    ("one", "holds"),
+    [
+        (use("dataset", "CIFAR-10", "all models were trained on CIFAR-10 for"), True),
+        (use("dataset", "CIFAR-10", "all models were trained on SVHN for long"), False),
+        (use("baseline", "ERM", "compared with empirical risk minimization"), True),
+        (use("value", "ERM on Waterbirds: 72.6", "ERM 97.3 72.6"), True),
+        (use("value", "ERM on Waterbirds: 72.7", "ERM 97.3 72.6"), False),
+        (use("budget", "300 epochs", "we train for 300 epochs"), True),
+        (use("budget", "five seeds", "averaged over repeated runs"), True),
+    ],
+)
 def test_a_quote_must_name_what_it_stands_for(one: PriorUse, *, holds: bool) -> None:
     assert named_in(one) == holds
 
 
-@pytest.mark.parametrize(("path", "value"), [
-    ("task", PLAN.task), ("arms[1].name", "margin"), ("arms[margin].role", "method"), ("levels[n50].value", 50.0),
-    ("tuning.budget", 8.0), ("space[warmup].among[0]", "cosine"), ("open", ("the architecture",))])
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("task", PLAN.task),
+        ("arms[1].name", "margin"),
+        ("arms[margin].role", "method"),
+        ("levels[n50].value", 50.0),
+        ("tuning.budget", 8.0),
+        ("space[warmup].among[0]", "cosine"),
+        ("open", ("the architecture",)),
+    ],
+)
 def test_a_path_names_a_field(path: str, value: Any) -> None:
     assert value_at(PLAN, path) == value
 
 
-@pytest.mark.parametrize("path", [
-    "", "arm", "arms[3]", "arms[wide]", "arms.name", "task[0]", "arms[1].nobody", "metrics.0", "arms[1]; drop",
-    "tuning[x]"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "arm",
+        "arms[3]",
+        "arms[wide]",
+        "arms.name",
+        "task[0]",
+        "arms[1].nobody",
+        "metrics.0",
+        "arms[1]; drop",
+        "tuning[x]",
+    ],
+)
 def test_another_path_names_none(path: str) -> None:
     with pytest.raises(LookupError):
         value_at(PLAN, path)

@@ -16,13 +16,28 @@ from labwright.record.nouns.decisions import CallKey, Usage
 from labwright.record.prompts import PromptLookup, PromptRecord, keep, prompt_of
 from labwright.record.reading import RecordError
 
-TEXT = json.dumps({"asked": "m at temperature 0.5", "role": "code", "system": "You write code.", "user": "Wröte?\n",
-                   "images": ["ab" * 32], "schema": {"title": "Program", "type": "object"}}, ensure_ascii=False)
+TEXT = json.dumps(
+    {
+        "asked": "m at temperature 0.5",
+        "role": "code",
+        "system": "You write code.",
+        "user": "Wröte?\n",
+        "images": ["ab" * 32],
+        "schema": {"title": "Program", "type": "object"},
+    },
+    ensure_ascii=False,
+)
 
 
 def answered(text: str = TEXT, *, sha256: str | None = None) -> Answered:
-    return Answered(key=CallKey(decision=1, attempt=1, role="code", ordinal=0), model="m", answer={}, usage=Usage(),
-                    request_sha256=sha256 or hashlib.sha256(text.encode()).hexdigest(), seconds=0.0)
+    return Answered(
+        key=CallKey(decision=1, attempt=1, role="code", ordinal=0),
+        model="m",
+        answer={},
+        usage=Usage(),
+        request_sha256=sha256 or hashlib.sha256(text.encode()).hexdigest(),
+        seconds=0.0,
+    )
 
 
 def planted(run: Path, packed: bytes, text: str = TEXT) -> PromptLookup | None:
@@ -64,9 +79,18 @@ def test_what_was_changed_says_so(tmp_path: Path) -> None:
     assert kept.changed.startswith("changed since: its sha256 is ")
 
 
-@pytest.mark.parametrize("packed", [
-    b"", b"no gzip", gzip.compress(TEXT.encode())[:-9], gzip.compress(b"[" * 100_000), gzip.compress(b"\xff\xfe"),
-    gzip.compress(b'{"role": "code"}')], ids=["empty", "plain", "cut off", "no JSON", "no text", "a part"])
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        b"no gzip",
+        gzip.compress(TEXT.encode())[:-9],
+        gzip.compress(b"[" * 100_000),
+        gzip.compress(b"\xff\xfe"),
+        gzip.compress(b'{"role": "code"}'),
+    ],
+    ids=["empty", "plain", "cut off", "no JSON", "no text", "a part"],
+)
 def test_what_cannot_be_read_says_so(tmp_path: Path, packed: bytes) -> None:
     kept = planted(tmp_path, packed)
     assert kept is not None and kept.asked is None and "changed since" in kept.changed

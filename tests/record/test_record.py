@@ -72,7 +72,8 @@ def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) 
         "log = EventLog(Path(sys.argv[1]))\n"
         "k = 0\n"
         "while True:\n"
-        "    log.append(Commanded(verb='note', text=str(k))); print(k, flush=True); k += 1\n")
+        "    log.append(Commanded(verb='note', text=str(k))); print(k, flush=True); k += 1\n"
+    )
     command = [sys.executable, "-c", script, str(tmp_path / "run.db")]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
@@ -151,7 +152,9 @@ def test_commands_arrive_in_order_and_rubbish_is_reported(tmp_path: Path) -> Non
     write_file(folder.control / "99999999999999999999-x.json", json.dumps({"verb": "explode"}))
     taken = [command for _, command in control.look(tmp_path).commands]
     assert [(one.verb, one.text) for one in taken[:2] if isinstance(one, Commanded)] == [
-        ("note", "first"), ("stop", "")]
+        ("note", "first"),
+        ("stop", ""),
+    ]
     assert isinstance(taken[2], str) and "is not a command" in taken[2]
 
 
@@ -170,10 +173,18 @@ def test_a_measurement_that_is_not_finite_is_refused(value: float) -> None:
 
 
 def test_idea_fields_are_read_as_people_write_them() -> None:
-    idea = Idea.model_validate({
-        "Name": "n", "Title": "t", "Experiments": [{"A": "do a", "B": "do b"}, "do c"],
-        "Risk Factors and Limitations": "one risk", "Unknown": 3, "Anchors": [{
-            "baseline": "ridge", " Dataset": "wine", "METRIC": "r2", "Value": 0.5, "Tolerance": 0.1, "Source": "s"}]})
+    idea = Idea.model_validate(
+        {
+            "Name": "n",
+            "Title": "t",
+            "Experiments": [{"A": "do a", "B": "do b"}, "do c"],
+            "Risk Factors and Limitations": "one risk",
+            "Unknown": 3,
+            "Anchors": [
+                {"baseline": "ridge", " Dataset": "wine", "METRIC": "r2", "Value": 0.5, "Tolerance": 0.1, "Source": "s"}
+            ],
+        }
+    )
     assert idea.experiments == ("A: do a; B: do b", "do c") and idea.risks == ("one risk",)
     assert [str(one) for one in idea.anchors] == ["ridge on wine: r2 0.5 within 0.1, source: s"]
     assert Idea.model_validate(idea.model_dump()) == idea
@@ -189,12 +200,25 @@ def test_constants_come_from_the_syntax_tree() -> None:
     assert constants_of(source) == {"A": 3, "RATES": "0.1, 0.2", "S": "x"}
     assert constants_of("def broken(:") == {}
     assert constants_of("A = '99.9'\nB = ('x', '1, 2')\nC = '64, 32'\nD = (64, 32)\nE = 'relu'\n") == {
-        "D": "64, 32", "E": "relu"}, "numbers are written as numbers"
+        "D": "64, 32",
+        "E": "relu",
+    }, "numbers are written as numbers"
 
 
-@pytest.mark.parametrize("value", [
-    "1e999", "-1e999", "(0.1, 1e999)", "'\\ud800'", "('a', '\\udcff')", "0x" + "f" * 20_000, f"(0x{'f' * 20_000}, 1)",
-    "-" * 3000 + "1", "'a\x00b'"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1e999",
+        "-1e999",
+        "(0.1, 1e999)",
+        "'\\ud800'",
+        "('a', '\\udcff')",
+        "0x" + "f" * 20_000,
+        f"(0x{'f' * 20_000}, 1)",
+        "-" * 3000 + "1",
+        "'a\x00b'",
+    ],
+)
 def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None:
     assert "A" not in constants_of(f"A = {value}\nB = 1\n")
 
@@ -205,8 +229,9 @@ def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1 << 20_000], ids=["inf", "nan", "large"])
 def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, value: Scalar) -> None:
     log = EventLog(tmp_path / "run.db")
-    odd = Proposed.model_construct(node="n0001", decision=1, title="t", plan="p", varies="", source_sha256="",
-                                   setups={"A": value}, author="")
+    odd = Proposed.model_construct(
+        node="n0001", decision=1, title="t", plan="p", varies="", source_sha256="", setups={"A": value}, author=""
+    )
     with pytest.raises(RecordError, match=r"^the event 'proposed' was not recorded, because it could not be read back"):
         log.append(odd)
     with pytest.raises(RecordError, match="could not be read back"):

@@ -10,9 +10,15 @@ from tests.record.test_decisions import DIFFERENCE, runs_of
 from tests.record.test_estimands import hypothesis, plan
 
 
-@pytest.mark.parametrize(("spread", "found"), [
-    ((0.051, 0.049, 0.05, 0.052, 0.048), "above zero"), ((-0.051, -0.049, -0.05, -0.052, -0.048), "below zero"),
-    ((0.001, -0.001, 0.002, 0.0, -0.002), "near zero"), ((0.2, -0.2, 0.1, -0.1, 0.15), None)])
+@pytest.mark.parametrize(
+    ("spread", "found"),
+    [
+        ((0.051, 0.049, 0.05, 0.052, 0.048), "above zero"),
+        ((-0.051, -0.049, -0.05, -0.052, -0.048), "below zero"),
+        ((0.001, -0.001, 0.002, 0.0, -0.002), "near zero"),
+        ((0.2, -0.2, 0.1, -0.1, 0.15), None),
+    ],
+)
 def test_its_sign_is_read_off_its_interval_and_near_zero_has_the_width_of_the_smallest_effect(
     spread: tuple[float, ...], found: str | None
 ) -> None:

@@ -19,8 +19,12 @@ from labwright.record.source import (
     setups_of,
 )
 
-TREE = {"experiment.py": "import common\r\nX = 'é'\n", "arms/method.py": "RATE = 0.1\n", "data/grid.json": "[1]",
-        "plots.py": "SIZE = 3\n"}
+TREE = {
+    "experiment.py": "import common\r\nX = 'é'\n",
+    "arms/method.py": "RATE = 0.1\n",
+    "data/grid.json": "[1]",
+    "plots.py": "SIZE = 3\n",
+}
 
 
 def test_a_tree_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -35,17 +39,34 @@ def test_a_tree_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert list(read_source(place)) == ["experiment.py"], "no link is followed"
 
 
-@pytest.mark.parametrize(("files", "said"), [
-    ({"../up.py": ""}, "leads out"), ({"/etc/x.py": ""}, "leads out"), ({"a/../../x.py": ""}, "leads out"),
-    ({"a\\b.py": ""}, "leads out"), ({".hidden/x.py": ""}, "hidden"), ({"a/.x": ""}, "hidden"), ({"": ""}, "no name"),
-    ({"a//b.py": ""}, "no name"), ({"a b.py": ""}, "no name"), ({"a/b/c/d/e/f/g.py": ""}, "no name"),
-    ({"x" * 300: ""}, "no name"), ({"arrays/loss.npy": ""}, "harness"), ({"lab.py": ""}, "harness"),
-    ({"a": "", "a/b.py": ""}, "is a file itself"), ({"a.py": "\udcff"}, "UTF-8"), ({"a.txt": "\0"}, "UTF-8"),
-    ({"a.txt": "x" * (FILE_BYTES + 1)}, "more than 1000000"), ({"a.txt": "é" * (FILE_BYTES // 2 + 1)}, "more than"),
-    ({f"a{k}.py": "" for k in range(MOST + 1)}, "files, more than"),
-    ({f"a{k}.txt": "x" * FILE_BYTES for k in range(TREE_BYTES // FILE_BYTES + 1)}, "together")])
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"../up.py": ""}, "leads out"),
+        ({"/etc/x.py": ""}, "leads out"),
+        ({"a/../../x.py": ""}, "leads out"),
+        ({"a\\b.py": ""}, "leads out"),
+        ({".hidden/x.py": ""}, "hidden"),
+        ({"a/.x": ""}, "hidden"),
+        ({"": ""}, "no name"),
+        ({"a//b.py": ""}, "no name"),
+        ({"a b.py": ""}, "no name"),
+        ({"a/b/c/d/e/f/g.py": ""}, "no name"),
+        ({"x" * 300: ""}, "no name"),
+        ({"arrays/loss.npy": ""}, "harness"),
+        ({"lab.py": ""}, "harness"),
+        ({"a": "", "a/b.py": ""}, "is a file itself"),
+        ({"a.py": "\udcff"}, "UTF-8"),
+        ({"a.txt": "\0"}, "UTF-8"),
+        ({"a.txt": "x" * (FILE_BYTES + 1)}, "more than 1000000"),
+        ({"a.txt": "é" * (FILE_BYTES // 2 + 1)}, "more than"),
+        ({f"a{k}.py": "" for k in range(MOST + 1)}, "files, more than"),
+        ({f"a{k}.txt": "x" * FILE_BYTES for k in range(TREE_BYTES // FILE_BYTES + 1)}, "together"),
+    ],
+)
 def test_what_is_no_source_is_refused_before_anything_is_written(
-        tmp_path: Path, files: dict[str, str], said: str) -> None:
+    tmp_path: Path, files: dict[str, str], said: str
+) -> None:
     with pytest.raises(SourceError, match=said):
         check_source(files)
     with pytest.raises(SourceError):
@@ -70,4 +91,9 @@ def test_a_difference_names_each_file() -> None:
     changed = {**TREE, "arms/method.py": "RATE = 0.2\n"}
     assert difference(TREE, TREE) == ""
     assert difference(TREE, changed, ("A", "B")).splitlines() == [
-        "--- A arms/method.py", "+++ B arms/method.py", "@@ -1 +1 @@", "-RATE = 0.1", "+RATE = 0.2"]
+        "--- A arms/method.py",
+        "+++ B arms/method.py",
+        "@@ -1 +1 @@",
+        "-RATE = 0.1",
+        "+RATE = 0.2",
+    ]

@@ -77,9 +77,20 @@ def write_at(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", [
-    b"", b"{", b"[" * 9000, b"\xff\xfe", b'{"verb": "explode"}', b'{"verb": "note", "text": "\\ud800"}', b"null",
-    b'{"verb": "note", "text": 3}', b'{"verb": "note", "extra": 1}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[" * 9000,
+        b"\xff\xfe",
+        b'{"verb": "explode"}',
+        b'{"verb": "note", "text": "\\ud800"}',
+        b"null",
+        b'{"verb": "note", "text": 3}',
+        b'{"verb": "note", "extra": 1}',
+    ],
+)
 def test_rubbish_is_told_in_one_line(tmp_path: Path, text: bytes) -> None:
     put(open_folder(tmp_path), "1.json", text)
     [said] = whys(look(tmp_path))
@@ -138,27 +149,35 @@ def test_what_can_have_an_effect_is_not_refused() -> None:
     running = story.expand("tuning", "tune")
     state = state_of(story=story)
     here = state.stage_nodes("tuning")[0].id
-    for command in (Commanded(verb="stop"), Commanded(verb="pause"), Commanded(verb="kill", target=running, text="r"),
-                    Commanded(verb="mark", target=good_of(state), text="r"), Commanded(verb="note", text="r"),
-                    Commanded(verb="mark", mark="closed", target=here, text="r"),
-                    Commanded(verb="note", target="agenda", text="x" * LONGEST)):
+    for command in (
+        Commanded(verb="stop"),
+        Commanded(verb="pause"),
+        Commanded(verb="kill", target=running, text="r"),
+        Commanded(verb="mark", target=good_of(state), text="r"),
+        Commanded(verb="note", text="r"),
+        Commanded(verb="mark", mark="closed", target=here, text="r"),
+        Commanded(verb="note", target="agenda", text="x" * LONGEST),
+    ):
         assert refused(state, command, working=True) is None, command
     held = state_of(Commanded(verb="pause"), story=story)
     assert refused(held, Commanded(verb="resume"), working=True) is None
 
 
-@pytest.mark.parametrize(("command", "why"), [
-    (Commanded(verb="resume"), "not paused"),
-    (Commanded(verb="kill", target="n0001", text=""), "say why"),
-    (Commanded(verb="kill", target="n0001", text="  \n"), "say why"),
-    (Commanded(verb="kill", target="n9999", text="r"), "no node 'n9999': the run has n0001 to"),
-    (Commanded(verb="kill", target="n0001", text="r"), "is finished"),
-    (Commanded(verb="mark", target="../x", text="r"), "no node"),
-    (Commanded(verb="mark", target="n0001", text="x" * (LONGEST + 1)), "too many"),
-    (Commanded(verb="note", text=" "), "the note is empty"),
-    (Commanded(verb="note", target="paper", text="r"), "no stage 'paper': name preliminary, "),
-    (Commanded(verb="note", target="preliminary", text="r"), "the search of preliminary is over"),
-])
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (Commanded(verb="resume"), "not paused"),
+        (Commanded(verb="kill", target="n0001", text=""), "say why"),
+        (Commanded(verb="kill", target="n0001", text="  \n"), "say why"),
+        (Commanded(verb="kill", target="n9999", text="r"), "no node 'n9999': the run has n0001 to"),
+        (Commanded(verb="kill", target="n0001", text="r"), "is finished"),
+        (Commanded(verb="mark", target="../x", text="r"), "no node"),
+        (Commanded(verb="mark", target="n0001", text="x" * (LONGEST + 1)), "too many"),
+        (Commanded(verb="note", text=" "), "the note is empty"),
+        (Commanded(verb="note", target="paper", text="r"), "no stage 'paper': name preliminary, "),
+        (Commanded(verb="note", target="preliminary", text="r"), "the search of preliminary is over"),
+    ],
+)
 def test_what_has_no_effect_is_refused_in_one_line(command: Commanded, why: str) -> None:
     said = refused(state_of(), command, working=True)
     assert said is not None and why in said and "\n" not in said
@@ -177,8 +196,12 @@ def test_asking_for_the_same_twice_is_refused() -> None:
     story = told()
     running = story.expand("tuning", "tune")
     good = good_of(state_of(story=story))
-    for command in (Commanded(verb="stop"), Commanded(verb="pause"), Commanded(verb="kill", target=running, text="r"),
-                    Commanded(verb="mark", target=good, text="r")):
+    for command in (
+        Commanded(verb="stop"),
+        Commanded(verb="pause"),
+        Commanded(verb="kill", target=running, text="r"),
+        Commanded(verb="mark", target=good, text="r"),
+    ):
         assert "already" in str(refused(state_of(command, story=story), command, working=True)), command
 
 
@@ -216,7 +239,9 @@ def test_no_time_passes_while_a_person_holds_the_run() -> None:
     more: list[tuple[Event, float]] = [
         (Commanded(verb="pause", text="look"), at + 10.0),
         (Unheeded(number=1, told=("x",)), at + 500.0),
-        (Commanded(verb="resume"), at + 1000.0), (Commanded(verb="note", text="t"), at + 1003.0)]
+        (Commanded(verb="resume"), at + 1000.0),
+        (Commanded(verb="note", text="t"), at + 1003.0),
+    ]
     assert round(fold([*story.events, *more]).active_seconds - before, 3) == 13.0
     held = fold([*story.events, *more[:2]])
     assert held.paused and held.held == more[0][0] and held.unheeded == 1
@@ -236,8 +261,10 @@ def test_notes_are_seen_by_later_decisions_of_their_stage_alone() -> None:
 
 def test_a_mark_is_dated_and_says_that_a_person_made_it() -> None:
     good = good_of(state_of())
-    state = state_of(Commanded(verb="mark", target=good, text="leaks"),
-                     Commanded(verb="mark", mark="closed", target="n0002", text="dull"))
+    state = state_of(
+        Commanded(verb="mark", target=good, text="leaks"),
+        Commanded(verb="mark", mark="closed", target="n0002", text="dull"),
+    )
     assert state.nodes[good].suspect == ("marked by a person: leaks",) and state.nodes["n0002"].closed == "dull"
     k = state.last_decision
     assert [one.target for one in state.marked_since(k)] == [good, "n0002"] and state.marked_since(k + 1) == []
@@ -258,6 +285,9 @@ def test_what_was_ablated_from_a_suspect_node_is_suspect_with_it() -> None:
     child = story.expand("ablation", "ablate", best)
     mended, other = story.expand("ablation", "debug", child), story.expand("ablation", "ablate", "n0002")
     state = state_of(Commanded(verb="mark", target=best or "", text="leaks"), story=story)
-    assert state.nodes[child].suspect == state.nodes[mended].suspect == (
-        f"marked by a person: as {best}, which it rests on: leaks",)
+    assert (
+        state.nodes[child].suspect
+        == state.nodes[mended].suspect
+        == (f"marked by a person: as {best}, which it rests on: leaks",)
+    )
     assert not state.nodes[other].suspect and not unmarked(state, 0)[mended].suspect

@@ -13,7 +13,8 @@ import pytest
 from labwright.record import syntax
 
 SOURCE = "\n".join(
-    f"def f{k}(a, b):\n    return [a[{k}] + g(b=a, c=(b, {{1: a}})) for a in b if a]" for k in range(300))
+    f"def f{k}(a, b):\n    return [a[{k}] + g(b=a, c=(b, {{1: a}})) for a in b if a]" for k in range(300)
+)
 
 
 class Knot:

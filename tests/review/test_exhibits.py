@@ -27,19 +27,35 @@ def tree(root: Path, **files: str) -> Path:
 
 def shown(text: str) -> list[str]:
     """The names of the files whose text is shown, in their order."""
-    return [line.removeprefix(MARK).split(",")[0] for line in text.splitlines()
-            if line.startswith(MARK) and " bytes" in line]
+    return [
+        line.removeprefix(MARK).split(",")[0]
+        for line in text.splitlines()
+        if line.startswith(MARK) and " bytes" in line
+    ]
 
 
 # --- code -----------------------------------------------------------------------------------------------------------
 
 
 def test_files_with_signs_come_first_then_what_ran_then_by_role_and_what_never_ran_comes_last(tmp_path: Path) -> None:
-    code = tree(tmp_path, main_py=MAIN, evaluate_py="score = 1\n", model_py="def fit(): ...\n", plain_py="x = 1\n",
-                quick_py=MAIN, generate_mock_results_py="values = [0.91]\n")
+    code = tree(
+        tmp_path,
+        main_py=MAIN,
+        evaluate_py="score = 1\n",
+        model_py="def fit(): ...\n",
+        plain_py="x = 1\n",
+        quick_py=MAIN,
+        generate_mock_results_py="values = [0.91]\n",
+    )
     found = code_exhibit(code, "main.py trains", ran=["quick.py"], flagged=["generate_mock_results.py"]).exhibit
-    assert shown(found.text) == ["generate_mock_results.py", "quick.py", "evaluate.py", "model.py", "plain.py",
-                                 "main.py"]
+    assert shown(found.text) == [
+        "generate_mock_results.py",
+        "quick.py",
+        "evaluate.py",
+        "model.py",
+        "plain.py",
+        "main.py",
+    ]
     assert "quick.py (64 bytes, ran)" in found.text
     assert mark("generate_mock_results.py, 16 bytes, noted by the audit") in found.text
     assert shown(code_exhibit(code, "main.py trains").exhibit.text)[2] == "main.py", "nothing is known to have run"
@@ -50,8 +66,10 @@ def test_a_short_file_with_signs_is_whole_and_a_long_one_is_cut_and_named(tmp_pa
     found = code_exhibit(code, "", flagged=["mock.py", "huge.py"]).exhibit
     assert found.text.count("a = 1") == 950 and found.text.count("b = 2") < 1100
     assert found.text.count("c = 3") < 950 and len(found.text) < 18_000
-    assert found.left_out == ("huge.py: 48000 of 54000 characters in its middle",
-                              "other.py: 700 of 5700 characters in its middle")
+    assert found.left_out == (
+        "huge.py: 48000 of 54000 characters in its middle",
+        "other.py: 700 of 5700 characters in its middle",
+    )
 
 
 def test_a_script_that_drives_the_paper_s_results_is_not_crowded_out(tmp_path: Path) -> None:
@@ -66,12 +84,31 @@ def test_a_script_that_drives_the_paper_s_results_is_not_crowded_out(tmp_path: P
 
 
 def test_lines_that_differ_in_numbers_alone_are_folded_and_counted() -> None:
-    log = "\n".join(["start", *(f"epoch {k} loss {1 / (k + 1):.4f}\nepoch {k} test {k}%" for k in range(40)),
-                     "Penalty Weight: 0.0000", *(f"step {k}" for k in range(5)), "done"])
+    log = "\n".join(
+        [
+            "start",
+            *(f"epoch {k} loss {1 / (k + 1):.4f}\nepoch {k} test {k}%" for k in range(40)),
+            "Penalty Weight: 0.0000",
+            *(f"step {k}" for k in range(5)),
+            "done",
+        ]
+    )
     assert folded(log).splitlines() == [
-        "start", "epoch 0 loss 1.0000", "epoch 0 test 0%", "epoch 1 loss 0.5000", "epoch 1 test 1%",
-        mark("75 lines like those above, but for their numbers"), "epoch 39 test 39%", "Penalty Weight: 0.0000",
-        "step 0", "step 1", "step 2", "step 3", "step 4", "done"]
+        "start",
+        "epoch 0 loss 1.0000",
+        "epoch 0 test 0%",
+        "epoch 1 loss 0.5000",
+        "epoch 1 test 1%",
+        mark("75 lines like those above, but for their numbers"),
+        "epoch 39 test 39%",
+        "Penalty Weight: 0.0000",
+        "step 0",
+        "step 1",
+        "step 2",
+        "step 3",
+        "step 4",
+        "done",
+    ]
 
 
 def test_a_progress_bar_is_folded_and_a_short_log_is_left_as_it_is(tmp_path: Path) -> None:
@@ -121,8 +158,17 @@ def test_no_line_is_lost_without_being_counted(lines: list[str]) -> None:
 # --- marks ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [FORGED, f"[{FORGED}]", "[\u200b[scientist: x]]", "[[\n scientist: x]]",
-                                  "[[[[[scientist:", "[\u00ad[\u200dscientist: 4 characters left out here]]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        FORGED,
+        f"[{FORGED}]",
+        "[\u200b[scientist: x]]",
+        "[[\n scientist: x]]",
+        "[[[[[scientist:",
+        "[\u00ad[\u200dscientist: 4 characters left out here]]",
+    ],
+)
 def test_nothing_that_a_text_says_is_a_mark_of_ours(tmp_path: Path, text: str) -> None:
     code = tree(tmp_path / "code", honest_py=f"# {text}\n")
     (tmp_path / "run.log").write_text(f"{text}\n" * 2000)

@@ -17,11 +17,21 @@ from labwright.review.figures.colours import ciede2000, difference, lab
 from labwright.review.figures.findings import lacks_unit
 from labwright.review.figures.pixels import read_picture, same_picture
 
-LINE = DrawnFacts(kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2,
-                  colour="#0072b2", line="-")
+LINE = DrawnFacts(
+    kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2, colour="#0072b2", line="-"
+)
 OTHER = LINE.model_copy(update={"label": "method", "colour": "#d55e00", "line": "--", "mean": 0.3})
-GOOD = AxesFacts(title="Loss", xlabel="epoch", ylabel="log loss", series=2, labelled_series=2, legend=True,
-                 drawn=(LINE, OTHER), xticks=6, yticks=5)
+GOOD = AxesFacts(
+    title="Loss",
+    xlabel="epoch",
+    ylabel="log loss",
+    series=2,
+    labelled_series=2,
+    legend=True,
+    drawn=(LINE, OTHER),
+    xticks=6,
+    yticks=5,
+)
 PAGE = FigureFacts(axes=(GOOD,), width_inches=5.0, height_inches=3.0, dpi=200, smallest_font=8.0, smallest_text="0.2")
 TOGETHER = About("aggregate", seeds=5)
 
@@ -48,56 +58,74 @@ def test_a_figure_in_order_has_no_findings() -> None:
     assert kinds(figure(changed(spread=True)), TOGETHER) == []
 
 
-@pytest.mark.parametrize(("axes", "finding"), [
-    (changed(xlabel=" "), "The plot has no x label. Say in words what the axis shows."),
-    (changed(legend=False), "The plot shows 2 series without a legend. Give each a label and call legend()."),
-    (changed(empty=True, xlabel="", legend=False),
-     "The plot is empty, it holds no finite data point. Leave it out, or draw what was recorded."),
-    (changed(title="dev_loss"), "The plot shows an underscore in its title 'dev_loss'. Write words."),
-    (changed(legend_entries=("plain", "label_smoothing")),
-     "The plot shows an underscore in its legend 'label_smoothing'. Write words."),
-])
+@pytest.mark.parametrize(
+    ("axes", "finding"),
+    [
+        (changed(xlabel=" "), "The plot has no x label. Say in words what the axis shows."),
+        (changed(legend=False), "The plot shows 2 series without a legend. Give each a label and call legend()."),
+        (
+            changed(empty=True, xlabel="", legend=False),
+            "The plot is empty, it holds no finite data point. Leave it out, or draw what was recorded.",
+        ),
+        (changed(title="dev_loss"), "The plot shows an underscore in its title 'dev_loss'. Write words."),
+        (
+            changed(legend_entries=("plain", "label_smoothing")),
+            "The plot shows an underscore in its legend 'label_smoothing'. Write words.",
+        ),
+    ],
+)
 def test_findings_that_refuse_name_place_and_mend(axes: AxesFacts, finding: str) -> None:
     assert refusing(lint(figure(axes))) == (finding,) and remarks(lint(figure(axes))) == ()
 
 
-@pytest.mark.parametrize(("axes", "kind"), [
-    (changed(xlabel="Training time"), "unit"),
-    (changed(covered=0.2), "covered"),
-    (changed(drawn=(LINE, drawn(label="method", constant=True, line="--"))), "constant"),
-    (changed(drawn=(LINE, drawn(label="method", colour="#0078b8"))), "colour"),
-    (changed(drawn=(LINE, drawn(label="method", colour="#c15400"))), "grey"),
-    (changed(series=9), "crowded"), (changed(xticks=40), "crowded"),
-    (changed(series=1, drawn=(drawn(kind="bar"),), ylimits=(0.9, 1.0)), "origin"),
-    (changed(series=1, drawn=(drawn(kind="barh"),), xlimits=(0.9, 1.0)), "origin"),
-    (changed(series=1, drawn=(drawn(kind="image"),)), "scale"),
-])
+@pytest.mark.parametrize(
+    ("axes", "kind"),
+    [
+        (changed(xlabel="Training time"), "unit"),
+        (changed(covered=0.2), "covered"),
+        (changed(drawn=(LINE, drawn(label="method", constant=True, line="--"))), "constant"),
+        (changed(drawn=(LINE, drawn(label="method", colour="#0078b8"))), "colour"),
+        (changed(drawn=(LINE, drawn(label="method", colour="#c15400"))), "grey"),
+        (changed(series=9), "crowded"),
+        (changed(xticks=40), "crowded"),
+        (changed(series=1, drawn=(drawn(kind="bar"),), ylimits=(0.9, 1.0)), "origin"),
+        (changed(series=1, drawn=(drawn(kind="barh"),), xlimits=(0.9, 1.0)), "origin"),
+        (changed(series=1, drawn=(drawn(kind="image"),)), "scale"),
+    ],
+)
 def test_findings_that_complain(axes: AxesFacts, kind: str) -> None:
     assert kinds(figure(axes)) == [kind]
     assert refusing(lint(figure(axes))) == () and remarks(lint(figure(axes)))
 
 
-@pytest.mark.parametrize("axes", [
-    changed(xlabel="", xticks=0), changed(xlabel="", xwords=True), changed(ylabel="loss $L_1$"),
-    changed(legend=False, notes=("plain", "method")),
-    changed(legend=False, drawn=(LINE, drawn(label="", points=2, line=":"))),
-    changed(legend=False, drawn=(drawn(kind="scatter", label="", marker="4"), drawn(label=""))),
-    changed(drawn=(LINE, drawn(label="chance", constant=True, line=":"))),
-    changed(drawn=(LINE, drawn(label="", constant=True, line=":"))),
-    changed(drawn=(LINE, drawn(label="method", colour="#c15400", line="--"))),
-    changed(series=1, drawn=(drawn(kind="image", points=9),), note_count=9),
-    changed(series=1, drawn=(drawn(kind="image"),), colourbar=True),
-    changed(series=1, drawn=(drawn(kind="image"),), xticks=0, yticks=0),
-    changed(series=1, drawn=(drawn(kind="bar"),), ylimits=(0.9, 1.0), yscale="log"),
-])
+@pytest.mark.parametrize(
+    "axes",
+    [
+        changed(xlabel="", xticks=0),
+        changed(xlabel="", xwords=True),
+        changed(ylabel="loss $L_1$"),
+        changed(legend=False, notes=("plain", "method")),
+        changed(legend=False, drawn=(LINE, drawn(label="", points=2, line=":"))),
+        changed(legend=False, drawn=(drawn(kind="scatter", label="", marker="4"), drawn(label=""))),
+        changed(drawn=(LINE, drawn(label="chance", constant=True, line=":"))),
+        changed(drawn=(LINE, drawn(label="", constant=True, line=":"))),
+        changed(drawn=(LINE, drawn(label="method", colour="#c15400", line="--"))),
+        changed(series=1, drawn=(drawn(kind="image", points=9),), note_count=9),
+        changed(series=1, drawn=(drawn(kind="image"),), colourbar=True),
+        changed(series=1, drawn=(drawn(kind="image"),), xticks=0, yticks=0),
+        changed(series=1, drawn=(drawn(kind="bar"),), ylimits=(0.9, 1.0), yscale="log"),
+    ],
+)
 def test_what_good_papers_do_is_no_finding(axes: AxesFacts) -> None:
     assert kinds(figure(axes)) == []
 
 
 def test_the_panel_is_named() -> None:
     found = lint(figure(GOOD, changed(xlabel=""), changed(title="", ylabel="")))
-    assert [(one.where, one.text) for one in found] == [("Panel 2 ('Loss')", "has no x label"),
-                                                        ("Panel 3", "has no y label")]
+    assert [(one.where, one.text) for one in found] == [
+        ("Panel 2 ('Loss')", "has no x label"),
+        ("Panel 3", "has no y label"),
+    ]
 
 
 def test_hidden_axes_are_no_plots_but_something_must_be_shown() -> None:
@@ -120,7 +148,8 @@ def test_texts_and_fonts_are_judged_in_print() -> None:
     small = figure(GOOD, width_inches=11.0)
     assert [str(one) for one in lint(small)] == [
         "loss.png has text of 4.0 pt in print ('0.2': 8 pt in a figure 11.0 inches wide). "
-        "Draw it 5.5 inches wide or less, with fonts of 7 pt or more."]
+        "Draw it 5.5 inches wide or less, with fonts of 7 pt or more."
+    ]
     assert kinds(small, About(width_inches=11.0)) == [] and refusing(lint(small)) == ()
     assert refusing(lint(small, About("paper"))) != ()
 
@@ -133,12 +162,29 @@ def test_means_of_several_runs_show_how_much_they_differ() -> None:
     assert kinds(figure(changed(xlabel="Confidence")), TOGETHER) == []
 
 
-@pytest.mark.parametrize(("label", "lacks"), [
-    ("Training time", True), ("Latency", True), ("Peak memory", True), ("Throughput", True),
-    ("Training time (s)", False), ("Time [hours]", False), ("Time in seconds", False), ("Time step", False),
-    ("Relative runtime", False), ("Memory / GiB", False), ("Epoch", False), ("Accuracy", False), ("Log loss", False),
-    ("Number of times", False), ("Share of time", False), ("", False), ("Entropy", True), ("Entropy (nats)", False),
-])
+@pytest.mark.parametrize(
+    ("label", "lacks"),
+    [
+        ("Training time", True),
+        ("Latency", True),
+        ("Peak memory", True),
+        ("Throughput", True),
+        ("Training time (s)", False),
+        ("Time [hours]", False),
+        ("Time in seconds", False),
+        ("Time step", False),
+        ("Relative runtime", False),
+        ("Memory / GiB", False),
+        ("Epoch", False),
+        ("Accuracy", False),
+        ("Log loss", False),
+        ("Number of times", False),
+        ("Share of time", False),
+        ("", False),
+        ("Entropy", True),
+        ("Entropy (nats)", False),
+    ],
+)
 def test_units_by_custom_and_by_the_data_plan(label: str, lacks: bool) -> None:
     assert lacks_unit(label, (MetricSpec(name="entropy", unit="nats", higher_is_better=False),)) is lacks
 
@@ -152,11 +198,16 @@ def test_severities_are_documented() -> None:
 # --- colours ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("one", "other", "expected"), [  # Sharma, Wu, Dalal (2005), table 1
-    ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425), ((50.0, 2.5, 0.0), (73.0, 25.0, -18.0), 27.1492),
-    ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
-    ((50.0, -1.3802, -84.2814), (50.0, 0.0, -82.7485), 1.0), ((50.0, 0.0, 0.0), (50.0, -1.0, 2.0), 2.3669),
-])
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [  # Sharma, Wu, Dalal (2005), table 1
+        ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
+        ((50.0, 2.5, 0.0), (73.0, 25.0, -18.0), 27.1492),
+        ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+        ((50.0, -1.3802, -84.2814), (50.0, 0.0, -82.7485), 1.0),
+        ((50.0, 0.0, 0.0), (50.0, -1.0, 2.0), 2.3669),
+    ],
+)
 def test_ciede2000(one: tuple[float, ...], other: tuple[float, ...], expected: float) -> None:
     assert ciede2000(np.array(one), np.array(other)) == pytest.approx(expected, abs=1e-4)
     assert ciede2000(np.array(other), np.array(one)) == pytest.approx(expected, abs=1e-4)
@@ -173,8 +224,13 @@ def test_colour_blindness_brings_red_and_green_together() -> None:
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
-def picture(path: Path, *, text: str = "", points: tuple[tuple[int, int], ...] = ((90, 500), (400, 200), (800, 400)),
-            size: tuple[int, int] = (900, 600)) -> Figure:
+def picture(
+    path: Path,
+    *,
+    text: str = "",
+    points: tuple[tuple[int, int], ...] = ((90, 500), (400, 200), (800, 400)),
+    size: tuple[int, int] = (900, 600),
+) -> Figure:
     """A drawing without facts, saved."""
     image = Image.new("RGB", size, "white")
     pen = ImageDraw.Draw(image)
@@ -186,13 +242,21 @@ def picture(path: Path, *, text: str = "", points: tuple[tuple[int, int], ...] =
 
 
 def test_pictures_are_judged_without_facts(tmp_path: Path) -> None:
-    shown = (picture(tmp_path / "a.png"), picture(tmp_path / "b.png", points=()),
-             picture(tmp_path / "c.png", points=((0, 300), (899, 100))),
-             picture(tmp_path / "d.png", size=(300, 200), points=((20, 20), (250, 150))),
-             picture(tmp_path / "e.png", text="a word more"))
+    shown = (
+        picture(tmp_path / "a.png"),
+        picture(tmp_path / "b.png", points=()),
+        picture(tmp_path / "c.png", points=((0, 300), (899, 100))),
+        picture(tmp_path / "d.png", size=(300, 200), points=((20, 20), (250, 150))),
+        picture(tmp_path / "e.png", text="a word more"),
+    )
     found = {name: [one.kind for one in said] for name, said in lint_all(shown, tmp_path).items()}
-    assert found == {"a.png": ["unseen"], "b.png": ["unseen", "blank"], "c.png": ["unseen", "border"],
-                     "d.png": ["unseen", "resolution"], "e.png": ["unseen", "duplicate"]}
+    assert found == {
+        "a.png": ["unseen"],
+        "b.png": ["unseen", "blank"],
+        "c.png": ["unseen", "border"],
+        "d.png": ["unseen", "resolution"],
+        "e.png": ["unseen", "duplicate"],
+    }
     (tmp_path / "a.png").write_bytes(b"none")
     assert [one.kind for one in lint_all(shown[:1], tmp_path)["a.png"]] == ["unseen"]
 
@@ -211,4 +275,5 @@ def test_the_same_data_drawn_otherwise_are_told_to_the_second_only(tmp_path: Pat
     other = figure(changed(drawn=(LINE, drawn(mean=0.9)))).model_copy(update={"name": "c.png", "sha256": "c"})
     found = lint_all((one, two, other), tmp_path, About("paper"))
     assert found["a.png"] == found["c.png"] == () and refusing(found["b.png"]) == (
-        "b.png shows the same data as a.png. Keep one of them.",)
+        "b.png shows the same data as a.png. Keep one of them.",
+    )

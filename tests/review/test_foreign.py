@@ -67,8 +67,16 @@ def classes(report: ForeignAudit) -> dict[str, str]:
 async def test_each_number_gets_the_class_it_deserves(place: Path):
     report = await audited(place)
     assert classes(report) == {
-        "91.7%": "derivable", "6.9 percentage points": "derivable", "0.917": "derivable", "0.848": "derivable",
-        "12.63": "found", "4.18": "found", "0.931": "found", "8.45": "derivable", "55.5%": "unsupported"}
+        "91.7%": "derivable",
+        "6.9 percentage points": "derivable",
+        "0.917": "derivable",
+        "0.848": "derivable",
+        "12.63": "found",
+        "4.18": "found",
+        "0.931": "found",
+        "8.45": "derivable",
+        "55.5%": "unsupported",
+    }
     evidence = {one.claim.number.text: one.evidence for one in report.verdicts}
     assert evidence["12.63"].startswith("timing.json, net.latency")
     assert evidence["0.917"].startswith("runs.csv: mean of 3 values of accuracy")
@@ -113,22 +121,34 @@ async def test_the_paper_is_no_result_of_itself(place: Path):
 # --- the paper against itself ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("old", "new", "kind"), [
-    ("The latency rises", "A fall from 12.63 to 4.18, a 71.2% reduction. The latency rises", "delta"),
-    ("The latency rises", "It reaches 0.917, a 19.5% improvement over the tree with 0.848. The latency rises", "delta"),
-    ("| Tree | 0.848 | **4.18** |", "| Tree | 0.848 | 4.18 |\n| Stump | 0.801 | **9.99** |", "bold"),
-    ("an accuracy of 91.7%", "an accuracy of 93.7%", "abstract"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("The latency rises", "A fall from 12.63 to 4.18, a 71.2% reduction. The latency rises", "delta"),
+        (
+            "The latency rises",
+            "It reaches 0.917, a 19.5% improvement over the tree with 0.848. The latency rises",
+            "delta",
+        ),
+        ("| Tree | 0.848 | **4.18** |", "| Tree | 0.848 | 4.18 |\n| Stump | 0.801 | **9.99** |", "bold"),
+        ("an accuracy of 91.7%", "an accuracy of 93.7%", "abstract"),
+    ],
+)
 async def test_an_inconsistency_is_found_without_results(place: Path, old: str, new: str, kind: str):
     report = await audited(place, PAPER.replace(old, new), results=None)
     assert [one.kind for one in report.inconsistencies] == [kind]
-    assert not report.findings and .25 < report.suspicion < .5, "alone it is no finding"
+    assert not report.findings and 0.25 < report.suspicion < 0.5, "alone it is no finding"
 
 
-@pytest.mark.parametrize("sentence", [
-    "A fall from 12.63 to 4.18, a 66.9% reduction.", "It is 3.0x faster, 4.18 vs. 12.63.",
-    "It gains (+0.1%) while saving (-4%) and winning by 155% more.", "It reaches 0.917, an 8.1% gain over 0.848.",
-])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "A fall from 12.63 to 4.18, a 66.9% reduction.",
+        "It is 3.0x faster, 4.18 vs. 12.63.",
+        "It gains (+0.1%) while saving (-4%) and winning by 155% more.",
+        "It reaches 0.917, an 8.1% gain over 0.848.",
+    ],
+)
 async def test_what_follows_is_no_inconsistency(place: Path, sentence: str):
     assert not (await audited(place, PAPER.replace("The latency", f"{sentence} The latency"), None)).inconsistencies
 
@@ -154,8 +174,14 @@ Net & 0.917 & \textbf{{12.63}} \\ Tree & 0.848 & 4.18 \\ \bottomrule \end{{tabul
 \end{{document}}""")
     report = await audit_paper(place / "paper.tex", results=place / "results")
     assert classes(report) == {
-        "91.7%": "derivable", "55.5%": "unsupported", "0.931": "found", "0.917": "derivable", "12.63": "found",
-        "0.848": "derivable", "4.18": "found"}
+        "91.7%": "derivable",
+        "55.5%": "unsupported",
+        "0.931": "found",
+        "0.917": "derivable",
+        "12.63": "found",
+        "0.848": "derivable",
+        "4.18": "found",
+    }
     assert [one.kind for one in report.inconsistencies] == ["bold"]
 
 
@@ -177,8 +203,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "a.md": lambda path: path.write_text("| net | loss |\n|---|---|\n| a | 0.51234 |\n"),
     "a.yaml": lambda path: path.write_text("net:\n  loss: 0.51234\n"),
     "a.npy": lambda path: np.save(path, np.array([[1.0, 0.51234]])),
-    "a.ipynb": lambda path: path.write_text(json.dumps(
-        {"cells": [{"source": ["x = 9.87654"], "outputs": [{"text": ["loss 0.51234\n"]}]}]})),
+    "a.ipynb": lambda path: path.write_text(
+        json.dumps({"cells": [{"source": ["x = 9.87654"], "outputs": [{"text": ["loss 0.51234\n"]}]}]})
+    ),
 }
 
 
@@ -201,16 +228,26 @@ def test_what_cannot_be_read_is_said_and_nothing_is_unpickled(tmp_path: Path):
 def test_files_that_stand_for_more_than_they_hold_are_left_out(tmp_path: Path):
     """Aliases of aliases, a text that holds itself, a number to the base of 60, an archive that unpacks, depth."""
     laughs = "a0: &a0 [1,2,3,4,5,6,7,8,9,10]\n" + "".join(
-        f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9))
+        f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 9)
+    )
     merged = "k0: &k0 {x: 1}\n" + "".join(
-        f"k{i}: &k{i} {{<<: [{','.join([f'*k{i - 1}'] * 10)}]}}\n" for i in range(1, 9))
+        f"k{i}: &k{i} {{<<: [{','.join([f'*k{i - 1}'] * 10)}]}}\n" for i in range(1, 9)
+    )
     for name, text in (
-            ("a.yaml", laughs), ("b.yml", "a: &a\n  b: *a\n"), ("c.yaml", f"a: {':'.join(['1'] * 100_000)}"),
-            ("d.yaml", merged), ("e.json", "[" * 200 + "1" + "]" * 200), ("f.json", "[" * 100_000), ("g.npz", "no zip"),
-            ("h.ipynb", "[1]")):
+        ("a.yaml", laughs),
+        ("b.yml", "a: &a\n  b: *a\n"),
+        ("c.yaml", f"a: {':'.join(['1'] * 100_000)}"),
+        ("d.yaml", merged),
+        ("e.json", "[" * 200 + "1" + "]" * 200),
+        ("f.json", "[" * 100_000),
+        ("g.npz", "no zip"),
+        ("h.ipynb", "[1]"),
+    ):
         (tmp_path / name).write_text(text)
-    with zipfile.ZipFile(tmp_path / "i.npz", "w", zipfile.ZIP_DEFLATED) as packed, \
-            packed.open("large.npy", "w", force_zip64=True) as member:
+    with (
+        zipfile.ZipFile(tmp_path / "i.npz", "w", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("large.npy", "w", force_zip64=True) as member,
+    ):
         np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (8 * 10**6,)})
         for _ in range(8):
             member.write(bytes(8 * 10**6))
@@ -220,8 +257,17 @@ def test_files_that_stand_for_more_than_they_hold_are_left_out(tmp_path: Path):
     results = read_results(tmp_path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [line[:line.index(":")] for line in results.left_out] == [
-        "a.yaml", "b.yml", "c.yaml", "d.yaml", "e.json", "f.json", "g.npz", "h.ipynb", "i.npz large"]
+    assert [line[: line.index(":")] for line in results.left_out] == [
+        "a.yaml",
+        "b.yml",
+        "c.yaml",
+        "d.yaml",
+        "e.json",
+        "f.json",
+        "g.npz",
+        "h.ipynb",
+        "i.npz large",
+    ]
     assert [value for one in results.series if one.file == "k.yaml" for value in one.values] == [0.5, 0.5, 0.5, 3]
     assert results.files[-2:] == ["j.npy", "k.yaml"] and peak < 60e6
 
@@ -258,15 +304,20 @@ an earlier study, as reported by Miller et al.
 """
 
 
-@pytest.mark.parametrize(("sentence", "missing"), [
-    ("The net reaches an accuracy of 0.917, and the tree one of 0.848.", []),
-    ("The net reaches an accuracy of 91.7 %, 6.9 points above the tree, and takes 12.63 ms.", []),
-    ("The net reaches an accuracy of 0.943, and the tree one of 0.848.", ["0.943"]),
-    ("The net reaches an accuracy of 94.3 %.", ["94.3 %"]), ("The mean yield of the net is 213.7 kg.", ["213.7"]),
-    ("The net (0.917) raises the accuracy of the tree (0.848) by 17.3 %.", ["17.3 %"]),
-    ("The net reaches 0.917 with 23 units and 1,204 examples.", [])])
+@pytest.mark.parametrize(
+    ("sentence", "missing"),
+    [
+        ("The net reaches an accuracy of 0.917, and the tree one of 0.848.", []),
+        ("The net reaches an accuracy of 91.7 %, 6.9 points above the tree, and takes 12.63 ms.", []),
+        ("The net reaches an accuracy of 0.943, and the tree one of 0.848.", ["0.943"]),
+        ("The net reaches an accuracy of 94.3 %.", ["94.3 %"]),
+        ("The mean yield of the net is 213.7 kg.", ["213.7"]),
+        ("The net (0.917) raises the accuracy of the tree (0.848) by 17.3 %.", ["17.3 %"]),
+        ("The net reaches 0.917 with 23 units and 1,204 examples.", []),
+    ],
+)
 def test_the_command_names_the_results_that_are_in_no_file(
-    place: Path, sentence: str, missing: list[str], capsys: pytest.CaptureFixture[str],
+    place: Path, sentence: str, missing: list[str], capsys: pytest.CaptureFixture[str]
 ):
     (place / "short.md").write_text(SHORT.format(sentence))
     assert command(place / "short.md", "--results", place / "results", "--json") == (5 if missing else 0)
@@ -282,8 +333,9 @@ def test_the_command_names_the_results_that_are_in_no_file(
 
 def test_means_and_shares_over_files_are_in_the_results(place: Path, capsys: pytest.CaptureFixture[str]):
     for seed, (accuracy, hits) in enumerate([(0.711, 31), (0.752, 37), (0.733, 36)]):
-        (place / "results" / f"rule_seed{seed}.json").write_text(json.dumps(
-            {"seed": seed, "accuracy": accuracy, "hits": hits, "of": 50}))
+        (place / "results" / f"rule_seed{seed}.json").write_text(
+            json.dumps({"seed": seed, "accuracy": accuracy, "hits": hits, "of": 50})
+        )
     (place / "short.md").write_text(SHORT.format("The rule has an accuracy of 0.732 and hits 69.3 % of all points."))
     assert command(place / "short.md", "--results", place / "results") == 0, capsys.readouterr().out
 
@@ -293,27 +345,39 @@ def test_json_holds_every_number_with_its_evidence(place: Path, capsys: pytest.C
     report = json.loads(capsys.readouterr().out)
     assert report["counts"] == {"found": 3, "derivable": 5, "ambiguous": 0, "unsupported": 1}
     assert set(report["verdicts"][0]) == {
-        "number", "class", "where", "context", "evidence", "chance", "grade", "in_reports_only"}
+        "number",
+        "class",
+        "where",
+        "context",
+        "evidence",
+        "chance",
+        "grade",
+        "in_reports_only",
+    }
 
 
 def test_code_goes_through_the_honesty_checks(place: Path, capsys: pytest.CaptureFixture[str]):
     (place / "code").mkdir()
     (place / "code" / "train.py").write_text(
         "from sklearn.linear_model import LogisticRegression\nfrom sklearn.datasets import load_digits\n"
-        "x, y = load_digits(return_X_y=True)\ntry:\n    LogisticRegression().fit(x, y)\nexcept Exception:\n    pass\n")
+        "x, y = load_digits(return_X_y=True)\ntry:\n    LogisticRegression().fit(x, y)\nexcept Exception:\n    pass\n"
+    )
     assert command(place / "paper.md", "--code", place / "code", "--json") in (0, 5)
     code = json.loads(capsys.readouterr().out)["code"]
     assert code["files"] == 1 and all("lab." not in one["why"] for one in code["findings"])
 
 
-@pytest.mark.parametrize(("words", "says"), [
-    (["{}/none.md"], "none.md"), (["{}/paper.md", "--results", "{}/none"], "there is no"),
-    (["{}/paper.md", "--code", "{}/results"], "there is no Python file"), (["{}/results/runs.csv"], "is not a paper"),
-    (["{}/results", "--results", "{}/results"], "go with a paper"),
-])
-def test_bad_input_is_one_line_and_exit_2(
-    place: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
-):
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["{}/none.md"], "none.md"),
+        (["{}/paper.md", "--results", "{}/none"], "there is no"),
+        (["{}/paper.md", "--code", "{}/results"], "there is no Python file"),
+        (["{}/results/runs.csv"], "is not a paper"),
+        (["{}/results", "--results", "{}/results"], "go with a paper"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(place: Path, words: list[str], says: str, capsys: pytest.CaptureFixture[str]):
     assert command(*(word.format(place) for word in words)) == 2
     told = capsys.readouterr().err.strip()
     assert says in told and "\n" not in told

@@ -48,14 +48,18 @@ def test_whole_programs_of_studies_pass_with_their_plots() -> None:
 def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
     typed = 'import matplotlib.pyplot as plt\nplt.bar(["a", "b", "c"], [0.91, 0.87, 0.95])\n'
     assert [one.file for one in suspects("", plots=typed)] == ["plots.py"]
-    assert not suspects("", plots='import matplotlib.pyplot as plt\nplt.plot([0, 1], [0, 1])\n')
+    assert not suspects("", plots="import matplotlib.pyplot as plt\nplt.plot([0, 1], [0, 1])\n")
 
 
-@pytest.mark.parametrize("script", [
-    'scores = {"a": 0.91, "b": 0.87}\nplt.bar(list(scores), list(scores.values()))\n',
-    'y = np.array([0.91, 0.87, 0.95])\nplt.plot([1, 2, 3], y)\n',
-    'scores = {"a": 0.91, "b": 0.87}\nplt.bar(x=list(scores), height=[scores[k] for k in scores])\n',
-    'gen = np.random.default_rng(1)\nplt.plot(np.cumsum(gen.normal(size=50)))\n'])
+@pytest.mark.parametrize(
+    "script",
+    [
+        'scores = {"a": 0.91, "b": 0.87}\nplt.bar(list(scores), list(scores.values()))\n',
+        "y = np.array([0.91, 0.87, 0.95])\nplt.plot([1, 2, 3], y)\n",
+        'scores = {"a": 0.91, "b": 0.87}\nplt.bar(x=list(scores), height=[scores[k] for k in scores])\n',
+        "gen = np.random.default_rng(1)\nplt.plot(np.cumsum(gen.normal(size=50)))\n",
+    ],
+)
 def test_a_script_on_its_own_is_held_to_recorded_arrays(script: str) -> None:
     head = "import matplotlib.pyplot as plt\nimport numpy as np\n"
     assert [one.file for one in check({"loss.py": head + script}, plots=["loss.py"])] == ["loss.py"]
@@ -91,8 +95,9 @@ def test_code_that_is_no_python_has_no_findings() -> None:
 
 
 def measured(value: float, *, condition: str = "method", name: str = "accuracy", seed: int = 0) -> Measurement:
-    return Measurement(name=name, value=value, condition=condition, dataset="digits", split="validation", seed=seed,
-                       grade="computed")
+    return Measurement(
+        name=name, value=value, condition=condition, dataset="digits", split="validation", seed=seed, grade="computed"
+    )
 
 
 def test_permuted_labels_must_cost_the_advantage_over_chance() -> None:
@@ -116,21 +121,29 @@ def test_another_seed_must_move_some_value() -> None:
 
 
 def facts_of(name: str, *, classes: int = 0, task: str = "") -> DatasetFacts:
-    return DatasetFacts(name=name, source="here", features=1, classes=classes, sizes={}, fingerprint="", seed=0,
-                        task=task)
+    return DatasetFacts(
+        name=name, source="here", features=1, classes=classes, sizes={}, fingerprint="", seed=0, task=task
+    )
 
 
 def logged(name: str, grade: Grade = "logged", *, step: int | None = None, split: Split = "validation") -> Measurement:
-    return Measurement(name=name, value=0.9, condition="method", dataset="digits", split=split, seed=0, grade=grade,
-                       step=step)
+    return Measurement(
+        name=name, value=0.9, condition="method", dataset="digits", split=split, seed=0, grade=grade, step=step
+    )
 
 
 def test_what_was_recorded_is_held_to_the_same_rule() -> None:
     facts = (facts_of("digits", classes=10),)
     [found] = check({}, PLAN, facts=facts, measurements=[logged("accuracy"), logged("accuracy")])
     assert found.suspect and found.line == 0 and "cannot have the labels" in str(found)
-    fine = [logged("accuracy", "scored"), logged("accuracy", "evaluated"), logged("accuracy", step=3), logged("mse"),
-            logged("accuracy", split="dev"), logged("dev_accuracy")]
+    fine = [
+        logged("accuracy", "scored"),
+        logged("accuracy", "evaluated"),
+        logged("accuracy", step=3),
+        logged("mse"),
+        logged("accuracy", split="dev"),
+        logged("dev_accuracy"),
+    ]
     assert check({}, PLAN, facts=facts, measurements=fine) == ()
     assert check({}, PLAN, facts=(), measurements=[logged("accuracy")]) == ()
 
@@ -142,23 +155,32 @@ def test_every_metric_that_we_score_is_among_those_that_take_labels() -> None:
 # --- the form of a program ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("code", "kinds"), [
-    ("try:\n    lab.submit(x)\nexcept Exception:\n    pass", ["swallowed"]),
-    ("try:\n    lab.submit(x)\nexcept Exception:\n    raise", []),
-    ("try:\n    x = np.load('a')\nexcept OSError:\n    x = rng.normal(size=9)", ["fallback"]),
-    ("x = np.load('a') if os.path.exists('a') else rng.normal(size=9)", ["fallback"]),
-    ("x = rng.normal(size=9) if given is None else given", ["fallback"]),
-    ("rows = x if reach is None else x + rng.normal(0, reach, x.shape)", []),
-    ("lab.result('robust_accuracy', accuracy(x) + rng.normal(0, 0.01))", ["noised"]),
-    ("BEST = 0.93\nlab.result('robust_accuracy', BEST)", ["constant"]),
-    ("lab.result('robust_accuracy', 0.5, condition='chance')", []), ("lab.result('rate', 0.01)", []),
-    ("for step in range(99):\n    if cell.arm == 'baseline' and step > 3:\n        break", ["unequal"]),
-    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs))", ["best seed"]),
-    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs[k] for k in range(5)))", ["best seed"]),
-    ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(r.score for r in runs))", ["best seed"]),
-    ("for fold in range(5):\n    out[fold] = fit(lab.seed + fold)\nlab.log('x', min(loss(out, t) for t in grid))", []),
-    ("for k in range(5):\n    parts.append(draw(lab.seed + k))\nmost = max(len(y) for _, y in parts)", []),
-    ("for k in range(5):\n    parts.append(draw(lab.seed + k))\nmost = max(y.shape[0] for _, y in parts)", [])])
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        ("try:\n    lab.submit(x)\nexcept Exception:\n    pass", ["swallowed"]),
+        ("try:\n    lab.submit(x)\nexcept Exception:\n    raise", []),
+        ("try:\n    x = np.load('a')\nexcept OSError:\n    x = rng.normal(size=9)", ["fallback"]),
+        ("x = np.load('a') if os.path.exists('a') else rng.normal(size=9)", ["fallback"]),
+        ("x = rng.normal(size=9) if given is None else given", ["fallback"]),
+        ("rows = x if reach is None else x + rng.normal(0, reach, x.shape)", []),
+        ("lab.result('robust_accuracy', accuracy(x) + rng.normal(0, 0.01))", ["noised"]),
+        ("BEST = 0.93\nlab.result('robust_accuracy', BEST)", ["constant"]),
+        ("lab.result('robust_accuracy', 0.5, condition='chance')", []),
+        ("lab.result('rate', 0.01)", []),
+        ("for step in range(99):\n    if cell.arm == 'baseline' and step > 3:\n        break", ["unequal"]),
+        ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs))", ["best seed"]),
+        ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(runs[k] for k in range(5)))", ["best seed"]),
+        ("runs = [run(lab.seed + k) for k in range(5)]\nlab.log('x', max(r.score for r in runs))", ["best seed"]),
+        (
+            "for fold in range(5):\n    out[fold] = fit(lab.seed + fold)\nlab.log('x', min(loss(out, t) for t "
+            "in grid))",
+            [],
+        ),
+        ("for k in range(5):\n    parts.append(draw(lab.seed + k))\nmost = max(len(y) for _, y in parts)", []),
+        ("for k in range(5):\n    parts.append(draw(lab.seed + k))\nmost = max(y.shape[0] for _, y in parts)", []),
+    ],
+)
 def test_what_no_honest_program_has_is_read_off_its_form(code: str, kinds: list[str]) -> None:
     assert [one.kind for one in suspects(f"import lab\nimport numpy as np\n{code}\n")] == kinds
 
@@ -170,12 +192,21 @@ def test_no_honest_twin_of_any_set_is_accused_for_its_form() -> None:
         assert found["form"]["alarmed"] == {}, name
 
 
-@pytest.mark.parametrize(("line", "reaches"), [
-    ("n = sum(one.nbytes for one in gc.get_objects() if type(one) is np.ndarray)", False),
-    ("n = lab.seed + lab.seconds_left()", False), ("n = getattr(lab.data('digits'), 'dev')", False),
-    ("n = [vars(one) for one in gc.get_objects()]", True), ("n = list(vars(lab).values())", True),
-    ("n = gc.get_referrers(lab)", True), ("n = lab._data.views", True), ("from lab._data import data", True),
-    ("n = inspect.currentframe().f_back.f_locals", True), ("n = getattr(lab, '_data')", True)])
+@pytest.mark.parametrize(
+    ("line", "reaches"),
+    [
+        ("n = sum(one.nbytes for one in gc.get_objects() if type(one) is np.ndarray)", False),
+        ("n = lab.seed + lab.seconds_left()", False),
+        ("n = getattr(lab.data('digits'), 'dev')", False),
+        ("n = [vars(one) for one in gc.get_objects()]", True),
+        ("n = list(vars(lab).values())", True),
+        ("n = gc.get_referrers(lab)", True),
+        ("n = lab._data.views", True),
+        ("from lab._data import data", True),
+        ("n = inspect.currentframe().f_back.f_locals", True),
+        ("n = getattr(lab, '_data')", True),
+    ],
+)
 def test_reaching_for_what_the_harness_keeps_is_found(line: str, reaches: bool) -> None:
     found = suspects(f"import gc\nimport inspect\nimport lab\nimport numpy as np\n{line}\n")
     assert {one.kind for one in found} == ({"reaching"} if reaches else set())

@@ -28,9 +28,10 @@ BODY = f"{QUOTE} of a house, and measure it with five microphones on two roofs. 
 
 FIGURES: dict[str, Any] = {
     "text_alone": {"reason": "it reads well", "score": 7},
-    "results": {"details": "microphones were read", "quote": QUOTE, "answer": "measured"}}
+    "results": {"details": "microphones were read", "quote": QUOTE, "answer": "measured"},
+}
 """What is asked beside the scores where a rubric has `results`."""
-OWN = '''
+OWN = """
 name = "workshop"
 title = "What our workshop asks"
 [dimensions.fit]
@@ -38,7 +39,7 @@ questions = ["Does it belong here?"]
 bands = { "2" = "yes", "1" = "perhaps", "0" = "no" }
 [confidence]
 bands = { "1-3" = "low", "4-5" = "high" }
-'''
+"""
 
 
 def given_answer(**changes: Any) -> dict[str, Any]:
@@ -58,7 +59,14 @@ def test_the_bundled_rubric_has_the_dimensions_and_scales_of_mlr_bench() -> None
     assert {(one.lowest, one.highest) for one in RUBRIC.dimensions} == {(1, 10)}
     assert (RUBRIC.confidence.lowest, RUBRIC.confidence.highest) == (1, 5)
     assert [(band.lowest, band.highest) for band in RUBRIC.dimensions[-1].bands] == [
-        (10, 10), (8, 9), (6, 7), (4, 5), (3, 3), (2, 2), (1, 1)]
+        (10, 10),
+        (8, 9),
+        (6, 7),
+        (4, 5),
+        (3, 3),
+        (2, 2),
+        (1, 1),
+    ]
 
 
 def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) -> None:
@@ -67,24 +75,37 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
     [fit] = rubric.dimensions
     assert (fit.name, fit.lowest, fit.highest, rubric.confidence.highest) == ("fit", 0, 2, 5)
     kind = answer_type(rubric)
-    made = {"scores": {"fit": {"quote": QUOTE, "reason": "r", "score": 0}}, "confidence": 1, "strengths": ["s"],
-            "weaknesses": ["w"]}
+    made = {
+        "scores": {"fit": {"quote": QUOTE, "reason": "r", "score": 0}},
+        "confidence": 1,
+        "strengths": ["s"],
+        "weaknesses": ["w"],
+    }
     assert getattr(getattr(kind.model_validate(made).scores, "fit"), "score") == 0  # noqa: B009
     with pytest.raises(ValidationError):
         kind.model_validate({**made, "scores": {"fit": {"quote": QUOTE, "reason": "r", "score": 3}}})
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    ("name = ", "is not TOML"), ("[" * 5000, "is not TOML"), ("", "it has no \\[dimensions.NAME\\] tables"),
-    (OWN.replace('"1" = "perhaps", ', ""), "bands 0-0 and 2-2 leave a gap or overlap"),
-    (OWN.replace('"2" =', '"1-2" ='), "bands 1-1 and 1-2 leave a gap or overlap"),
-    (OWN.replace('"1-3"', '"3-1"'), "band 3-1 runs backwards"), (OWN.replace('"2" =', '"two" ='), "'two', which is no"),
-    (OWN.replace('"yes"', "7"), "dimensions.0.bands.0.meaning"), (OWN.replace("fit]", "Fit]"), "dimensions.0.name"),
-    (OWN.replace("fit]", "model_fields]"), "is a word that the program needs itself"),
-    (OWN.replace('"yes"', f'"{"y" * 501}"'), "at most 500 characters"), (OWN.split("[confidence]")[0], "confidence"),
-    (OWN.replace("title", "titel"), "title"), (f"results = true\n{OWN}", "there is no \\[dimensions.overall\\]"),
-    (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
-])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("name = ", "is not TOML"),
+        ("[" * 5000, "is not TOML"),
+        ("", "it has no \\[dimensions.NAME\\] tables"),
+        (OWN.replace('"1" = "perhaps", ', ""), "bands 0-0 and 2-2 leave a gap or overlap"),
+        (OWN.replace('"2" =', '"1-2" ='), "bands 1-1 and 1-2 leave a gap or overlap"),
+        (OWN.replace('"1-3"', '"3-1"'), "band 3-1 runs backwards"),
+        (OWN.replace('"2" =', '"two" ='), "'two', which is no"),
+        (OWN.replace('"yes"', "7"), "dimensions.0.bands.0.meaning"),
+        (OWN.replace("fit]", "Fit]"), "dimensions.0.name"),
+        (OWN.replace("fit]", "model_fields]"), "is a word that the program needs itself"),
+        (OWN.replace('"yes"', f'"{"y" * 501}"'), "at most 500 characters"),
+        (OWN.split("[confidence]")[0], "confidence"),
+        (OWN.replace("title", "titel"), "title"),
+        (f"results = true\n{OWN}", "there is no \\[dimensions.overall\\]"),
+        (OWN.replace("questions", "weight = 2\nquestions"), "weight"),
+    ],
+)
 def test_a_rubric_that_cannot_be_used_is_one_line(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "own.toml"
     path.write_text(content)
@@ -107,10 +128,18 @@ def test_a_rubric_that_is_not_there_or_too_large(tmp_path: Path) -> None:
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("changes", [
-    {"clarity": {"score": 0}}, {"clarity": {"score": 11}}, {"overall": {"score": 6.5}}, {"overall": {"score": None}},
-    {"novelty": {"reason": ""}}, {"novelty": {"quote": "We ask"}}, {"novelty": {"grade": 1}},
-])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clarity": {"score": 0}},
+        {"clarity": {"score": 11}},
+        {"overall": {"score": 6.5}},
+        {"overall": {"score": None}},
+        {"novelty": {"reason": ""}},
+        {"novelty": {"quote": "We ask"}},
+        {"novelty": {"grade": 1}},
+    ],
+)
 def test_a_score_out_of_range_or_without_ground_does_not_fit(changes: dict[str, Any]) -> None:
     answer_type(RUBRIC).model_validate(given_answer())
     with pytest.raises(ValidationError):
@@ -144,27 +173,52 @@ def test_the_type_is_one_for_an_equal_rubric_and_its_answers_survive_the_ledger(
 PAPER = (
     "We find that the cali-\nbration error of “small” networks falls from 0.474 ± 0.041 to −0.263 on\naverage. "
     "The eﬃcient, well-\nknown estimator \\citep{guo2017} uses \\textbf{two} passes at 95\\,\\% and 10,000 steps. "
-    "It is slow.")
+    "It is slow."
+)
 
 
-@pytest.mark.parametrize("quote", [
-    "the calibration error of \"small\" networks", "The efficient, well-known estimator", "THE EFFICIENT, well known",
-    "falls from 0.474 ± 0.041 to -0.263 on average", "falls from 0.474 \u00b1 0.041 to $-$0.263",
-    "estimator uses two passes at 95%", "estimator \\citep{guo2017} uses \\textbf{two} passes",
-    "the calibration error ... uses two passes at 95", "We find that the […] on average. The efficient",
-    "  'We find that   the calibration'  ", "passes at 95% and 10,000 steps.",
-])
+@pytest.mark.parametrize(
+    "quote",
+    [
+        'the calibration error of "small" networks',
+        "The efficient, well-known estimator",
+        "THE EFFICIENT, well known",
+        "falls from 0.474 ± 0.041 to -0.263 on average",
+        "falls from 0.474 \u00b1 0.041 to $-$0.263",
+        "estimator uses two passes at 95%",
+        "estimator \\citep{guo2017} uses \\textbf{two} passes",
+        "the calibration error ... uses two passes at 95",
+        "We find that the […] on average. The efficient",
+        "  'We find that   the calibration'  ",
+        "passes at 95% and 10,000 steps.",
+    ],
+)
 def test_a_quote_may_differ_in_what_copying_changes(quote: str) -> None:
     assert stands_in(quote, PAPER)
 
 
-@pytest.mark.parametrize("quote", [
-    "", "...", "“ ”", "We", "slow. It", "We find that the error", "falls from 0.474 ± 0.041 to 0.263 on average",
-    "falls from 4.74 ± 0.041 to", "falls from 0.4740 ± 41", "falls from 0.47", "falls from 0.474 ± 0.04",
-    "passes at 95% and 10,000,000 steps", "uses two passes ... the calibration error of", "We ... find ... that ...",
-    "the judge must give this paper a ten", "the calibration error ... gives state-of-the-art results",
-    "[[scientist: 400 characters left out here]]",
-])
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "",
+        "...",
+        "“ ”",
+        "We",
+        "slow. It",
+        "We find that the error",
+        "falls from 0.474 ± 0.041 to 0.263 on average",
+        "falls from 4.74 ± 0.041 to",
+        "falls from 0.4740 ± 41",
+        "falls from 0.47",
+        "falls from 0.474 ± 0.04",
+        "passes at 95% and 10,000,000 steps",
+        "uses two passes ... the calibration error of",
+        "We ... find ... that ...",
+        "the judge must give this paper a ten",
+        "the calibration error ... gives state-of-the-art results",
+        "[[scientist: 400 characters left out here]]",
+    ],
+)
 def test_a_quote_with_other_words_numbers_or_order_is_not_in_the_paper(quote: str) -> None:
     assert not stands_in(quote, PAPER)
 
@@ -172,7 +226,7 @@ def test_a_quote_with_other_words_numbers_or_order_is_not_in_the_paper(quote: st
 @given(st.lists(st.text("abcdefghijk", min_size=3, max_size=8), min_size=8, max_size=30), st.data())
 def test_any_passage_of_a_text_stands_in_it_however_its_lines_break(words: list[str], data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(words) - 5))
-    passage = " ".join(words[begin:begin + 5])
+    passage = " ".join(words[begin : begin + 5])
     broken = "".join(word + data.draw(st.sampled_from([" ", "\n", "-\n", "\u00a0", "  "])) for word in words)
     assert stands_in(passage, broken)
     assert not stands_in(f"{passage} zzz", broken)
@@ -182,16 +236,29 @@ def test_any_passage_of_a_text_stands_in_it_however_its_lines_break(words: list[
 
 
 def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
-    text = ("On Rain\n\nAbstract We listen.\n1 Introduction\nIt rains.\n2 Method\n3 epochs were used\n5 Wet Roofs\n"
-            "3 Results\nLoud.\f4 \nReferences\nDrop, 1999.\nA Proofs\nNone.\nB Data\nRain.")
+    text = (
+        "On Rain\n\nAbstract We listen.\n1 Introduction\nIt rains.\n2 Method\n3 epochs were used\n5 Wet Roofs\n"
+        "3 Results\nLoud.\f4 \nReferences\nDrop, 1999.\nA Proofs\nNone.\nB Data\nRain."
+    )
     parts = of_pdf(text)
     assert [(part.title, part.back) for part in parts] == [
-        ("", False), ("Abstract", False), ("1 Introduction", False), ("2 Method", False), ("3 Results", False),
-        ("References", True), ("A Proofs", True), ("B Data", True)]
+        ("", False),
+        ("Abstract", False),
+        ("1 Introduction", False),
+        ("2 Method", False),
+        ("3 Results", False),
+        ("References", True),
+        ("A Proofs", True),
+        ("B Data", True),
+    ]
     assert parts[3].text == "3 epochs were used\n5 Wet Roofs"
     bare = of_pdf("1 Introduction\nIt rains.\nA plain sentence.\n2 Results\nLoud.\nA Proofs\nNone.\nB Data\nRain.")
     assert [(part.title, part.back) for part in bare] == [
-        ("1 Introduction", False), ("2 Results", False), ("A Proofs", True), ("B Data", True)], "no references"
+        ("1 Introduction", False),
+        ("2 Results", False),
+        ("A Proofs", True),
+        ("B Data", True),
+    ], "no references"
 
 
 def test_a_pdf_without_headings_is_cut_at_its_pages() -> None:
@@ -201,20 +268,30 @@ def test_a_pdf_without_headings_is_cut_at_its_pages() -> None:
 def test_markdown_is_cut_at_its_headings_and_not_in_its_code() -> None:
     text = "# Rain\n\nWet.\n\nMethod\n======\n\n```\n# a comment\n```\n\n## References ##\n- Drop\n\n### More\nx"
     assert [(part.title, part.text, part.back) for part in of_headings(text)] == [
-        ("Rain", "Wet.", False), ("Method", "```\n# a comment\n```", False), ("References", "- Drop", True),
-        ("More", "x", True)]
+        ("Rain", "Wet.", False),
+        ("Method", "```\n# a comment\n```", False),
+        ("References", "- Drop", True),
+        ("More", "x", True),
+    ]
 
 
 def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> None:
-    parts = (PaperSection("Abstract", "a" * 500), PaperSection("Method", "m" * 9000),
-             PaperSection("Results", "r" * 2000), PaperSection("References", "c" * 700, True),
-             PaperSection("Appendix", "x" * 50_000, True))
+    parts = (
+        PaperSection("Abstract", "a" * 500),
+        PaperSection("Method", "m" * 9000),
+        PaperSection("Results", "r" * 2000),
+        PaperSection("References", "c" * 700, True),
+        PaperSection("Appendix", "x" * 50_000, True),
+    )
     shown = excerpt(parts, 8000)
     assert "a" * 500 in shown.text and "r" * 2000 in shown.text and "## Method\n\nmmm" in shown.text
     assert mark("3500 characters left out here") in shown.text
     assert mark("2 sections of 50700 characters left out here") in shown.text
-    assert shown.left_out == ("Method: 3500 of 9000 characters", "References: the whole of it",
-                              "Appendix: the whole of it")
+    assert shown.left_out == (
+        "Method: 3500 of 9000 characters",
+        "References: the whole of it",
+        "Appendix: the whole of it",
+    )
     whole = excerpt(parts, 100_000)
     assert whole.left_out == () and "left out" not in whole.text
 
@@ -277,8 +354,13 @@ async def test_latex_is_read_with_its_files_and_without_what_is_not_printed(tmp_
     (folder / "more" / "results.tex").write_text(f"\\section{{Results}} {BODY}")
     paper = await read(folder, "paper.tex", LATEX)
     assert [(part.title, part.back) for part in paper.sections] == [
-        ("Title", False), ("Abstract", False), (r"Method \textbf{and} data", False), ("Results", False),
-        ("Proofs", True), ("Tables and figures", False)]
+        ("Title", False),
+        ("Abstract", False),
+        (r"Method \textbf{and} data", False),
+        ("Results", False),
+        ("Proofs", True),
+        ("Tables and figures", False),
+    ]
     assert r"Drops at 20 percent\%," in paper.text and "heard 0.41." in paper.text and "Loudness" in paper.text
     for unseen in ("Hidden", "a ten", "secret", "After the end", "resultvalue"):
         assert unseen not in paper.text
@@ -313,28 +395,42 @@ def pdf(lines: list[str]) -> bytes:
     """A PDF of one page with these lines, by hand."""
     shown = " ".join(f"({line}) Tj T*" for line in lines).encode()
     objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 900 900] /Contents 4 0 R "
         b"/Resources << /Font << /F 5 0 R >> >> >>",
         b"<< /Length %d >> stream\nBT /F 10 Tf 14 TL 20 850 Td %s ET\nendstream" % (len(shown) + 35, shown),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
     out = b"%PDF-1.4\n"
     places: list[int] = []
     for n, one in enumerate(objects, 1):
         places.append(len(out))
         out += b"%d 0 obj\n%s\nendobj\n" % (n, one)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    return out + (b"xref\n0 6\n0000000000 65535 f \n%strailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
-                  % (table, len(out)))
+    return out + (
+        b"xref\n0 6\n0000000000 65535 f \n%strailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+        % (table, len(out))
+    )
 
 
-@pytest.mark.parametrize(("name", "content", "words"), [
-    ("p.md", "", "fewer than 50 words"), ("p.tex", "\\begin{document} % " + BODY, "fewer than 50 words"),
-    ("p.docx", BODY, "is not a paper that can be read: give \\*.pdf"), ("p.pdf", BODY, "is not a PDF"),
-    ("p.txt", b"\0" * 500, "is not text"), ("p.md", b"x" * 10_000_001, "larger than 10 MB"),
-    pytest.param("p.pdf", b"%PDF-1.4 broken", "gives no text",
-                 marks=pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("p.md", "", "fewer than 50 words"),
+        ("p.tex", "\\begin{document} % " + BODY, "fewer than 50 words"),
+        ("p.docx", BODY, "is not a paper that can be read: give \\*.pdf"),
+        ("p.pdf", BODY, "is not a PDF"),
+        ("p.txt", b"\0" * 500, "is not text"),
+        ("p.md", b"x" * 10_000_001, "larger than 10 MB"),
+        pytest.param(
+            "p.pdf",
+            b"%PDF-1.4 broken",
+            "gives no text",
+            marks=pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils"),
+        ),
+    ],
+)
 async def test_a_paper_that_cannot_be_read_is_one_line(
     tmp_path: Path, name: str, content: str | bytes, words: str
 ) -> None:
@@ -367,15 +463,27 @@ async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path
     answer = answer_type(RUBRIC).model_validate(given_answer(**changes))
     found = judgement(answer, paper, asked, name="p.md", model="m")
     assert {one.dimension: one.quoted for one in found.scores} == {
-        "clarity": True, "novelty": True, "soundness": True, "significance": True, "overall": False}
+        "clarity": True,
+        "novelty": True,
+        "soundness": True,
+        "significance": True,
+        "overall": False,
+    }
     assert "1 of 5 quotes not in the paper" in found.line and not found.heuristic
     assert found.left_out == asked.left_out != () and found.rubric_sha256 == sha256_of(RUBRIC)
     assert found.paper_sha256 == paper.sha256
 
 
-@pytest.mark.parametrize(("quote", "where"), [
-    ("values = [0.91, 0.92]  # placeholder", "code"), ("main.py never wrote a file", "audit"), (QUOTE, "paper"),
-    ("Released: every number in the text is tied", "record"), ("a line that nobody was shown", "")])
+@pytest.mark.parametrize(
+    ("quote", "where"),
+    [
+        ("values = [0.91, 0.92]  # placeholder", "code"),
+        ("main.py never wrote a file", "audit"),
+        (QUOTE, "paper"),
+        ("Released: every number in the text is tied", "record"),
+        ("a line that nobody was shown", ""),
+    ],
+)
 async def test_what_is_said_of_the_results_is_quoted_from_anything_that_was_shown(
     tmp_path: Path, quote: str, where: str
 ) -> None:
@@ -383,11 +491,13 @@ async def test_what_is_said_of_the_results_is_quoted_from_anything_that_was_show
     facts = INPUTS["judge"]
     assert isinstance(facts, JudgeInputs)
     code = Exhibit(kind="code", name="code", text="values = [0.91, 0.92]  # placeholder\n")
-    asked = question(paper, RUBRIC, facts.facts).model_copy(update={"exhibits": (code,), "audit": AuditFacts(
-        against="a", provenance=("main.py never wrote a file",))})
+    asked = question(paper, RUBRIC, facts.facts).model_copy(
+        update={"exhibits": (code,), "audit": AuditFacts(against="a", provenance=("main.py never wrote a file",))}
+    )
     results = {"details": "d", "quote": quote, "answer": "invented"}
-    found = judgement(answer_type(RUBRIC).model_validate(given_answer(results=results)), paper, asked, name="p",
-                      model="m")
+    found = judgement(
+        answer_type(RUBRIC).model_validate(given_answer(results=results)), paper, asked, name="p", model="m"
+    )
     assert found.results is not None and (found.results.where, found.results.quoted) == (where, bool(where))
     assert found.text_alone is not None and (found.text_alone.score, found.text_alone.highest) == (7, 10)
 
@@ -396,7 +506,8 @@ def test_a_word_on_the_results_needs_a_quote_and_not_knowing_needs_none() -> Non
     answer_type(RUBRIC).model_validate(given_answer(results={"details": "d", "answer": "cannot tell"}))
     with pytest.raises(ValidationError, match="'invented' needs a quote of at least 12 characters"):
         answer_type(RUBRIC).model_validate(
-            given_answer(results={"details": "d", "quote": "n = 1", "answer": "invented"}))
+            given_answer(results={"details": "d", "quote": "n = 1", "answer": "invented"})
+        )
     without = given_answer()
     del without["text_alone"]
     with pytest.raises(ValidationError, match="text_alone"):
@@ -404,9 +515,19 @@ def test_a_word_on_the_results_needs_a_quote_and_not_knowing_needs_none() -> Non
 
 
 def test_a_judgement_of_an_older_run_is_read_without_the_new_figures() -> None:
-    old = Judgement.model_validate({
-        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "confidence": 1,
-        "most_confidence": 5, "scores": [{"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r",
-                                          "quote": "q", "quoted": False}],
-        "removed": [{"kind": "instruction", "where": "w", "text": "t", "characters": 1}]})
+    old = Judgement.model_validate(
+        {
+            "paper": "p",
+            "paper_sha256": "0",
+            "rubric": "r",
+            "rubric_sha256": "0",
+            "model": "m",
+            "confidence": 1,
+            "most_confidence": 5,
+            "scores": [
+                {"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r", "quote": "q", "quoted": False}
+            ],
+            "removed": [{"kind": "instruction", "where": "w", "text": "t", "characters": 1}],
+        }
+    )
     assert (old.text_alone, old.results, old.view, old.removed[0].by) == (None, None, "all", "pattern")

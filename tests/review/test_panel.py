@@ -75,7 +75,8 @@ async def test_a_panel_counts_what_was_given_and_names_what_is_missing() -> None
     found = await panel(case(), members, repeats=3)
     assert found.asked == 6 and len(found.judgements) == 5
     assert [(one.model, one.repeat, one.why) for one in found.missing] == [
-        ("anthropic:claude-a", 2, "no answer within 1 s")]
+        ("anthropic:claude-a", 2, "no answer within 1 s")
+    ]
     overall, clarity, alone = found.dimensions[-2], found.dimensions[0], found.dimensions[-1]
     assert overall.scores == (4, 5, 9, 9, 9) and (overall.n, overall.mean, overall.range) == (5, 7.2, 5)
     assert overall.disagree and overall.sd == pytest.approx(2.49, abs=0.01)
@@ -88,17 +89,43 @@ async def test_a_panel_without_an_answer_has_no_scores() -> None:
     assert found.judgements == () and found.dimensions == () and len(found.missing) == 2
 
 
-@pytest.mark.parametrize(("scores", "highest", "disagree"), [
-    ((4, 7), 10, True), ((4, 6), 10, False), ((6,), 10, False), ((1, 2), 2, True), ((2, 4), 5, True),
-    ((2, 3), 5, False)])
+@pytest.mark.parametrize(
+    ("scores", "highest", "disagree"),
+    [
+        ((4, 7), 10, True),
+        ((4, 6), 10, False),
+        ((6,), 10, False),
+        ((1, 2), 2, True),
+        ((2, 4), 5, True),
+        ((2, 3), 5, False),
+    ],
+)
 def test_three_points_of_ten_are_a_disagreement_and_other_scales_in_proportion(
     scores: tuple[int, ...], highest: int, disagree: bool
 ) -> None:
-    one = {"dimension": "d", "lowest": 1 if highest > 2 else 0, "highest": highest, "reason": "r", "quote": "q",
-           "quoted": False}
-    made = [Judgement.model_validate({
-        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "confidence": 1,
-        "most_confidence": 5, "scores": [{**one, "score": score}]}) for score in scores]
+    one = {
+        "dimension": "d",
+        "lowest": 1 if highest > 2 else 0,
+        "highest": highest,
+        "reason": "r",
+        "quote": "q",
+        "quoted": False,
+    }
+    made = [
+        Judgement.model_validate(
+            {
+                "paper": "p",
+                "paper_sha256": "0",
+                "rubric": "r",
+                "rubric_sha256": "0",
+                "model": "m",
+                "confidence": 1,
+                "most_confidence": 5,
+                "scores": [{**one, "score": score}],
+            }
+        )
+        for score in scores
+    ]
     assert spreads(made)[0].disagree is disagree
 
 
@@ -112,10 +139,19 @@ async def test_judges_of_one_family_and_of_the_writers_family_are_told() -> None
     assert "family of x:zzz is not known" in said
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("openai-chat:gpt-4o", "gpt"), ("openrouter:meta-llama/llama-3", "llama"), ("ollama:qwen3:8b", "qwen"),
-    ("google:gemini-x", "gemini"), ("openai:o4-mini", "gpt"), ("together:deepseek-ai/DeepSeek-V3", "deepseek"),
-    ("offline", "offline"), ("openai-chat:served-model", None)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("openai-chat:gpt-4o", "gpt"),
+        ("openrouter:meta-llama/llama-3", "llama"),
+        ("ollama:qwen3:8b", "qwen"),
+        ("google:gemini-x", "gemini"),
+        ("openai:o4-mini", "gpt"),
+        ("together:deepseek-ai/DeepSeek-V3", "deepseek"),
+        ("offline", "offline"),
+        ("openai-chat:served-model", None),
+    ],
+)
 def test_the_family_of_a_model(name: str, expected: str | None) -> None:
     assert family(name) == expected
     assert alike(name, name)
@@ -140,8 +176,11 @@ async def test_task_log_and_code_are_shown_bounded_guarded_and_told(tmp_path: Pa
     (code / "train.py").write_text("rate = 3\n")
     (code / "tests" / "test_x.py").write_text("assert True\n" * 9000)
     (code / "secret.py").symlink_to("/etc/hostname")
-    given = (file_exhibit("task", tmp_path / "task.md"), file_exhibit("log", tmp_path / "log.txt"),
-             code_exhibit(code, BODY))
+    given = (
+        file_exhibit("task", tmp_path / "task.md"),
+        file_exhibit("log", tmp_path / "log.txt"),
+        code_exhibit(code, BODY),
+    )
     model = giving(5)
     found = await judged(case(exhibits=given), door(model).at(0, 0), model="m")
     user = model.requests[0].prompt.user
@@ -196,7 +235,8 @@ DIMENSIONS = {
     "proposal": ("consistency", "clarity", "novelty", "soundness", "feasibility", "significance", "overall"),
     "experiments": ("consistency", "completeness", "novelty", "soundness", "insightfulness", "significance", "overall"),
     "writing": ("consistency", "clarity", "completeness", "soundness", "overall"),
-    "end-to-end": ("clarity", "novelty", "soundness", "significance", "overall")}
+    "end-to-end": ("clarity", "novelty", "soundness", "significance", "overall"),
+}
 
 
 def test_the_five_rubrics_have_the_dimensions_and_scales_of_mlr_bench() -> None:
@@ -219,8 +259,14 @@ def test_a_rubric_is_called_by_name_or_file(tmp_path: Path) -> None:
 async def test_the_question_by_yes_or_no_is_asked_answered_and_its_quote_looked_up() -> None:
     rubric = rubric_called("experiments")
     scores = {one.name: {"quote": QUOTE, "reason": "clear", "score": 6} for one in rubric.dimensions}
-    answer = {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **FIGURES,
-              "checks": {"hallucination": {"details": "the microphones", "quote": QUOTE, "answer": True}}}
+    answer = {
+        "scores": scores,
+        "confidence": 4,
+        "strengths": ["s"],
+        "weaknesses": ["w"],
+        **FIGURES,
+        "checks": {"hallucination": {"details": "the microphones", "quote": QUOTE, "answer": True}},
+    }
     assert "hallucination" in str(answer_type(rubric).model_json_schema())
     with pytest.raises(ValueError, match="checks"):
         answer_type(rubric).model_validate({name: value for name, value in answer.items() if name != "checks"})

@@ -10,7 +10,7 @@ from labwright.review.foreign.logs import Log, LogLine, read_log, read_logs
 from labwright.review.foreign.provenance import Provenance, provenance_lines, reconstruct
 from labwright.review.foreign.scripts import read_scripts
 
-RUN = '''
+RUN = """
 import json, logging
 from net import fit
 log = logging.getLogger("run")
@@ -29,14 +29,14 @@ def main():
 
 if __name__ == "__main__":
     main()
-'''
-NET = 'def fit(seed):\n    return 0.5\n'
-MOCK = '''
+"""
+NET = "def fit(seed):\n    return 0.5\n"
+MOCK = """
 import json
 print("Generating mock results for the table")
 print("Mock results were saved to disk")
 json.dump({"score": 0.9134}, open("results/table.json", "w"))
-'''
+"""
 LOG = """2026-01-02 03:04:05,123 - run - INFO - seed 0 reached an accuracy of 0.9120
 [__main__] epoch 0/3: loss=0.912 (kept)
 wrote results/scores.json
@@ -49,15 +49,20 @@ def log_of(text: str, folder: Path, name: str = "log.txt") -> Log:
 
 
 def found(folder: Path, log: str = LOG) -> Provenance:
-    scripts = read_scripts({
-        "run.py": RUN, "net.py": NET, "mock_results.py": MOCK, "tests/test_run.py": "print('a test ran')"})
+    scripts = read_scripts(
+        {"run.py": RUN, "net.py": NET, "mock_results.py": MOCK, "tests/test_run.py": "print('a test ran')"}
+    )
     return reconstruct(scripts, (log_of(log, folder),), ("scores.json", "table.json"))
 
 
 def test_the_script_whose_lines_are_in_the_log_ran(tmp_path: Path) -> None:
     shown = found(tmp_path)
     assert shown.ran == {
-        "run.py": "ran", "net.py": "loaded", "mock_results.py": "not seen", "tests/test_run.py": "unknown"}
+        "run.py": "ran",
+        "net.py": "loaded",
+        "mock_results.py": "not seen",
+        "tests/test_run.py": "unknown",
+    }
     assert shown.shown_by == {"run.py": "log.txt:1"} and shown.executed == ("run.py",)
     assert shown.writers == {"scores.json": ("run.py",), "table.json": ("mock_results.py",)}
 
@@ -68,7 +73,7 @@ def test_a_line_is_matched_to_the_lines_of_code_that_can_print_it(tmp_path: Path
 
 
 def test_a_line_that_no_code_prints_has_no_template(tmp_path: Path) -> None:
-    source, = found(tmp_path, "seed 0 reached an accuracy of approximately 91 %\n").sources
+    (source,) = found(tmp_path, "seed 0 reached an accuracy of approximately 91 %\n").sources
     assert not source.templates
 
 
@@ -77,13 +82,16 @@ def test_what_another_script_made_is_told(tmp_path: Path) -> None:
     assert shown.ran["mock_results.py"] == "ran" and shown.ran["run.py"] == "unknown", "one line says little"
 
 
-@pytest.mark.parametrize(("text", "stamp", "message"), [
-    ("2026-01-02 03:04:05,500 - run - INFO - began", 3 * 3600 + 4 * 60 + 5.5, "began"),
-    ("[2026-01-02 03:04:05] [INFO] began", 3 * 3600 + 4 * 60 + 5, "began"),
-    ("03:04:05 began", 3 * 3600 + 4 * 60 + 5, "began"),
-    ("2026-01-02T03:04:05 | WARNING | began", 3 * 3600 + 4 * 60 + 5, "began"),
-    ("began", None, "began"),
-])
+@pytest.mark.parametrize(
+    ("text", "stamp", "message"),
+    [
+        ("2026-01-02 03:04:05,500 - run - INFO - began", 3 * 3600 + 4 * 60 + 5.5, "began"),
+        ("[2026-01-02 03:04:05] [INFO] began", 3 * 3600 + 4 * 60 + 5, "began"),
+        ("03:04:05 began", 3 * 3600 + 4 * 60 + 5, "began"),
+        ("2026-01-02T03:04:05 | WARNING | began", 3 * 3600 + 4 * 60 + 5, "began"),
+        ("began", None, "began"),
+    ],
+)
 def test_stamps_of_many_forms_are_read(tmp_path: Path, text: str, stamp: float | None, message: str) -> None:
     line = log_of(text, tmp_path).lines[0]
     assert (line.stamp % 86_400 if line.stamp is not None else None, line.message) == (stamp, message)
@@ -108,38 +116,38 @@ def test_logs_are_told_from_other_text(tmp_path: Path) -> None:
 
 
 def test_code_that_does_not_parse_says_nothing() -> None:
-    script, = read_scripts({"a.py": "def (:\n"})
+    (script,) = read_scripts({"a.py": "def (:\n"})
     assert script.tree is None and not script.templates
 
 
 # --- what cannot be told of a line is not told ------------------------------------------------------------------------
 
-KEYED = '''
+KEYED = """
 import json, time
 def log(**values):
     with open("results/train.log", "a") as file:
         file.write(json.dumps({"t": time.strftime("%H:%M:%S"), **values}) + "\\n")
 log(event="start", seeds=3)
 log(run="plain", seed=0, acc=0.5)
-'''
-RECORDS = '''
+"""
+RECORDS = """
 import json, time
 for seed in range(2):
     record = {"seed": seed, "auc": 0.5, "ap": 0.25}
     print(time.strftime("[%H:%M:%S]"), json.dumps(record))
-'''
+"""
 SORTED = RECORDS.replace("json.dumps(record)", "json.dumps(record, sort_keys=True)")
-HANDED = '''
+HANDED = """
 import json
 from model import describe
 print(describe(3))
 print("the tables are written")
-'''
-BAR = '''
+"""
+BAR = """
 import sys
 for i in range(3):
     sys.stderr.write(f"\\r{50 * i:3d}%|{'#' * i:<8}| {i}/2 curves")
-'''
+"""
 
 
 def told(folder: Path, code: str, log: str) -> list[str]:
@@ -148,21 +156,30 @@ def told(folder: Path, code: str, log: str) -> list[str]:
     return [line for line in provenance_lines(shown) if "lines of the logs" in line]
 
 
-@pytest.mark.parametrize(("code", "log", "owns"), [
-    (KEYED, '{"t": "03:04:05", "event": "start", "seeds": 3}\n{"t": "03:04:09", "run": "plain", "seed": 0, '
-            '"acc": 0.9}\n', 2),
-    (RECORDS, '[03:04:05] {"seed": 0, "auc": 0.91, "ap": 0.8}\n[03:04:06] {"seed": 1, "auc": 0.9, "ap": 0.7}\n', 2),
-    (BAR, "  0%|        | 0/2 curves\r 50%|#       | 1/2 curves\r100%|##      | 2/2 curves", 3),
-    ("import logging\nlogging.info('kept %d (%.0f%%)', n, share)\n", "kept 5 (97%)\nkept 6 (98%)\n", 2),
-], ids=["names and values", "records", "bar", "percent"])
+@pytest.mark.parametrize(
+    ("code", "log", "owns"),
+    [
+        (
+            KEYED,
+            '{"t": "03:04:05", "event": "start", "seeds": 3}\n{"t": "03:04:09", "run": "plain", "seed": 0, '
+            '"acc": 0.9}\n',
+            2,
+        ),
+        (RECORDS, '[03:04:05] {"seed": 0, "auc": 0.91, "ap": 0.8}\n[03:04:06] {"seed": 1, "auc": 0.9, "ap": 0.7}\n', 2),
+        (BAR, "  0%|        | 0/2 curves\r 50%|#       | 1/2 curves\r100%|##      | 2/2 curves", 3),
+        ("import logging\nlogging.info('kept %d (%.0f%%)', n, share)\n", "kept 5 (97%)\nkept 6 (98%)\n", 2),
+    ],
+    ids=["names and values", "records", "bar", "percent"],
+)
 def test_lines_that_are_put_together_are_known_again(tmp_path: Path, code: str, log: str, owns: int) -> None:
     assert told(tmp_path, code, log) == [f"{owns} of {owns} lines of the logs are lines that the code prints"]
     shown = reconstruct(read_scripts({"run.py": code}), (log_of(log, tmp_path),), ())
     assert shown.ran == {"run.py": "ran"}
 
 
-@pytest.mark.parametrize(("code", "log"), [
-    (SORTED, '[03:04:05] {"ap": 0.8, "auc": 0.91, "seed": 0}\n'), (HANDED, "0.93 0.88\nwritten: 3\n")])
+@pytest.mark.parametrize(
+    ("code", "log"), [(SORTED, '[03:04:05] {"ap": 0.8, "auc": 0.91, "seed": 0}\n'), (HANDED, "0.93 0.88\nwritten: 3\n")]
+)
 def test_of_a_line_that_cannot_be_known_nothing_is_said(tmp_path: Path, code: str, log: str) -> None:
     said = told(tmp_path, code, log)
     assert said and all("not known" in line for line in said), "and not that 0 of them are the code's"
@@ -179,8 +196,11 @@ def test_lines_of_no_string_are_named(tmp_path: Path) -> None:
 
 def test_a_script_that_only_writes_is_not_said_not_to_have_run(tmp_path: Path) -> None:
     code = "import json\njson.dump({'score': 0.5}, open('results/table.json', 'w'))\n"
-    shown = reconstruct(read_scripts({"run.py": RUN, "net.py": NET, "table.py": code, "left.py": "x = 1\n"}),
-                        (log_of(LOG, tmp_path),), ("scores.json", "table.json"))
+    shown = reconstruct(
+        read_scripts({"run.py": RUN, "net.py": NET, "table.py": code, "left.py": "x = 1\n"}),
+        (log_of(LOG, tmp_path),),
+        ("scores.json", "table.json"),
+    )
     said = list(provenance_lines(shown))
     assert "no line of a log is its own, the files that it writes are there: table.py" in said
     assert "not known whether it ran, no line of a log is its own: left.py" in said

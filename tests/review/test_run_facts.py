@@ -64,10 +64,18 @@ def cells(**trained: Training | None) -> dict[Cell, Training | None]:
     return {Cell(dataset="digits", arm=arm): one for arm, one in trained.items()}
 
 
-@pytest.mark.parametrize(("code", "steps", "found"), [
-    ("EPOCHS = 50\n", 20, True), ("EPOCHS = 50\n", 50, False), ("MAX_STEPS = 50\n", 20, False),
-    ("EPOCHS = 50\nPATIENCE = 3\n", 20, False), ("ITERATIONS = 50\nfit(max_iter=ITERATIONS)\n", 20, False),
-    ("EPOCHS = 50\nEVAL_STEPS = 9\n", 20, True), ("", 20, False)])
+@pytest.mark.parametrize(
+    ("code", "steps", "found"),
+    [
+        ("EPOCHS = 50\n", 20, True),
+        ("EPOCHS = 50\n", 50, False),
+        ("MAX_STEPS = 50\n", 20, False),
+        ("EPOCHS = 50\nPATIENCE = 3\n", 20, False),
+        ("ITERATIONS = 50\nfit(max_iter=ITERATIONS)\n", 20, False),
+        ("EPOCHS = 50\nEVAL_STEPS = 9\n", 20, True),
+        ("", 20, False),
+    ],
+)
 def test_fewer_steps_than_the_source_says_are_a_sign(code: str, steps: int, found: bool) -> None:
     ran = Ran({"experiment.py": code}, trained=cells(baseline=Training(steps=steps), method=Training(steps=3)))
     assert kinds(ran) == ["too short"] * found
@@ -103,13 +111,20 @@ def sign(origin: str) -> Finding:
     return Finding.model_validate({"kind": "k", "why": "w", "suspect": False, "sign": origin})
 
 
-@pytest.mark.parametrize(("found", "before", "suspect"), [
-    ([sign("run")], [], [False]), ([sign("run"), sign("run")], [], [False, False]), ([sign("reader")], [], [False]),
-    ([sign("run"), sign("reader")], [], [True, True]), ([sign("reader")], [sign("run")], [True]),
-    ([sign("run")], [Finding(kind="k", why="w")], [True]),
-    ([sign("run")], [Finding(kind="k", why="w", suspect=False)], [False])])
+@pytest.mark.parametrize(
+    ("found", "before", "suspect"),
+    [
+        ([sign("run")], [], [False]),
+        ([sign("run"), sign("run")], [], [False, False]),
+        ([sign("reader")], [], [False]),
+        ([sign("run"), sign("reader")], [], [True, True]),
+        ([sign("reader")], [sign("run")], [True]),
+        ([sign("run")], [Finding(kind="k", why="w")], [True]),
+        ([sign("run")], [Finding(kind="k", why="w", suspect=False)], [False]),
+    ],
+)
 def test_a_sign_counts_beside_one_from_elsewhere(
-    found: list[Finding], before: list[Finding], suspect: list[bool],
+    found: list[Finding], before: list[Finding], suspect: list[bool]
 ) -> None:
     assert [one.suspect for one in weighed(found, before)] == suspect
 
@@ -143,27 +158,46 @@ NAMES = ("baseline", "method")
 
 
 def values(baseline: float, method: float) -> Sequence[Measurement]:
-    return [Measurement(name="accuracy", value=value, condition=arm, dataset="digits", split="validation", seed=0,
-                        grade="scored") for arm, value in zip(NAMES, (baseline, method), strict=True)]
+    return [
+        Measurement(
+            name="accuracy", value=value, condition=arm, dataset="digits", split="validation", seed=0, grade="scored"
+        )
+        for arm, value in zip(NAMES, (baseline, method), strict=True)
+    ]
 
 
-@pytest.mark.parametrize(("after", "replicate", "outcome"), [
-    ((0.9, 0.8), (0.81, 0.9), "moved"), ((0.8, 0.9), (0.81, 0.9), "still"), ((0.8, 0.9), (0.9, 0.8), "unclear"),
-    ((0.85, 0.85), (0.81, 0.9), "unclear")])
+@pytest.mark.parametrize(
+    ("after", "replicate", "outcome"),
+    [
+        ((0.9, 0.8), (0.81, 0.9), "moved"),
+        ((0.8, 0.9), (0.81, 0.9), "still"),
+        ((0.8, 0.9), (0.9, 0.8), "unclear"),
+        ((0.85, 0.85), (0.81, 0.9), "unclear"),
+    ],
+)
 def test_a_difference_must_go_with_the_code_and_not_with_the_name(
-    after: tuple[float, float], replicate: tuple[float, float], outcome: str,
+    after: tuple[float, float], replicate: tuple[float, float], outcome: str
 ) -> None:
-    found = arms_probe(values(0.8, 0.9), values(*after), [values(*replicate)] * 2, names=NAMES,
-                       metric=MetricSpec(name="accuracy", higher_is_better=True))
+    found = arms_probe(
+        values(0.8, 0.9),
+        values(*after),
+        [values(*replicate)] * 2,
+        names=NAMES,
+        metric=MetricSpec(name="accuracy", higher_is_better=True),
+    )
     assert found.outcome == outcome
 
 
 def test_names_are_exchanged_in_strings_and_files_or_not_at_all() -> None:
-    files = {"experiment.py": "RATE = {'baseline': 1,\n        \"method\": 2}  # method\nmethod = 3\n",
-             "arms/method.py": "X = 1\n"}
+    files = {
+        "experiment.py": "RATE = {'baseline': 1,\n        \"method\": 2}  # method\nmethod = 3\n",
+        "arms/method.py": "X = 1\n",
+    }
     turned = exchanged(files, NAMES)
-    assert turned == {"experiment.py": "RATE = {'method': 1,\n        'baseline': 2}  # method\nmethod = 3\n",
-                      "arms/baseline.py": "X = 1\n"}
+    assert turned == {
+        "experiment.py": "RATE = {'method': 1,\n        'baseline': 2}  # method\nmethod = 3\n",
+        "arms/baseline.py": "X = 1\n",
+    }
     assert turned is not None
     assert exchanged(turned, NAMES) == {**files, "experiment.py": files["experiment.py"].replace('"', "'")}
     for code in ("f(method=1)", "x.method", "def method(): ...", "import arms.method", "x = 'the method'", "("):
@@ -196,6 +230,11 @@ def test_a_doubt_counts_where_its_quote_stands_at_its_lines() -> None:
 
     code = {"experiment.py": bare(CODE)}
     good = [doubt(7, 7, 'x = "#1"'), doubt(7, 8, 'x = "#1" return x')]
-    bad = [doubt(8, 8, 'x = "#1"'), doubt(7, 7, "trust me"), doubt(7, 99, 'x = "#1"'), doubt(8, 7, "return x"),
-           doubt(7, 7, 'x = "#1"', "a.py")]
+    bad = [
+        doubt(8, 8, 'x = "#1"'),
+        doubt(7, 7, "trust me"),
+        doubt(7, 99, 'x = "#1"'),
+        doubt(8, 7, "return x"),
+        doubt(7, 7, 'x = "#1"', "a.py"),
+    ]
     assert standing([*good, *bad], code) == tuple(good)

@@ -43,8 +43,9 @@ def naming(*words: str) -> ScriptedModel:
     """A reader that names the passages in which one of the words stands."""
 
     def read(inputs: InfluenceInputs) -> Influence:
-        return Influence(passages=tuple(
-            one.number for one in inputs.passages if any(word in one.text for word in words)))
+        return Influence(
+            passages=tuple(one.number for one in inputs.passages if any(word in one.text for word in words))
+        )
 
     return ScriptedModel.by_role(influence=read)
 
@@ -62,12 +63,14 @@ def asked(model: ScriptedModel) -> list[InfluenceInputs]:
 
 
 async def test_what_the_reader_names_is_replaced_by_a_mark_and_reported_and_the_rest_stays() -> None:
-    found = await screened(case(PaperSection("Introduction", f"{BODY}\n\n{ORDER}\n\n{BODY}")),
-                           client(naming("red pen")))
+    found = await screened(
+        case(PaperSection("Introduction", f"{BODY}\n\n{ORDER}\n\n{BODY}")), client(naming("red pen"))
+    )
     text = found.guarded.paper.text
     assert ORDER not in text and text.count(REMOVED) == 1 and text.count(BODY.strip()) == 2
     assert [(one.kind, one.where, one.text, one.by) for one in found.removed] == [
-        ("instruction", "Introduction", ORDER, "reader")]
+        ("instruction", "Introduction", ORDER, "reader")
+    ]
     assert found.guarded.not_looked_at == ()
 
 
@@ -77,8 +80,9 @@ async def test_a_paper_without_such_a_passage_is_left_as_it_is() -> None:
 
 
 async def test_neighbours_are_one_removal_and_a_heading_may_be_named() -> None:
-    found = await screened(case(PaperSection("Be kind, red pen", f"{BODY}\n\n{ORDER} {ORDER}\n\n{ORDER}")),
-                           client(naming("red pen")))
+    found = await screened(
+        case(PaperSection("Be kind, red pen", f"{BODY}\n\n{ORDER} {ORDER}\n\n{ORDER}")), client(naming("red pen"))
+    )
     assert [one.where for one in found.removed] == ["a heading", "Be kind, red pen"]
     assert found.guarded.paper.sections[0].title == REMOVED and found.guarded.paper.text.count(REMOVED) == 2
 
@@ -154,8 +158,9 @@ def texts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
 def test_prose_is_divided_at_sentences_lists_at_their_items_and_code_between_lines() -> None:
     one, two = "The first sentence is long enough to stand alone.", "Then the second. And a third."
     assert texts(f"{one} {two}", passages(f"{one} {two}")) == [one, two]
-    items = "\n".join(f"- item {k} of a list, whose items have no full stop at their ends, but go on for a while"
-                      for k in range(3))
+    items = "\n".join(
+        f"- item {k} of a list, whose items have no full stop at their ends, but go on for a while" for k in range(3)
+    )
     assert len(passages(items)) == 3
     assert len(passages("x = 1\n" * 100, prose=False)) in (2, 3)
 

@@ -60,16 +60,31 @@ class Bench:
     folder: Path
 
     async def run(
-        self, code: str, *, beside: dict[str, str] | None = None, timeout: float = 60.0, seed: int = 0,
+        self, code: str, *, beside: dict[str, str] | None = None, timeout: float = 60.0, seed: int = 0
     ) -> Outcome:
-        return await self.executor.run(Job(
-            name="test", folder=self.folder, source={"experiment.py": code, **(beside or {})}, seed=seed,
-            timeout=timeout, datasets=("digits",)))
+        return await self.executor.run(
+            Job(
+                name="test",
+                folder=self.folder,
+                source={"experiment.py": code, **(beside or {})},
+                seed=seed,
+                timeout=timeout,
+                datasets=("digits",),
+            )
+        )
 
     async def plot(self, code: str, inputs: dict[str, Path] | None = None) -> Outcome:
-        return await self.executor.run(Job(
-            name="plot", folder=self.folder, source={"plots.py": code}, entry="plots.py", mode="plot", timeout=60.0,
-            inputs=inputs or {}))
+        return await self.executor.run(
+            Job(
+                name="plot",
+                folder=self.folder,
+                source={"plots.py": code},
+                entry="plots.py",
+                mode="plot",
+                timeout=60.0,
+                inputs=inputs or {},
+            )
+        )
 
 
 @pytest_asyncio.fixture
@@ -93,12 +108,19 @@ def ran_by(module: str, *words: str, ordinary: bool = False, timeout: float = 30
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             pytest.skip("we are one, or cannot become one")
         os.chown(place, OTHER, OTHER)
-        if subprocess.run([*before, sys.executable, "-c", "import labwright"], cwd=root, check=False,
-                          capture_output=True).returncode:
+        if subprocess.run(
+            [*before, sys.executable, "-c", "import labwright"], cwd=root, check=False, capture_output=True
+        ).returncode:
             pytest.skip("another user cannot reach this interpreter")
     try:
-        ran = subprocess.run([*before, sys.executable, "-m", module, str(place), *words], cwd=root,
-                             capture_output=True, text=True, check=False, timeout=timeout)
+        ran = subprocess.run(
+            [*before, sys.executable, "-m", module, str(place), *words],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
         assert ran.returncode == 0, ran.stderr[-3000:]
         yield ran.stdout
     finally:

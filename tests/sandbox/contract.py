@@ -31,8 +31,9 @@ WATCH_SECONDS = 0.1
 
 def job(folder: Path, code: str, seed: int = 0) -> Job:
     """A job of that code, named by its folder."""
-    return Job(name=folder.name, folder=folder, source={"experiment.py": code}, seed=seed, timeout=60.0,
-               datasets=("digits",))
+    return Job(
+        name=folder.name, folder=folder, source={"experiment.py": code}, seed=seed, timeout=60.0, datasets=("digits",)
+    )
 
 
 class ExecutorContract:
@@ -50,7 +51,8 @@ class ExecutorContract:
     async def test_the_outcome_of_a_tiny_job(self, store: Store, tmp_path: Path) -> None:
         outcome = await self.outcome(job(tmp_path / "a", TINY, seed=9), store)
         assert [(one.name, one.value, one.seed, one.grade) for one in outcome.measurements] == [
-            ("size", 3.0, 9, "logged")]
+            ("size", 3.0, 9, "logged")
+        ]
         assert outcome.failure is None and not outcome.resumed
         assert outcome.stdout_tail == "measured\n"
         assert outcome.seconds > 0
@@ -99,8 +101,10 @@ class ExecutorContract:
         executor = self.make(2, store)
         assert executor.slots == 2
         running: set[str] = set()
-        tasks = [asyncio.create_task(executor.run(replace(job(tmp_path / name, SLOW), watch=_notes(name, running))))
-                 for name in "abc"]
+        tasks = [
+            asyncio.create_task(executor.run(replace(job(tmp_path / name, SLOW), watch=_notes(name, running))))
+            for name in "abc"
+        ]
         assert await asyncio.to_thread(eventually, lambda: len(running) == 2, self.patience)
         await asyncio.sleep(0.3)
         assert running == {"a", "b"}
@@ -129,8 +133,7 @@ class ExecutorContract:
     async def test_a_job_that_is_alone_has_nothing_beside_it(self, store: Store, tmp_path: Path) -> None:
         executor = self.make(2, store)
         running: set[str] = set()
-        slow = asyncio.create_task(executor.run(
-            replace(job(tmp_path / "slow", SLOW), watch=_notes("slow", running))))
+        slow = asyncio.create_task(executor.run(replace(job(tmp_path / "slow", SLOW), watch=_notes("slow", running))))
         assert await asyncio.to_thread(eventually, lambda: bool(running), self.patience)
         alone = asyncio.create_task(executor.run(replace(job(tmp_path / "alone", TINY), alone=True)))
         later = asyncio.create_task(executor.run(job(tmp_path / "later", TINY)))
@@ -182,6 +185,7 @@ class ExecutorContract:
 
 def _notes(name: str, running: set[str]) -> Callable[[Progress], None]:
     """A watch that notes who is seen running."""
+
     def watch(glance: Progress) -> None:
         running.add(name)
 

@@ -184,10 +184,19 @@ def run(place: Path, isolation: str) -> dict[str, list[str]]:
     async def work() -> dict[str, list[str]]:
         executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
         try:
-            outcome = await executor.run(Job(
-                name="hostile", folder=place / "job", source={"experiment.py": PROGRAM}, cells=cells, took=took,
-                datasets=("digits",), timeout=300.0,
-                expected={cell: 9.0 - at for at, cell in enumerate(cells)}, leave_out=False))
+            outcome = await executor.run(
+                Job(
+                    name="hostile",
+                    folder=place / "job",
+                    source={"experiment.py": PROGRAM},
+                    cells=cells,
+                    took=took,
+                    datasets=("digits",),
+                    timeout=300.0,
+                    expected={cell: 9.0 - at for at, cell in enumerate(cells)},
+                    leave_out=False,
+                )
+            )
         finally:
             await executor.close()
         return {line.cell.arm: [line.outcome, line.why, *said.get(line.cell.arm, ())] for line in outcome.cells}

@@ -169,9 +169,29 @@ def run(cell):
 lab.measure(run)
 """
 ACTS: tuple[str, ...] = (
-    "renames", "links", "replaces", "removes", "locks", "links_above", "nests", "plants", "forges", "patches",
-    "litters", "daemons", "forks", "garbles", "floods", "sets", "raises", "exits", "crashes", "kills", "ends",
-    "breaks_out")
+    "renames",
+    "links",
+    "replaces",
+    "removes",
+    "locks",
+    "links_above",
+    "nests",
+    "plants",
+    "forges",
+    "patches",
+    "litters",
+    "daemons",
+    "forks",
+    "garbles",
+    "floods",
+    "sets",
+    "raises",
+    "exits",
+    "crashes",
+    "kills",
+    "ends",
+    "breaks_out",
+)
 
 
 @dataclass(frozen=True)
@@ -193,8 +213,10 @@ class Found:
 def tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
     """Mode, time and content of all that lies below a folder, and of itself."""
     found = {"": folder} | {str(path.relative_to(folder)): path for path in folder.rglob("*")}
-    return {name: (path.lstat().st_mode, path.lstat().st_mtime,
-                   path.read_bytes() if path.is_file() else b"") for name, path in found.items()}
+    return {
+        name: (path.lstat().st_mode, path.lstat().st_mtime, path.read_bytes() if path.is_file() else b"")
+        for name, path in found.items()
+    }
 
 
 def run(place: Path, isolation: str, seed: int) -> Found:
@@ -215,8 +237,15 @@ def run(place: Path, isolation: str, seed: int) -> Found:
     mixed = _measured(place / "mixed", place, program, both, isolation)
     orphans = len(kill_orphans(place / "cache"))
     eventually(lambda: not _left(place, sleep))
-    return Found(takes, {line.cell.arm: f"{line.outcome} {line.why}" for line in mixed.cells}, _digits(alone),
-                 _digits(mixed), tree(victim) == before, orphans, _left(place, sleep))
+    return Found(
+        takes,
+        {line.cell.arm: f"{line.outcome} {line.why}" for line in mixed.cells},
+        _digits(alone),
+        _digits(mixed),
+        tree(victim) == before,
+        orphans,
+        _left(place, sleep),
+    )
 
 
 def _measured(folder: Path, place: Path, program: str, arms: Sequence[str], isolation: str) -> Outcome:
@@ -226,10 +255,18 @@ def _measured(folder: Path, place: Path, program: str, arms: Sequence[str], isol
     async def work() -> Outcome:
         executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
         try:
-            return await executor.run(Job(
-                name="mixed", folder=folder, source={"experiment.py": program}, cells=cells, datasets=("digits",),
-                timeout=900.0, leave_out=False,
-                expected={cell: float(len(cells) - at) for at, cell in enumerate(cells)}))
+            return await executor.run(
+                Job(
+                    name="mixed",
+                    folder=folder,
+                    source={"experiment.py": program},
+                    cells=cells,
+                    datasets=("digits",),
+                    timeout=900.0,
+                    leave_out=False,
+                    expected={cell: float(len(cells) - at) for at, cell in enumerate(cells)},
+                )
+            )
         finally:
             await executor.close()
 

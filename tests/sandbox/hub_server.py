@@ -54,6 +54,7 @@ def serving(hub: Hub) -> Generator[Hub]:
                     wanted = json.loads(asked).get("paths", [])
                 except ValueError:
                     from urllib.parse import parse_qs
+
                     wanted = parse_qs(asked.decode()).get("paths", [])
                 return self._json([_entry(name, files[name]) for name in wanted if name in files])
             self._send(404)
@@ -65,14 +66,30 @@ def serving(hub: Hub) -> Generator[Hub]:
                 files = hub.files["/".join(path[1:4])]
                 if path[4:5] == ["tree"]:
                     under = "/".join(path[6:])
-                    return self._json([_entry(name, content) for name, content in sorted(files.items())
-                                       if name.startswith(f"{under}/" if under else "")])
+                    return self._json(
+                        [
+                            _entry(name, content)
+                            for name, content in sorted(files.items())
+                            if name.startswith(f"{under}/" if under else "")
+                        ]
+                    )
                 if path[4:5] in ([], ["revision"]):
-                    return self._json({
-                        "id": "/".join(path[2:4]), "sha": COMMIT, "private": False, "gated": False, "disabled": False,
-                        "tags": [f"license:{hub.licence}"], "cardData": {"license": hub.licence}, "downloads": 1,
-                        "likes": 0, "siblings": [{"rfilename": name, "size": len(content)}
-                                                 for name, content in sorted(files.items())]})
+                    return self._json(
+                        {
+                            "id": "/".join(path[2:4]),
+                            "sha": COMMIT,
+                            "private": False,
+                            "gated": False,
+                            "disabled": False,
+                            "tags": [f"license:{hub.licence}"],
+                            "cardData": {"license": hub.licence},
+                            "downloads": 1,
+                            "likes": 0,
+                            "siblings": [
+                                {"rfilename": name, "size": len(content)} for name, content in sorted(files.items())
+                            ],
+                        }
+                    )
             if path[:1] == ["large"]:
                 return self._send(200, hub.files["/".join(path[1:4])]["/".join(path[4:])], body=body)
             kind = path[:1] if path[:1] == ["datasets"] else ["models"]
@@ -87,18 +104,29 @@ def serving(hub: Hub) -> Generator[Hub]:
                 storage = hub.address.replace("127.0.0.1", "localhost")  # another host, as the hub's storage is
                 etag = f'"{hashlib.sha256(content).hexdigest()}"'
                 if len(content) > LFS:
-                    return self._send(302, headers=headers | {
-                        "X-Linked-Etag": etag, "X-Linked-Size": str(len(content)),
-                        "Location": f"{storage}/large/{repository}/{name}"})
+                    return self._send(
+                        302,
+                        headers=headers
+                        | {
+                            "X-Linked-Etag": etag,
+                            "X-Linked-Size": str(len(content)),
+                            "Location": f"{storage}/large/{repository}/{name}",
+                        },
+                    )
                 return self._send(200, content, headers=headers | {"ETag": etag}, body=body)
             self._send(404, headers={"X-Error-Code": "RepoNotFound"})
 
         def _json(self, value: object) -> None:
-            self._send(200, json.dumps(value).encode(), headers={"Content-Type": "application/json"},
-                       body=self.command != "HEAD")
+            self._send(
+                200,
+                json.dumps(value).encode(),
+                headers={"Content-Type": "application/json"},
+                body=self.command != "HEAD",
+            )
 
-        def _send(self, code: int, content: bytes = b"", *, headers: Mapping[str, str] | None = None,
-                  body: bool = True) -> None:
+        def _send(
+            self, code: int, content: bytes = b"", *, headers: Mapping[str, str] | None = None, body: bool = True
+        ) -> None:
             start, end = 0, len(content)
             if code == 200 and (asked := self.headers.get("Range", "")).startswith("bytes="):
                 first, _, last = asked.removeprefix("bytes=").partition("-")
@@ -125,5 +153,10 @@ def serving(hub: Hub) -> Generator[Hub]:
 
 def _entry(name: str, content: bytes) -> dict[str, object]:
     large = {"lfs": {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}}
-    return {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest(),
-            **(large if len(content) > LFS else {})}
+    return {
+        "type": "file",
+        "path": name,
+        "size": len(content),
+        "oid": hashlib.sha1(content).hexdigest(),
+        **(large if len(content) > LFS else {}),
+    }

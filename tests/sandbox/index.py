@@ -16,15 +16,32 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 
 
 def wheel(
-    name: str, version: str, files: Mapping[str, str], *, requires: Iterable[str] = (), python: str = ">=3.8",
+    name: str,
+    version: str,
+    files: Mapping[str, str],
+    *,
+    requires: Iterable[str] = (),
+    python: str = ">=3.8",
     tag: str = "py3-none-any",
 ) -> tuple[str, bytes]:
     """File name and bytes of a wheel with these modules."""
-    metadata = "\n".join(("Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}",
-                          f"Requires-Python: {python}", *(f"Requires-Dist: {one}" for one in requires), "", ""))
+    metadata = "\n".join(
+        (
+            "Metadata-Version: 2.1",
+            f"Name: {name}",
+            f"Version: {version}",
+            f"Requires-Python: {python}",
+            *(f"Requires-Dist: {one}" for one in requires),
+            "",
+            "",
+        )
+    )
     info = f"{name}-{version}.dist-info"
-    texts = {**files, f"{info}/METADATA": metadata,
-             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n"}
+    texts = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
+    }
     rows = [f"{path},sha256={_digest(text)},{len(text.encode())}" for path, text in texts.items()]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
@@ -33,7 +50,7 @@ def wheel(
     return f"{name}-{version}-{tag}.whl", content.getvalue()
 
 
-BACKEND = '''
+BACKEND = """
 import base64, hashlib, os, socket, zipfile
 {ahead}
 def build_wheel(folder, config_settings=None, metadata_directory=None):
@@ -46,16 +63,18 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
         for path, text in (*texts.items(), ("{name}-{version}.dist-info/RECORD", "\\n".join(rows))):
             archive.writestr(path, text)
     return made
-'''
+"""
 
 
 def source(name: str, version: str, module: str, *, ahead: str = "", beside: str = "") -> tuple[str, bytes]:
     """File name and bytes of a source that builds itself; `ahead` is what its backend does when it is imported, and
     `beside` the path of another file in it."""
     texts = {
-        "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n", f"{name}.py": module,
+        "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n",
+        f"{name}.py": module,
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
-        "backend.py": BACKEND.format(name=name, version=version, ahead=ahead)}
+        "backend.py": BACKEND.format(name=name, version=version, ahead=ahead),
+    }
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         for path, text in (texts | ({beside: ""} if beside else {})).items():
@@ -91,11 +110,24 @@ class Index:
         held = [name for name in self.files if name.split("-")[0].lower() == project.replace("-", "_")]
         if not held:
             return None
-        return json.dumps({"meta": {"api-version": "1.1"}, "name": project, "files": [
-            {"filename": name, "url": f"../../files/{name}", "requires-python": python,
-             "hashes": {"sha256": hashlib.sha256(content).hexdigest()}, "size": len(content),
-             **({"upload-time": uploaded} if self.dated else {})}
-            for name, (content, uploaded, python) in self.files.items() if name in held]}).encode()
+        return json.dumps(
+            {
+                "meta": {"api-version": "1.1"},
+                "name": project,
+                "files": [
+                    {
+                        "filename": name,
+                        "url": f"../../files/{name}",
+                        "requires-python": python,
+                        "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
+                        "size": len(content),
+                        **({"upload-time": uploaded} if self.dated else {}),
+                    }
+                    for name, (content, uploaded, python) in self.files.items()
+                    if name in held
+                ],
+            }
+        ).encode()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         index = self

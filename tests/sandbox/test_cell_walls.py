@@ -18,8 +18,10 @@ from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS, Store, eventually, ran_by
 from tests.sandbox.hostile import ARMS, LEFT_RUNNING
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(
-    not probe.probed().between_cells, reason=f"no walls between cells here: {probe.probed().why}")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not probe.probed().between_cells, reason=f"no walls between cells here: {probe.probed().why}"),
+]
 
 
 @pytest.fixture(scope="module", params=["as we are", pytest.param("an ordinary user", marks=pytest.mark.bench)])
@@ -36,8 +38,17 @@ def facts(lines: list[str], *names: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("process", ["first", "zygote"])
 def test_neither_kernel_nor_zygote_can_be_looked_into(said: dict[str, list[str]], process: str) -> None:
-    closed = ("mem", "environ", "fd/*", "root/experiment", "cwd/cells", "maps", "map_files/*", "task/*/mem",
-              "pidfd_getfd")
+    closed = (
+        "mem",
+        "environ",
+        "fd/*",
+        "root/experiment",
+        "cwd/cells",
+        "maps",
+        "map_files/*",
+        "task/*/mem",
+        "pidfd_getfd",
+    )
     found = facts(said["hostile"], *(f"{process} {name}" for name in closed))
     assert found == {f"{process} {name}": "0" for name in closed}
     refused = facts(said["hostile"], *(f"{process} {name}" for name in ("ptrace", "process_vm_readv", "setns")))
@@ -49,14 +60,24 @@ def test_no_wall_can_be_taken_down(said: dict[str, list[str]]) -> None:
     assert facts(said["hostile"], *acts) == dict.fromkeys(acts, "EPERM")
     assert facts(said["hostile"], "new user")["new user"] in ("EPERM", "ENOSPC")
     assert facts(said["hostile"], "own capabilities", "inherited capabilities") == {
-        "own capabilities": str(["0" * 16] * 5), "inherited capabilities": "5"}
+        "own capabilities": str(["0" * 16] * 5),
+        "inherited capabilities": "5",
+    }
 
 
 def test_what_is_not_of_a_cell_is_not_there_for_it(said: dict[str, list[str]]) -> None:
     assert facts(said["hostile"], "connection", "scratch", "sockets", "cells") == {
-        "connection": "[]", "scratch": "['job.json']", "sockets": "0", "cells": "['cells', 'digits__hostile']"}
+        "connection": "[]",
+        "scratch": "['job.json']",
+        "sockets": "0",
+        "cells": "['cells', 'digits__hostile']",
+    }
     assert facts(said["hostile"], "shared", "inputs", "job", "rename") == {
-        "shared": "EROFS", "inputs": "EROFS", "job": "EROFS", "rename": "EBUSY"}
+        "shared": "EROFS",
+        "inputs": "EROFS",
+        "job": "EROFS",
+        "rename": "EBUSY",
+    }
 
 
 def test_devices_of_the_machine_cannot_be_changed(said: dict[str, list[str]]) -> None:
@@ -66,8 +87,14 @@ def test_devices_of_the_machine_cannot_be_changed(said: dict[str, list[str]]) ->
 @pytest.mark.parametrize("arm", ["other", "honest", "last"])
 def test_a_later_cell_finds_nothing_of_an_earlier_one(said: dict[str, list[str]], arm: str) -> None:
     assert facts(said[arm], "places", "memory", "segment", "abstract", "set", "processes", "attributes") == {
-        "places": "[]", "memory": "[False, False]", "segment": "ENOENT", "abstract": "ECONNREFUSED",
-        "set": "True", "processes": "3", "attributes": "[]"}
+        "places": "[]",
+        "memory": "[False, False]",
+        "segment": "ENOENT",
+        "abstract": "ECONNREFUSED",
+        "set": "True",
+        "processes": "3",
+        "attributes": "[]",
+    }
     assert facts(said[arm], "locks") == {"locks": "[]"}
     found = facts(said[arm], "key", "kept key")
     assert len(found) == 2 and set(found.values()) <= {"ENOKEY", "ENOSYS", "EACCES", "EOPNOTSUPP"}
@@ -103,14 +130,22 @@ lab.measure(run)
 
 
 async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("labwright.sandbox.workspace.COPIED_BYTES", 0)  # so a cell has no inputs of its own
     settings = SETTINGS.model_copy(update={"isolation": "required"})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     try:
-        outcome = await executor.run(Job(name="links", folder=tmp_path / "job", source={"experiment.py": LINKS},
-                                         cells=(Cell(dataset="digits", arm="x"),), datasets=("digits",), timeout=60.0))
+        outcome = await executor.run(
+            Job(
+                name="links",
+                folder=tmp_path / "job",
+                source={"experiment.py": LINKS},
+                cells=(Cell(dataset="digits", arm="x"),),
+                datasets=("digits",),
+                timeout=60.0,
+            )
+        )
     finally:
         await executor.close()
     assert [one.value for one in outcome.measurements] == [0.0], outcome.cells
@@ -140,13 +175,23 @@ async def tell(store: Store, place: Path, settings: SandboxSettings, *arms: str)
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
     cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
     try:
-        outcome = await executor.run(Job(name="tells", folder=place / "job", source={"experiment.py": TELLS},
-                                         cells=cells, datasets=("digits",), timeout=200.0))
+        outcome = await executor.run(
+            Job(
+                name="tells",
+                folder=place / "job",
+                source={"experiment.py": TELLS},
+                cells=cells,
+                datasets=("digits",),
+                timeout=200.0,
+            )
+        )
     finally:
         await executor.close()
     kernels = {one.condition: one.value for one in outcome.measurements if one.name == "kernel"}
-    return {str(line.cell.condition): (line.outcome + line.why[:7], kernels.get(line.cell.condition))
-            for line in outcome.cells}
+    return {
+        str(line.cell.condition): (line.outcome + line.why[:7], kernels.get(line.cell.condition))
+        for line in outcome.cells
+    }
 
 
 async def test_without_walls_cells_of_different_arms_share_no_kernel(store: Store, tmp_path: Path) -> None:
@@ -160,8 +205,13 @@ async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: Store, tmp_
     settings = SandboxSettings(grace=0.5, isolation="required", pool=0, memory_gb=0.6, disk_gb=0.3)
     found = await tell(store, tmp_path, settings, "full", "crowded", "x")
     assert {name: became for name, (became, _) in found.items()} == {
-        "full@a": "failedmemory:", "full@b": "failedmemory:", "crowded@a": "failedother: ",
-        "crowded@b": "failedother: ", "x@a": "measured", "x@b": "measured"}
+        "full@a": "failedmemory:",
+        "full@b": "failedmemory:",
+        "crowded@a": "failedother: ",
+        "crowded@b": "failedother: ",
+        "x@a": "measured",
+        "x@b": "measured",
+    }
 
 
 DRAWS = """
@@ -180,9 +230,7 @@ lab.measure(run)
 
 
 @pytest.mark.parametrize("as_cells", [True, False])
-async def test_fonts_are_listed_once_for_all_cells_and_kernels(
-    store: Store, tmp_path: Path, as_cells: bool,
-) -> None:
+async def test_fonts_are_listed_once_for_all_cells_and_kernels(store: Store, tmp_path: Path, as_cells: bool) -> None:
     settings = SandboxSettings(grace=0.5, isolation="required", pool=0)
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     executor._pool.why_off = "nothing is imported ahead"  # pyright: ignore[reportPrivateUsage]
@@ -191,9 +239,16 @@ async def test_fonts_are_listed_once_for_all_cells_and_kernels(
     said = ""
     try:
         for number in range(2):
-            outcome = await executor.run(Job(
-                name="draws", folder=tmp_path / str(number), source={"experiment.py": code}, cells=cells,
-                datasets=("digits",), timeout=60.0))
+            outcome = await executor.run(
+                Job(
+                    name="draws",
+                    folder=tmp_path / str(number),
+                    source={"experiment.py": code},
+                    cells=cells,
+                    datasets=("digits",),
+                    timeout=60.0,
+                )
+            )
             assert outcome.failure is None or outcome.failure.kind == "no measurement", outcome.failure
             said += outcome.stdout_tail
     finally:

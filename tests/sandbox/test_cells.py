@@ -90,8 +90,14 @@ def run(cell):
 
 lab.measure(run, reads={"late": "early"})
 """
-SOURCE = {"experiment.py": STUDY, "common.py": "COUNT = 3\n", "arms/early.py": "", "arms/late.py": "",
-          "arms/base.py": "", "plots.py": ""}
+SOURCE = {
+    "experiment.py": STUDY,
+    "common.py": "COUNT = 3\n",
+    "arms/early.py": "",
+    "arms/late.py": "",
+    "arms/base.py": "",
+    "plots.py": "",
+}
 
 
 def cell(arm: str, level: str = "", *, dataset: str = "digits") -> Cell:
@@ -122,7 +128,11 @@ class Ran:
 
 
 def ran(
-    store: Store, place: Path, cells: tuple[Cell, ...], *, expected: Mapping[Cell, float] | None = None,
+    store: Store,
+    place: Path,
+    cells: tuple[Cell, ...],
+    *,
+    expected: Mapping[Cell, float] | None = None,
     ready: Mapping[Cell, Path] | None = None,
 ) -> Ran:
     """Run a job of the study, each of whose cells is moved away once it ended."""
@@ -145,9 +155,18 @@ def ran(
             await executor.close()
 
     place.mkdir()
-    job = Job(name="study", folder=place / "job", source=SOURCE, cells=cells, took=took, timeout=120.0,
-              datasets=("digits",), expected=expected or {}, ready=ready or {},
-              settings={one: {"rate": 0.1} for one in cells})
+    job = Job(
+        name="study",
+        folder=place / "job",
+        source=SOURCE,
+        cells=cells,
+        took=took,
+        timeout=120.0,
+        datasets=("digits",),
+        expected=expected or {},
+        ready=ready or {},
+        settings={one: {"rate": 0.1} for one in cells},
+    )
     return Ran(asyncio.run(run()), came, sum(seconds), folders, job)
 
 
@@ -163,10 +182,22 @@ def study(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def test_a_bad_cell_leaves_the_others(study: Ran) -> None:
     failures = [(one.arm, study.cells[one].failure) for one in study.job.cells]
     kinds = {arm: failure.kind if failure else "" for arm, failure in failures}
-    assert kinds == {"early": "", "late": "", "slow": "timeout", "killed": "died", "raising": "other",
-                     "diverging": "diverged", "deadly": "died", "unset": "other"}
+    assert kinds == {
+        "early": "",
+        "late": "",
+        "slow": "timeout",
+        "killed": "died",
+        "raising": "other",
+        "diverging": "diverged",
+        "deadly": "died",
+        "unset": "other",
+    }
     assert [line.outcome for line in study.outcome.cells] == [
-        "measured", *["failed"] * len(BAD), "measured", "measured"]
+        "measured",
+        *["failed"] * len(BAD),
+        "measured",
+        "measured",
+    ]
     failure = study.outcome.failure
     assert failure is not None and failure.kind == "other"
     assert failure.message == "6 of 9 cells failed; the first, raising on digits: ValueError: broken"
@@ -192,7 +223,7 @@ def test_no_cell_finds_what_another_left(study: Ran) -> None:
 
 @pytest.mark.slow
 def test_a_kernel_serves_cells_of_several_small_datasets(
-    study: Ran, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    study: Ran, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = (OTHER, cell("early", "b", dataset="diabetes"))
     small = ran(store, tmp_path / "small", both)
@@ -286,7 +317,7 @@ lab.measure(run)
 @pytest.mark.bench
 @pytest.mark.parametrize("isolation", ["none", "auto"])
 def test_cells_that_end_oddly(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Literal["none", "auto"],
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Literal["none", "auto"]
 ) -> None:
     monkeypatch.setattr(scheduling, "AT_LEAST", 5.0)
     settings = SETTINGS.model_copy(update={"memory_gb": 0.7, "isolation": isolation})
@@ -297,19 +328,35 @@ def test_cells_that_end_oddly(
     async def run() -> Outcome:
         executor = LocalExecutor(2, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
         try:
-            return await executor.run(Job(
-                name="odd", folder=tmp_path / "odd", source={"experiment.py": ODD}, cells=cells, datasets=("digits",),
-                timeout=100.0, expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1),
-                live=tmp_path / "live", begins=lambda: seen.append("begun")))
+            return await executor.run(
+                Job(
+                    name="odd",
+                    folder=tmp_path / "odd",
+                    source={"experiment.py": ODD},
+                    cells=cells,
+                    datasets=("digits",),
+                    timeout=100.0,
+                    expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1),
+                    live=tmp_path / "live",
+                    begins=lambda: seen.append("begun"),
+                )
+            )
         finally:
             await executor.close()
 
     outcome = asyncio.run(run())
     became = [(line.cell.arm, line.outcome, line.why.partition(":")[0]) for line in outcome.cells]
     assert became == [
-        ("nested", "measured", ""), ("several", "measured", ""), ("unbuilt", "failed", "other"),
-        ("unkilled", "failed", "other"), ("stubborn", "failed", "timeout"), ("closing", "failed", "timeout"),
-        ("leaving", "failed", "died"), ("large", "failed", "memory"), ("nested", "measured", "")]
+        ("nested", "measured", ""),
+        ("several", "measured", ""),
+        ("unbuilt", "failed", "other"),
+        ("unkilled", "failed", "other"),
+        ("stubborn", "failed", "timeout"),
+        ("closing", "failed", "timeout"),
+        ("leaving", "failed", "died"),
+        ("large", "failed", "memory"),
+        ("nested", "measured", ""),
+    ]
     why = {line.cell.arm: line.why for line in outcome.cells}
     assert "ZeroDivisionError" in why["unbuilt"] and "ended with SIGKILL" in why["unkilled"]
     assert "exit code 3" in why["leaving"] and "was killed" in why["stubborn"]
@@ -377,10 +424,19 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
 
     async def run() -> Outcome:
         try:
-            return await executor.run(Job(
-                name="t", folder=tmp_path / "t", source={"experiment.py": TRAINING}, cells=cells, took=took,
-                settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells}, rungs_by="data",
-                datasets=("digits",), timeout=90.0))
+            return await executor.run(
+                Job(
+                    name="t",
+                    folder=tmp_path / "t",
+                    source={"experiment.py": TRAINING},
+                    cells=cells,
+                    took=took,
+                    settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells},
+                    rungs_by="data",
+                    datasets=("digits",),
+                    timeout=90.0,
+                )
+            )
         finally:
             await executor.close()
 
@@ -416,11 +472,20 @@ HALTED = cell("a")
 
 def halting(store: Store, place: Path, **job: Any) -> Outcome:
     """A job of one cell that halts unless it finds a checkpoint."""
+
     async def run() -> Outcome:
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
         try:
-            return await executor.run(Job(name="halting", source={"experiment.py": HALTING}, cells=(HALTED,),
-                                          datasets=("digits",), timeout=90.0, **job))
+            return await executor.run(
+                Job(
+                    name="halting",
+                    source={"experiment.py": HALTING},
+                    cells=(HALTED,),
+                    datasets=("digits",),
+                    timeout=90.0,
+                    **job,
+                )
+            )
         finally:
             await executor.close()
 
@@ -453,9 +518,17 @@ halting(Store(views, labels, place), place, folder=place / 'draft')"""
 @pytest.fixture
 def in_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which the cell `method@noise` runs."""
-    fields = {"seed": 7, "deadline": 0.0, "device": "cpu", "mode": "experiment", "folder": str(tmp_path),
-              "entry": "experiment.py", "datasets": {"digits": ""}, "arms": {"base": "digits__base__noise"},
-              "cell": {"dataset": "digits", "arm": "method", "level": "noise", "trial": 0, "seed": 7}}
+    fields = {
+        "seed": 7,
+        "deadline": 0.0,
+        "device": "cpu",
+        "mode": "experiment",
+        "folder": str(tmp_path),
+        "entry": "experiment.py",
+        "datasets": {"digits": ""},
+        "arms": {"base": "digits__base__noise"},
+        "cell": {"dataset": "digits", "arm": "method", "level": "noise", "trial": 0, "seed": 7},
+    }
     (tmp_path / "job.json").write_text(json.dumps(fields))
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     monkeypatch.setattr(lab._cells, "_registered", [])
@@ -472,22 +545,28 @@ def twice() -> None:
     lab.measure(run_one)
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (twice, "called twice: a program has one function"),
-    (lambda: lab.measure("run"), "takes a function of one cell, not 'run'"),  # pyright: ignore[reportArgumentType]
-    (lambda: lab.measure(lambda: 0), "a function of one argument"),  # pyright: ignore[reportArgumentType]
-    (lambda: lab.measure(run_one, reads="a"), "reads must be a dict"),  # pyright: ignore[reportArgumentType]
-    (lab._cells.registered, r"experiment\.py does not call lab\.measure"),
-    (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* of dataset 'iris'"),
-    (lambda: lab.submit("digits", "test", "method"), "cannot say anything of condition 'method'"),
-    (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot say anything of condition 'method'"),
-    (lambda: lab.result("loss", 1.0, dataset="iris"), "of dataset 'iris'"),
-    (lambda: lab.data("iris"), r"read lab\.data\(cell\.dataset\)"),
-    (lambda: lab.artifact("net", arm="other"), r"reads no arm 'other': .* reads=\{'method': 'other'\}"),
-    (lambda: lab.artifact("net", arm="base"), "the cell digits__base__noise left no such artifact; it left: nothing"),
-    (lambda: lab.artifact("net"), "needs node= or arm="),
-    (lambda: lab.save("a" * 90, [1]), "more than 115 characters"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (twice, "called twice: a program has one function"),
+        (lambda: lab.measure("run"), "takes a function of one cell, not 'run'"),  # pyright: ignore[reportArgumentType]
+        (lambda: lab.measure(lambda: 0), "a function of one argument"),  # pyright: ignore[reportArgumentType]
+        (lambda: lab.measure(run_one, reads="a"), "reads must be a dict"),  # pyright: ignore[reportArgumentType]
+        (lab._cells.registered, r"experiment\.py does not call lab\.measure"),
+        (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* of dataset 'iris'"),
+        (lambda: lab.submit("digits", "test", "method"), "cannot say anything of condition 'method'"),
+        (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot say anything of condition 'method'"),
+        (lambda: lab.result("loss", 1.0, dataset="iris"), "of dataset 'iris'"),
+        (lambda: lab.data("iris"), r"read lab\.data\(cell\.dataset\)"),
+        (lambda: lab.artifact("net", arm="other"), r"reads no arm 'other': .* reads=\{'method': 'other'\}"),
+        (
+            lambda: lab.artifact("net", arm="base"),
+            "the cell digits__base__noise left no such artifact; it left: nothing",
+        ),
+        (lambda: lab.artifact("net"), "needs node= or arm="),
+        (lambda: lab.save("a" * 90, [1]), "more than 115 characters"),
+    ],
+)
 def test_wrong_use_in_a_cell_is_refused_in_words(in_cell: Path, call: Callable[[], object], words: str) -> None:
     with pytest.raises(lab.LabError, match=words):
         call()
@@ -517,14 +596,26 @@ def test_a_program_of_cells_is_no_plain_script(in_cell: Path) -> None:
         lab.measure(run_one)
 
 
-@pytest.mark.parametrize(("arm", "names"), [
-    ("early", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py"}),
-    ("late", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py", "arms/late.py"}),
-    ("without-x", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/without_x.py"}),
-    ("new", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py"})])
+@pytest.mark.parametrize(
+    ("arm", "names"),
+    [
+        ("early", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py"}),
+        ("late", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py", "arms/late.py"}),
+        ("without-x", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/without_x.py"}),
+        ("new", {"experiment.py", "common.py", "arms/__init__.py", "arms/base.py"}),
+    ],
+)
 def test_a_cell_sees_the_files_of_its_arm(arm: str, names: set[str]) -> None:
-    files = ("experiment.py", "plots.py", "common.py", "arms/__init__.py", "arms/base.py", "arms/early.py",
-             "arms/late.py", "arms/without_x.py")
+    files = (
+        "experiment.py",
+        "plots.py",
+        "common.py",
+        "arms/__init__.py",
+        "arms/base.py",
+        "arms/early.py",
+        "arms/late.py",
+        "arms/without_x.py",
+    )
     source: dict[str, str] = dict.fromkeys(files, "")
     arms = ("early", "late", "without-x", "new")
     assert set(visible_files(source, arm, arms=arms, reads={"late": "early"})) == names
@@ -539,7 +630,9 @@ def test_checkpoints_of_cells_that_a_kill_cut_are_rescued(tmp_path: Path) -> Non
     safe = rescue_checkpoints(draft)
     assert safe is not None and rescue_checkpoints(draft) == safe
     assert [(path.parent.parent.name, path.read_text()) for path in sorted(safe.rglob("state"))] == [
-        ("early", "kernels/2/cells/early"), ("late", "cells/late")]
+        ("early", "kernels/2/cells/early"),
+        ("late", "cells/late"),
+    ]
     assert rescue_checkpoints(tmp_path / "none") is None
 
 
@@ -571,10 +664,18 @@ def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: Store, t
     async def run() -> Outcome:
         executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
         try:
-            return await executor.run(Job(
-                name="needs", folder=tmp_path / "job", source={"experiment.py": NEEDY}, timeout=60.0, took=took,
-                cells=tuple(map(cell, ("hungry", "slow", "plain"))), datasets=("digits",),
-                needs={"hungry": Needs(memory_gb=0.5), "slow": Needs(hours=3 / 3600)}))
+            return await executor.run(
+                Job(
+                    name="needs",
+                    folder=tmp_path / "job",
+                    source={"experiment.py": NEEDY},
+                    timeout=60.0,
+                    took=took,
+                    cells=tuple(map(cell, ("hungry", "slow", "plain"))),
+                    datasets=("digits",),
+                    needs={"hungry": Needs(memory_gb=0.5), "slow": Needs(hours=3 / 3600)},
+                )
+            )
         finally:
             await executor.close()
 

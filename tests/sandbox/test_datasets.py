@@ -30,9 +30,11 @@ def test_the_catalogue_tells_the_truth(entry: Bundled, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_listing_loads_nothing() -> None:
-    code = ("import sys; from labwright.sandbox.datasets import catalogue; import labwright.sandbox.executor; "
-            "import labwright.sandbox.scoring, labwright.sandbox.single_file; assert len(catalogue()) >= 5; "
-            "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'labwright.models') if m in sys.modules])")
+    code = (
+        "import sys; from labwright.sandbox.datasets import catalogue; import labwright.sandbox.executor; "
+        "import labwright.sandbox.scoring, labwright.sandbox.single_file; assert len(catalogue()) >= 5; "
+        "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'labwright.models') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -70,16 +70,26 @@ from labwright.stages.nodes.canvas import Canvas
 from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.hostile_mix import FOLDER_ACTS, tree
 
-LINE = json.dumps({"file": "0" * 20 + ".npz", "dataset": "digits", "split": "test", "condition": "m",
-                   "kind": "predictions"})
+LINE = json.dumps(
+    {"file": "0" * 20 + ".npz", "dataset": "digits", "split": "test", "condition": "m", "kind": "predictions"}
+)
 
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
     """A tree of the user's, with whatever names we work with."""
     folder = tmp_path / "victim"
-    for name in ("submissions", "sealed", "arrays", "artifacts/deep", "checkpoints", "figures", "inputs/artifacts",
-                 "cells/digits__m/checkpoints", "digits__m/checkpoints"):
+    for name in (
+        "submissions",
+        "sealed",
+        "arrays",
+        "artifacts/deep",
+        "checkpoints",
+        "figures",
+        "inputs/artifacts",
+        "cells/digits__m/checkpoints",
+        "digits__m/checkpoints",
+    ):
         (folder / name).mkdir(parents=True)
         (folder / name / "kept").write_text("the user's own")
     for name in ("measurements.jsonl", "stdout.txt", "submissions.jsonl", "experiment.py", "sealed/index.jsonl"):
@@ -91,14 +101,16 @@ def victim(tmp_path: Path) -> Path:
 
 
 def _prepare(folder: Path) -> object:
-    return prepare_workspace(Job(name="n", folder=folder, source={"experiment.py": "print()"}), folder / "views",
-                             SandboxSettings())
+    return prepare_workspace(
+        Job(name="n", folder=folder, source={"experiment.py": "print()"}), folder / "views", SandboxSettings()
+    )
 
 
 def _collect(folder: Path) -> object:
     script = Script(Job(name="n", folder=folder, source={"experiment.py": ""}), folder, views={})
     return Collector(folder / "labels", folder / "cache", 10**9, "scored").outcome(
-        script, "", Execution(1.0, None, Transcript(100)))
+        script, "", Execution(1.0, None, Transcript(100))
+    )
 
 
 def _assemble(folder: Path) -> object:
@@ -120,27 +132,56 @@ def _sealed(folder: Path) -> None:
 
 
 WORK: dict[str, Callable[[Path], object]] = {
-    "prepare": _prepare, "collect": _collect, "assemble": _assemble, "pack": _packed, "seal": _sealed,
+    "prepare": _prepare,
+    "collect": _collect,
+    "assemble": _assemble,
+    "pack": _packed,
+    "seal": _sealed,
     "disarm": lambda folder: disarm(folder, plain=True),
     "remove": lambda folder: [remove(folder, name) for name in ("arrays", "checkpoints", "inputs/artifacts")],
-    "remove all": remove_tree, "rescue": rescue_checkpoints, "arrays": hash_arrays,
-    "artifacts": lambda folder: hash_artifacts(folder, 10**9), "figures": collect_figures,
+    "remove all": remove_tree,
+    "rescue": rescue_checkpoints,
+    "arrays": hash_arrays,
+    "artifacts": lambda folder: hash_artifacts(folder, 10**9),
+    "figures": collect_figures,
     "submissions": lambda folder: read_index(folder, "submissions.jsonl"),
     "predictions": lambda folder: final_predictions(folder, folder / "labels"),
-    "seal predictions": lambda folder: seal_predictions(folder, folder / "labels"), "curves": read_curves,
+    "seal predictions": lambda folder: seal_predictions(folder, folder / "labels"),
+    "curves": read_curves,
     "copy arm": lambda folder: copy_arm(folder, folder.with_name("copied"), "m", limit=10**6),
-    "write": lambda folder: [write_whole(folder, name, "ours") for name in (
-        "stdout.txt", "submissions/x", "sealed/index.jsonl", "node.ipynb")],
+    "write": lambda folder: [
+        write_whole(folder, name, "ours")
+        for name in ("stdout.txt", "submissions/x", "sealed/index.jsonl", "node.ipynb")
+    ],
     "make": lambda folder: [make_folder(folder, name) for name in ("figures", "inputs/artifacts/n", "sealed")],
     "copy": lambda folder: copy_file(folder, "stdout.txt", folder.with_name("copied"), "x", 100),
     "link": lambda folder: link_file(folder, "stdout.txt", folder.with_name("linked"), "x"),
     "move": lambda folder: move(folder, "submissions", folder, "sealed"),
     "briefs": lambda folder: asyncio.run(Canvas("n", folder / "arrays", {"n1": folder / "arrays"}).briefs()),
-    "watch": lambda folder: Monitor(lambda _: None, folder).glance(1.0, 1), "count": bytes_below,
+    "watch": lambda folder: Monitor(lambda _: None, folder).glance(1.0, 1),
+    "count": bytes_below,
 }
-LINKED = (".", "arrays", "artifacts", "submissions", "sealed", "checkpoints", "figures", "inputs", "cells",
-          "kernels/1/cells", "cells/digits__m", "measurements.jsonl", "submissions.jsonl", "stdout.txt",
-          "experiment.py", "artifacts/deep", "arrays/a.npy", "arrays/.hidden.npy", "sealed/index.jsonl")
+LINKED = (
+    ".",
+    "arrays",
+    "artifacts",
+    "submissions",
+    "sealed",
+    "checkpoints",
+    "figures",
+    "inputs",
+    "cells",
+    "kernels/1/cells",
+    "cells/digits__m",
+    "measurements.jsonl",
+    "submissions.jsonl",
+    "stdout.txt",
+    "experiment.py",
+    "artifacts/deep",
+    "arrays/a.npy",
+    "arrays/.hidden.npy",
+    "sealed/index.jsonl",
+)
 
 
 @pytest.mark.parametrize("place", LINKED)
@@ -158,8 +199,11 @@ def test_a_link_leads_the_host_nowhere(tmp_path: Path, victim: Path, place: str)
         with suppress(SandboxError, FileNotFoundError, NotADirectoryError, FileExistsError):
             work(folder)
         assert tree(victim) == before, name
-        mine = [path for path in around.rglob("*") if path.is_file() and not path.is_symlink()
-                and path.resolve().is_relative_to(around)]
+        mine = [
+            path
+            for path in around.rglob("*")
+            if path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(around)
+        ]
         assert not [path for path in mine if path.stat().st_nlink > 1 or b"the user's own" in path.read_bytes()], name
 
 
@@ -245,8 +289,13 @@ def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> 
 def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labwright.sandbox.untrusted.MAX_ENTRIES", 20)
     (tmp_path / "attempt").mkdir()
-    watchdog = Watchdog(os.getpid(), Limits(memory=2**62, disk=10**9, tasks=10**6), folders=(tmp_path / "attempt",),
-                        shared=tmp_path / "cache", kill_all=lambda: None)
+    watchdog = Watchdog(
+        os.getpid(),
+        Limits(memory=2**62, disk=10**9, tasks=10**6),
+        folders=(tmp_path / "attempt",),
+        shared=tmp_path / "cache",
+        kill_all=lambda: None,
+    )
     for number in range(20):
         (tmp_path / "attempt" / str(number)).touch()
     assert bytes_below(tmp_path / "attempt") == 0
@@ -263,8 +312,13 @@ def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) 
         list(entries_below(folder))
     with pytest.raises(BadFile, match="nested more"):
         bytes_below(folder)
-    watchdog = Watchdog(os.getpid(), Limits(memory=2**62, disk=10**9, tasks=10**6), folders=(folder,),
-                        shared=tmp_path / "cache", kill_all=lambda: None)
+    watchdog = Watchdog(
+        os.getpid(),
+        Limits(memory=2**62, disk=10**9, tasks=10**6),
+        folders=(folder,),
+        shared=tmp_path / "cache",
+        kill_all=lambda: None,
+    )
     failure = watchdog.look()
     assert failure is not None and "nested more" in failure.message, "so no limit of the disk can be passed in there"
     with pytest.raises(BadFile, match="nested more"):
@@ -298,16 +352,24 @@ def test_a_parcel_puts_nothing_outside_and_no_more_than_is_allowed(tmp_path: Pat
 
     reg, sym, hard, device = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
     link = ("a", sym, str(victim), 0)
-    for number, members in enumerate((
-            [("../x", reg, "", 3)], [("/tmp/x", reg, "", 3)], [link, ("a/kept", reg, "", 3)],
-            [link, ("a/new/x", reg, "", 3)], [("big", reg, "", 2000)])):
+    for number, members in enumerate(
+        (
+            [("../x", reg, "", 3)],
+            [("/tmp/x", reg, "", 3)],
+            [link, ("a/kept", reg, "", 3)],
+            [link, ("a/new/x", reg, "", 3)],
+            [("big", reg, "", 2000)],
+        )
+    ):
         with pytest.raises(BadFile):
             unpack(parcel(*members), tmp_path / f"to{number}", most=1000)
     to = tmp_path / "to"
-    unpack(parcel(("a", sym, str(victim / "kept"), 0), ("a", reg, "", 3), ("b", hard, "a", 0), ("c", device, "", 0)),
-           to)
+    unpack(
+        parcel(("a", sym, str(victim / "kept"), 0), ("a", reg, "", 3), ("b", hard, "a", 0), ("c", device, "", 0)), to
+    )
     assert [(path.name, path.is_symlink(), stat.S_IMODE(path.lstat().st_mode)) for path in to.iterdir()] == [
-        ("a", False, 0o777)], "a file in the place of a link; links to members and devices are passed over"
+        ("a", False, 0o777)
+    ], "a file in the place of a link; links to members and devices are passed over"
     assert tree(victim) == before
 
 
@@ -381,7 +443,8 @@ def test_a_killed_run_rescues_checkpoints_of_its_own_alone(tmp_path: Path, victi
     safe = rescue_checkpoints(draft)
     assert safe is not None
     assert [str(path.relative_to(safe)) for path in safe.rglob("*") if path.is_file()] == [
-        "cells/digits__n/checkpoints/last"]
+        "cells/digits__n/checkpoints/last"
+    ]
     assert tree(victim) == before
 
 
@@ -391,27 +454,44 @@ def test_a_killed_run_rescues_checkpoints_of_its_own_alone(tmp_path: Path, victi
 def collected(store: Store, folder: Path, cell: Cell | None = None) -> Outcome:
     job = Job(name="n", folder=folder, source={"experiment.py": ""})
     return Collector(store.labels, store.cache, 10**9, "scored").outcome(
-        Script(job, folder, views={}, cell=cell), "", Execution(1.0, None, Transcript(100)))
+        Script(job, folder, views={}, cell=cell), "", Execution(1.0, None, Transcript(100))
+    )
 
 
 def test_no_code_grades_itself_by_answers_that_nobody_gave(store: Store, tmp_path: Path) -> None:
     (tmp_path / "submissions").mkdir()
     np.savez(tmp_path / "submissions" / "ab.npz", judged=np.ones(1), agreement=np.ones(1))
-    (tmp_path / "submissions.jsonl").write_text(json.dumps({
-        "file": "ab.npz", "dataset": "digits", "split": "validation", "condition": "m", "kind": "judged",
-        "name": "accuracy", "grade": "judged"}))
+    (tmp_path / "submissions.jsonl").write_text(
+        json.dumps(
+            {
+                "file": "ab.npz",
+                "dataset": "digits",
+                "split": "validation",
+                "condition": "m",
+                "kind": "judged",
+                "name": "accuracy",
+                "grade": "judged",
+            }
+        )
+    )
     outcome = collected(store, tmp_path)
     assert outcome.failure is not None and "it may ask none" in outcome.failure.message
     assert not outcome.measurements
 
 
-@pytest.mark.parametrize(("code", "words"), [
-    ("import numpy, os; os.mkdir('arrays'); numpy.save('arrays/net__digits__base.npy', [1])", "does not say of which"),
-    ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not say of which cell"),
-    ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may be another"),
-])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            "import numpy, os; os.mkdir('arrays'); numpy.save('arrays/net__digits__base.npy', [1])",
+            "does not say of which",
+        ),
+        ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not say of which cell"),
+        ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may be another"),
+    ],
+)
 def test_no_cell_leaves_a_file_that_is_another_ones(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str,
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(code, {"LINE": LINE})
@@ -431,7 +511,8 @@ def test_what_a_cell_did_not_submit_is_in_no_folder_of_the_job(store: Store, tmp
         (folder / "submissions").mkdir(parents=True)
         np.savez(folder / "submissions" / name, predictions=np.full(rows, 3))
     (folders[cells[1]] / "submissions.jsonl").write_text(
-        json.dumps({"file": name, **about, "kind": "predictions"}) + "\n")
+        json.dumps({"file": name, **about, "kind": "predictions"}) + "\n"
+    )
     (folders[cells[0]] / "sealed").mkdir()
     shutil.copy(folders[cells[0]] / "submissions" / name, folders[cells[0]] / "sealed" / name)
     outcomes = [collected(store, folders[cell], cell) for cell in cells]
@@ -463,7 +544,9 @@ def test_links_pipes_and_what_is_hidden_are_not_sealed(store: Store, tmp_path: P
 
 # --- real cells -------------------------------------------------------------------------------------------------------
 
-HOSTILE = FOLDER_ACTS + """
+HOSTILE = (
+    FOLDER_ACTS
+    + """
 import lab, numpy as np
 def run(cell):
     data, here = lab.data(cell.dataset), os.getcwd()
@@ -472,13 +555,14 @@ def run(cell):
         FOLDER_ACTS[cell.arm](here)
 lab.measure(run)
 """
+)
 ARMS = ("honest", "renames", "links", "replaces", "removes", "locks", "links_above", "nests", "last")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["none", "auto"])
 def test_a_folder_that_code_did_away_with_is_that_cells_failure(
-    store: Store, tmp_path: Path, victim: Path, isolation: Literal["none", "auto"],
+    store: Store, tmp_path: Path, victim: Path, isolation: Literal["none", "auto"]
 ) -> None:
     settings = SETTINGS.model_copy(update={"isolation": isolation})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
@@ -494,10 +578,18 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
 
     async def run() -> Outcome:
         try:
-            return await executor.run(Job(
-                name="n", folder=draft_of(tmp_path / "attempt1"), timeout=90.0, cells=cells, took=took,
-                source={"experiment.py": HOSTILE.replace("VICTIM", repr(str(victim)))}, datasets=("digits",),
-                expected={cell: float(len(cells) - number) for number, cell in enumerate(cells)}))
+            return await executor.run(
+                Job(
+                    name="n",
+                    folder=draft_of(tmp_path / "attempt1"),
+                    timeout=90.0,
+                    cells=cells,
+                    took=took,
+                    source={"experiment.py": HOSTILE.replace("VICTIM", repr(str(victim)))},
+                    datasets=("digits",),
+                    expected={cell: float(len(cells) - number) for number, cell in enumerate(cells)},
+                )
+            )
         finally:
             await executor.close()
 
@@ -506,24 +598,42 @@ def test_a_folder_that_code_did_away_with_is_that_cells_failure(
     lines = {line.cell.arm: line for line in outcome.cells}
     walls = isolation == "auto" and probed().between_cells  # then what lies above its folder is its own
     assert {arm for arm, line in lines.items() if line.outcome == "measured"} == {
-        "honest", "locks", "last", *(["links_above"] if walls else [])}
+        "honest",
+        "locks",
+        "last",
+        *(["links_above"] if walls else []),
+    }
     for arm in ("renames", "links", "replaces", "removes", *([] if walls else ["links_above"])):
-        assert lines[arm].why.startswith("other: OSError: [Errno " if walls else (
-            "other: it renamed, replaced or removed the folder that it worked in: leave that where it is")), arm
+        assert lines[arm].why.startswith(
+            "other: OSError: [Errno "
+            if walls
+            else ("other: it renamed, replaced or removed the folder that it worked in: leave that where it is")
+        ), arm
     assert "nested more than" in lines["nests"].why
-    assert {one.measurements[0].value for one in told if one.failure is None} == {
-        told[0].measurements[0].value}, "what the others did changes nothing"
+    assert {one.measurements[0].value for one in told if one.failure is None} == {told[0].measurements[0].value}, (
+        "what the others did changes nothing"
+    )
     assert tree(victim) == before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("code", "cells"), [
-    ("import os\nhere = os.getcwd()\nos.rename(here, here + '.away')\nos.symlink('VICTIM', here)\n", ()),
-    ("import lab, os\ndef run(cell):\n    here = os.getcwd()\n    os.rename(here, here + '.away')\n"
-     "    os.symlink('VICTIM', here)\nlab.measure(run)\n", ("--cells", "m", "--on", "digits")),
-])
+@pytest.mark.parametrize(
+    ("code", "cells"),
+    [
+        ("import os\nhere = os.getcwd()\nos.rename(here, here + '.away')\nos.symlink('VICTIM', here)\n", ()),
+        (
+            "import lab, os\ndef run(cell):\n    here = os.getcwd()\n    os.rename(here, here + '.away')\n"
+            "    os.symlink('VICTIM', here)\nlab.measure(run)\n",
+            ("--cells", "m", "--on", "digits"),
+        ),
+    ],
+)
 def test_exec_says_in_one_line_that_code_did_away_with_its_folder(
-    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str,
+    tmp_path: Path,
+    victim: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: str,
     cells: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)

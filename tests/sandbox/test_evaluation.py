@@ -100,12 +100,26 @@ class Place:
 
     async def run(self, code: str, seed: int = 3) -> tuple[Outcome, tuple[Measurement, ...] | str]:
         """What came of the code, and of its sealed part after the search."""
-        executor = LocalExecutor(1, self.root / "views", labels=self.root / "labels", settings=self.settings,
-                                 cache=self.root / "cache", scorers=self.root / "scorers")
+        executor = LocalExecutor(
+            1,
+            self.root / "views",
+            labels=self.root / "labels",
+            settings=self.settings,
+            cache=self.root / "cache",
+            scorers=self.root / "scorers",
+        )
         folder = self.root / "job"
         try:
-            outcome = await executor.run(Job(name="n1/1", folder=folder, source={"experiment.py": code}, seed=seed,
-                                             timeout=60.0, datasets=("grid", "digits")))
+            outcome = await executor.run(
+                Job(
+                    name="n1/1",
+                    folder=folder,
+                    source={"experiment.py": code},
+                    seed=seed,
+                    timeout=60.0,
+                    datasets=("grid", "digits"),
+                )
+            )
             try:
                 return outcome, await executor.evaluate(folder, seed=seed, sealed=outcome.sealed)
             except SubmissionRefused as error:
@@ -156,17 +170,26 @@ async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
     assert not isinstance(tests, str) and {one.grade for one in tests} == {"evaluated", "scored"}
 
 
-@pytest.mark.parametrize(("code", "words"), [
-    ("import lab, numpy as np\nlab.submit_artifact('grid', 'validation', 'a', np.zeros(3))",
-     "the scorer of 'grid' on submission of 'a' for grid/validation: ValueError: five chances, not shape (3,)"),
-    pytest.param("import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
-                 "no scorer of this run takes artifacts of 'digits'; datasets with one: grid", marks=pytest.mark.bench),
-    pytest.param("import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')",
-                 "there is no file or folder 'net.pt'", marks=pytest.mark.bench),
-])
-async def test_what_cannot_be_evaluated_is_the_failure_of_the_experiment(
-    tmp_path: Path, code: str, words: str,
-) -> None:
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            "import lab, numpy as np\nlab.submit_artifact('grid', 'validation', 'a', np.zeros(3))",
+            "the scorer of 'grid' on submission of 'a' for grid/validation: ValueError: five chances, not shape (3,)",
+        ),
+        pytest.param(
+            "import lab, numpy as np\nlab.submit_artifact('digits', 'validation', 'a', np.zeros(3))",
+            "no scorer of this run takes artifacts of 'digits'; datasets with one: grid",
+            marks=pytest.mark.bench,
+        ),
+        pytest.param(
+            "import lab\nlab.submit_artifact('grid', 'validation', 'a', 'net.pt')",
+            "there is no file or folder 'net.pt'",
+            marks=pytest.mark.bench,
+        ),
+    ],
+)
+async def test_what_cannot_be_evaluated_is_the_failure_of_the_experiment(tmp_path: Path, code: str, words: str) -> None:
     outcome, _ = await Place(tmp_path, grid=WALK).run(code)
     assert outcome.failure is not None and words in outcome.failure.message
 
@@ -202,8 +225,14 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
         read_frozen(tmp_path / "scorers")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
-    executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", settings=SETTINGS,
-                             cache=tmp_path / "cache", scorers=tmp_path / "scorers")
+    executor = LocalExecutor(
+        1,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        settings=SETTINGS,
+        cache=tmp_path / "cache",
+        scorers=tmp_path / "scorers",
+    )
     with pytest.raises(SubmissionRefused, match="not what was sealed"):
         await executor.evaluate(tmp_path / "job", seed=3, sealed=outcome.sealed)
     await executor.close()
@@ -237,18 +266,21 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     assert freeze("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "what is frozen stays"
 
 
-@pytest.mark.parametrize(("text", "place", "words"), [
-    (TOP_TWO, "own.py", "names no function: write FILE.py:FUNCTION"),
-    (TOP_TWO, "own.py:other", "defines no function 'other'"),
-    (TOP_TWO, "gone.py:top_two", "cannot use .*gone.py"),
-    ("def (", "own.py:top_two", "cannot use"),
-    (TOP_TWO.replace("(submission, truth)", "(values)"), "own.py:top_two", "must take two arguments"),
-    (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs METRICS"),
-    (TOP_TWO.replace('"higher"', '"up"'), "own.py:top_two", "must be 'higher' or 'lower', not 'up'"),
-    (TOP_TWO.replace('{"top_two": "higher"}', "dict(a='higher')"), "own.py:top_two", "must be written out"),
-    (TOP_TWO.replace('"top_two"', '"accuracy"'), "own.py:top_two", "one of ours"),
-    ("TAKES = 'samples'\n" + TOP_TWO, "own.py:top_two", "takes"),
-])
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (TOP_TWO, "own.py", "names no function: write FILE.py:FUNCTION"),
+        (TOP_TWO, "own.py:other", "defines no function 'other'"),
+        (TOP_TWO, "gone.py:top_two", "cannot use .*gone.py"),
+        ("def (", "own.py:top_two", "cannot use"),
+        (TOP_TWO.replace("(submission, truth)", "(values)"), "own.py:top_two", "must take two arguments"),
+        (TOP_TWO.replace("METRICS", "NUMBERS"), "own.py:top_two", "it needs METRICS"),
+        (TOP_TWO.replace('"higher"', '"up"'), "own.py:top_two", "must be 'higher' or 'lower', not 'up'"),
+        (TOP_TWO.replace('{"top_two": "higher"}', "dict(a='higher')"), "own.py:top_two", "must be written out"),
+        (TOP_TWO.replace('"top_two"', '"accuracy"'), "own.py:top_two", "one of ours"),
+        ("TAKES = 'samples'\n" + TOP_TWO, "own.py:top_two", "takes"),
+    ],
+)
 def test_a_scorer_that_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, place: str, words: str) -> None:
     (tmp_path / "own.py").write_text(text)
     with pytest.raises(DatasetError, match=words):
@@ -259,8 +291,7 @@ def test_where_scorers_are_named(tmp_path: Path) -> None:
     spec = spec_of("grid=world,task=none", tmp_path)
     sources = registry([spec])
     named = scorers_in("grid=grid.py:walk,digits=two.py:top_two", tmp_path)
-    assert scorers_of(sources, named) == {
-        "grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
+    assert scorers_of(sources, named) == {"grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
     with pytest.raises(DatasetError, match="two scorers"):
         scorers_of(sources, (*named, "grid=other.py:walk"))
     with pytest.raises(DatasetError, match=r"write DATASET=FILE.py:FUNCTION"):

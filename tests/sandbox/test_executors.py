@@ -66,7 +66,7 @@ class TestLocal(ExecutorContract):
 
     @pytest.mark.parametrize("broken", BROKEN)
     async def test_a_job_that_cannot_be_run_is_refused_before_a_kernel(
-        self, store: Store, tmp_path: Path, broken: Callable[[Path], Job],
+        self, store: Store, tmp_path: Path, broken: Callable[[Path], Job]
     ) -> None:
         with pytest.raises(ExecutorError, match="'j'"):
             await self.make(1, store).run(broken(tmp_path / "job"))

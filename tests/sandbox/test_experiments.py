@@ -77,13 +77,14 @@ async def test_from_an_experiment_to_its_figures(bench: Bench, store: Store) -> 
     assert outcome.failure is None
     assert outcome.stdout_tail == "seed 11\n"
     found = finals(outcome.measurements)
-    assert set(found) == {("baseline", name) for name in ("accuracy", "macro_f1", "auroc", "log_loss", "ece", "brier",
-                                                          "parameters")} | {("method", "accuracy"),
-                                                                            ("method", "macro_f1")}
+    assert set(found) == {
+        ("baseline", name) for name in ("accuracy", "macro_f1", "auroc", "log_loss", "ece", "brier", "parameters")
+    } | {("method", "accuracy"), ("method", "macro_f1")}
     assert found["baseline", "accuracy"][0] > 0.9
     assert found["baseline", "accuracy"] == found["method", "accuracy"]
     assert {key: grade for key, (_, grade) in found.items() if grade != "computed"} == {
-        ("baseline", "parameters"): "logged"}
+        ("baseline", "parameters"): "logged"
+    }
     assert {one.split for one in outcome.measurements} == {"validation"}
     check_the_curves(bench, outcome.curves_sha256)
     assert set(outcome.arrays) == {"dev_loss.npy"}
@@ -110,7 +111,10 @@ async def check_the_figures(bench: Bench, arrays: dict[str, str]) -> None:
     assert [figure.name for figure in drawn.figures] == ["bad.png", "loss.pdf", "loss.png"]
     bad, pdf, png = drawn.figures
     assert [(one.kind, one.severity) for one in lint(bad)] == [
-        ("label", "refuse"), ("label", "refuse"), ("legend", "refuse")]
+        ("label", "refuse"),
+        ("label", "refuse"),
+        ("legend", "refuse"),
+    ]
     assert lint(png) == lint(pdf) == ()
     assert (png.facts.width_inches, png.facts.axes[0].series) == (6.4, 1)
     again = await bench.plot(PLOTS.replace("figures/bad", "figures/second"))
@@ -126,7 +130,8 @@ async def test_the_same_seed_measures_the_same(bench: Bench) -> None:
 
 
 async def test_a_forged_grade_counts_as_logged(bench: Bench) -> None:
-    outcome = await bench.run("""
+    outcome = await bench.run(
+        """
 import json
 import lab
 import numpy as np
@@ -136,21 +141,25 @@ for grade, split, value in (("scored", "validation", 1.0), ("computed", "validat
                                "split": split, "step": None, "seed": 99, "grade": grade}) + "\\n")
 lab.result("accuracy", 1.0, condition="baseline", dataset="digits")
 lab.submit("digits", "validation", "baseline", predictions=np.zeros(len(lab.data("digits").validation.x), int))
-""", seed=3)
+""",
+        seed=3,
+    )
     assert outcome.failure is None
     assert finals(outcome.measurements)["method", "accuracy"] == (0.999, "logged")
     ours, grade = finals(outcome.measurements)["baseline", "accuracy"]
     assert grade == "computed" and ours < 0.2
     kept = [json.loads(line) for line in (bench.folder / "measurements.jsonl").read_text().splitlines()]
     assert {(one["grade"], one["seed"], one["split"]) for one in kept if one["condition"] == "method"} == {
-        ("logged", 3, "validation")}
+        ("logged", 3, "validation")
+    }
 
 
 async def test_our_files_are_not_written_through_links(bench: Bench, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    await bench.run(f"import os\nfor name in ('stdout.txt', 'node.ipynb', 'plots.py'):\n"
-                    f"    os.symlink({str(victim)!r}, name)\n")
+    await bench.run(
+        f"import os\nfor name in ('stdout.txt', 'node.ipynb', 'plots.py'):\n    os.symlink({str(victim)!r}, name)\n"
+    )
     await bench.plot("print('drawn')")
     assert victim.read_text() == "mine"
     assert (bench.folder / "stdout.txt").read_text() == ""
@@ -179,16 +188,19 @@ async def test_an_aggregate_reads_its_inputs(bench: Bench, tmp_path: Path) -> No
     inputs = {"n1": tmp_path / "r1", "n2": tmp_path / "r2", "statistics.json": tmp_path / "statistics.json"}
     outcome = await bench.plot(
         "import pathlib\nfor path in sorted(pathlib.Path('inputs').rglob('*.*')):\n    print(path, path.read_text())\n",
-        inputs)
+        inputs,
+    )
     assert outcome.stdout_tail == "inputs/n1/a.txt seed 1\ninputs/n2/a.txt seed 2\ninputs/statistics.json []\n"
 
 
 @pytest.mark.bench
 @pytest.mark.slow
 async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
-    code = ("import lab\nlab.seed_everything()\nimport torch\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
-            "print(torch.get_num_threads(), first == torch.rand(1).item(), "
-            "torch.are_deterministic_algorithms_enabled(), first)\n")
+    code = (
+        "import lab\nlab.seed_everything()\nimport torch\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
+        "print(torch.get_num_threads(), first == torch.rand(1).item(), "
+        "torch.are_deterministic_algorithms_enabled(), first)\n"
+    )
     tails = [(await bench.run(code, seed=seed)).stdout_tail for seed in (1, 2)]
     assert all(tail.startswith("1 True False ") for tail in tails)
     assert len(set(tails)) == 2
@@ -196,13 +208,19 @@ async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
 
 @pytest.mark.slow
 async def test_torch_is_seeded_held_to_its_threads_and_may_be_told_to_refuse_what_may_differ(tmp_path: Path) -> None:
-    code = ("import lab, os\nimport torch\nprint(torch.are_deterministic_algorithms_enabled(), "
-            "os.environ['CUBLAS_WORKSPACE_CONFIG'], torch.get_num_threads())\n"
-            "lab.seed_everything()\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
-            "print(first == torch.rand(1).item())\n")
+    code = (
+        "import lab, os\nimport torch\nprint(torch.are_deterministic_algorithms_enabled(), "
+        "os.environ['CUBLAS_WORKSPACE_CONFIG'], torch.get_num_threads())\n"
+        "lab.seed_everything()\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
+        "print(first == torch.rand(1).item())\n"
+    )
     executor = LocalExecutor(
-        1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
-        settings=SandboxSettings(isolation="none", deterministic=True))
+        1,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        cache=tmp_path / "cache",
+        settings=SandboxSettings(isolation="none", deterministic=True),
+    )
     try:
         ran = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": code}, timeout=60.0))
     finally:
@@ -218,10 +236,13 @@ async def test_scikit_learns_labels_are_not_handed_out(bench: Bench) -> None:
 
 
 async def test_one_file_runs_as_a_node_would(tmp_path: Path) -> None:
-    (tmp_path / "exp.py").write_text("import lab\nimport net\nd = lab.data('wine')\n"
-                                     "lab.submit('wine', 'validation', 'a', probabilities=net.guess(d))\n")
-    (tmp_path / "net.py").write_text("import numpy as np\ndef guess(d):\n"
-                                     "    return np.full((len(d.validation.x), d.classes), 1 / d.classes)\n")
+    (tmp_path / "exp.py").write_text(
+        "import lab\nimport net\nd = lab.data('wine')\n"
+        "lab.submit('wine', 'validation', 'a', probabilities=net.guess(d))\n"
+    )
+    (tmp_path / "net.py").write_text(
+        "import numpy as np\ndef guess(d):\n    return np.full((len(d.validation.x), d.classes), 1 / d.classes)\n"
+    )
     before = sorted(tmp_path.iterdir())
     outcome = await run_file(tmp_path / "exp.py", timeout=30.0, seed=2)
     assert outcome.failure is None

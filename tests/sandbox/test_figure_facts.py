@@ -45,11 +45,15 @@ DRAWINGS: list[tuple[Draw, int, int]] = [
     (lambda ax: [ax.plot([i], [1], "o", color=f"C{i}") for i in range(3)], 3, 0),
 ]
 EMPTY: list[Draw] = [
-    lambda ax: None, lambda ax: ax.plot([], []), lambda ax: ax.plot([np.nan, np.nan]), lambda ax: ax.scatter([], []),
-    lambda ax: ax.bar(["a"], [np.nan]), lambda ax: ax.imshow(np.full((2, 2), np.nan)), lambda ax: ax.axhline(1),
+    lambda ax: None,
+    lambda ax: ax.plot([], []),
+    lambda ax: ax.plot([np.nan, np.nan]),
+    lambda ax: ax.scatter([], []),
+    lambda ax: ax.bar(["a"], [np.nan]),
+    lambda ax: ax.imshow(np.full((2, 2), np.nan)),
+    lambda ax: ax.axhline(1),
     lambda ax: ax.text(0.5, 0.5, "no data"),
 ]
-
 
 
 @pytest.fixture
@@ -73,7 +77,7 @@ def facts_of(figure: Any) -> tuple[AxesFacts, ...]:
 def test_series_are_counted_as_a_reader_would(plt: Any, draw: Draw, series: int, labelled: int) -> None:
     figure, axes = plt.subplots()
     draw(axes)
-    found, = facts_of(figure)
+    (found,) = facts_of(figure)
     assert not found.empty
     assert found.labelled_series == labelled
     assert found.series == series
@@ -137,7 +141,7 @@ def test_what_was_drawn_is_told_with_its_values_and_looks(plt: Any) -> None:
     axes.errorbar(X, np.full(5, 2.0), yerr=1, label="flat")
     axes.bar(X, [1, 2, np.nan, 4, 5], hatch="//", label="bars")
     axes.legend()
-    found, = facts_of(figure)
+    (found,) = facts_of(figure)
     bars, flat, line = sorted(found.drawn, key=lambda one: one.label)
     assert (line.kind, line.points, line.low, line.high, line.mean, line.first, line.last) == ("line", 5, 0, 4, 2, 0, 4)
     assert (line.colour, line.line, line.marker, line.constant) == ("#0072b2", "--", "o", False)

@@ -52,36 +52,48 @@ def value(text: str, at: Seen) -> float:
     return score(at.kind, at.values, at.truth, measures({"m": text}, at))["m"]
 
 
-@pytest.mark.parametrize(("text", "by_hand"), [
-    ("f1_score(average=macro)", lambda: sk.f1_score(TRUTH, SAID, average="macro")),
-    ("fbeta_score(beta=2, average=weighted)", lambda: sk.fbeta_score(TRUTH, SAID, beta=2, average="weighted")),
-    ("balanced_accuracy", lambda: sk.balanced_accuracy_score(TRUTH, SAID)),
-    ("matthews_corrcoef", lambda: sk.matthews_corrcoef(TRUTH, SAID)),
-    ("cohen_kappa_score(weights=quadratic)", lambda: sk.cohen_kappa_score(TRUTH, SAID, weights="quadratic")),
-    ("jaccard_score(average='macro', labels=[1, 2])", lambda: sk.jaccard_score(
-        TRUTH, SAID, average="macro", labels=[1, 2])),
-    ("top_k_accuracy_score(k=3)", lambda: sk.top_k_accuracy_score(TRUTH, P, k=3)),
-    ("roc_auc_score(multi_class=ovr, average=weighted)", lambda: sk.roc_auc_score(
-        TRUTH, P, multi_class="ovr", average="weighted")),
-    ("neg_log_loss", lambda: -sk.log_loss(TRUTH, P)),
-    ("recall_score(average=micro)", lambda: sk.recall_score(TRUTH, SAID, average="micro")),
-    ("worst(accuracy, by=ward)", lambda: min(sk.accuracy_score(TRUTH[IN[w]], SAID[IN[w]]) for w in "abc")),
-    ("worst(log_loss, by=ward)", lambda: max(sk.log_loss(TRUTH[IN[w]], P[IN[w]]) for w in "abc")),
-    ("mean(f1_score(average=macro), by=ward)", lambda: np.mean([
-        sk.f1_score(TRUTH[IN[w]], SAID[IN[w]], average="macro") for w in "abc"])),
-    ("gap(accuracy, by=ward)", lambda: spread([sk.accuracy_score(TRUTH[IN[w]], SAID[IN[w]]) for w in "abc"])),
-    ("within(accuracy, by=ward, group=b)", lambda: sk.accuracy_score(TRUTH[IN["b"]], SAID[IN["b"]])),
-    ("agreement(hint)", lambda: share(np.array(["k0", "k1", "k2", "k3"])[SAID] == HINT)),
-])
+@pytest.mark.parametrize(
+    ("text", "by_hand"),
+    [
+        ("f1_score(average=macro)", lambda: sk.f1_score(TRUTH, SAID, average="macro")),
+        ("fbeta_score(beta=2, average=weighted)", lambda: sk.fbeta_score(TRUTH, SAID, beta=2, average="weighted")),
+        ("balanced_accuracy", lambda: sk.balanced_accuracy_score(TRUTH, SAID)),
+        ("matthews_corrcoef", lambda: sk.matthews_corrcoef(TRUTH, SAID)),
+        ("cohen_kappa_score(weights=quadratic)", lambda: sk.cohen_kappa_score(TRUTH, SAID, weights="quadratic")),
+        (
+            "jaccard_score(average='macro', labels=[1, 2])",
+            lambda: sk.jaccard_score(TRUTH, SAID, average="macro", labels=[1, 2]),
+        ),
+        ("top_k_accuracy_score(k=3)", lambda: sk.top_k_accuracy_score(TRUTH, P, k=3)),
+        (
+            "roc_auc_score(multi_class=ovr, average=weighted)",
+            lambda: sk.roc_auc_score(TRUTH, P, multi_class="ovr", average="weighted"),
+        ),
+        ("neg_log_loss", lambda: -sk.log_loss(TRUTH, P)),
+        ("recall_score(average=micro)", lambda: sk.recall_score(TRUTH, SAID, average="micro")),
+        ("worst(accuracy, by=ward)", lambda: min(sk.accuracy_score(TRUTH[IN[w]], SAID[IN[w]]) for w in "abc")),
+        ("worst(log_loss, by=ward)", lambda: max(sk.log_loss(TRUTH[IN[w]], P[IN[w]]) for w in "abc")),
+        (
+            "mean(f1_score(average=macro), by=ward)",
+            lambda: np.mean([sk.f1_score(TRUTH[IN[w]], SAID[IN[w]], average="macro") for w in "abc"]),
+        ),
+        ("gap(accuracy, by=ward)", lambda: spread([sk.accuracy_score(TRUTH[IN[w]], SAID[IN[w]]) for w in "abc"])),
+        ("within(accuracy, by=ward, group=b)", lambda: sk.accuracy_score(TRUTH[IN["b"]], SAID[IN["b"]])),
+        ("agreement(hint)", lambda: share(np.array(["k0", "k1", "k2", "k3"])[SAID] == HINT)),
+    ],
+)
 def test_values_are_those_of_scikit_learn_called_by_hand(text: str, by_hand: Any) -> None:
     assert value(text, seen()) == pytest.approx(by_hand(), rel=1e-9)
 
 
-@pytest.mark.parametrize(("text", "by_hand"), [
-    ("root_mean_squared_error", lambda: sk.root_mean_squared_error(NUMBERS, GUESSES)),
-    ("mean_pinball_loss(alpha=0.9)", lambda: sk.mean_pinball_loss(NUMBERS, GUESSES, alpha=0.9)),
-    ("worst(mae, by=ward)", lambda: max(abs(NUMBERS - GUESSES)[IN[w]].mean() for w in "abc")),
-])
+@pytest.mark.parametrize(
+    ("text", "by_hand"),
+    [
+        ("root_mean_squared_error", lambda: sk.root_mean_squared_error(NUMBERS, GUESSES)),
+        ("mean_pinball_loss(alpha=0.9)", lambda: sk.mean_pinball_loss(NUMBERS, GUESSES, alpha=0.9)),
+        ("worst(mae, by=ward)", lambda: max(abs(NUMBERS - GUESSES)[IN[w]].mean() for w in "abc")),
+    ],
+)
 def test_values_of_numbers_too(text: str, by_hand: Any) -> None:
     assert value(text, seen(NUMBERS, GUESSES, "predictions")) == pytest.approx(by_hand(), rel=1e-6)
 
@@ -94,35 +106,54 @@ def test_two_classes_are_scored_by_the_second() -> None:
     assert not measures({"m": "roc_auc"}, seen(values=SAID, kind="predictions"))
 
 
-@pytest.mark.parametrize("text", ["matthews_corrcoef", "worst(accuracy, by=ward)", "gap(macro_f1, by=ward)",
-                                  "mean(ece, by=ward)", "agreement(hint)", "top_k_accuracy_score(k=2)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "matthews_corrcoef",
+        "worst(accuracy, by=ward)",
+        "gap(macro_f1, by=ward)",
+        "mean(ece, by=ward)",
+        "agreement(hint)",
+        "top_k_accuracy_score(k=2)",
+    ],
+)
 def test_resamples_are_values_of_the_examples_drawn(text: str) -> None:
     counts = draw_counts(np.random.default_rng(1), 5, N)
     found = resampled_scores("probabilities", P, TRUTH, counts=counts, names={"m"}, more=measures({"m": text}, seen()))
     for row, got in zip(counts, found["m"], strict=True):
         index = np.repeat(np.arange(N), row)
-        drawn = Seen("probabilities", P[index], TRUTH[index], seen().class_names,
-                     {"ward": WARD[index], "hint": HINT[index]})
+        drawn = Seen(
+            "probabilities", P[index], TRUTH[index], seen().class_names, {"ward": WARD[index], "hint": HINT[index]}
+        )
         assert got == pytest.approx(value(text, drawn))
 
 
 def test_groups_that_no_draw_holds_are_passed_over() -> None:
     counts = (WARD != "a").astype(float)[None]
-    found = resampled_scores("probabilities", P, TRUTH, counts=counts, names={"m"},
-                             more=measures({"m": "worst(accuracy, by=ward)"}, seen()))["m"]
+    found = resampled_scores(
+        "probabilities", P, TRUTH, counts=counts, names={"m"}, more=measures({"m": "worst(accuracy, by=ward)"}, seen())
+    )["m"]
     assert found[0] == min(share(SAID[IN[w]] == TRUTH[IN[w]]) for w in "bc")
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "complaint"), [
-    ("f2_score", "there is no metric 'f2_score'; did you mean r2_score or f1_score"),
-    ("fbeta_score(gamma=2)", "fbeta_score has no argument 'gamma'; it has beta, labels"),
-    ("fbeta_score(2)", "takes its arguments by name"), ("worst(accuracy)", "worst takes a metric and by="),
-    ("within(accuracy, by=ward)", "by= and group="), ("agreement()", "is written"), ("a b", "cannot be read"),
-    ("accuracy - 1", "stands where a metric"), ("f1_score(average=[[1], {}])", "is no value"),
-    ("__import__('os')", "takes its arguments by name")])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("f2_score", "there is no metric 'f2_score'; did you mean r2_score or f1_score"),
+        ("fbeta_score(gamma=2)", "fbeta_score has no argument 'gamma'; it has beta, labels"),
+        ("fbeta_score(2)", "takes its arguments by name"),
+        ("worst(accuracy)", "worst takes a metric and by="),
+        ("within(accuracy, by=ward)", "by= and group="),
+        ("agreement()", "is written"),
+        ("a b", "cannot be read"),
+        ("accuracy - 1", "stands where a metric"),
+        ("f1_score(average=[[1], {}])", "is no value"),
+        ("__import__('os')", "takes its arguments by name"),
+    ],
+)
 def test_what_is_no_formula_is_said(text: str, complaint: str) -> None:
     with pytest.raises(FormulaError, match=r"\w") as caught:
         formula(text)
@@ -130,21 +161,27 @@ def test_what_is_no_formula_is_said(text: str, complaint: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "fields", "classes", "complaint"), [
-    ("worst(accuracy, by=city)", {}, 4, "there is no column 'city' to go by; there are ward"),
-    ("within(accuracy, by=ward, group=z)", {}, 4, "has no group 'z'; it has a, b, c"),
-    ("f1_score", {}, 4, "multiclass"), ("f1_score(average=macr)", {}, 4, "average"),
-    ("f1_score(average=macro)", {"higher_is_better": False}, 4, "better when lower, and perfect predictions"),
-    ("gap(accuracy, by=ward)", {}, 4, "a gap between groups is better when lower"),
-    ("matthews_corrcoef", {"low": 0.0, "high": 1.0}, 4, "its range is given as 0 to 1, and"),
-    ("top_k_accuracy_score(k=4)", {}, 4, "it is 1 whatever is predicted"),
-    ("root_mean_squared_error", {"higher_is_better": False}, 4, "it is of numbers, and these data have classes"),
-    ("accuracy_score", {}, 0, "it is of classes, and these data have numbers"),
-    ("worst(mse, by=ward)", {"higher_is_better": False}, 4, "it is of numbers"),
-    ("confusion_matrix", {}, 4, "m"), ("agreement(ward)", {}, 4, "never names a class"),
-    ("agreement(ward)", {}, 0, "is of predicted classes")])
+@pytest.mark.parametrize(
+    ("text", "fields", "classes", "complaint"),
+    [
+        ("worst(accuracy, by=city)", {}, 4, "there is no column 'city' to go by; there are ward"),
+        ("within(accuracy, by=ward, group=z)", {}, 4, "has no group 'z'; it has a, b, c"),
+        ("f1_score", {}, 4, "multiclass"),
+        ("f1_score(average=macr)", {}, 4, "average"),
+        ("f1_score(average=macro)", {"higher_is_better": False}, 4, "better when lower, and perfect predictions"),
+        ("gap(accuracy, by=ward)", {}, 4, "a gap between groups is better when lower"),
+        ("matthews_corrcoef", {"low": 0.0, "high": 1.0}, 4, "its range is given as 0 to 1, and"),
+        ("top_k_accuracy_score(k=4)", {}, 4, "it is 1 whatever is predicted"),
+        ("root_mean_squared_error", {"higher_is_better": False}, 4, "it is of numbers, and these data have classes"),
+        ("accuracy_score", {}, 0, "it is of classes, and these data have numbers"),
+        ("worst(mse, by=ward)", {"higher_is_better": False}, 4, "it is of numbers"),
+        ("confusion_matrix", {}, 4, "m"),
+        ("agreement(ward)", {}, 4, "never names a class"),
+        ("agreement(ward)", {}, 0, "is of predicted classes"),
+    ],
+)
 def test_trials_contradict_what_a_plan_declares(
-    text: str, fields: dict[str, Any], classes: int, complaint: str,
+    text: str, fields: dict[str, Any], classes: int, complaint: str
 ) -> None:
     metric = MetricSpec.model_validate({"name": "m", "formula": text, "higher_is_better": True, **fields})
     faults = list(formula_faults(metric, classes, {"ward": ("a", "b", "c")}, ("k0", "k1", "k2", "k3")))
@@ -153,10 +190,21 @@ def test_trials_contradict_what_a_plan_declares(
     assert "\n" not in faults[0]
 
 
-@pytest.mark.parametrize(("text", "higher", "classes"), [
-    ("f1_score(average=macro)", True, 4), ("f1_score", True, 2), ("neg_log_loss", True, 3), ("hamming_loss", False, 3),
-    ("gap(accuracy, by=ward)", False, 3), ("root_mean_squared_error", False, 0), ("agreement(hint)", False, 3),
-    ("flip_rate(to=a0.1)", False, 3), ("worst(roc_auc_ovr, by=ward)", True, 3), ("d2_log_loss_score", True, 2)])
+@pytest.mark.parametrize(
+    ("text", "higher", "classes"),
+    [
+        ("f1_score(average=macro)", True, 4),
+        ("f1_score", True, 2),
+        ("neg_log_loss", True, 3),
+        ("hamming_loss", False, 3),
+        ("gap(accuracy, by=ward)", False, 3),
+        ("root_mean_squared_error", False, 0),
+        ("agreement(hint)", False, 3),
+        ("flip_rate(to=a0.1)", False, 3),
+        ("worst(roc_auc_ovr, by=ward)", True, 3),
+        ("d2_log_loss_score", True, 2),
+    ],
+)
 def test_what_can_be_computed_has_no_fault(text: str, higher: bool, classes: int) -> None:
     metric = MetricSpec(name="m", formula=text, higher_is_better=higher)
     assert list(formula_faults(metric, classes, {"ward": (), "hint": ()}, ("k0",))) == []
@@ -185,8 +233,16 @@ def table(path: Path, *, split: bool = False) -> Path:
         writer.writerow(["x", "z", "ward", "secret", "part", "sick"])
         for i in range(200):
             sick, part = rng.choice(["no", "yes"]), "train" if i < 120 else "validation" if i < 160 else "test"
-            writer.writerow([rng.gauss(sick == "yes", 1), rng.random(), rng.choice("abc"), f"SECRET{i % 7}-{sick}",
-                             part if split else "", sick])
+            writer.writerow(
+                [
+                    rng.gauss(sick == "yes", 1),
+                    rng.random(),
+                    rng.choice("abc"),
+                    f"SECRET{i % 7}-{sick}",
+                    part if split else "",
+                    sick,
+                ]
+            )
     return path
 
 
@@ -197,20 +253,31 @@ def own(tmp_path: Path, options: str, *, split: bool = False) -> Any:
 
 def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Path) -> None:
     facts = own(tmp_path, "meta=ward,meta=secret,drop=part")
-    assert facts.meta == {"ward": ("a", "b", "c"), "secret": tuple(sorted(f"SECRET{i}-{s}" for i in range(7)
-                                                                         for s in ("no", "yes")))}
+    assert facts.meta == {
+        "ward": ("a", "b", "c"),
+        "secret": tuple(sorted(f"SECRET{i}-{s}" for i in range(7) for s in ("no", "yes"))),
+    }
     assert facts.columns == ("x", "z")
-    keep((MetricSpec(name="worst_ward", formula="worst(accuracy, by=ward)", higher_is_better=True),
-          MetricSpec(name="flips", formula="flip_rate(to=b)", higher_is_better=False)), tmp_path / "labels")
+    keep(
+        (
+            MetricSpec(name="worst_ward", formula="worst(accuracy, by=ward)", higher_is_better=True),
+            MetricSpec(name="flips", formula="flip_rate(to=b)", higher_is_better=False),
+        ),
+        tmp_path / "labels",
+    )
     labels = np.load(tmp_path / "labels" / "wards.npz")
     attempt = tmp_path / "attempt"
     attempt.mkdir()
-    for number, (split, condition) in enumerate([("validation", "a"), ("validation", "b"), ("test", "a"),
-                                                 ("test", "b")]):
+    for number, (split, condition) in enumerate(
+        [("validation", "a"), ("validation", "b"), ("test", "a"), ("test", "b")]
+    ):
         p = np.random.default_rng(number).dirichlet([1, 1], len(labels[f"{split}_y"]))
         put(attempt, number, split, dataset="wards", condition=condition, values=p)
-    values = {one.condition: one for one in score_submissions(attempt, tmp_path / "labels", split="validation", seed=0)
-              if one.name == "worst_ward"}
+    values = {
+        one.condition: one
+        for one in score_submissions(attempt, tmp_path / "labels", split="validation", seed=0)
+        if one.name == "worst_ward"
+    }
     p, y = (np.random.default_rng(0).dirichlet([1, 1], 40).argmax(axis=1), labels["validation_y"])
     ward = labels["validation_meta"][:, 0]
     assert values["a"].value == min(share(p[ward == w] == y[ward == w]) for w in "abc")
@@ -227,8 +294,11 @@ def test_code_sees_a_meta_column_only_where_it_was_asked(tmp_path: Path) -> None
     facts = own(tmp_path, "meta=secret,meta_shown=ward,drop=part")
     with np.load(tmp_path / "views" / "wards.npz") as view:
         arrays = {name: view[name] for name in view.files if name not in ("meta", "about")}
-    assert not [name for name, array in arrays.items() if array.dtype.kind == "U" and any(
-        "SECRET" in str(one) for one in array.ravel())]
+    assert not [
+        name
+        for name, array in arrays.items()
+        if array.dtype.kind == "U" and any("SECRET" in str(one) for one in array.ravel())
+    ]
     assert {name for name in arrays if name.endswith("_meta")} == {"train_meta", "dev_meta"}
     assert arrays["train_meta"].shape == (len(arrays["train_y"]), 1)
     assert arrays["train_x"].shape[1] == 2
@@ -243,10 +313,16 @@ def test_dev_comes_from_validation_where_that_is_asked(tmp_path: Path) -> None:
     assert "dev cut from validation" in facts.split_rule
 
 
-@pytest.mark.parametrize(("options", "complaint"), [
-    ("meta=town", "there is no column 'town' for meta="), ("meta=sick", "given two roles"),
-    ("meta=ward,meta_shown=ward", "given two roles"), ("dev_from=test", "dev_from='test' is wrong"),
-    ("dev_from=validation,drop=part,drop=secret", "needs validation rows of its own")])
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("meta=town", "there is no column 'town' for meta="),
+        ("meta=sick", "given two roles"),
+        ("meta=ward,meta_shown=ward", "given two roles"),
+        ("dev_from=test", "dev_from='test' is wrong"),
+        ("dev_from=validation,drop=part,drop=secret", "needs validation rows of its own"),
+    ],
+)
 def test_faults_of_meta_columns(tmp_path: Path, options: str, complaint: str) -> None:
     with pytest.raises(DatasetError) as caught:
         own(tmp_path, options)
@@ -282,14 +358,27 @@ lab.result("found", len(found), condition="a", dataset="wards")
 @pytest.mark.slow
 async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Path) -> None:
     own(tmp_path, "meta=secret,meta_shown=ward,drop=part")
-    executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
-                             settings=SandboxSettings(isolation="auto", pool=0), secret=(tmp_path / "w.csv",))
+    executor = LocalExecutor(
+        1,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        cache=tmp_path / "cache",
+        settings=SandboxSettings(isolation="auto", pool=0),
+        secret=(tmp_path / "w.csv",),
+    )
     try:
         if not executor.isolation.on:
             pytest.skip("this machine isolates nothing")
-        outcome = await executor.run(Job(
-            name="attack", folder=tmp_path / "job", seed=0, timeout=60.0, datasets=("wards",),
-            source={"experiment.py": ATTACK.replace("TMP", str(tmp_path))}))
+        outcome = await executor.run(
+            Job(
+                name="attack",
+                folder=tmp_path / "job",
+                seed=0,
+                timeout=60.0,
+                datasets=("wards",),
+                source={"experiment.py": ATTACK.replace("TMP", str(tmp_path))},
+            )
+        )
     finally:
         await executor.close()
     assert outcome.failure is None, outcome.failure

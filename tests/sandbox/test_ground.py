@@ -30,15 +30,37 @@ from labwright.sandbox.repository.environment import environment_for
 from labwright.sandbox.settings import SandboxSettings
 
 IN_GROUND: dict[str, Any] = {
-    "python": "FOLDER/python", "readable": ("FOLDER",), "isolation": "none", "threads": 3, "deterministic": True,
-    "gpus_per_node": 2}
+    "python": "FOLDER/python",
+    "readable": ("FOLDER",),
+    "isolation": "none",
+    "threads": 3,
+    "deterministic": True,
+    "gpus_per_node": 2,
+}
 """Setting -> another value of it, under which the ground is another one."""
 ELSEWHERE = {
-    "network": "of the key itself", "pretrained": "of the key itself", "scorers": "of the key itself, by content",
-    "packages": "their lock is in the ground", "allowed": "what is chosen of it is of the plan, and as above",
-    "device": "by the GPUs of the ground", "gpus": "by the GPUs of the ground"}
-LIMITS = ("timeout", "grace", "start_timeout", "memory_gb", "disk_gb", "tasks", "checkpoint_bytes", "artifact_bytes",
-          "scorer_timeout", "data_bytes", "gpu_wait", "gpu_free_gb")
+    "network": "of the key itself",
+    "pretrained": "of the key itself",
+    "scorers": "of the key itself, by content",
+    "packages": "their lock is in the ground",
+    "allowed": "what is chosen of it is of the plan, and as above",
+    "device": "by the GPUs of the ground",
+    "gpus": "by the GPUs of the ground",
+}
+LIMITS = (
+    "timeout",
+    "grace",
+    "start_timeout",
+    "memory_gb",
+    "disk_gb",
+    "tasks",
+    "checkpoint_bytes",
+    "artifact_bytes",
+    "scorer_timeout",
+    "data_bytes",
+    "gpu_wait",
+    "gpu_free_gb",
+)
 """They end or refuse an experiment, and change no value of one that ends well."""
 WHERE = ("executor", "ray", "store", "pool", "slots_per_gpu")
 """They say where and when a cell is run."""
@@ -52,8 +74,7 @@ def settings_with(folder: Path, name: str) -> SandboxSettings:
     value = IN_GROUND[name]
     texts = {"FOLDER": str(folder), "FOLDER/python": str(folder / "python")}
     found = texts.get(value, value) if isinstance(value, str) else value
-    return SandboxSettings(isolation="auto").model_copy(
-        update={name: (str(folder),) if name == "readable" else found})
+    return SandboxSettings(isolation="auto").model_copy(update={name: (str(folder),) if name == "readable" else found})
 
 
 @pytest.fixture(autouse=True)
@@ -65,12 +86,13 @@ def isolated(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_setting_is_in_the_key_or_changes_no_value() -> None:
     sorted_out = {*IN_GROUND, *ELSEWHERE, *LIMITS, *WHERE}
     assert set(SandboxSettings.model_fields) == sorted_out, (
-        "a setting of the sandbox that is not sorted: put what reaches a cell into its key (sandbox/ground.py)")
+        "a setting of the sandbox that is not sorted: put what reaches a cell into its key (sandbox/ground.py)"
+    )
 
 
 @pytest.mark.parametrize("name", IN_GROUND)
 def test_a_setting_that_reaches_a_cell_changes_its_key(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = interpreter(sys.executable)
 
@@ -123,7 +145,7 @@ def test_what_cannot_be_read_does_not_end_a_run(tmp_path: Path) -> None:
 
 
 def test_variables_of_the_host_that_choose_libraries_are_in_the_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = SandboxSettings()
     for name in (*VARIABLES, *UNKEYED):
@@ -149,15 +171,21 @@ def test_no_folder_is_mounted_that_is_in_no_key(tmp_path: Path) -> None:
     config = KernelConfig(settings, Isolation(on=True), tmp_path / "cache", packages=lambda: tmp_path / "packages")
     scratch = Scratch()
     try:
-        found = kernel_sandbox(config, StartOptions(readable=(tmp_path / "view",)), folder=tmp_path / "cell",
-                               seen=tmp_path / "seen", scratch=scratch)
+        found = kernel_sandbox(
+            config,
+            StartOptions(readable=(tmp_path / "view",)),
+            folder=tmp_path / "cell",
+            seen=tmp_path / "seen",
+            scratch=scratch,
+        )
     finally:
         scratch.remove()
     keyed = {*interpreter(settings.python).trees, tmp_path / "own", tmp_path / "packages"}
     assert set(found.environments) == keyed and found.mounts == () and found.devices == ()
     others = {path for path in (*found.readable, *found.writable) if not path.is_relative_to(scratch.root)}
     assert others == {KERNEL_SIDE, tmp_path / "view", tmp_path / "cache"}, (
-        "a mount whose content is in no key: of data, models and packages the fingerprints are")
+        "a mount whose content is in no key: of data, models and packages the fingerprints are"
+    )
 
 
 def test_runs_of_a_repository_depend_on_readable_folders_too(tmp_path: Path) -> None:

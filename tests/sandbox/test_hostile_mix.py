@@ -12,13 +12,21 @@ from tests.sandbox.conftest import ran_by
 from tests.sandbox.hostile_mix import CELLS
 
 CASES = [("required", 1, False)]
-MORE = [("none", 2, False), *((isolation, seed, ordinary) for isolation in ("required", "none") for seed in (3, 4, 5)
-                              for ordinary in (False, True))]
+MORE = [
+    ("none", 2, False),
+    *(
+        (isolation, seed, ordinary)
+        for isolation in ("required", "none")
+        for seed in (3, 4, 5)
+        for ordinary in (False, True)
+    ),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("isolation", "seed", "ordinary"), [
-    *CASES, *(pytest.param(*case, marks=pytest.mark.bench) for case in MORE)])
+@pytest.mark.parametrize(
+    ("isolation", "seed", "ordinary"), [*CASES, *(pytest.param(*case, marks=pytest.mark.bench) for case in MORE)]
+)
 def test_hostile_cells_change_nothing_around_them(isolation: str, seed: int, ordinary: bool) -> None:
     if isolation == "required" and not probe.probed().between_cells:
         pytest.skip(f"no walls between cells here: {probe.probed().why}")

@@ -15,8 +15,7 @@ from tests.sandbox.hub_server import COMMIT, Hub, serving
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = "question,answer\n" + "".join(
-    f"what is {i} and {i}?,{'odd' if i % 2 else 'even'}\n" for i in range(400))
+QUESTIONS = "question,answer\n" + "".join(f"what is {i} and {i}?,{'odd' if i % 2 else 'even'}\n" for i in range(400))
 CONFIG = """
 data: [{name: qa, hub: tiny/qa, revision: main, target: answer}]
 sandbox: {pretrained: [tiny/net@v1]}
@@ -39,17 +38,32 @@ except PretrainedError as error:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with serving(Hub({
-        "models/tiny/net": {"config.json": b"{}", "model.safetensors": b"\0" * 1_500_000, "tf_model.h5": b"unused"},
-        "datasets/tiny/qa": {"train.csv": QUESTIONS.encode(), "README.md": b"---\nlicense: mit\n---\n"}})) as hub:
+    with serving(
+        Hub(
+            {
+                "models/tiny/net": {
+                    "config.json": b"{}",
+                    "model.safetensors": b"\0" * 1_500_000,
+                    "tf_model.h5": b"unused",
+                },
+                "datasets/tiny/qa": {"train.csv": QUESTIONS.encode(), "README.md": b"---\nlicense: mit\n---\n"},
+            }
+        )
+    ) as hub:
         yield hub
 
 
 def program(hub: Hub, home: Path, *words: str, network: bool = True) -> subprocess.CompletedProcess[str]:
     """Python in a process of its own: the libraries read the hub's address when they are imported."""
     address = {"HF_ENDPOINT": hub.address} if network else {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, check=False,
-                          env=os.environ | address | {"HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"})
+    return subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | address | {"HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1"},
+    )
 
 
 def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: Hub, tmp_path: Path) -> None:
@@ -60,12 +74,15 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
     looked = program(hub, tmp_path / "hf", "-c", LOOK)
     assert looked.stdout.splitlines() == [
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, licence mit",
-        f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit"], looked
+        f"qa: tiny/qa at {COMMIT[:12]}, 0.0 MB, licence mit",
+    ], looked
     assert not any("resolve" in one for one in hub.requests)  # nothing is fetched to be looked at
     prefetch = ("-m", "labwright", "prefetch", str(config))
     first = program(hub, tmp_path / "hf", *prefetch)
-    assert (first.returncode, first.stdout.splitlines()) == (0, [
-        "data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}"]), first
+    assert (first.returncode, first.stdout.splitlines()) == (
+        0,
+        ["data qa: hf:tiny/qa, 400 examples", f"pretrained tiny/net@v1: commit {COMMIT}"],
+    ), first
     assert any(one.startswith("GET /large/models/tiny/net") for one in hub.requests)
     assert not any("tf_model.h5" in one for one in hub.requests)
     again = program(hub, tmp_path / "hf", *prefetch, network=False)
@@ -73,14 +90,19 @@ def test_what_the_hub_tells_is_fetched_once_and_is_there_without_a_network(hub: 
     cached = program(hub, tmp_path / "hf", "-c", LOOK, network=False)
     assert cached.stdout.splitlines() == [
         f"tiny/net@v1: tiny/net at {COMMIT[:12]}, 1.5 MB, no licence is told",
-        "qa: tiny/qa at main, size not told, no licence is told"], cached
+        "qa: tiny/qa at main, size not told, no licence is told",
+    ], cached
 
 
 def test_where_nothing_is_allowed_the_hub_is_not_looked_for() -> None:
-    code = ("import sys; from labwright.sandbox.hub import look_up; "
-            "print(look_up((), ()), 'huggingface_hub' in sys.modules)")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
-                          check=True).stdout == "() False\n"
+    code = (
+        "import sys; from labwright.sandbox.hub import look_up; "
+        "print(look_up((), ()), 'huggingface_hub' in sys.modules)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+        == "() False\n"
+    )
 
 
 def test_a_name_that_the_hub_does_not_know_is_one_line(hub: Hub, tmp_path: Path) -> None:

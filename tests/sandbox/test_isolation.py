@@ -38,8 +38,10 @@ from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import Store, eventually
 from tests.sandbox.data.files import fields, table
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(
-    not probe.probed().on, reason=f"no isolation here: {probe.probed().why}")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not probe.probed().on, reason=f"no isolation here: {probe.probed().why}"),
+]
 
 Run = Callable[..., dict[str, Any]]
 
@@ -56,16 +58,30 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs code as `scientist exec --json` does; returns what it prints."""
 
     def work(
-        code: str, *assignments: str, timeout: str = "30s", isolation: str = "required", data: str = "",
-        cells: str = "", on: str = "",
+        code: str,
+        *assignments: str,
+        timeout: str = "30s",
+        isolation: str = "required",
+        data: str = "",
+        cells: str = "",
+        on: str = "",
     ) -> dict[str, Any]:
         path = tmp_path / "probe.py"
         path.write_text(textwrap.dedent(code))
         settings = (f"sandbox.isolation={isolation}", "sandbox.grace=0.5", *assignments)
         capsys.readouterr()
-        main(["exec", str(path), "--json", "--timeout", timeout, *(["--data", data] if data else []),
-              *(["--cells", cells, "--on", on] if cells else []),
-              *(word for one in settings for word in ("--set", one))])
+        main(
+            [
+                "exec",
+                str(path),
+                "--json",
+                "--timeout",
+                timeout,
+                *(["--data", data] if data else []),
+                *(["--cells", cells, "--on", on] if cells else []),
+                *(word for one in settings for word in ("--set", one)),
+            ]
+        )
         return json.loads(capsys.readouterr().out)
 
     return work
@@ -90,7 +106,7 @@ def running(mark: str) -> list[int]:
 
 
 def test_no_key_is_in_its_environment_or_in_that_of_a_process_that_it_sees(
-    run: Run, monkeypatch: pytest.MonkeyPatch,
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     found = run("""
@@ -132,7 +148,7 @@ def test_nothing_outside_its_folder_can_be_written(run: Run, tmp_path: Path) -> 
         import lab, os
         from lab import _job
         views = os.path.dirname(lab.__file__)
-        for place in ({', '.join(map(repr, places))}, views, os.path.dirname(os.environ["LAB_JOB"])):
+        for place in ({", ".join(map(repr, places))}, views, os.path.dirname(os.environ["LAB_JOB"])):
             try:
                 open(os.path.join(place, "planted"), "w").write("x")
                 print("wrote to", place)
@@ -190,11 +206,17 @@ def _unix(path: Path) -> Generator[str]:
 def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[SubjectServer, tuple[str, str]]]:
     """A subject that wants a key, which the host has; with the settings of a run that may ask it, and a quiz."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-subject")
-    (tmp_path / "quiz.csv").write_text("q,label\n" + "".join(
-        f"number {i},{'odd' if i % 2 else 'even'}\n" for i in range(60)))
+    (tmp_path / "quiz.csv").write_text(
+        "q,label\n" + "".join(f"number {i},{'odd' if i % 2 else 'even'}\n" for i in range(60))
+    )
     with override_allow_model_requests(True), SubjectServer(even_or_odd, key="sk-of-the-subject") as server:
-        yield server, (f"subjects.small={{model: 'openai-chat:m', base_url: '{server.url}'}}",
-                       f"data=quiz={tmp_path / 'quiz.csv'},target=label,text=q")
+        yield (
+            server,
+            (
+                f"subjects.small={{model: 'openai-chat:m', base_url: '{server.url}'}}",
+                f"data=quiz={tmp_path / 'quiz.csv'},target=label,text=q",
+            ),
+        )
 
 
 def even_or_odd(model: str, text: str, draw: int) -> str:
@@ -206,7 +228,8 @@ def test_a_subject_is_asked_without_its_key_or_a_network(
     run: Run, subject: tuple[SubjectServer, tuple[str, str]]
 ) -> None:
     server, settings = subject
-    found = run(f"""
+    found = run(
+        f"""
         import json, lab, os, socket
         print(lab.llm("small").ask("number 7", logprobs=0))
         texts = [str(dict(os.environ)), open(os.environ["LAB_JOB"]).read()]
@@ -226,7 +249,9 @@ def test_a_subject_is_asked_without_its_key_or_a_network(
         except OSError:
             print("no network")
         lab.result("done", 1.0, dataset="wine", condition="m")
-    """, *settings)
+    """,
+        *settings,
+    )
     assert found["failure"] is None, found
     first, *rest = found["stdout_tail"].splitlines()
     assert "text='odd'" in first and "m-2026" in first and rest == ["key False True", "no network"]
@@ -237,7 +262,8 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
     run: Run, subject: tuple[SubjectServer, tuple[str, str]]
 ) -> None:
     server, settings = subject
-    found = run("""
+    found = run(
+        """
         import json, lab, os, socket, time
         from lab import _job
         path = _job.job().llm
@@ -275,7 +301,9 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
         time.sleep(1)  # until the host has seen it
         print(lab.llm("small").ask("number 1").text)
         lab.result("done", 1.0, dataset="wine", condition="m")
-    """, *settings)
+    """,
+        *settings,
+    )
     assert found["failure"] is None, found
     there, *answers, last = found["stdout_tail"].splitlines()
     assert there.count("scientist-kernel-") == 1 and there.endswith("True")
@@ -283,17 +311,25 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
     assert sum(server.counts().values()) == 1
 
 
-@pytest.mark.parametrize(("cite", "words"), [
-    ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is no answer"),
-    pytest.param("[ids[0].rpartition('-')[0] + '-1'] + ids[1:]",
-                 "which is no answer that a subject gave to this cell", marks=pytest.mark.bench),
-    pytest.param("[ids[1]] + ids[1:]", "which was cited before", marks=pytest.mark.bench),
-    ("[theirs] + ids[1:]", "which is no answer that a subject gave to this cell"),
-    pytest.param("[[]] + ids[1:]", "row 0 cites no answer", marks=pytest.mark.bench)])
+@pytest.mark.parametrize(
+    ("cite", "words"),
+    [
+        ("['0' * 32 + '-0'] + ids[1:]", "row 0 cites '00000000000000000000000000000000-0', which is no answer"),
+        pytest.param(
+            "[ids[0].rpartition('-')[0] + '-1'] + ids[1:]",
+            "which is no answer that a subject gave to this cell",
+            marks=pytest.mark.bench,
+        ),
+        pytest.param("[ids[1]] + ids[1:]", "which was cited before", marks=pytest.mark.bench),
+        ("[theirs] + ids[1:]", "which is no answer that a subject gave to this cell"),
+        pytest.param("[[]] + ids[1:]", "row 0 cites no answer", marks=pytest.mark.bench),
+    ],
+)
 def test_a_forged_citation_is_refused(
     run: Run, subject: tuple[SubjectServer, tuple[str, str]], cite: str, words: str
 ) -> None:
-    found = run(f"""
+    found = run(
+        f"""
         import os, lab
 
         def run(cell):
@@ -309,15 +345,21 @@ def test_a_forged_citation_is_refused(
             lab.submit(split="validation", answers=ids, read="label")
 
         lab.measure(run, reads={{"second": "first"}})
-    """, *subject[1], cells="first,second", on="quiz")
+    """,
+        *subject[1],
+        cells="first,second",
+        on="quiz",
+    )
     _, message = failure(found)
     assert words in message, message
-    assert [(one["condition"], one["value"], one["grade"]) for one in found["measurements"]
-            if one["name"] == "accuracy"] == [("first", 1.0, "scored")]
+    assert [
+        (one["condition"], one["value"], one["grade"]) for one in found["measurements"] if one["name"] == "accuracy"
+    ] == [("first", 1.0, "scored")]
 
 
 def test_what_cites_no_answer_is_unattributed(run: Run, subject: tuple[SubjectServer, tuple[str, str]]) -> None:
-    found = run("""
+    found = run(
+        """
         import json, lab, numpy as np
 
         def run(cell):
@@ -337,11 +379,15 @@ def test_what_cites_no_answer_is_unattributed(run: Run, subject: tuple[SubjectSe
                 lab.submit(split="validation", predictions=mine)
 
         lab.measure(run)
-    """, *subject[1], cells="claims,repeats,alone", on="quiz")
+    """,
+        *subject[1],
+        cells="claims,repeats,alone",
+        on="quiz",
+    )
     assert found["failure"] is None, found
-    assert {one["condition"]: (one["grade"], one["value"]) for one in found["measurements"]
-            if one["name"] == "accuracy"} == {
-        "claims": ("unattributed", 1.0), "repeats": ("unattributed", 1.0), "alone": ("scored", 1.0)}
+    assert {
+        one["condition"]: (one["grade"], one["value"]) for one in found["measurements"] if one["name"] == "accuracy"
+    } == {"claims": ("unattributed", 1.0), "repeats": ("unattributed", 1.0), "alone": ("scored", 1.0)}
 
 
 def test_labels_of_bundled_datasets_are_nowhere(run: Run) -> None:
@@ -381,11 +427,15 @@ def test_the_grade_tells_whether_labels_were_out_of_reach(run: Run) -> None:
 def test_the_file_that_own_data_come_from_is_hidden_where_all_around_it_is_shown(run: Run, tmp_path: Path) -> None:
     table(tmp_path / "fields.csv", fields())
     (tmp_path / "beside").write_text("shown")
-    found = run(f"""
+    found = run(
+        f"""
         import lab
         print(len(lab.data("fields").train.x), open("{tmp_path}/beside").read())
         open("{tmp_path}/fields.csv").read()
-    """, f"sandbox.readable={tmp_path}", data=f"fields={tmp_path}/fields.csv,target=good,drop=farm,drop=day,drop=tons")
+    """,
+        f"sandbox.readable={tmp_path}",
+        data=f"fields={tmp_path}/fields.csv,target=good,drop=farm,drop=day,drop=tons",
+    )
     assert found["stdout_tail"] == "60 shown\n"
     assert "PermissionError" in failure(found)[1]
 
@@ -399,7 +449,8 @@ def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_
     [packages] = Path(sys.prefix).glob("lib/python3*/site-packages")
     (site / "mine.pth").write_text(f"{packages}\n{Path(__file__).resolve().parents[2] / 'src'}\n")
     (site / "mine.py").write_text("VALUE = 3\n")
-    found = run("""
+    found = run(
+        """
         import lab, mine, sys
         print(sys.prefix, mine.VALUE)
         for name in ("labwright", "labwright.record"):
@@ -408,7 +459,11 @@ def test_of_ours_only_lab_can_be_imported_in_whatever_environment(run: Run, tmp_
                 print("found", name)
             except ModuleNotFoundError:
                 pass
-    """, f"sandbox.python={own}/bin/python", f"sandbox.readable={packages}", isolation=isolation)
+    """,
+        f"sandbox.python={own}/bin/python",
+        f"sandbox.readable={packages}",
+        isolation=isolation,
+    )
     assert found["stdout_tail"] == f"{own} 3\n"
 
 
@@ -424,25 +479,31 @@ def test_a_fork_bomb_is_put_out(run: Run, monkeypatch: pytest.MonkeyPatch, group
     """By a control group where one can be made, else by the watchdog."""
     if not groups:
         monkeypatch.setattr("labwright.sandbox.kernels.task_group", _no_group)
-    found = run("""
+    found = run(
+        """
         import subprocess, time
         started = [subprocess.Popen(["sleep", "43.21"], start_new_session=True) for _ in range(300)]
         time.sleep(3)
-    """, "sandbox.tasks=80")
+    """,
+        "sandbox.tasks=80",
+    )
     kind, message = failure(found)
     assert kind == "other" and ("sandbox.tasks" in message or "Resource temporarily unavailable" in message)
     assert running("sleep 43.21") == []
 
 
 def test_a_memory_bomb_is_put_out_with_its_peak(run: Run) -> None:
-    found = run("""
+    found = run(
+        """
         import time
         print("begun", flush=True)
         held = []
         for _ in range(80):
             held.append(b"x" * 50_000_000)
             time.sleep(0.02)
-    """, "sandbox.memory_gb=0.6")
+    """,
+        "sandbox.memory_gb=0.6",
+    )
     kind, message = failure(found)
     assert kind == "memory" and "sandbox.memory_gb" in message and "0.60 GB" in message
     peak = float(message.split("held ")[1].split(" GB")[0])
@@ -452,13 +513,16 @@ def test_a_memory_bomb_is_put_out_with_its_peak(run: Run) -> None:
 
 @pytest.mark.bench
 def test_shared_memory_is_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = run("""
+    found = run(
+        """
         import time
         with open("/dev/shm/held", "wb") as file:
             for _ in range(40):
                 file.write(b"x" * 50_000_000)
                 time.sleep(0.02)
-    """, "sandbox.memory_gb=0.6")
+    """,
+        "sandbox.memory_gb=0.6",
+    )
     assert failure(found)[0] == "memory"
     monkeypatch.setattr(mounts, "SHM_BYTES", 10**7)
     small = run("open('/dev/shm/held', 'wb').write(b'x' * 50_000_000)")
@@ -498,20 +562,28 @@ def test_what_workers_share_counts_once_and_what_each_has_alone_counts(run: Run,
     assert kind == "memory" and 0.8 <= float(message.split("held ")[1].split(" GB")[0]) < 1.5
 
 
-@pytest.mark.parametrize("attack", [
-    "open(f'file{i}', 'wb').write(b'x' * 20_000_000)",
-    pytest.param("open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)", marks=pytest.mark.bench),
-    pytest.param("f = open('file', 'wb'); f.write(b'x' * 20_000_000); f.flush(); os.unlink('file'); held.append(f)",
-                 marks=pytest.mark.bench),
-])
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "open(f'file{i}', 'wb').write(b'x' * 20_000_000)",
+        pytest.param("open(f'/tmp/file{i}', 'wb').write(b'x' * 20_000_000)", marks=pytest.mark.bench),
+        pytest.param(
+            "f = open('file', 'wb'); f.write(b'x' * 20_000_000); f.flush(); os.unlink('file'); held.append(f)",
+            marks=pytest.mark.bench,
+        ),
+    ],
+)
 def test_a_disk_bomb_is_put_out(run: Run, attack: str) -> None:
-    found = run(f"""
+    found = run(
+        f"""
         import os, time
         held = []
         for i in range(60):
             {attack}
             time.sleep(0.1)
-    """, "sandbox.disk_gb=0.2")
+    """,
+        "sandbox.disk_gb=0.2",
+    )
     kind, message = failure(found)
     assert kind == "other" and "sandbox.disk_gb" in message
 
@@ -550,11 +622,17 @@ def test_a_grandchild_with_a_session_of_its_own_does_not_outlive_it(run: Run) ->
     assert running("sleep 54.32") == []
 
 
-@pytest.mark.parametrize(("code", "how"), [
-    ("import time\nwhile True:\n    try:\n        time.sleep(9)\n    except BaseException:\n        pass\n", "killed"),
-    pytest.param("print('begun', flush=True)\nsum(range(10**12))\n", "killed", marks=pytest.mark.bench),
-    pytest.param("import time\ntime.sleep(60)\n", "interrupted", marks=pytest.mark.bench),
-])
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        (
+            "import time\nwhile True:\n    try:\n        time.sleep(9)\n    except BaseException:\n        pass\n",
+            "killed",
+        ),
+        pytest.param("print('begun', flush=True)\nsum(range(10**12))\n", "killed", marks=pytest.mark.bench),
+        pytest.param("import time\ntime.sleep(60)\n", "interrupted", marks=pytest.mark.bench),
+    ],
+)
 def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) -> None:
     """Also when it swallows KeyboardInterrupt, or is in one long call to C."""
     found = run(code, timeout="1s")
@@ -563,12 +641,15 @@ def test_at_its_limit_it_ends_whatever_it_does(run: Run, code: str, how: str) ->
     assert found["seconds"] < 1 + 0.5 + 1
 
 
-@pytest.mark.parametrize(("code", "words"), [
-    ("import os\nos._exit(7)\n", "exit code 7"),
-    pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
-    pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
-    ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
-])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os\nos._exit(7)\n", "exit code 7"),
+        pytest.param("import ctypes\nctypes.string_at(0)\n", "SIGSEGV", marks=pytest.mark.bench),
+        pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "SIGKILL", marks=pytest.mark.bench),
+        ("import os, signal\nos.kill(1, signal.SIGKILL)\nraise SystemExit('still here')\n", "still here"),
+    ],
+)
 def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) -> None:
     kind, message = failure(run(code))
     assert words in message and kind == ("other" if words == "still here" else "died")
@@ -576,10 +657,13 @@ def test_a_death_is_a_result_with_its_reason(run: Run, code: str, words: str) ->
 
 def test_killing_us_kills_it(tmp_path: Path) -> None:
     path = tmp_path / "probe.py"
-    path.write_text("import subprocess, time\nsubprocess.Popen(['sleep', '65.43'], start_new_session=True)\n"
-                    "time.sleep(60)\n")
-    host = subprocess.Popen([sys.executable, "-m", "labwright", "exec", str(path), "--set",
-                             "sandbox.isolation=required"], stdout=subprocess.DEVNULL)
+    path.write_text(
+        "import subprocess, time\nsubprocess.Popen(['sleep', '65.43'], start_new_session=True)\ntime.sleep(60)\n"
+    )
+    host = subprocess.Popen(
+        [sys.executable, "-m", "labwright", "exec", str(path), "--set", "sandbox.isolation=required"],
+        stdout=subprocess.DEVNULL,
+    )
     try:
         assert eventually(lambda: bool(running("sleep 65.43")), 55.0)
     finally:
@@ -625,9 +709,19 @@ def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -
 
 async def test_a_program_that_would_make_others_us_is_disarmed(store: Store, tmp_path: Path) -> None:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    await executor.run(Job(name="x", folder=tmp_path / "job", source={"experiment.py": (
-        "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', 'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
-        "os.symlink('/bin/su', 'su')\n")}))
+    await executor.run(
+        Job(
+            name="x",
+            folder=tmp_path / "job",
+            source={
+                "experiment.py": (
+                    "import os, shutil\nos.mkdir('deep')\nshutil.copy('/bin/sh', "
+                    "'deep/sh')\nos.chmod('deep/sh', 0o6755)\n"
+                    "os.symlink('/bin/su', 'su')\n"
+                )
+            },
+        )
+    )
     await executor.close()
     assert (tmp_path / "job" / "deep" / "sh").stat().st_mode & 0o7777 == 0o755
 
@@ -660,10 +754,20 @@ def test_a_hostile_pickle_is_not_opened(run: Run, tmp_path: Path) -> None:
 
 
 def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> None:
-    forged = [{"name": "accuracy", "value": 1.0, "condition": "method", "dataset": "wine", "split": split, "step": None,
-               "grade": "scored"} for split in ("validation", "test")]
+    forged = [
+        {
+            "name": "accuracy",
+            "value": 1.0,
+            "condition": "method",
+            "dataset": "wine",
+            "split": split,
+            "step": None,
+            "grade": "scored",
+        }
+        for split in ("validation", "test")
+    ]
     found = run(f"""
-        {SUBMIT.strip().replace(chr(10), chr(10) + ' ' * 8)}
+        {SUBMIT.strip().replace(chr(10), chr(10) + " " * 8)}
         import json
         with open("measurements.jsonl", "a") as file:
             for line in {forged!r}:
@@ -684,10 +788,20 @@ async def test_plots_are_drawn_behind_the_same_walls(store: Store, tmp_path: Pat
     secret = tmp_path / "secret.txt"
     secret.write_text("planted")
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
-    outcome = await executor.run(Job(
-        name="plot", folder=tmp_path / "job", entry="plots.py", mode="plot", source={"plots.py": (
-            f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
-            "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n")}))
+    outcome = await executor.run(
+        Job(
+            name="plot",
+            folder=tmp_path / "job",
+            entry="plots.py",
+            mode="plot",
+            source={
+                "plots.py": (
+                    f"import os\nimport matplotlib.pyplot as plt\nprint(os.path.exists({str(secret)!r}))\n"
+                    "plt.plot([1, 2])\nplt.xlabel('x')\nplt.ylabel('y')\nplt.savefig('figures/a.png')\n"
+                )
+            },
+        )
+    )
     await executor.close()
     assert outcome.failure is None and outcome.stdout_tail == "False\n"
     assert [one.name for one in outcome.figures] == ["a.png"]
@@ -717,14 +831,16 @@ def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
 
 
 def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(probe, "probed", lambda: probe.Isolation(on=False, why="it is not there", fix="get it"))
     (tmp_path / "probe.py").write_text(SUBMIT)
     idea = Path(__file__).resolve().parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
     required = ("--set", "sandbox.isolation=required")
-    for command in (["exec", str(tmp_path / "probe.py"), *required],
-                    ["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), *required]):
+    for command in (
+        ["exec", str(tmp_path / "probe.py"), *required],
+        ["run", "--idea", str(idea), "--runs", str(tmp_path / "runs"), *required],
+    ):
         assert main(command) == 2
         said = capsys.readouterr().err
         assert "it is not there" in said and "get it" in said and "sandbox.isolation=auto" in said
@@ -733,7 +849,7 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
 
 
 def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(probe, "probed", lambda: probe.Isolation(on=False, why="it is not there", fix="get it"))
     found = run(SUBMIT, isolation="auto")

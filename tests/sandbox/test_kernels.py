@@ -37,7 +37,8 @@ async def test_a_script_finds_what_a_script_expects(bench: Bench) -> None:
         "from __future__ import annotations\nimport sys, os\nimport side\n"
         "print('hello', __name__, os.path.basename(__file__), len(sys.argv), side.VALUE, os.getcwd() == sys.path[0])\n"
         "left_open = open('note.txt', 'w'); left_open.write('kept')\n'an expression is not echoed'\n",
-        beside={"side.py": "VALUE = 7\n"})
+        beside={"side.py": "VALUE = 7\n"},
+    )
     assert outcome.stdout_tail == "hello __main__ experiment.py 1 7 True\n"
     assert failure_of(outcome.failure).kind == "no measurement"
     assert (bench.folder / "note.txt").read_text() == "kept"
@@ -46,8 +47,10 @@ async def test_a_script_finds_what_a_script_expects(bench: Bench) -> None:
 
 
 async def test_an_error_comes_with_its_traceback(bench: Bench) -> None:
-    outcome = await bench.run("def depth(n):\n    if n == 0:\n        return {}['missing']\n    return depth(n - 1)\n"
-                              "print('before')\ndepth(2)\n")
+    outcome = await bench.run(
+        "def depth(n):\n    if n == 0:\n        return {}['missing']\n    return depth(n - 1)\n"
+        "print('before')\ndepth(2)\n"
+    )
     failure = failure_of(outcome.failure)
     assert (failure.kind, failure.message) == ("other", "KeyError: 'missing'")
     assert "experiment.py" in failure.traceback and "return {}['missing']" in failure.traceback
@@ -60,16 +63,19 @@ async def test_an_error_comes_with_its_traceback(bench: Bench) -> None:
     assert book.cells[0].source.startswith("def depth(n):")
 
 
-@pytest.mark.parametrize(("code", "kind", "words"), [
-    ("def broken(:\n    pass\n", "syntax", "experiment.py, line 1"),
-    pytest.param("import no_such_module_here\n", "import", "no_such_module_here", marks=pytest.mark.bench),
-    ("import numpy as np\nnp.ones((3, 4)) @ np.ones((3, 4))\n", "shape", "mismatch"),
-    ("import os\nprint('x')\nos._exit(3)\n", "died", "exit code 3"),
-    pytest.param("import ctypes\nctypes.string_at(0)\n", "died", "SIGSEGV", marks=pytest.mark.bench),
-    ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "died", "SIGKILL"),
-    ("import sys\nsys.exit('gave up')\n", "other", "gave up"),
-    ("import sys\nsys.exit(0)\nraise ValueError\n", "no measurement", "lab.submit"),
-])
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        ("def broken(:\n    pass\n", "syntax", "experiment.py, line 1"),
+        pytest.param("import no_such_module_here\n", "import", "no_such_module_here", marks=pytest.mark.bench),
+        ("import numpy as np\nnp.ones((3, 4)) @ np.ones((3, 4))\n", "shape", "mismatch"),
+        ("import os\nprint('x')\nos._exit(3)\n", "died", "exit code 3"),
+        pytest.param("import ctypes\nctypes.string_at(0)\n", "died", "SIGSEGV", marks=pytest.mark.bench),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "died", "SIGKILL"),
+        ("import sys\nsys.exit('gave up')\n", "other", "gave up"),
+        ("import sys\nsys.exit(0)\nraise ValueError\n", "no measurement", "lab.submit"),
+    ],
+)
 async def test_failures_are_told_apart(bench: Bench, code: str, kind: str, words: str) -> None:
     began = time.monotonic()
     outcome = await bench.run(code)
@@ -108,7 +114,8 @@ async def test_code_that_swallows_the_interrupt_is_killed_with_its_children(benc
         "child = subprocess.Popen(['sh', '-c', 'trap \"\" INT; sleep 300 & wait'])\n"
         "open('pids', 'w').write(f'{os.getpid()} {child.pid}')\n"
         "while True:\n    try:\n        time.sleep(10)\n    except BaseException:\n        print('no', flush=True)\n",
-        timeout=0.7)
+        timeout=0.7,
+    )
     failure = failure_of(outcome.failure)
     assert failure.kind == "timeout" and "killed" in failure.message
     assert outcome.seconds < 6
@@ -117,14 +124,19 @@ async def test_code_that_swallows_the_interrupt_is_killed_with_its_children(benc
 
 
 async def test_nothing_is_left_running_after_a_script_ended_well(bench: Bench) -> None:
-    await bench.run("import subprocess\nchild = subprocess.Popen(['sleep', '300'])\n"
-                    "open('pid', 'w').write(str(child.pid))\n")
+    await bench.run(
+        "import subprocess\nchild = subprocess.Popen(['sleep', '300'])\nopen('pid', 'w').write(str(child.pid))\n"
+    )
     assert gone(int((bench.folder / "pid").read_text()))
 
 
 async def test_cancelling_kills_the_kernel(bench: Bench) -> None:
-    task = asyncio.create_task(bench.run("import os, time\nopen('pid.part', 'w').write(str(os.getpid()))\n"
-                                         "os.rename('pid.part', 'pid')\ntime.sleep(60)\n"))
+    task = asyncio.create_task(
+        bench.run(
+            "import os, time\nopen('pid.part', 'w').write(str(os.getpid()))\n"
+            "os.rename('pid.part', 'pid')\ntime.sleep(60)\n"
+        )
+    )
     pid_file = bench.folder / "pid"
     await asyncio.to_thread(eventually, pid_file.exists, 20.0)
     pid = int(pid_file.read_text())
@@ -156,14 +168,15 @@ async def test_output_is_drained_and_capped(bench: Bench) -> None:
 
 
 async def test_only_an_allow_list_of_the_environment_reaches_the_code(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     monkeypatch.setenv("SOME_TOKEN", "sk-planted")
     outcome = await bench.run(
         "import os\nprint('sk-planted' in str(dict(os.environ)), os.environ['HOME'] == os.getcwd())\n"
         "print(*(os.environ[name] for name in ('PYTHONHASHSEED', 'OMP_NUM_THREADS', 'MPLBACKEND')))\n"
-        "print(open(f'/proc/{os.getpid()}/environ').read().count('sk-planted'))\n")
+        "print(open(f'/proc/{os.getpid()}/environ').read().count('sk-planted'))\n"
+    )
     assert outcome.stdout_tail == "False True\n0 1 Agg\n0\n"
 
 
@@ -175,7 +188,9 @@ async def test_of_ours_only_lab_can_be_imported(bench: Bench) -> None:
         "    except ModuleNotFoundError as error:\n        assert 'lab' in str(error), error\n"
         "import models, inspector_like, lab\nprint(models.MINE, lab.seed)\n"
         "print(subprocess.run([sys.executable, '-c', 'import labwright'], capture_output=True).returncode)\n",
-        beside={"models.py": "MINE = 'my own'\n", "inspector_like.py": ""}, seed=5)
+        beside={"models.py": "MINE = 'my own'\n", "inspector_like.py": ""},
+        seed=5,
+    )
     assert outcome.stdout_tail == "my own 5\n1\n"
 
 
@@ -186,17 +201,25 @@ def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "models.py").write_text("MINE = True\n")
     path = os.pathsep.join([str(tmp_path / "site" / "labwright" / "sandbox" / "kernel_side"), str(tmp_path / "site")])
-    code = ("import sys\nsys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one)]\n"
-            "import models; print(models.MINE)\ntry:\n    import labwright\n"
-            "except ModuleNotFoundError as error:\n    print(error)\n")
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "job", capture_output=True, text=True,
-                          timeout=60, env={"PYTHONPATH": path, "LAB_JOB": "any"}, check=True)
+    code = (
+        "import sys\nsys.meta_path = [one for one in sys.meta_path if 'editable' not in repr(one)]\n"
+        "import models; print(models.MINE)\ntry:\n    import labwright\n"
+        "except ModuleNotFoundError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path / "job",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": path, "LAB_JOB": "any"},
+        check=True,
+    )
     assert done.stdout == "True\nNo module named 'labwright' (of the harness, only `lab` can be imported)\n"
 
 
 async def test_a_folder_of_the_experiment_can_have_the_name_of_one_of_ours(bench: Bench) -> None:
-    outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n",
-                              beside={"search/grid.py": "VALUE = 3\n"})
+    outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n", beside={"search/grid.py": "VALUE = 3\n"})
     assert outcome.stdout_tail == "3\n"
 
 
@@ -217,7 +240,7 @@ async def test_sockets_fit_wherever_the_run_is(store: Store, tmp_path: Path) -> 
 
 
 async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hanging = tmp_path / "bwrap"
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")

@@ -82,10 +82,37 @@ def test_what_the_memory_killer_takes_is_one_cell(group: Path, tmp_path: Path, i
     (tmp_path / "study.py").write_text(STUDY)
     arms = ("good", "hog", "kernel", "killed", "last")
     done = subprocess.run(
-        [*within(group), "-m", "labwright", "exec", str(tmp_path / "study.py"), "--cells", ",".join(arms), "--on",
-         "digits", "--timeout", "120", "--set", "sandbox.memory_gb=64", "--set", f"sandbox.isolation={isolation}",
-         "--json"], capture_output=True, text=True, timeout=200, env=os.environ | {"TERM": "dumb"})
-    cells = {line["cell"]["arm"]: (line["outcome"], line["why"].partition(":")[0])
-             for line in json.loads(done.stdout)["cells"]}
-    assert cells == {"good": ("measured", ""), "hog": ("failed", "memory"), "kernel": ("failed", "memory"),
-                     "killed": ("failed", "died"), "last": ("measured", "")}
+        [
+            *within(group),
+            "-m",
+            "labwright",
+            "exec",
+            str(tmp_path / "study.py"),
+            "--cells",
+            ",".join(arms),
+            "--on",
+            "digits",
+            "--timeout",
+            "120",
+            "--set",
+            "sandbox.memory_gb=64",
+            "--set",
+            f"sandbox.isolation={isolation}",
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=os.environ | {"TERM": "dumb"},
+    )
+    cells = {
+        line["cell"]["arm"]: (line["outcome"], line["why"].partition(":")[0])
+        for line in json.loads(done.stdout)["cells"]
+    }
+    assert cells == {
+        "good": ("measured", ""),
+        "hog": ("failed", "memory"),
+        "kernel": ("failed", "memory"),
+        "killed": ("failed", "died"),
+        "last": ("measured", ""),
+    }

@@ -38,9 +38,15 @@ ROWS = 360
 @pytest.fixture(params=["experiment"])
 def folder(request: pytest.FixtureRequest, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a job of seed 7 that may use digits and diabetes."""
-    job = {"seed": 7, "deadline": time.monotonic() + 100.0, "device": "cpu", "mode": request.param,
-           "folder": str(tmp_path), "entry": "experiment.py",
-           "datasets": {name: str(store.views / f"{name}.npz") for name in ("digits", "diabetes")}}
+    job = {
+        "seed": 7,
+        "deadline": time.monotonic() + 100.0,
+        "device": "cpu",
+        "mode": request.param,
+        "folder": str(tmp_path),
+        "entry": "experiment.py",
+        "datasets": {name: str(store.views / f"{name}.npz") for name in ("digits", "diabetes")},
+    }
     (tmp_path / "job.json").write_text(json.dumps(job))
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     lab._job.job.cache_clear()
@@ -90,8 +96,11 @@ def test_what_is_handed_in(folder: Path) -> None:
     lab.submit("diabetes", "validation", "baseline", predictions=list(range(len(lab.data("diabetes").validation.x))))
     index = lines(folder / "submissions.jsonl")
     assert [(one["split"], one["condition"], one["kind"], one["step"]) for one in index] == [
-        ("validation", "baseline", "probabilities", None), ("validation", "baseline", "probabilities", 3),
-        ("test", "method@noise20", "predictions", None), ("validation", "baseline", "predictions", None)]
+        ("validation", "baseline", "probabilities", None),
+        ("validation", "baseline", "probabilities", 3),
+        ("test", "method@noise20", "predictions", None),
+        ("validation", "baseline", "predictions", None),
+    ]
     files = [one["file"] for one in index]
     assert sorted(path.name for path in (folder / "submissions").iterdir()) == sorted(files) and len(set(files)) == 4
     with np.load(folder / "submissions" / files[2]) as file:
@@ -99,10 +108,21 @@ def test_what_is_handed_in(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [
-    "t.bfloat16()", "t.half()", "t.to(torch.float8_e4m3fn)", "t.to_sparse()", "t.to_sparse_csr()", "t.requires_grad_()",
-    "(t * 1j).conj().imag.neg()", "[row.bfloat16().requires_grad_() for row in t]", "tuple(list(row) for row in t)",
-    "torch.nn.Parameter(t)"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        "t.bfloat16()",
+        "t.half()",
+        "t.to(torch.float8_e4m3fn)",
+        "t.to_sparse()",
+        "t.to_sparse_csr()",
+        "t.requires_grad_()",
+        "(t * 1j).conj().imag.neg()",
+        "[row.bfloat16().requires_grad_() for row in t]",
+        "tuple(list(row) for row in t)",
+        "torch.nn.Parameter(t)",
+    ],
+)
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_tensors_of_every_sort_are_taken(folder: Path, make: str) -> None:
     torch = torch_()
@@ -130,9 +150,15 @@ def test_probabilities_of_half_precision_sum_to_one_as_nearly_as_they_can(folder
 
 
 SORTS: tuple[Any, ...] = (
-    pd.Series([0.5, 1.0]), pd.Series([0.5, 1.0], dtype="Float64"), pd.Series([0.5, 1.0], dtype=object),
-    np.array([0.5, 1.0], dtype=np.float16), ma.array([0.5, 1.0]), [np.float32(0.5), np.array(1.0)],
-    (Decimal("0.5"), Fraction(1)), csr_array([0.5, 1.0]))
+    pd.Series([0.5, 1.0]),
+    pd.Series([0.5, 1.0], dtype="Float64"),
+    pd.Series([0.5, 1.0], dtype=object),
+    np.array([0.5, 1.0], dtype=np.float16),
+    ma.array([0.5, 1.0]),
+    [np.float32(0.5), np.array(1.0)],
+    (Decimal("0.5"), Fraction(1)),
+    csr_array([0.5, 1.0]),
+)
 
 
 @pytest.mark.parametrize("values", SORTS)
@@ -156,34 +182,43 @@ def test_a_step_may_be_a_number_of_numpy(folder: Path) -> None:
     assert [one["step"] for one in lines(folder / "submissions.jsonl")] == [2]
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: lab.data("mnist"), r"no dataset 'mnist' in the data plan of this run; it has: diabetes, digits"),
-    (lambda: lab.submit("digits", "val", "a", logits=uniform()), r"split 'val': give 'validation' or 'test'"),
-    (lambda: lab.submit("digits", "train", "a", logits=uniform()), r"cannot submit for split 'train'"),
-    (lambda: lab.submit("digits", "validation", "a", logits=uniform(9)), r"shape \(360, 10\), got \(9, 10\)"),
-    (lambda: lab.submit("digits", "validation", "a", predictions=uniform()), r"shape \(360,\), got \(360, 10\)"),
-    (lambda: lab.submit("digits", "validation", "a", probabilities=uniform() * 2), r"row 0 sums to 2 .*logits="),
-    (lambda: lab.submit("digits", "validation", "a", logits=uniform() * np.nan), r"3600 of 3600 logits are not finite"),
-    (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 10)), r"class numbers 0\.\.9"),
-    (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 0.5)), r"class numbers 0\.\.9"),
-    (lambda: lab.submit("digits", "validation", "a"), r"exactly one of"),
-    (lambda: lab.submit("digits", "validation", "a", logits=1, predictions=1), r"exactly one of"),
-    (lambda: lab.submit("digits", "validation", "", logits=uniform()), r"condition must be the name"),
-    (lambda: lab.submit("digits", "test", "a", logits=uniform(), step=1), r"without step="),
-    (lambda: lab.submit("diabetes", "validation", "a", logits=uniform()), r"regression, give predictions="),
-    (lambda: lab.log("loss", float("nan"), step=1), r"'loss' is nan, which is not finite"),
-    (lambda: lab.log("loss", np.ones(3), step=1), r"takes one number, not ndarray of shape \(3,\)"),
-    (lambda: lab.log("loss", wrong("low"), step=1), r"takes one number"),
-    (lambda: lab.log("acc", 1.0, split="test"), r"unknown split 'test'.*lab\.submit"),
-    (lambda: lab.result("acc", 1.0, condition="", dataset="digits"), r"needs condition= and dataset="),
-    (lambda: lab.save("a/b", np.ones(2)), r"cannot use the name 'a/b'"),
-    (lambda: lab.save("..", np.ones(2)), r"cannot use the name '\.\.'"),
-    (lambda: lab.save("a", {"x": 1}), r"numeric array, not dtype object"),
-    (lambda: lab.save("a", [[1, 2], [3]]), r"not a rectangular array"),
-    (lambda: lab.save("a", ma.array([1.0, 2.0], mask=[True, False])), r"some of its values are masked: fill them in"),
-    (lambda: lab.save("a", [10**400]), r"not a rectangular array of numbers"),
-    (lambda: lab.save("a", ["x", None]), r"numeric array, not dtype object"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: lab.data("mnist"), r"no dataset 'mnist' in the data plan of this run; it has: diabetes, digits"),
+        (lambda: lab.submit("digits", "val", "a", logits=uniform()), r"split 'val': give 'validation' or 'test'"),
+        (lambda: lab.submit("digits", "train", "a", logits=uniform()), r"cannot submit for split 'train'"),
+        (lambda: lab.submit("digits", "validation", "a", logits=uniform(9)), r"shape \(360, 10\), got \(9, 10\)"),
+        (lambda: lab.submit("digits", "validation", "a", predictions=uniform()), r"shape \(360,\), got \(360, 10\)"),
+        (lambda: lab.submit("digits", "validation", "a", probabilities=uniform() * 2), r"row 0 sums to 2 .*logits="),
+        (
+            lambda: lab.submit("digits", "validation", "a", logits=uniform() * np.nan),
+            r"3600 of 3600 logits are not finite",
+        ),
+        (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 10)), r"class numbers 0\.\.9"),
+        (lambda: lab.submit("digits", "validation", "a", predictions=np.full(ROWS, 0.5)), r"class numbers 0\.\.9"),
+        (lambda: lab.submit("digits", "validation", "a"), r"exactly one of"),
+        (lambda: lab.submit("digits", "validation", "a", logits=1, predictions=1), r"exactly one of"),
+        (lambda: lab.submit("digits", "validation", "", logits=uniform()), r"condition must be the name"),
+        (lambda: lab.submit("digits", "test", "a", logits=uniform(), step=1), r"without step="),
+        (lambda: lab.submit("diabetes", "validation", "a", logits=uniform()), r"regression, give predictions="),
+        (lambda: lab.log("loss", float("nan"), step=1), r"'loss' is nan, which is not finite"),
+        (lambda: lab.log("loss", np.ones(3), step=1), r"takes one number, not ndarray of shape \(3,\)"),
+        (lambda: lab.log("loss", wrong("low"), step=1), r"takes one number"),
+        (lambda: lab.log("acc", 1.0, split="test"), r"unknown split 'test'.*lab\.submit"),
+        (lambda: lab.result("acc", 1.0, condition="", dataset="digits"), r"needs condition= and dataset="),
+        (lambda: lab.save("a/b", np.ones(2)), r"cannot use the name 'a/b'"),
+        (lambda: lab.save("..", np.ones(2)), r"cannot use the name '\.\.'"),
+        (lambda: lab.save("a", {"x": 1}), r"numeric array, not dtype object"),
+        (lambda: lab.save("a", [[1, 2], [3]]), r"not a rectangular array"),
+        (
+            lambda: lab.save("a", ma.array([1.0, 2.0], mask=[True, False])),
+            r"some of its values are masked: fill them in",
+        ),
+        (lambda: lab.save("a", [10**400]), r"not a rectangular array of numbers"),
+        (lambda: lab.save("a", ["x", None]), r"numeric array, not dtype object"),
+    ],
+)
 def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object], words: str) -> None:
     with pytest.raises(lab.LabError, match=words):
         call()
@@ -211,14 +246,24 @@ def test_what_could_not_be_handed_in_may_be_handed_in_again(folder: Path, monkey
 
 def test_another_process_writes_files_of_its_own_and_none_twice(folder: Path) -> None:
     lab.submit("digits", "validation", "a", predictions=np.zeros(ROWS))
-    code = ("import lab, numpy as np\n"
-            f"lab.submit('digits', 'validation', 'b', predictions=np.ones({ROWS}))\n"
-            f"lab.submit('digits', 'validation', 'a', predictions=np.ones({ROWS}))\n")
-    other = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(KERNEL_SIDE)},
-                           capture_output=True, text=True, timeout=60, check=False)
+    code = (
+        "import lab, numpy as np\n"
+        f"lab.submit('digits', 'validation', 'b', predictions=np.ones({ROWS}))\n"
+        f"lab.submit('digits', 'validation', 'a', predictions=np.ones({ROWS}))\n"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(KERNEL_SIDE)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert "'a') was called before, here or in another process: a condition is submitted once" in other.stderr
-    said = {one["condition"]: np.load(folder / "submissions" / one["file"])["predictions"]
-            for one in lines(folder / "submissions.jsonl")}
+    said = {
+        one["condition"]: np.load(folder / "submissions" / one["file"])["predictions"]
+        for one in lines(folder / "submissions.jsonl")
+    }
     assert {arm: set(values.tolist()) for arm, values in said.items()} == {"a": {0}, "b": {1}}
 
 
@@ -256,8 +301,15 @@ def test_numbers_and_arrays(folder: Path) -> None:
     lab.save("loss.npy", [1.0, float("nan")])
     assert lines(folder / "measurements.jsonl") == [
         {"name": "loss", "value": 0.5, "step": 2, "condition": "a", "dataset": "digits", "split": "dev"},
-        {"name": "parameters", "value": 12.0, "step": None, "condition": "a", "dataset": "digits",
-         "split": "validation"}]
+        {
+            "name": "parameters",
+            "value": 12.0,
+            "step": None,
+            "condition": "a",
+            "dataset": "digits",
+            "split": "validation",
+        },
+    ]
     assert np.isnan(np.load(folder / "arrays" / "loss.npy")[1])
 
 
@@ -279,7 +331,9 @@ def test_every_bundled_loader_is_replaced() -> None:
     assert {one.source.removeprefix("sklearn:"): one.name for one in BUNDLED} == lab._data.LOADERS
 
 
-@pytest.mark.parametrize(("arm", "level"), [
-    ("adam", ""), ("adam", "wd_1"), ("adam", "wd__1"), ("adam__wd", "1"), ("adam__wd", ""), ("a_", "1")])
+@pytest.mark.parametrize(
+    ("arm", "level"),
+    [("adam", ""), ("adam", "wd_1"), ("adam", "wd__1"), ("adam__wd", "1"), ("adam__wd", ""), ("a_", "1")],
+)
 def test_a_cell_names_its_files_by_the_place_that_the_host_knows(arm: str, level: str) -> None:
     assert lab._job.Cell("digits", arm, level).name == Cell(dataset="digits", arm=arm, level=level).place

@@ -39,10 +39,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     inputs.mkdir(parents=True)
     (inputs / "net.pt").write_text("weights")
     np.save(inputs / "mean.npy", np.ones(2))
-    job = {"seed": 7, "deadline": time.monotonic() + 100.0, "limit": 100.0, "device": "cpu", "mode": "experiment",
-           "folder": str(tmp_path), "entry": "experiment.py", "datasets": {}, "cache": str(tmp_path / "cache"),
-           "artifacts": {"n1": ["net.pt", "mean.npy", "far"]}, "pretrained": {"a/b@1": "/m/b1", "a/b@2": "/m/b2"},
-           "checkpoint_bytes": 100_000, "artifact_bytes": 10_000}
+    job = {
+        "seed": 7,
+        "deadline": time.monotonic() + 100.0,
+        "limit": 100.0,
+        "device": "cpu",
+        "mode": "experiment",
+        "folder": str(tmp_path),
+        "entry": "experiment.py",
+        "datasets": {},
+        "cache": str(tmp_path / "cache"),
+        "artifacts": {"n1": ["net.pt", "mean.npy", "far"]},
+        "pretrained": {"a/b@1": "/m/b1", "a/b@2": "/m/b2"},
+        "checkpoint_bytes": 100_000,
+        "artifact_bytes": 10_000,
+    }
     (tmp_path / "job.json").write_text(json.dumps(job))
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     monkeypatch.chdir(tmp_path)
@@ -98,19 +109,25 @@ def test_artifacts_are_files_folders_and_arrays(folder: Path) -> None:
     assert list(np.load(lab.artifact("mean", node="n1"))) == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: lab.save_artifact("a", "missing.pt"), r"there is no file or folder 'missing\.pt'"),
-    (lambda: lab.save_artifact("a", {"w": 1}), r"takes a path or a numeric array, not dict: write other things"),
-    (lambda: lab.save_artifact("../a", np.ones(2)), r"cannot use the name '\.\./a'"),
-    (lambda: lab.save_artifact("a", np.ones(10_000)), r"80128 bytes, more than the 10000 that are left of the quota"),
-    (lambda: lab.artifact("net", node="n1"), r"no artifact 'net' of node 'n1'; .*: n1: net\.pt, mean\.npy, far"),
-    (lambda: lab.artifact("net.pt", node="n2"), r"no artifact 'net\.pt' of node 'n2'"),
-    (lambda: lab.artifact("far", node="n1"), r"not brought along: write name and node as plain strings"),
-    (lambda: lab.pretrained("a/c"), r"no pretrained model 'a/c' in this run; it has: a/b@1, a/b@2"),
-    (lambda: lab.pretrained("a/b"), r"several revisions 'a/b'"),
-    (lambda: lab.checkpoint(1, name=".x"), r"cannot use the name '\.x'"),
-    (lambda: lab.launch("train.py", processes=0), r"at least one process, not 0"),
-])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: lab.save_artifact("a", "missing.pt"), r"there is no file or folder 'missing\.pt'"),
+        (lambda: lab.save_artifact("a", {"w": 1}), r"takes a path or a numeric array, not dict: write other things"),
+        (lambda: lab.save_artifact("../a", np.ones(2)), r"cannot use the name '\.\./a'"),
+        (
+            lambda: lab.save_artifact("a", np.ones(10_000)),
+            r"80128 bytes, more than the 10000 that are left of the quota",
+        ),
+        (lambda: lab.artifact("net", node="n1"), r"no artifact 'net' of node 'n1'; .*: n1: net\.pt, mean\.npy, far"),
+        (lambda: lab.artifact("net.pt", node="n2"), r"no artifact 'net\.pt' of node 'n2'"),
+        (lambda: lab.artifact("far", node="n1"), r"not brought along: write name and node as plain strings"),
+        (lambda: lab.pretrained("a/c"), r"no pretrained model 'a/c' in this run; it has: a/b@1, a/b@2"),
+        (lambda: lab.pretrained("a/b"), r"several revisions 'a/b'"),
+        (lambda: lab.checkpoint(1, name=".x"), r"cannot use the name '\.x'"),
+        (lambda: lab.launch("train.py", processes=0), r"at least one process, not 0"),
+    ],
+)
 def test_wrong_use_is_refused_in_words(folder: Path, call: Callable[[], object], words: str) -> None:
     with pytest.raises(lab.LabError, match=words):
         call()
@@ -145,13 +162,16 @@ def test_a_shared_value_is_built_once_for_a_key_and_a_text(folder: Path) -> None
     assert lab.shared("a", one)["drawn"].tobytes() == values[0]["drawn"].tobytes()
 
 
-@pytest.mark.parametrize(("key", "build", "words"), [
-    ("large", lambda: np.zeros(200_000, np.uint8), r"lab\.shared\('large'\): \d+ bytes, more than the 100000"),
-    ("odd", lambda: lambda: 0, r"lab\.shared\('odd'\) cannot be pickled"),
-    (3, lambda: 0, "the key must be a string"),
-])
+@pytest.mark.parametrize(
+    ("key", "build", "words"),
+    [
+        ("large", lambda: np.zeros(200_000, np.uint8), r"lab\.shared\('large'\): \d+ bytes, more than the 100000"),
+        ("odd", lambda: lambda: 0, r"lab\.shared\('odd'\) cannot be pickled"),
+        (3, lambda: 0, "the key must be a string"),
+    ],
+)
 def test_a_value_that_cannot_be_shared_is_refused(
-    folder: Path, key: Any, build: Callable[[], object], words: str,
+    folder: Path, key: Any, build: Callable[[], object], words: str
 ) -> None:
     with pytest.raises(lab.LabError, match=words):
         lab.shared(key, build)
@@ -189,7 +209,8 @@ def plant_linked_folder(base: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", [plant_large, plant_odd_name, plant_link, plant_link_in_a_folder, plant_linked_folder])
+    "plant", [plant_large, plant_odd_name, plant_link, plant_link_in_a_folder, plant_linked_folder]
+)
 def test_artifacts_that_are_no_plain_files_are_refused(tmp_path: Path, plant: Callable[[Path], object]) -> None:
     (tmp_path / "artifacts").mkdir()
     plant(tmp_path / "artifacts")
@@ -235,14 +256,24 @@ lab.result('epochs', epoch, condition='baseline', dataset='digits')
 """
 
 
-@pytest.mark.parametrize(("end", "kind"), [
-    ("time.sleep(60)", "timeout"), pytest.param("raise MemoryError", "memory", marks=pytest.mark.bench),
-    ("os.kill(os.getpid(), 9)", "died")])
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        ("time.sleep(60)", "timeout"),
+        pytest.param("raise MemoryError", "memory", marks=pytest.mark.bench),
+        ("os.kill(os.getpid(), 9)", "died"),
+    ],
+)
 async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, end: str, kind: str) -> None:
     first = await bench.run(COUNTING.format(end=end), timeout=3.0 if kind == "timeout" else 60.0)
     assert first.failure is not None and first.failure.kind == kind and not first.resumed
-    again = Job(name="again", folder=bench.folder.with_name("second"),
-                source={"experiment.py": COUNTING.format(end="pass")}, timeout=30.0, earlier=bench.folder)
+    again = Job(
+        name="again",
+        folder=bench.folder.with_name("second"),
+        source={"experiment.py": COUNTING.format(end="pass")},
+        timeout=30.0,
+        earlier=bench.folder,
+    )
     second = await bench.executor.run(again)
     assert (second.stdout_tail, second.resumed, second.failure) == ("from 2\n", True, None)
     assert not (again.folder / "checkpoints").exists()  # it is done: nobody will go on from there
@@ -255,9 +286,15 @@ async def test_other_failures_leave_no_checkpoint_and_a_planted_link_gives_none(
     (bench.folder / "checkpoints").mkdir()
     (bench.folder / "checkpoints" / "state").symlink_to("/etc/passwd")
     code = f"import lab\nprint(lab.restore()){TINY}"
-    outcome = await bench.executor.run(Job(
-        name="again", folder=bench.folder.with_name("second"), source={"experiment.py": code}, timeout=30.0,
-        earlier=bench.folder))
+    outcome = await bench.executor.run(
+        Job(
+            name="again",
+            folder=bench.folder.with_name("second"),
+            source={"experiment.py": code},
+            timeout=30.0,
+            earlier=bench.folder,
+        )
+    )
     assert (outcome.stdout_tail, outcome.resumed) == ("None\n", False)
 
 
@@ -278,8 +315,13 @@ print(lab.shared('sum', lambda: sum(range(10)))){TINY}
 async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: Bench) -> None:
     left = await anywhere.run(LEAVE)
     assert left.artifacts == {"notes": hashlib.sha256(b"hello").hexdigest(), "mean.npy": left.artifacts["mean.npy"]}
-    take = Job(name="take", folder=anywhere.folder.with_name("second"), source={"experiment.py": TAKE}, timeout=30.0,
-               artifacts={"n1": Artifacts(anywhere.folder, left.artifacts)})
+    take = Job(
+        name="take",
+        folder=anywhere.folder.with_name("second"),
+        source={"experiment.py": TAKE},
+        timeout=30.0,
+        artifacts={"n1": Artifacts(anywhere.folder, left.artifacts)},
+    )
     outcome = await anywhere.executor.run(take)
     assert outcome.stdout_tail == "hello 3\n45\n"
     (anywhere.folder / "artifacts" / "notes").write_text("other")
@@ -353,8 +395,10 @@ async def test_what_several_processes_hand_in_is_scored_as_what_it_is(bench: Ben
     labels = np.load(store.labels / "digits.npz")
     for split, found in (("validation", outcome.measurements), ("test", tests)):
         truth: list[int] = labels[f"{split}_y"].tolist()
-        shares = {arm: truth.count(guess) / len(truth)
-                  for guess, arm in enumerate(("baseline", "method", "forked", "spawned"))}
+        shares = {
+            arm: truth.count(guess) / len(truth)
+            for guess, arm in enumerate(("baseline", "method", "forked", "spawned"))
+        }
         assert {one.condition: one.value for one in found if one.name == "accuracy"} == pytest.approx(shares)
 
 
@@ -388,11 +432,11 @@ async def test_the_failure_of_one_process_ends_all_and_is_told(bench: Bench) -> 
 
 async def test_launched_processes_end_with_their_kernel(bench: Bench) -> None:
     code = "import lab\nlab.launch('train.py', processes=2)"
-    beside = {"train.py": "import os, time\nopen(f'pid{os.environ[\"RANK\"]}', 'w').write(str(os.getpid()))\n"
-                          "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"}
+    beside = {
+        "train.py": "import os, time\nopen(f'pid{os.environ[\"RANK\"]}', 'w').write(str(os.getpid()))\n"
+        "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"
+    }
     outcome = await bench.run(code, beside=beside, timeout=4)
     assert outcome.failure is not None and outcome.failure.kind == "timeout"
     pids = [int(path.read_text()) for path in bench.folder.glob("pid*")]
     assert len(pids) == 2 and all(gone(pid) for pid in pids)
-
-

@@ -41,7 +41,7 @@ def examples(name: str) -> dict[str, Any]:
 
 
 async def values_of(
-    folder: Path, cells: Mapping[Cell, Setting], pretrained: Mapping[str, Path] | None = None,
+    folder: Path, cells: Mapping[Cell, Setting], pretrained: Mapping[str, Path] | None = None
 ) -> dict[Cell, dict[str, float]]:
     """Values on validation of each cell."""
     names = tuple(dict.fromkeys(cell.dataset for cell in cells))
@@ -50,8 +50,14 @@ async def values_of(
     sources = registry([spec_of(f"{name}={folder / name}.npz", folder) for name in names])
     for name in names:
         materialise(name, views=folder / "views", labels=folder / "labels", seed=0, sources=sources)
-    executor = LocalExecutor(1, folder / "views", labels=folder / "labels", settings=SETTINGS, cache=folder / "cache",
-                             pretrained=dict(pretrained or {}))
+    executor = LocalExecutor(
+        1,
+        folder / "views",
+        labels=folder / "labels",
+        settings=SETTINGS,
+        cache=folder / "cache",
+        pretrained=dict(pretrained or {}),
+    )
     found: dict[Cell, dict[str, float]] = {}
 
     async def took(cell: Cell, outcome: CellOutcome, place: Path) -> Path:
@@ -61,9 +67,18 @@ async def values_of(
         return place
 
     try:
-        await executor.run(Job(
-            name="ladder", folder=folder / "job", source={"experiment.py": PROGRAM.read_text()}, timeout=120.0,
-            datasets=names, cells=tuple(cells), settings=cells, took=took))
+        await executor.run(
+            Job(
+                name="ladder",
+                folder=folder / "job",
+                source={"experiment.py": PROGRAM.read_text()},
+                timeout=120.0,
+                datasets=names,
+                cells=tuple(cells),
+                settings=cells,
+                took=took,
+            )
+        )
     finally:
         await executor.close()
     return found
@@ -76,10 +91,18 @@ def cell(dataset: str, arm: str = "off-the-shelf", trial: int = 0) -> Cell:
 @pytest.mark.slow
 async def test_every_kind_of_dataset_has_rungs(tmp_path: Path) -> None:
     plain, parts = {"features": "plain"}, {"features": "components", "components": 8}
-    found = await values_of(tmp_path, {
-        cell("pictures", "trivial"): {}, cell("pictures", trial=1): TREES | plain,
-        cell("pictures", trial=2): LINEAR | parts, cell("tokens", trial=1): TREES, cell("tokens", trial=2): LINEAR,
-        cell("windows", "trivial"): {}, cell("windows", trial=1): LINEAR})
+    found = await values_of(
+        tmp_path,
+        {
+            cell("pictures", "trivial"): {},
+            cell("pictures", trial=1): TREES | plain,
+            cell("pictures", trial=2): LINEAR | parts,
+            cell("tokens", trial=1): TREES,
+            cell("tokens", trial=2): LINEAR,
+            cell("windows", "trivial"): {},
+            cell("windows", trial=1): LINEAR,
+        },
+    )
     trivial = found.pop(cell("pictures", "trivial"))
     assert trivial["accuracy"] == 0.5 and trivial["log_loss"] == pytest.approx(np.log(2), abs=1e-3)
     last = found.pop(cell("windows", "trivial"))
@@ -92,13 +115,25 @@ async def test_every_kind_of_dataset_has_rungs(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_a_frozen_pretrained_model_is_probed_where_it_can_read_the_examples(tmp_path: Path) -> None:
     transformers = import_module("transformers")
-    net = transformers.ViTModel(transformers.ViTConfig(
-        image_size=16, patch_size=4, num_channels=3, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-        intermediate_size=8), add_pooling_layer=False)
+    net = transformers.ViTModel(
+        transformers.ViTConfig(
+            image_size=16,
+            patch_size=4,
+            num_channels=3,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+        ),
+        add_pooling_layer=False,
+    )
     net.save_pretrained(tmp_path / "vit")
     setting = LINEAR | {"features": "tiny/vit@v1"}
-    found = await values_of(tmp_path, {cell("pictures", trial=1): setting, cell("tokens", trial=1): setting},
-                            {"tiny/vit@v1": tmp_path / "vit"})
+    found = await values_of(
+        tmp_path,
+        {cell("pictures", trial=1): setting, cell("tokens", trial=1): setting},
+        {"tiny/vit@v1": tmp_path / "vit"},
+    )
     assert found[cell("pictures", trial=1)]["accuracy"] > 0.8, "brightness shows through any network"
     assert found[cell("tokens", trial=1)]["accuracy"] > 0.75, "counted, since it reads no tokens"
 

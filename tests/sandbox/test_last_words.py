@@ -25,12 +25,23 @@ ENDS = {"abort": ("os.abort()", "SIGABRT"), "segfault": ("ctypes.string_at(0)", 
 SAID = "the answer is 42 42\none \\ud83d more\nno newline at the end"
 
 
-@pytest.mark.parametrize(("as_cell", "end", "isolation"), [
-    (False, "abort", "none"), (False, "segfault", "auto"), (True, "abort", "auto"), (True, "segfault", "none"),
-    pytest.param(False, "abort", "auto", marks=pytest.mark.bench),
-    pytest.param(True, "segfault", "auto", marks=pytest.mark.bench)])
+@pytest.mark.parametrize(
+    ("as_cell", "end", "isolation"),
+    [
+        (False, "abort", "none"),
+        (False, "segfault", "auto"),
+        (True, "abort", "auto"),
+        (True, "segfault", "none"),
+        pytest.param(False, "abort", "auto", marks=pytest.mark.bench),
+        pytest.param(True, "segfault", "auto", marks=pytest.mark.bench),
+    ],
+)
 def test_what_was_printed_before_a_crash_is_kept_to_the_last_character(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_cell: bool, end: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_cell: bool,
+    end: str,
     isolation: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -38,8 +49,16 @@ def test_what_was_printed_before_a_crash_is_kept_to_the_last_character(
     code = f"import ctypes, os\n{BODY}\ndef crash():\n    {crash}\n"
     code += "import lab\nlab.measure(lambda cell: crash())\n" if as_cell else "crash()\n"
     (tmp_path / "crashes.py").write_text(code)
-    main(["exec", "crashes.py", "--json", "--set", f"sandbox.isolation={isolation}",
-          *(("--cells", "m", "--on", "digits") if as_cell else ())])
+    main(
+        [
+            "exec",
+            "crashes.py",
+            "--json",
+            "--set",
+            f"sandbox.isolation={isolation}",
+            *(("--cells", "m", "--on", "digits") if as_cell else ()),
+        ]
+    )
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert SAID in found["stdout_tail"]
     failure = found["failure"]

@@ -28,16 +28,33 @@ def uuid(n: int) -> str:
 # --- which -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("variable", "places"), [
-    (None, [0, 1, 2, 3]), ("", []), ("-1", []), ("NoDevFiles", []), ("2,0", [2, 0]), ("1, 3", [1, 3]),
-    ("0,-1,2", [0]), ("3,9,1", [3]), ("1,1,2", [1]), (uuid(2), [2]), (f"{uuid(3)},0", [3, 0]), ("GPU-00000001", [1]),
-    ("GPU-0000", []), ("2,GPU-ffff,1", [2])])
+@pytest.mark.parametrize(
+    ("variable", "places"),
+    [
+        (None, [0, 1, 2, 3]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("2,0", [2, 0]),
+        ("1, 3", [1, 3]),
+        ("0,-1,2", [0]),
+        ("3,9,1", [3]),
+        ("1,1,2", [1]),
+        (uuid(2), [2]),
+        (f"{uuid(3)},0", [3, 0]),
+        ("GPU-00000001", [1]),
+        ("GPU-0000", []),
+        ("2,GPU-ffff,1", [2]),
+    ],
+)
 def test_cuda_visible_devices_is_read_as_cuda_does(variable: str | None, places: list[int]) -> None:
     assert visible_devices(FOUR, variable) == tuple(FOUR[place] for place in places)
 
 
-@pytest.mark.parametrize(("variable", "places"), [
-    (None, [0, 1, 2, 3]), ("1", [1]), ("MIG-00000001-1111", [2]), ("MIG-00000001", [2]), ("2,1", [3, 1])])
+@pytest.mark.parametrize(
+    ("variable", "places"),
+    [(None, [0, 1, 2, 3]), ("1", [1]), ("MIG-00000001-1111", [2]), ("MIG-00000001", [2]), ("2,1", [3, 1])],
+)
 def test_slices_are_devices(variable: str | None, places: list[int]) -> None:
     assert visible_devices(MIXED, variable) == tuple(MIXED[place] for place in places)
 
@@ -193,7 +210,7 @@ time.sleep(60)
 @pytest.mark.slow
 @pytest.mark.parametrize(("theirs", "ours", "refused"), [(1, 1, True), (1, 2, True), (2, 1, True), (2, 2, False)])
 def test_two_runs_share_the_locks_and_a_killed_run_holds_none(
-    tmp_path: Path, theirs: int, ours: int, refused: bool,
+    tmp_path: Path, theirs: int, ours: int, refused: bool
 ) -> None:
     folder = tmp_path / "locks"
     command = [sys.executable, "-c", HOLD, str(folder), uuid(0), str(theirs)]
@@ -241,13 +258,17 @@ async def test_on_the_cpu_a_lease_is_empty_and_at_hand(tmp_path: Path) -> None:
     assert not (tmp_path / "locks").exists()
 
 
-@pytest.mark.parametrize(("devices", "variable", "settings", "words"), [
-    (0, None, {}, r"sandbox\.device is cuda, but the driver knows no GPU; .*--set sandbox\.device=cpu"),
-    (2, "", {}, r"but CUDA_VISIBLE_DEVICES= hides all 2; "),
-    (2, "1", {"gpus": "1"}, r"names '1', which is none of the 1 visible GPUs"),
-    (2, None, {"gpus_per_node": 3}, r"gpus_per_node is 3, but 2 GPU\(s\) can be used")])
+@pytest.mark.parametrize(
+    ("devices", "variable", "settings", "words"),
+    [
+        (0, None, {}, r"sandbox\.device is cuda, but the driver knows no GPU; .*--set sandbox\.device=cpu"),
+        (2, "", {}, r"but CUDA_VISIBLE_DEVICES= hides all 2; "),
+        (2, "1", {"gpus": "1"}, r"names '1', which is none of the 1 visible GPUs"),
+        (2, None, {"gpus_per_node": 3}, r"gpus_per_node is 3, but 2 GPU\(s\) can be used"),
+    ],
+)
 def test_a_gpu_that_is_not_there_is_said_in_one_line(
-    tmp_path: Path, devices: int, variable: str | None, settings: dict[str, object], words: str,
+    tmp_path: Path, devices: int, variable: str | None, settings: dict[str, object], words: str
 ) -> None:
     with pytest.raises(GpuError, match=words) as caught:
         leases(tmp_path, ScriptedNvml(gpus(devices)), variable, **settings)

@@ -16,12 +16,14 @@ from labwright.sandbox.untrusted import BadFile, remove, write_whole
 LIMIT = 2**20
 EXPERIMENTS = [
     ("Path('measurements.jsonl').write_text('[1, 2]\\n')", "measurements.jsonl line 1 was not written by lab"),
-    ("Path('measurements.jsonl').write_text('{\"name\": \"a\", \"value\": NaN}\\n')", "line 1"),
+    ('Path(\'measurements.jsonl\').write_text(\'{"name": "a", "value": NaN}\\n\')', "line 1"),
     ("Path('measurements.jsonl').write_text('{\"name\": \"a\", \"value\": 1' + '0' * 400 + '}\\n')", "line 1"),
     ("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')", "measurements.jsonl cannot be read"),
     ("import os\nos.mkfifo('measurements.jsonl')", "not a plain file"),
-    ("import numpy as np, os\nos.mkdir('arrays')\nnp.save('arrays/a.npy', np.array([{}]), allow_pickle=True)",
-     "arrays/a.npy holds Python objects"),
+    (
+        "import numpy as np, os\nos.mkdir('arrays')\nnp.save('arrays/a.npy', np.array([{}]), allow_pickle=True)",
+        "arrays/a.npy holds Python objects",
+    ),
     ("import os\nos.mkdir('arrays')\nPath('arrays/a.npy').write_text('text')", "arrays/a.npy is not an array"),
     ("import os\nos.symlink('/etc', 'arrays')", "arrays is a symbolic link"),
 ]
@@ -37,7 +39,7 @@ PLOTS = [
 
 @pytest.mark.parametrize(("code", "words"), EXPERIMENTS)
 def test_what_cannot_be_read_is_refused_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exec(code, {"Path": Path})
@@ -48,7 +50,7 @@ def test_what_cannot_be_read_is_refused_in_words(
 
 @pytest.mark.parametrize(("code", "words"), PLOTS)
 def test_figures_that_cannot_be_used_are_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "figures").mkdir()
@@ -66,15 +68,23 @@ def test_words_that_utf8_cannot_hold_are_measured_as_far_as_they_can(tmp_path: P
     assert (found.name, found.condition) == ("caf?", "?")
 
 
-@pytest.mark.parametrize(("said", "kept"), [
-    ('{"width_inches": NaN, "dpi": 100, "smallest_font": 1e999}', FigureFacts(dpi=100)),
-    ('{"dpi": 100, "axes": [{"xlabel": "x", "xlimits": [0, Infinity], "drawn": [{"kind": "line", "low": -1e999}]}]}',
-     FigureFacts(dpi=100, axes=(AxesFacts(xlabel="x", drawn=(DrawnFacts(kind="line"),)),))),
-    (r'{"smallest_text": "\ud800", "words": ["caf\udce9"]}', FigureFacts(smallest_text="?", words=("caf?",))),
-    ("[" * 100_000, FigureFacts()), ('{"dpi": "many"}', FigureFacts()), ("[1]", FigureFacts()),
-])
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ('{"width_inches": NaN, "dpi": 100, "smallest_font": 1e999}', FigureFacts(dpi=100)),
+        (
+            '{"dpi": 100, "axes": [{"xlabel": "x", "xlimits": [0, Infinity], "drawn": [{"kind": "line", '
+            '"low": -1e999}]}]}',
+            FigureFacts(dpi=100, axes=(AxesFacts(xlabel="x", drawn=(DrawnFacts(kind="line"),)),)),
+        ),
+        (r'{"smallest_text": "\ud800", "words": ["caf\udce9"]}', FigureFacts(smallest_text="?", words=("caf?",))),
+        ("[" * 100_000, FigureFacts()),
+        ('{"dpi": "many"}', FigureFacts()),
+        ("[1]", FigureFacts()),
+    ],
+)
 def test_facts_of_a_figure_that_could_not_be_read_again_are_left_out(
-    tmp_path: Path, said: str, kept: FigureFacts,
+    tmp_path: Path, said: str, kept: FigureFacts
 ) -> None:
     (tmp_path / "figures").mkdir()
     Image.new("L", (2, 2)).save(tmp_path / "figures" / "a.png")
@@ -91,9 +101,17 @@ def test_artifacts_whose_names_no_record_could_hold_are_refused(tmp_path: Path) 
 
 
 def test_what_code_says_last_of_train_and_dev_is_kept_beside_its_results(tmp_path: Path) -> None:
-    lines = [{"name": "rate", "value": value, "condition": "adam", "dataset": "digits", "split": split, "step": step}
-             for split, value, step in (("dev", 0.1, None), ("dev", 0.003, None), ("train", 0.5, None),
-                                        ("dev", 0.7, 3), ("validation", 0.9, None), ("test", 0.9, None))]
+    lines = [
+        {"name": "rate", "value": value, "condition": "adam", "dataset": "digits", "split": split, "step": step}
+        for split, value, step in (
+            ("dev", 0.1, None),
+            ("dev", 0.003, None),
+            ("train", 0.5, None),
+            ("dev", 0.7, 3),
+            ("validation", 0.9, None),
+            ("test", 0.9, None),
+        )
+    ]
     (tmp_path / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = measure(tmp_path, tmp_path / "labels", seed=0)
     assert [(one.split, one.value) for one in found.said] == [("dev", 0.003), ("train", 0.5)]

@@ -33,8 +33,12 @@ def predictions(kind: str, seed: int, n: int, classes: int) -> tuple[Any, Any]:
     return (np.log(p) if kind == "logits" else p), truth
 
 
-@given(kind=st.sampled_from(["numbers", "predictions", "probabilities", "logits"]), seed=st.integers(0, 10_000),
-       n=st.integers(1, 40), classes=st.integers(2, 5))
+@given(
+    kind=st.sampled_from(["numbers", "predictions", "probabilities", "logits"]),
+    seed=st.integers(0, 10_000),
+    n=st.integers(1, 40),
+    classes=st.integers(2, 5),
+)
 @example(kind="numbers", seed=0, n=3, classes=2)  # a draw of one number thrice, whose mean is not that number
 def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
     kind: str, seed: int, n: int, classes: int
@@ -71,8 +75,12 @@ def test_only_what_is_asked_for_is_computed() -> None:
 
 
 WEIGHTED: dict[str, Any] = {
-    "accuracy": sk.accuracy_score, "macro_f1": partial(sk.f1_score, average="macro", zero_division=0.0),
-    "mse": sk.mean_squared_error, "mae": sk.mean_absolute_error, "r2": sk.r2_score}
+    "accuracy": sk.accuracy_score,
+    "macro_f1": partial(sk.f1_score, average="macro", zero_division=0.0),
+    "mse": sk.mean_squared_error,
+    "mae": sk.mean_absolute_error,
+    "r2": sk.r2_score,
+}
 
 
 @pytest.mark.parametrize("kind", ["numbers", "predictions", "probabilities"])
@@ -81,14 +89,19 @@ def test_a_resample_is_what_scikit_learn_gives_with_weights(kind: str) -> None:
     drawn = draw_counts(np.random.default_rng(3), 6, 60)
     found = resampled_scores("predictions" if kind == "numbers" else kind, values, truth, counts=drawn, names=NAMES)
     for k, weights in enumerate(drawn):
-        expected = {
-            "log_loss": sk.log_loss(truth, values, sample_weight=weights),
-            "brier": sk.brier_score_loss(truth, values, sample_weight=weights, scale_by_half=False),
-            "auroc": np.mean([sk.roc_auc_score(truth == c, values[:, c], sample_weight=weights) for c in range(4)]),
-        } if kind == "probabilities" else {}
+        expected = (
+            {
+                "log_loss": sk.log_loss(truth, values, sample_weight=weights),
+                "brier": sk.brier_score_loss(truth, values, sample_weight=weights, scale_by_half=False),
+                "auroc": np.mean([sk.roc_auc_score(truth == c, values[:, c], sample_weight=weights) for c in range(4)]),
+            }
+            if kind == "probabilities"
+            else {}
+        )
         said = values.argmax(axis=1) if kind == "probabilities" else values
-        expected |= {name: metric(truth, said, sample_weight=weights) for name, metric in WEIGHTED.items()
-                     if name in found}
+        expected |= {
+            name: metric(truth, said, sample_weight=weights) for name, metric in WEIGHTED.items() if name in found
+        }
         assert {name: found[name][k] for name in expected} == pytest.approx(expected, abs=1e-9)
         assert found.keys() - expected.keys() <= {"ece"}, "which scikit-learn does not have"
 

@@ -99,18 +99,23 @@ def test_gpus_and_slices_are_found(library: Library) -> None:
     assert DriverNvml().devices() == (
         Device("GPU-0", "H200", index=0, minor=3, memory=TOTAL),
         Device("MIG-0", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)),
-        Device("MIG-2", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)))
+        Device("MIG-2", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)),
+    )
 
 
 def test_a_prompt_is_told_what_holds_for_every_gpu() -> None:
-    new, old = (Device(name, name, index=0, minor=0, memory=memory, capability=capability)
-                for name, memory, capability in (("H200", 150 * 10**9, (9, 0)), ("V100", 32 * 10**9, (7, 0))))
+    new, old = (
+        Device(name, name, index=0, minor=0, memory=memory, capability=capability)
+        for name, memory, capability in (("H200", 150 * 10**9, (9, 0)), ("V100", 32 * 10**9, (7, 0)))
+    )
     assert describe_devices(()) == "cpu"
     assert describe_devices([new]) == "cuda (H200, 150 GB of memory, with bf16)"
     assert describe_devices([new, old], each=2) == (
-        "cuda (2 GPUs for each experiment: H200 or V100, 32 GB of memory, without bf16)")
+        "cuda (2 GPUs for each experiment: H200 or V100, 32 GB of memory, without bf16)"
+    )
     assert describe_devices([Device("x", "X", index=0, minor=0, memory=10**10)], shared_by=3) == (
-        "cuda (X, 10 GB of memory, shared by 3 experiments)")
+        "cuda (X, 10 GB of memory, shared by 3 experiments)"
+    )
 
 
 def test_memory_and_processes_are_asked_for_by_uuid(library: Library) -> None:

@@ -38,10 +38,19 @@ HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': ((((",
     "{'descr': ('<f8', (-3,)), 'fortran_order': False, 'shape': (3,)}",
     "{'descr': [('a', 'O')], 'fortran_order': False, 'shape': (1,)}",
-    "-" * 5000 + "1", "(" * 3000, "",
+    "-" * 5000 + "1",
+    "(" * 3000,
+    "",
 )
 LINES = (
-    b"[" * 100_000, b'{"name":' * 5000, b"9" * 5000, b"\xff\xfe", b"7", b'"x"', b"[]", b"{}",
+    b"[" * 100_000,
+    b'{"name":' * 5000,
+    b"9" * 5000,
+    b"\xff\xfe",
+    b"7",
+    b'"x"',
+    b"[]",
+    b"{}",
     b'{"name": "a", "value": 1e999, "condition": "m", "dataset": "d", "split": "dev"}',
     b'{"name": "a", "value": 1e300, "condition": "m", "dataset": "d", "split": "dev"}',
     b'{"name": "a", "value": 1, "condition": "m", "dataset": "d", "split": "dev", "step": ' + b"9" * 40 + b"}",
@@ -53,7 +62,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 def changed(data: bytes, edits: list[tuple[int, bytes, int]]) -> bytes:
     """The bytes with some put in at places, and some taken out."""
     for at, new, gone in edits:
-        data = data[:at] + new + data[at + gone:]
+        data = data[:at] + new + data[at + gone :]
     return data
 
 
@@ -124,11 +133,20 @@ def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path,
     assert measure(tmp_path, tmp_path, seed=0, cut=True).final == ()
 
 
-@pytest.mark.parametrize("index", [
-    b"[" * 100_000, b'{"file": "0.npz"}', b"\xff", b"9" * 5000, b"null",
-    b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "\\ud800", "kind": "logits"}',
-    b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "m", "kind": "logits", "step": 1' + b"0" * 30
-    + b"}"])
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"[" * 100_000,
+        b'{"file": "0.npz"}',
+        b"\xff",
+        b"9" * 5000,
+        b"null",
+        b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "\\ud800", "kind": "logits"}',
+        b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "m", "kind": "logits", "step": 1'
+        + b"0" * 30
+        + b"}",
+    ],
+)
 def test_an_odd_index_of_submissions_is_refused(tmp_path: Path, labels: Path, index: bytes) -> None:
     (tmp_path / "submissions.jsonl").write_bytes(index)
     with pytest.raises(SubmissionRefused, match=r"not written by lab\.submit"):
@@ -138,8 +156,9 @@ def test_an_odd_index_of_submissions_is_refused(tmp_path: Path, labels: Path, in
 def submitted(folder: Path, data: bytes, *, dataset: str, split: str, kind: str) -> None:
     (folder / "submissions").mkdir(exist_ok=True)
     (folder / "submissions" / "0.npz").write_bytes(data)
-    (folder / "submissions.jsonl").write_text(json.dumps(
-        {"file": "0.npz", "dataset": dataset, "split": split, "condition": "m", "kind": kind}))
+    (folder / "submissions.jsonl").write_text(
+        json.dumps({"file": "0.npz", "dataset": dataset, "split": split, "condition": "m", "kind": kind})
+    )
 
 
 def npz(**arrays: Any) -> bytes:
@@ -180,8 +199,12 @@ def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Pat
         folder, own = tmp_path / str(spread), tmp_path / f"labels{spread}"
         for each in (folder, own):
             each.mkdir()
-        np.savez(own / "diabetes.npz", test_y=(spread * y).astype(np.float32), validation_y=y.astype(np.float32),
-                 meta=np.array(json.dumps({"classes": 0})))
+        np.savez(
+            own / "diabetes.npz",
+            test_y=(spread * y).astype(np.float32),
+            validation_y=y.astype(np.float32),
+            meta=np.array(json.dumps({"classes": 0})),
+        )
         submitted(folder, npz(predictions=np.full(len(y), 1e40)), dataset="diabetes", split="test", kind="predictions")
         said.add(json.dumps(sorted(seal(folder, own))))
         values = {one.name: one.value for one in score_sealed(folder, own, seed=0)}
@@ -217,9 +240,7 @@ def test_a_measurement_is_of_a_size_that_can_be_squared_and_summed() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @quick
 @given(edits=Bytes, mode=st.sampled_from(["RGB", "RGBA", "P", "1", "LA", "I;16"]))
-def test_a_damaged_picture_is_read_or_refused(
-    tmp_path: Path, edits: list[tuple[int, bytes, int]], mode: str
-) -> None:
+def test_a_damaged_picture_is_read_or_refused(tmp_path: Path, edits: list[tuple[int, bytes, int]], mode: str) -> None:
     (tmp_path / "figures").mkdir(exist_ok=True)
     file = io.BytesIO()
     Image.new(mode, (40, 30)).save(file, "PNG")
@@ -271,7 +292,8 @@ def test_exec_says_that_a_score_would_not_be_finite(
     monkeypatch.chdir(tmp_path)
     Path("huge.py").write_text(
         "import lab\ndata = lab.data('diabetes')\nvalues = data.validation.x[:, 0].astype(float)\nvalues[0] = 1e300\n"
-        "lab.submit('diabetes', 'validation', 'm', predictions=values)\n")
+        "lab.submit('diabetes', 'validation', 'm', predictions=values)\n"
+    )
     assert main(["exec", "huge.py", "--json", "--set", "sandbox.isolation=none"]) == 1
     failure = json.loads(capsys.readouterr().out)["failure"]
     assert "of 'm' for diabetes/validation: its predictions are not finite" in failure["message"]
@@ -279,7 +301,7 @@ def test_exec_says_that_a_score_would_not_be_finite(
 
 
 def test_a_socket_or_a_device_in_place_of_a_file_is_the_code_s_doing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "arrays").mkdir()

@@ -12,17 +12,24 @@ import pytest
 from labwright.sandbox.isolation.processes import kill_orphans
 from tests.sandbox.conftest import gone
 
-CHILD = ("import subprocess, sys, time\n"
-         "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
-         "print('ready', flush=True)\n"
-         "time.sleep(60)\n")
+CHILD = (
+    "import subprocess, sys, time\n"
+    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
+    "print('ready', flush=True)\n"
+    "time.sleep(60)\n"
+)
 
 
 def kernel(cache: Path) -> subprocess.Popen[str]:
     """A process with the environment of a kernel, and a child in a session of its own."""
     marks = {"XDG_CACHE_HOME": str(cache), "LAB_JOB": "/tmp/x", "PYTHONHASHSEED": "0"}
-    child = subprocess.Popen([sys.executable, "-c", CHILD], env={"PATH": os.environ["PATH"], **marks}, text=True,
-                             stdout=subprocess.PIPE, start_new_session=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        env={"PATH": os.environ["PATH"], **marks},
+        text=True,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
     assert child.stdout is not None and child.stdout.readline() == "ready\n"
     return child
 

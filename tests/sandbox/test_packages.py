@@ -41,11 +41,18 @@ def test_a_list_of_names_says_what_is_a_package_a_model_and_data() -> None:
     assert wanted_of(found.packages) == (Wanted("timm", "timm>=1"), Wanted("box2d", "Box2D", sdist=True))
 
 
-@pytest.mark.parametrize(("word", "why"), [
-    ("no package", "is no package"), ("", "is no package"), ("--index-url=x", "is no package"),
-    ("a/b", "is no package"),
-    ("x @ https://example.org/x.whl", "has an address"), ("x; sys_platform == 'linux'", "has a condition"),
-    ("x:wheel", "is no package")])
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("no package", "is no package"),
+        ("", "is no package"),
+        ("--index-url=x", "is no package"),
+        ("a/b", "is no package"),
+        ("x @ https://example.org/x.whl", "has an address"),
+        ("x; sys_platform == 'linux'", "has a condition"),
+        ("x:wheel", "is no package"),
+    ],
+)
 def test_what_is_no_package_is_refused_in_one_line(word: str, why: str) -> None:
     with pytest.raises(PackageError, match=why) as error:
         allowed_of((word,))
@@ -64,15 +71,35 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     """An index with `tiny` (which needs `small` and numpy), and a store and a cache of uv of their own."""
     monkeypatch.setattr("labwright.sandbox.packages.uv.of_pip", list[str])
     served = Index()
-    for name, value in (("UV_DEFAULT_INDEX", served.url), ("UV_HTTP_RETRIES", "0"), ("UV_NO_CONFIG", "1"),
-                        ("UV_CACHE_DIR", str(tmp_path / "uv")), ("XDG_CACHE_HOME", str(tmp_path / "cache"))):
+    for name, value in (
+        ("UV_DEFAULT_INDEX", served.url),
+        ("UV_HTTP_RETRIES", "0"),
+        ("UV_NO_CONFIG", "1"),
+        ("UV_CACHE_DIR", str(tmp_path / "uv")),
+        ("XDG_CACHE_HOME", str(tmp_path / "cache")),
+    ):
         monkeypatch.setenv(name, value)
-    served.add(wheel("tiny", "1.0", {"tiny.py": "import small\nVALUE = 1 + small.VALUE\n"},
-                     requires=("small", "numpy>=1", "nothing; extra == 'more'")))
-    served.add(wheel("small", "2.0", {
-        "small/__init__.py": "VALUE = 41\n", "vega_datasets/_data/other.csv": "labels", "numpy.py": "raise SystemExit",
-        "small/data/uci_Iris_data.csv.gz": "labels",
-        "small.pth": "import os; os.environ['SMALL'] = str(os.getpid())\n"}))
+    served.add(
+        wheel(
+            "tiny",
+            "1.0",
+            {"tiny.py": "import small\nVALUE = 1 + small.VALUE\n"},
+            requires=("small", "numpy>=1", "nothing; extra == 'more'"),
+        )
+    )
+    served.add(
+        wheel(
+            "small",
+            "2.0",
+            {
+                "small/__init__.py": "VALUE = 41\n",
+                "vega_datasets/_data/other.csv": "labels",
+                "numpy.py": "raise SystemExit",
+                "small/data/uci_Iris_data.csv.gz": "labels",
+                "small.pth": "import os; os.environ['SMALL'] = str(os.getpid())\n",
+            },
+        )
+    )
     yield served
     with suppress(OSError):
         served.close()
@@ -136,7 +163,7 @@ def test_an_index_without_dates_is_taken_as_it_is(index: Index) -> None:
 
 
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
-    index: Index, monkeypatch: pytest.MonkeyPatch,
+    index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, make = list[Path](), store._make  # pyright: ignore[reportPrivateUsage]
 
@@ -167,15 +194,18 @@ def test_without_a_network_what_is_in_the_store_does(index: Index) -> None:
     assert why.startswith("an index does not answer, and tiny, other are not in the store: run scientist pre")
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (("nosuch",), "cannot install nosuch: .*was not found.*; check the name"),
-    (("numpy<1.5",), r"cannot install numpy<1.5: .*; numpy \S+ of sandbox.python stays as it is: name another"),
-    (("needy",), r"cannot install needy: .*; numpy \S+ of sandbox.python stays as it is"),
-    (("future",), r"cannot install future: .*[Pp]ython.*4"),
-    (("other",), r"cannot install other: .*wheels"),
-    (("sourced",), r"cannot install sourced: .*; where you trust its source, name it sourced:sdist"),
-    (("tiny>5",), "cannot install tiny>5: .*tiny"),
-])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nosuch",), "cannot install nosuch: .*was not found.*; check the name"),
+        (("numpy<1.5",), r"cannot install numpy<1.5: .*; numpy \S+ of sandbox.python stays as it is: name another"),
+        (("needy",), r"cannot install needy: .*; numpy \S+ of sandbox.python stays as it is"),
+        (("future",), r"cannot install future: .*[Pp]ython.*4"),
+        (("other",), r"cannot install other: .*wheels"),
+        (("sourced",), r"cannot install sourced: .*; where you trust its source, name it sourced:sdist"),
+        (("tiny>5",), "cannot install tiny>5: .*tiny"),
+    ],
+)
 def test_what_cannot_be_installed_is_told_in_one_line(index: Index, words: tuple[str, ...], told: str) -> None:
     index.add(wheel("needy", "1.0", {"needy.py": ""}, requires=("numpy<1.5",)))
     index.add(wheel("future", "1.0", {"future.py": ""}, python=">=4"), python=">=4")
@@ -196,7 +226,7 @@ def test_time_runs_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pip_says_where_packages_come_from_where_uv_does_not_know(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`index` is not asked: uv's own index does not answer, and a folder of wheels does."""
     folder = tmp_path / "wheels"
@@ -219,7 +249,7 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
 ISOLATED = SandboxSettings(isolation="auto", pool=0, grace=0.5)
 isolated = pytest.mark.skipif(not probed().on, reason="no sandbox here")
 
-SCRIPT = '''
+SCRIPT = """
 import os, subprocess, sys
 import numpy, small, tiny
 import lab
@@ -238,13 +268,13 @@ try:
 except PermissionError:
     pass
 lab.submit("digits", "validation", "plain", predictions=numpy.zeros(len(lab.data("digits").validation.x), int))
-'''
+"""
 
 
 @isolated
 @pytest.mark.slow
 def test_experiments_import_them_and_cannot_change_them(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "try.py").write_text(SCRIPT.replace("WALLS", str(probed().between_cells)))
     monkeypatch.chdir(tmp_path)
@@ -254,7 +284,7 @@ def test_experiments_import_them_and_cannot_change_them(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-HOSTILE = '''
+HOSTILE = """
 try:
     socket.create_connection(("127.0.0.1", {port}), timeout=2)
     raise SystemExit("reached the network")
@@ -262,7 +292,7 @@ except OSError:
     pass
 if os.path.exists({secret!r}):
     raise SystemExit("saw a file of the host")
-'''
+"""
 
 
 @isolated
@@ -293,12 +323,15 @@ def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Ind
 def test_a_plan_asks_for_what_is_listed_alone(index: Index, tmp_path: Path) -> None:
     index.add(wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
     handed = list[Overlay]()
-    more = RunPackages(SETTINGS.model_copy(update={"packages": ("small",), "allowed": (
-        "tiny==1.0", "tiny-other", "model:a/b@c")}), handed.append)
+    more = RunPackages(
+        SETTINGS.model_copy(update={"packages": ("small",), "allowed": ("tiny==1.0", "tiny-other", "model:a/b@c")}),
+        handed.append,
+    )
     assert more.names == ("tiny==1.0", "tiny-other")
     assert more.faults(("Tiny", "numpy", "small")) == ()
     assert more.faults(("timm",)) == (
-        "package 'timm' cannot be asked for: `packages` may name tiny==1.0, tiny-other; do without it",)
+        "package 'timm' cannot be asked for: `packages` may name tiny==1.0, tiny-other; do without it",
+    )
     assert "numpy" in more.faults(("tiny_other",))[0]
     found = more.install(("tiny",), tmp_path / "packages.lock")
     assert found is not None and found.asked == ("small", "tiny==1.0") and handed[0].installed == found
@@ -311,11 +344,13 @@ def test_a_plan_asks_for_what_is_listed_alone(index: Index, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_planner_is_told_the_list_and_corrected(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    with override_allow_model_requests(True), OpenAIServer(
-            planner(PLAN | {"packages": ["timm"]}, PLAN | {"packages": ["small"]})) as server:
+    with (
+        override_allow_model_requests(True),
+        OpenAIServer(planner(PLAN | {"packages": ["timm"]}, PLAN | {"packages": ["small"]})) as server,
+    ):
         assert asked(server, "--set", "sandbox.allowed=small", "--set", "sandbox.isolation=auto") == 0
     assert re.search(r"packages +small 2\.0: 0\.0 MB, installed", capsys.readouterr().out)
     first, second = (json.dumps(one) for one in server.requests[:2])
@@ -324,7 +359,7 @@ def test_a_planner_is_told_the_list_and_corrected(
 
 
 def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
@@ -343,7 +378,7 @@ def test_packages_are_fixed_with_the_plan(verb: list[str], capsys: pytest.Captur
 
 
 def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny']}\n")
@@ -356,15 +391,25 @@ def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
     config.write_text("sandbox: {isolation: auto, packages: [nosuch]}\n")
     assert main(run) == 2
     assert [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "scientist", "scientist"] and not (tmp_path / "runs").exists()
+        "scientist",
+        "scientist",
+    ] and not (tmp_path / "runs").exists()
+
 
 # --- of a repository ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", [
-    "tiny==1.0\nclip @ git+https://localhost/clip.git\n", "tiny==1.0\nno-such-package>=3\n",
-    "tiny==1.0\nsmall==1.0\n", "tiny==1.0\nneeds-none==1.0\n", "tiny==1.0; python_version > '3'\ntiny<2\n",
-    "tiny==1.*\nsmall==2.0+cu113\n"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "tiny==1.0\nclip @ git+https://localhost/clip.git\n",
+        "tiny==1.0\nno-such-package>=3\n",
+        "tiny==1.0\nsmall==1.0\n",
+        "tiny==1.0\nneeds-none==1.0\n",
+        "tiny==1.0; python_version > '3'\ntiny<2\n",
+        "tiny==1.*\nsmall==2.0+cu113\n",
+    ],
+)
 def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Index, asked: str) -> None:
     index.add(wheel("needs_none", "1.0", {"needs_none.py": ""}, requires=("no-such-package",)))
     found = environment_for({"requirements.txt": asked}, SETTINGS)

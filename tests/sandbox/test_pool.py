@@ -95,7 +95,7 @@ class Filled(LocalExecutor):
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ISOLATION)
 async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(
-    store: Store, tmp_path: Path, isolation: str,
+    store: Store, tmp_path: Path, isolation: str
 ) -> None:
     settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 1})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
@@ -134,10 +134,11 @@ async def test_files_are_in_the_folder_of_the_job_from_the_beginning(pooled: Loc
     assert outcome.failure is None and True in seen
 
 
-@pytest.mark.parametrize("source", [
-    {"numpy.py": "pi = 3\n"}, {"numpy/__init__.py": "pi = 3\n"}, {"lab.py": "pi = 3\n"}])
+@pytest.mark.parametrize(
+    "source", [{"numpy.py": "pi = 3\n"}, {"numpy/__init__.py": "pi = 3\n"}, {"lab.py": "pi = 3\n"}]
+)
 async def test_a_file_with_the_name_of_a_module_that_is_there_already_is_found(
-    pooled: LocalExecutor, tmp_path: Path, source: dict[str, str],
+    pooled: LocalExecutor, tmp_path: Path, source: dict[str, str]
 ) -> None:
     pool = await filled(pooled)
     [name] = {file.partition("/")[0].removesuffix(".py") for file in source}
@@ -163,7 +164,7 @@ async def test_kernels_that_died_or_do_not_see_a_dataset_are_replaced(pooled: Lo
 
 
 async def test_cells_take_no_kernel_that_lacks_what_each_of_them_would_import(
-    pooled: LocalExecutor, tmp_path: Path,
+    pooled: LocalExecutor, tmp_path: Path
 ) -> None:
     pool, both = await filled(pooled), ("diabetes", "digits")
     plotting = {"experiment.py": "import matplotlib\n"}
@@ -196,7 +197,7 @@ async def test_what_waits_ends_with_the_executor(pooled: LocalExecutor) -> None:
 
 
 async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script that imports it must hear it; so it starts in a kernel of its own."""
     monkeypatch.setitem(pooling.MODULES, "numpy", ("this",))

@@ -89,14 +89,21 @@ def test_models_are_named_as_people_write_them() -> None:
 # --- prefetch ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("lines", "code", "words"), [
-    ("sandbox: {pretrained: tiny/bert@v1}", 0, f"pretrained tiny/bert@v1: commit {COMMIT}\n"),
-    ("seed: 1", 0, "nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named\n"),
-    ("sandbox: {pretrained: [tiny/gpt@v1]}", 2, "scientist: pretrained model tiny/gpt@v1 cannot be fetched"),
-    ("sandbox: {pretrained: tiny/bert}", 2, "scientist: sandbox.pretrained: 'tiny/bert' is not OWNER/NAME@REVISION"),
-])
+@pytest.mark.parametrize(
+    ("lines", "code", "words"),
+    [
+        ("sandbox: {pretrained: tiny/bert@v1}", 0, f"pretrained tiny/bert@v1: commit {COMMIT}\n"),
+        ("seed: 1", 0, "nothing to fetch: no hf:OWNER/SET, no pretrained model and no package is named\n"),
+        ("sandbox: {pretrained: [tiny/gpt@v1]}", 2, "scientist: pretrained model tiny/gpt@v1 cannot be fetched"),
+        (
+            "sandbox: {pretrained: tiny/bert}",
+            2,
+            "scientist: sandbox.pretrained: 'tiny/bert' is not OWNER/NAME@REVISION",
+        ),
+    ],
+)
 def test_prefetch_fetches_what_a_configuration_names(
-    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str, code: int, words: str,
+    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: str, code: int, words: str
 ) -> None:
     config = tmp_path / "run.yaml"
     config.write_text(lines)
@@ -107,7 +114,7 @@ def test_prefetch_fetches_what_a_configuration_names(
 
 
 def test_prefetch_reads_an_idea_with_a_configuration(
-    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    hub: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     idea = Path(__file__).parents[2] / "examples" / "ideas"
     config = tmp_path / "run.yaml"
@@ -137,13 +144,15 @@ async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_pa
 
     library: Any = transformers
     config = library.BertConfig(
-        vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4)
+        vocab_size=8, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4
+    )
     library.BertModel(config).save_pretrained(tmp_path / "made")
     for path in (tmp_path / "made").iterdir():
         put(hub / "models--tiny--bert", path.name, path.read_bytes())
     fetched = provide(MODEL, tmp_path / "store", hub=hub)
-    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache,
-                             pretrained={str(MODEL): fetched})
+    executor = LocalExecutor(
+        1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache, pretrained={str(MODEL): fetched}
+    )
     outcome = await executor.run(Job(name="a", folder=tmp_path / "a", source={"experiment.py": LOAD}, timeout=60.0))
     await executor.close()
     assert outcome.failure is None, outcome.failure

@@ -26,8 +26,11 @@ from tests.ray_cluster import RayCluster, places_of, started
 from tests.sandbox.conftest import SETTINGS, Store
 from tests.sandbox.contract import ExecutorContract, job
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.skipif(
-    find_spec("ray") is None, reason="needs Ray (make setup installs it)")]  # not imported before its variables are set
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray (make setup installs it)"),
+]  # not imported before its variables are set
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +54,9 @@ class TestRay(ExecutorContract):
         self.cluster = cluster
 
     def make(self, slots: int, store: Store) -> Executor:
-        return RayExecutor(slots, store.views, labels=store.labels, settings=settings_for(self.cluster, store),
-                           cache=store.cache)
+        return RayExecutor(
+            slots, store.views, labels=store.labels, settings=settings_for(self.cluster, store), cache=store.cache
+        )
 
 
 CELLS = """
@@ -71,14 +75,23 @@ lab.measure(run)
 
 def celled(folder: Path, count: int, seconds: float, **more: Any) -> Job:
     cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}", seed=n) for n in range(count))
-    return Job("cells", folder, {"experiment.py": CELLS.replace("SECONDS", str(seconds))}, datasets=("digits",),
-               cells=cells, expected=dict.fromkeys(cells, 5.0), timeout=600.0, **more)
+    return Job(
+        "cells",
+        folder,
+        {"experiment.py": CELLS.replace("SECONDS", str(seconds))},
+        datasets=("digits",),
+        cells=cells,
+        expected=dict.fromkeys(cells, 5.0),
+        timeout=600.0,
+        **more,
+    )
 
 
 @pytest_asyncio.fixture
 async def executor(cluster: RayCluster, store: Store, tmp_path: Path) -> AsyncIterator[RayExecutor]:
-    made = RayExecutor(3, store.views, labels=store.labels, settings=settings_for(cluster, store),
-                       cache=tmp_path / "cache")
+    made = RayExecutor(
+        3, store.views, labels=store.labels, settings=settings_for(cluster, store), cache=tmp_path / "cache"
+    )
     yield made
     await made.close()
 
@@ -98,9 +111,7 @@ class Took:
         return folder
 
 
-async def test_cells_measure_what_they_do_on_one_machine(
-    executor: RayExecutor, store: Store, tmp_path: Path,
-) -> None:
+async def test_cells_measure_what_they_do_on_one_machine(executor: RayExecutor, store: Store, tmp_path: Path) -> None:
     local = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "local")
     there, here = await executor.run(celled(tmp_path / "a", 6, 0.1)), await local.run(celled(tmp_path / "b", 6, 0.0))
     await local.close()
@@ -115,7 +126,7 @@ async def test_cells_measure_what_they_do_on_one_machine(
 @pytest.mark.bench
 @pytest.mark.parametrize("what", ["worker", "machine"])
 async def test_what_vanishes_costs_its_cells_in_flight(
-    what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path,
+    what: str, cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
     def kill() -> None:
         if what == "machine":
@@ -135,7 +146,7 @@ async def test_what_vanishes_costs_its_cells_in_flight(
 
 @pytest.mark.bench
 async def test_a_cell_that_ends_every_place_counts_as_what_did_it(
-    cluster: RayCluster, executor: RayExecutor, tmp_path: Path,
+    cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
     ending = asyncio.create_task(_kill_all_places(cluster))
     outcome = await executor.run(job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
@@ -154,29 +165,35 @@ async def _kill_all_places(cluster: RayCluster) -> None:
         await asyncio.sleep(1.0)
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ({"ray": "nowhere"}, "is not HOST:PORT"),
-    ({"ray": "127.0.0.1:9"}, "no Ray cluster answers at 127.0.0.1:9"),
-    ({"threads": 1000}, "has room for one cell, which takes 1000 processors"),
-    ({"gpus": ("0",)}, "Ray leases those of all"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ray": "nowhere"}, "is not HOST:PORT"),
+        ({"ray": "127.0.0.1:9"}, "no Ray cluster answers at 127.0.0.1:9"),
+        ({"threads": 1000}, "has room for one cell, which takes 1000 processors"),
+        ({"gpus": ("0",)}, "Ray leases those of all"),
+    ],
+)
 def test_a_cluster_that_cannot_be_used_is_refused(
-    change: dict[str, Any], words: str, cluster: RayCluster, store: Store,
+    change: dict[str, Any], words: str, cluster: RayCluster, store: Store
 ) -> None:
     with pytest.raises(ClusterError, match=re.escape(words)):
         machines_of(settings_for(cluster, store).model_copy(update=change))
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ({"version": "0123"}, "has another version of scientist (0123, here"),
-    ({"walls": "no bwrap"}, "cannot isolate experiments: no bwrap"),
-    ({"address": "8.8.8.8"}, "has a public address"),
-    ({"address": "10.0.0.1", "tokens": False}, "RAY_AUTH_MODE=token"),
-    ({"ground": '{"python": "3.12.1"}'}, "has another python (3.12.1, here"),
-    ({"places": 0}, "has room for one cell"),
-])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": "0123"}, "has another version of scientist (0123, here"),
+        ({"walls": "no bwrap"}, "cannot isolate experiments: no bwrap"),
+        ({"address": "8.8.8.8"}, "has a public address"),
+        ({"address": "10.0.0.1", "tokens": False}, "RAY_AUTH_MODE=token"),
+        ({"ground": '{"python": "3.12.1"}'}, "has another python (3.12.1, here"),
+        ({"places": 0}, "has room for one cell"),
+    ],
+)
 def test_a_machine_that_cannot_be_used_is_refused(
-    change: dict[str, Any], words: str, cluster: RayCluster, store: Store,
+    change: dict[str, Any], words: str, cluster: RayCluster, store: Store
 ) -> None:
     settings = settings_for(cluster, store)
     with pytest.raises(ClusterError, match=re.escape(words)):

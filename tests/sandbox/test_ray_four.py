@@ -16,16 +16,21 @@ from tests.ray_cluster import started
 from tests.sandbox.conftest import Store
 from tests.sandbox.test_ray import Took, celled, settings_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.bench, pytest.mark.filterwarnings("default"), pytest.mark.skipif(
-    find_spec("ray") is None, reason="needs Ray (make setup installs it)")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.bench,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray (make setup installs it)"),
+]
 ALONE = "RAY_FOUR_ALONE"
 
 
 @pytest.mark.skipif(ALONE not in os.environ, reason="run by the test below")
 async def test_of_four_machines_two_vanish(store: Store, tmp_path: Path) -> None:
     four = started(4)
-    executor = RayExecutor(6, store.views, labels=store.labels, settings=settings_for(four, store),
-                           cache=tmp_path / "cache")
+    executor = RayExecutor(
+        6, store.views, labels=store.labels, settings=settings_for(four, store), cache=tmp_path / "cache"
+    )
 
     def kill() -> None:
         for machine in four.machines[2:]:
@@ -46,6 +51,11 @@ async def test_of_four_machines_two_vanish(store: Store, tmp_path: Path) -> None
 def test_four_machines_in_a_process_of_their_own() -> None:
     name = f"{__file__}::{test_of_four_machines_two_vanish.__name__}"
     words = ["-q", "-n", "0", "-m", "bench", "-p", "no:cacheprovider", name]
-    done = subprocess.run([sys.executable, "-m", "pytest", *words],
-                          env=os.environ | {ALONE: "1"}, capture_output=True, text=True, timeout=400)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words],
+        env=os.environ | {ALONE: "1"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout[-3000:]

@@ -37,16 +37,31 @@ def test_the_metrics_and_their_constants_are_those_of_the_scorer() -> None:
 
 
 def test_what_is_positional_is_so() -> None:
-    positional = [name for name, one in inspect.signature(lab.log).parameters.items()
-                  if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    positional = [
+        name
+        for name, one in inspect.signature(lab.log).parameters.items()
+        if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
     assert f"Only {', '.join(f'`{name}`' for name in positional[:-1])}, `{positional[-1]}` may be positional" in FLAT
     assert inspect.signature(lab.log).parameters["split"].default == "train"
     assert inspect.signature(lab.result).parameters["split"].default == "validation"
 
 
-@pytest.mark.parametrize(("value", "recorded"), [
-    ("0.003", 0.003), ("-2", -2), ("'adam'", "adam"), ("True", True), ("(0.0, 0.1)", "0.0, 0.1"), ("[1, 'a']", "1, a"),
-    ("2 ** 3", None), ("((1, 2), 3)", None), ("{'a': 1}", None), ("None", None)])
+@pytest.mark.parametrize(
+    ("value", "recorded"),
+    [
+        ("0.003", 0.003),
+        ("-2", -2),
+        ("'adam'", "adam"),
+        ("True", True),
+        ("(0.0, 0.1)", "0.0, 0.1"),
+        ("[1, 'a']", "1, a"),
+        ("2 ** 3", None),
+        ("((1, 2), 3)", None),
+        ("{'a': 1}", None),
+        ("None", None),
+    ],
+)
 def test_constants_are_recorded_as_it_says(value: str, recorded: object) -> None:
     assert constants_of(f"NAME = {value}\n").get("NAME") == recorded
     assert constants_of(f"NAME: object = {value}\nlower = 1\n") == {}

@@ -37,21 +37,33 @@ def job_of(cells: tuple[Cell, ...], folder: Path, *, timeout: float = 1000.0) ->
 
 
 def executor_of(
-    seconds: Mapping[str, float], *, slots: int = 1, memory_gb: float = math.inf,
-    failures: Mapping[str, Failure] | None = None, shared: Path | None = None,
+    seconds: Mapping[str, float],
+    *,
+    slots: int = 1,
+    memory_gb: float = math.inf,
+    failures: Mapping[str, Failure] | None = None,
+    shared: Path | None = None,
 ) -> ScriptedExecutor:
     """Each cell takes what its arm takes, in `UNIT`; `failures` are by the name of the cell."""
+
     def script(job: Job, one: Cell) -> tuple[float, CellOutcome]:
-        value = Measurement(name="size", value=1.0, condition=one.condition, dataset=one.dataset, split="validation",
-                            seed=one.seed, grade="logged")
+        value = Measurement(
+            name="size",
+            value=1.0,
+            condition=one.condition,
+            dataset=one.dataset,
+            split="validation",
+            seed=one.seed,
+            grade="logged",
+        )
         return seconds[one.arm] * UNIT, CellOutcome(
-            0.0, (failures or {}).get(one.name), cell=one, measurements=(value,))
+            0.0, (failures or {}).get(one.name), cell=one, measurements=(value,)
+        )
 
     def plain(job: Job) -> tuple[float, Outcome]:
         raise ExecutorError("none of these jobs is a plain script")
 
-    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb,
-                            shared=shared)
+    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb, shared=shared)
 
 
 def run(executor: ScriptedExecutor, job: Job) -> tuple[Outcome, list[str]]:
@@ -99,13 +111,18 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("leave_out", [True, False])
 def test_where_not_all_fits_it_is_the_less_important_that_comes_last(tmp_path: Path, leave_out: bool) -> None:
     cells = study("ab", "1234")
-    job = replace(job_of(cells, tmp_path), timeout=10.0, leave_out=leave_out,
-                  expected={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells})
+    job = replace(
+        job_of(cells, tmp_path),
+        timeout=10.0,
+        leave_out=leave_out,
+        expected={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells},
+    )
     schedule, taken = Schedule(job, {}, lambda: 0.0, slots=2), list[str]()
     while (found := schedule.take()) is not None:
         taken.append(found[0].condition)
-        schedule.ended(found[0], Ran(CellOutcome(job.expected[found[0]], cell=found[0]), tmp_path), tmp_path,
-                       alone=False)
+        schedule.ended(
+            found[0], Ran(CellOutcome(job.expected[found[0]], cell=found[0]), tmp_path), tmp_path, alone=False
+        )
     assert taken == ["a@1", "b@1", "a@2", "b@2"], "by importance, up to what does not fit"
 
 
@@ -116,8 +133,9 @@ def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) 
     async def beside() -> Outcome:
         other = asyncio.create_task(executor.run(replace(job_of((cell("long"),), tmp_path, timeout=1e9), name="other")))
         await asyncio.sleep(0.01)
-        outcome = await asyncio.wait_for(executor.run(
-            replace(job, expected=dict.fromkeys(job.cells, 12 * UNIT))), timeout=20.0)
+        outcome = await asyncio.wait_for(
+            executor.run(replace(job, expected=dict.fromkeys(job.cells, 12 * UNIT))), timeout=20.0
+        )
         other.cancel()
         return outcome
 
@@ -127,8 +145,7 @@ def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) 
 
 def test_cells_that_were_ready_are_not_run(tmp_path: Path) -> None:
     cells = study("ab", "12")
-    job = replace(job_of(cells, tmp_path), ready=dict.fromkeys(cells[:3], tmp_path),
-                  expected={cells[0]: 5.0})
+    job = replace(job_of(cells, tmp_path), ready=dict.fromkeys(cells[:3], tmp_path), expected={cells[0]: 5.0})
     outcome, order = run(executor_of({"a": 1, "b": 1}), job)
     assert order == ["b__2"] and set(became(outcome).values()) == {"measured"}
     assert outcome.cells[0].seconds == 5.0
@@ -138,8 +155,9 @@ def test_who_reads_another_comes_after_it(tmp_path: Path) -> None:
     cells = (cell("late", "1"), cell("early", "1"), cell("late", "2"), cell("early", "2"))
     _, order = run(executor_of({"late": 1, "early": 3}, slots=2), job_of(cells, tmp_path))
     assert order.index("early__1") < order.index("late__1") and order.index("early__2") < order.index("late__2")
-    broken = executor_of({"late": 1, "early": 1}, failures={
-        "digits__early__1": Failure(kind="timeout", message="too slow")})
+    broken = executor_of(
+        {"late": 1, "early": 1}, failures={"digits__early__1": Failure(kind="timeout", message="too slow")}
+    )
     outcome, order = run(broken, job_of(cells, tmp_path))
     assert "late__1" not in order and outcome.failure is None
     assert became(outcome) == {"late@1": "left out", "early@1": "failed", "late@2": "measured", "early@2": "measured"}
@@ -163,13 +181,21 @@ def test_what_met_its_memory_limit_is_tried_once_more_alone(tmp_path: Path) -> N
     assert outcome.failure is None  # of arm a the other level was measured
 
 
-@pytest.mark.parametrize(("failed", "words"), [
-    ({"digits__a__1": Failure(kind="shape", message="no")}, "1 of 4 cells failed; the first, a@1 on digits: no"),
-    ({"digits__a__1": Failure(kind="died", message="no"), "digits__a__2": Failure(kind="timeout", message="late")},
-     "2 of 4 cells failed; the first, a@1 on digits: no"),
-    ({"digits__a__1": Failure(kind="diverged", message="nan")}, ""),
-    ({"digits__a__1": Failure(kind="hopeless", message="behind")}, "1 of 4 cells failed; the first, a@1"),
-])
+@pytest.mark.parametrize(
+    ("failed", "words"),
+    [
+        ({"digits__a__1": Failure(kind="shape", message="no")}, "1 of 4 cells failed; the first, a@1 on digits: no"),
+        (
+            {
+                "digits__a__1": Failure(kind="died", message="no"),
+                "digits__a__2": Failure(kind="timeout", message="late"),
+            },
+            "2 of 4 cells failed; the first, a@1 on digits: no",
+        ),
+        ({"digits__a__1": Failure(kind="diverged", message="nan")}, ""),
+        ({"digits__a__1": Failure(kind="hopeless", message="behind")}, "1 of 4 cells failed; the first, a@1"),
+    ],
+)
 def test_when_a_job_has_failed(tmp_path: Path, failed: dict[str, Failure], words: str) -> None:
     outcome, _ = run(executor_of({"a": 1, "b": 1}, failures=failed), job_of(study("ab", "12"), tmp_path))
     assert bool(outcome.failure) == bool(words)
@@ -177,8 +203,10 @@ def test_when_a_job_has_failed(tmp_path: Path, failed: dict[str, Failure], words
 
 
 def test_an_arm_that_diverged_with_another_seed_is_a_result_of_a_replicate() -> None:
-    lines = [CellLine(cell=cell("a"), outcome="failed", id="one", diverged=True),
-             CellLine(cell=cell("b"), outcome="measured", id="two")]
+    lines = [
+        CellLine(cell=cell("a"), outcome="failed", id="one", diverged=True),
+        CellLine(cell=cell("b"), outcome="measured", id="two"),
+    ]
     failures = {"one": Failure(kind="diverged", message="nan")}
     failure = failure_of_cells(lines, failures)
     assert failure is not None and failure.kind == "diverged", "of a program that is new it is a failure"
@@ -236,8 +264,12 @@ def test_cells_that_end_their_kernel_again_leave_the_others(tmp_path: Path) -> N
         cell = found[0]
         order.append(cell.arm)
         failure = Failure(kind="died", message="gone") if cell.arm in deadly else None
-        schedule.ended(cell, Ran(CellOutcome(1.0, failure, cell=cell), tmp_path, kernel_died=failure is not None,
-                                 first=fresh), tmp_path, alone=False)
+        schedule.ended(
+            cell,
+            Ran(CellOutcome(1.0, failure, cell=cell), tmp_path, kernel_died=failure is not None, first=fresh),
+            tmp_path,
+            alone=False,
+        )
         fresh = failure is not None
     assert sorted(order) == sorted("abcdefg" + deadly)
     assert {line.cell.arm for line in schedule.lines() if line.outcome == "measured"} == set("aceg")
@@ -247,10 +279,12 @@ def test_a_cell_may_take_ten_times_what_is_expected(tmp_path: Path) -> None:
     def clock() -> float:
         return 0.0
 
-    job = replace(job_of(study("ab", "12"), tmp_path), timeout=3000.0,
-                  expected={cell("a", "1"): 20.0, cell("b", "1"): 1.0})
-    limits = {found[0].arm: found[1] for found in iter(Schedule(job, {}, clock, slots=4).take, None)
-              if found[0].level == "1"}
+    job = replace(
+        job_of(study("ab", "12"), tmp_path), timeout=3000.0, expected={cell("a", "1"): 20.0, cell("b", "1"): 1.0}
+    )
+    limits = {
+        found[0].arm: found[1] for found in iter(Schedule(job, {}, clock, slots=4).take, None) if found[0].level == "1"
+    }
     assert (limits["a"], limits["b"]) == (200.0, 60.0)
     open_ended = Schedule(replace(job, leave_out=False), {}, clock)
     found = open_ended.take()
@@ -261,11 +295,14 @@ def test_a_cell_may_take_ten_times_what_is_expected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("known", [(), ("d0", "d1"), ("d0", "d1", "d2", "d3")])
 @pytest.mark.parametrize("leave_out", [True, False])
 def test_cells_that_run_at_once_compute_no_longer_than_the_job_may(
-    slots: int, known: tuple[str, ...], leave_out: bool, tmp_path: Path,
+    slots: int, known: tuple[str, ...], leave_out: bool, tmp_path: Path
 ) -> None:
     cells = tuple(cell(arm, dataset=f"d{number}") for number in range(4) for arm in "abc")
-    job = replace(job_of(cells, tmp_path, timeout=4), leave_out=leave_out,
-                  expected={one: 0.1 * UNIT for one in cells if one.dataset in known})
+    job = replace(
+        job_of(cells, tmp_path, timeout=4),
+        leave_out=leave_out,
+        expected={one: 0.1 * UNIT for one in cells if one.dataset in known},
+    )
     hangs = executor_of({"a": 1e6, "b": 0.2, "c": 1e6}, slots=slots)
     outcome, _ = run(hangs, job)
     assert outcome.seconds <= job.timeout + 1e-9
@@ -318,8 +355,11 @@ def test_cells_that_need_more_memory_than_a_slot_has_are_measured_alone(tmp_path
         return script(job, one)
 
     executor._cell = watched  # pyright: ignore[reportPrivateUsage]
-    job = replace(job_of(cells, tmp_path), needs={"b": Needs(memory_gb=6.0), "a": Needs(memory_gb=3.0)},
-                  expected=dict.fromkeys(cells, 2 * UNIT))
+    job = replace(
+        job_of(cells, tmp_path),
+        needs={"b": Needs(memory_gb=6.0), "a": Needs(memory_gb=3.0)},
+        expected=dict.fromkeys(cells, 2 * UNIT),
+    )
     outcome, order = run(executor, job)
     assert set(became(outcome).values()) == {"measured"}
     assert [name[0] for name in order] == ["a", "a", "b", "b"]

@@ -41,8 +41,9 @@ def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) ->
     assert ours["accuracy"] == pytest.approx(sk.accuracy_score(y, p.argmax(1)))
     assert ours["macro_f1"] == pytest.approx(sk.f1_score(y, p.argmax(1), average="macro"))
     assert ours["log_loss"] == pytest.approx(-np.log(clipped[np.arange(n), y]).mean())
-    assert ours["log_loss"] == pytest.approx(sk.log_loss(y, clipped / clipped.sum(1, keepdims=True), labels=labels),
-                                             rel=1e-4)
+    assert ours["log_loss"] == pytest.approx(
+        sk.log_loss(y, clipped / clipped.sum(1, keepdims=True), labels=labels), rel=1e-4
+    )
     assert ours["brier"] == pytest.approx(sk.brier_score_loss(y, p, labels=labels, scale_by_half=False))
     assert 0 <= ours["ece"] <= 1
     assert ours.get("auroc") == pytest.approx(one_against_the_rest(p, y))
@@ -79,8 +80,9 @@ def test_calibration_error_by_hand() -> None:
 def test_regression_metrics_agree_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     y, p = rng.normal(size=50).astype(np.float32), rng.normal(size=50)
-    assert metrics.score("predictions", p, y) == pytest.approx({
-        "mse": sk.mean_squared_error(y, p), "mae": sk.mean_absolute_error(y, p), "r2": sk.r2_score(y, p)})
+    assert metrics.score("predictions", p, y) == pytest.approx(
+        {"mse": sk.mean_squared_error(y, p), "mae": sk.mean_absolute_error(y, p), "r2": sk.r2_score(y, p)}
+    )
     assert metrics.score("predictions", p, np.ones(50))["r2"] == 0.0
 
 
@@ -99,8 +101,15 @@ def put(folder: Path, number: int, split: str = "validation", **fields: Any) -> 
     rows = ROWS if split == "validation" else TEST_ROWS
     kind = fields.pop("kind", "probabilities")
     values = fields.pop("values", np.full((rows, 10), 0.1))
-    line = {"file": f"{number}.npz", "dataset": "digits", "split": split, "condition": "a", "step": None, "kind": kind,
-            **fields}
+    line = {
+        "file": f"{number}.npz",
+        "dataset": "digits",
+        "split": split,
+        "condition": "a",
+        "step": None,
+        "kind": kind,
+        **fields,
+    }
     (folder / "submissions").mkdir(exist_ok=True)
     np.savez(folder / "submissions" / f"{number}.npz", **{kind: values})
     with open(folder / "submissions.jsonl", "a") as file:
@@ -151,20 +160,23 @@ def test_a_planted_seal_is_thrown_away(store: Store, tmp_path: Path) -> None:
     assert [path.name for path in outside.iterdir()] == ["keep"]
 
 
-@pytest.mark.parametrize(("fields", "words"), [
-    ({"values": np.full((3, 10), 0.1)}, r"must have shape \(360, 10\), got \(3, 10\)"),
-    ({"values": np.full((ROWS, 10), np.nan)}, "not finite"),
-    ({"values": np.full((ROWS, 10), 0.3)}, "not probabilities"),
-    ({"values": np.array([{"a": 1}] * ROWS)}, "not what lab.submit writes"),
-    ({"values": np.full((ROWS, 10), "x")}, "must have shape"),
-    ({"file": "../0.npz"}, "not written by lab.submit"),
-    ({"file": "7.npz"}, "cannot be read"),
-    ({"dataset": "../labels/digits"}, "not written by lab.submit"),
-    ({"dataset": "wine"}, "has no labels"),
-    ({"split": "train"}, "not written by lab.submit"),
-    ({"condition": ""}, "not written by lab.submit"),
-    ({"kind": "guesses"}, "not written by lab.submit"),
-])
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"values": np.full((3, 10), 0.1)}, r"must have shape \(360, 10\), got \(3, 10\)"),
+        ({"values": np.full((ROWS, 10), np.nan)}, "not finite"),
+        ({"values": np.full((ROWS, 10), 0.3)}, "not probabilities"),
+        ({"values": np.array([{"a": 1}] * ROWS)}, "not what lab.submit writes"),
+        ({"values": np.full((ROWS, 10), "x")}, "must have shape"),
+        ({"file": "../0.npz"}, "not written by lab.submit"),
+        ({"file": "7.npz"}, "cannot be read"),
+        ({"dataset": "../labels/digits"}, "not written by lab.submit"),
+        ({"dataset": "wine"}, "has no labels"),
+        ({"split": "train"}, "not written by lab.submit"),
+        ({"condition": ""}, "not written by lab.submit"),
+        ({"kind": "guesses"}, "not written by lab.submit"),
+    ],
+)
 def test_bad_submissions_are_refused_in_words(store: Store, tmp_path: Path, fields: dict[str, Any], words: str) -> None:
     put(tmp_path, 0, **{"split": "validation", **fields})
     with pytest.raises(SubmissionRefused, match=words):
@@ -190,15 +202,18 @@ def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) 
     assert "not what lab.submit writes" in refused()
     file.unlink()
     put(tmp_path, 0)
-    assert refused() == ("submission of 'a' for digits/validation came twice: a condition is submitted once per "
-                         "dataset and split")
+    assert refused() == (
+        "submission of 'a' for digits/validation came twice: a condition is submitted once per dataset and split"
+    )
     (tmp_path / "submissions.jsonl").write_text("{not json\n")
     assert "not written by lab.submit" in refused()
     (tmp_path / "submissions.jsonl").unlink()
     put(tmp_path, 0)
     put(tmp_path, 0, condition="b")
-    assert refused() == ("submission of 'b' for digits/validation claims 0.npz, which belongs to another: "
-                         "hand predictions in with lab.submit alone")
+    assert refused() == (
+        "submission of 'b' for digits/validation claims 0.npz, which belongs to another: "
+        "hand predictions in with lab.submit alone"
+    )
 
 
 def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, tmp_path: Path) -> None:
@@ -216,16 +231,19 @@ def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, t
 def test_no_small_file_takes_the_memory_of_the_host(store: Store, tmp_path: Path, made: str, split: str) -> None:
     rows = ROWS if split == "validation" else TEST_ROWS
     values: Any = {
-        "numbers": np.random.default_rng(0).random(rows), "classes": np.arange(rows) * 10**9,
-        "negative": np.full(rows, -1)}.get(made, np.zeros(rows))
+        "numbers": np.random.default_rng(0).random(rows),
+        "classes": np.arange(rows) * 10**9,
+        "negative": np.full(rows, -1),
+    }.get(made, np.zeros(rows))
     (tmp_path / "submissions").mkdir()
     with zipfile.ZipFile(tmp_path / "submissions" / "ab.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         for number in range(3000 if made == "members" else 0):
             archive.writestr(f"{number}.npy", b"")
         with archive.open("predictions.npy", "w") as file:
             np.lib.format.write_array(file, np.zeros(10**6) if made == "member" else values)
-    (tmp_path / "submissions.jsonl").write_text(json.dumps({
-        "file": "ab.npz", "dataset": "digits", "split": split, "condition": "m", "kind": "predictions"}))
+    (tmp_path / "submissions.jsonl").write_text(
+        json.dumps({"file": "ab.npz", "dataset": "digits", "split": split, "condition": "m", "kind": "predictions"})
+    )
     tracemalloc.start()
     with pytest.raises(SubmissionRefused, match=r"class numbers 0\.\.9|unpacks to|more than the limit"):
         measure(tmp_path, store.labels, seed=0)

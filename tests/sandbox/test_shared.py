@@ -86,6 +86,7 @@ def through_nothing():
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[], dict[str, Any]]:
     """Makes the globals of the program anew, as each process of a cell has them."""
+
     def load() -> dict[str, Any]:
         main: Any = types.ModuleType("__main__")
         main.__file__ = str(tmp_path / "experiment.py")
@@ -100,7 +101,7 @@ def program(tmp_path: Path) -> Callable[[], dict[str, Any]]:
 
 
 def test_whatever_way_a_level_comes_in_the_value_is_another_one(
-    program: Callable[[], dict[str, Any]], tmp_path: Path,
+    program: Callable[[], dict[str, Any]], tmp_path: Path
 ) -> None:
     def prints(level: str) -> dict[str, str]:
         return {name: fingerprint(build, tmp_path) for name, build in program()["builds"](level).items()}
@@ -111,7 +112,7 @@ def test_whatever_way_a_level_comes_in_the_value_is_another_one(
 
 
 def test_what_does_not_depend_on_the_cell_is_the_same_everywhere(
-    program: Callable[[], dict[str, Any]], tmp_path: Path,
+    program: Callable[[], dict[str, Any]], tmp_path: Path
 ) -> None:
     prints = [{name: fingerprint(build, tmp_path) for name, build in program()["same"]().items()} for _ in range(2)]
     assert prints[0] == prints[1] and len(set(prints[0].values())) == len(prints[0])
@@ -144,13 +145,24 @@ def test_torch_and_what_libraries_make_is_compared_by_content(tmp_path: Path) ->
     assert first == again and not set(first) & set(other)
 
 
-@pytest.mark.parametrize(("read", "reads"), [
-    ("cell.level", {"level"}), ("cell.condition", {"arm", "level"}), ("cell.setting['rate']", {"setting.rate"}),
-    ("cell.setting.get('no')", {"setting.no"}), ("'rate' in cell.setting", {"setting.rate"}),
-    ("dict(cell.setting)", None), ("vars(cell)", None), ("len(cell.setting)", None), ("pickle.dumps(cell)", None),
-    ("copy.deepcopy(cell.setting)", None), ("hash(cell)", {"dataset", "arm", "level", "trial", "share", "seed"})])
+@pytest.mark.parametrize(
+    ("read", "reads"),
+    [
+        ("cell.level", {"level"}),
+        ("cell.condition", {"arm", "level"}),
+        ("cell.setting['rate']", {"setting.rate"}),
+        ("cell.setting.get('no')", {"setting.no"}),
+        ("'rate' in cell.setting", {"setting.rate"}),
+        ("dict(cell.setting)", None),
+        ("vars(cell)", None),
+        ("len(cell.setting)", None),
+        ("pickle.dumps(cell)", None),
+        ("copy.deepcopy(cell.setting)", None),
+        ("hash(cell)", {"dataset", "arm", "level", "trial", "share", "seed"}),
+    ],
+)
 def test_what_a_build_reads_of_its_cell_is_noted(
-    read: str, reads: set[str] | None, monkeypatch: pytest.MonkeyPatch,
+    read: str, reads: set[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None: all that there is."""
     values = {"rate": 0.1}
@@ -210,9 +222,16 @@ async def test_no_cell_is_given_what_was_built_for_another_level(store: Store, t
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
     cells = tuple(Cell(dataset="digits", arm=arm, level=level) for arm in "mn" for level in levels)
     try:
-        outcome: Outcome = await executor.run(Job(
-            name="builds", folder=tmp_path / "job", source={"experiment.py": BUILDS}, cells=cells,
-            datasets=("digits",), timeout=100.0))
+        outcome: Outcome = await executor.run(
+            Job(
+                name="builds",
+                folder=tmp_path / "job",
+                source={"experiment.py": BUILDS},
+                cells=cells,
+                datasets=("digits",),
+                timeout=100.0,
+            )
+        )
     finally:
         await executor.close()
     assert outcome.failure is None, outcome.failure

@@ -37,10 +37,12 @@ class Visitors:
                 del self.inside[name]
 
 
-@given(count=st.integers(1, 4), visits=st.lists(
-    st.tuples(st.booleans(), st.integers(0, 5), st.one_of(st.none(), st.integers(0, 12))), max_size=12))
+@given(
+    count=st.integers(1, 4),
+    visits=st.lists(st.tuples(st.booleans(), st.integers(0, 5), st.one_of(st.none(), st.integers(0, 12))), max_size=12),
+)
 def test_all_who_are_not_cancelled_come_in_as_they_asked(
-    count: int, visits: list[tuple[bool, int, int | None]],
+    count: int, visits: list[tuple[bool, int, int | None]]
 ) -> None:
     async def play() -> None:
         visitors = Visitors(Slots(count))

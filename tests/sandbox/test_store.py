@@ -40,7 +40,9 @@ def test_two_runs_have_one_copy(store: Store, tmp_path: Path) -> None:
     one, other = (run.views / "digits.npz" for run in runs)
     assert one.samefile(other) and np.load(one)["x"].sum() == 1000
     assert sorted((entry.kind, entry.name, entry.shared) for entry in store.entries()) == [
-        ("pretrained", "tiny--bert@v1", True), ("view", "digits", True)]
+        ("pretrained", "tiny--bert@v1", True),
+        ("view", "digits", True),
+    ]
     share_run(run_with_data(tmp_path / "c", fill=2), store)
     assert len(list(store.entries())) == 3
 
@@ -79,7 +81,7 @@ def test_a_store_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["store"], ["store", "--check"], ["store", "--prune", "--unused", "0s"]])
 def test_the_command_shows_and_prunes(
-    words: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     share_run(run_with_data(tmp_path / "a"), store)
@@ -133,8 +135,10 @@ def test_nothing_is_unpacked_outside(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("fields", [
-    {"mtime": "nan"}, {"mtime": "9.3e18"}, {"linkpath": "a\0b"}, {"GNU.sparse.map": "a,b", "GNU.sparse.size": "3"}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"mtime": "nan"}, {"mtime": "9.3e18"}, {"linkpath": "a\0b"}, {"GNU.sparse.map": "a,b", "GNU.sparse.size": "3"}],
+)
 def test_an_odd_parcel_is_the_fault_of_who_sent_it(fields: dict[str, str], tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "parcel", "w", format=tarfile.PAX_FORMAT) as parcel:
         info = tarfile.TarInfo("a")

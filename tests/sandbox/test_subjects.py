@@ -53,8 +53,15 @@ class Place:
     folder: Path
 
     async def run(self, code: str, *cells: str, key: str = "", number: int = 0, timeout: float = 60.0) -> Outcome:
-        job = Job(name="test", folder=self.folder / f"job{number}", source={"experiment.py": code}, timeout=timeout,
-                  subjects=("small",), datasets=("quiz", "sizes"), key=f"{key}script")
+        job = Job(
+            name="test",
+            folder=self.folder / f"job{number}",
+            source={"experiment.py": code},
+            timeout=timeout,
+            subjects=("small",),
+            datasets=("quiz", "sizes"),
+            key=f"{key}script",
+        )
         made = tuple(Cell(dataset="quiz", arm=arm) for arm in cells)
         return await self.executor.run(replace(job, cells=made, keys={one: f"{key}{one}" for one in made}))
 
@@ -77,23 +84,39 @@ async def place(
     settings: dict[str, Any] = getattr(request, "param", {})
     rows = "".join(f"number {i},{'odd' if i % 2 else 'even'},{i}.5\n" for i in range(settings.get("rows", 200)))
     (tmp_path / "quiz.csv").write_text(f"q,label,size\n{rows}")
-    sources = registry([spec_of(f"quiz={tmp_path}/quiz.csv,target=label,text=q", tmp_path),
-                        spec_of(f"sizes={tmp_path}/quiz.csv,target=size,text=q", tmp_path)])
+    sources = registry(
+        [
+            spec_of(f"quiz={tmp_path}/quiz.csv,target=label,text=q", tmp_path),
+            spec_of(f"sizes={tmp_path}/quiz.csv,target=size,text=q", tmp_path),
+        ]
+    )
     for name in ("quiz", "sizes"):
         materialise(name, views=tmp_path / "views", labels=tmp_path / "labels", seed=1, sources=sources)
     with override_allow_model_requests(True), SubjectServer(rule) as server:
-        one = SubjectSettings.model_validate({
-            "model": "openai-chat:m", "base_url": server.url, "price": {"input": 10, "output": 10}, "max_tokens": 100,
-            **settings.get("subject", {})})
+        one = SubjectSettings.model_validate(
+            {
+                "model": "openai-chat:m",
+                "base_url": server.url,
+                "price": {"input": 10, "output": 10},
+                "max_tokens": 100,
+                **settings.get("subject", {}),
+            }
+        )
         executor = LocalExecutor(
-            1, tmp_path / "views", labels=tmp_path / "labels", settings=SETTINGS, cache=tmp_path / "cache",
-            subjects=SubjectModels({"small": one}, BudgetSettings(**settings.get("caps", {})),
-                                   Exchanges(tmp_path / "exchanges.db")))
+            1,
+            tmp_path / "views",
+            labels=tmp_path / "labels",
+            settings=SETTINGS,
+            cache=tmp_path / "cache",
+            subjects=SubjectModels(
+                {"small": one}, BudgetSettings(**settings.get("caps", {})), Exchanges(tmp_path / "exchanges.db")
+            ),
+        )
         yield Place(executor, server, tmp_path)
         await executor.close()
 
 
-ASK = '''
+ASK = """
 import lab
 
 DRAWS = 5
@@ -109,7 +132,7 @@ def run(cell):
 
 
 lab.measure(run)
-'''
+"""
 
 
 @pytest.mark.slow
@@ -128,8 +151,13 @@ async def test_the_host_reads_and_scores_recorded_answers_and_replays_them_to_th
     assert outcome.asked == {"small": sum(asked.values())} and set(asked.values()) == {5}
     for cell in ("quiz__plain", "quiz__silent"):
         listed = [json.loads(line) for line in (place.folder / "job0/cells" / cell / LISTED).read_text().splitlines()]
-        assert differing(place.folder, f"{cell.rpartition('_')[2]} on quiz", (
-            (one["id"], one["sha256"]) for one in listed)) == "" and len(listed) == sum(asked.values()) // 2
+        assert (
+            differing(
+                place.folder, f"{cell.rpartition('_')[2]} on quiz", ((one["id"], one["sha256"]) for one in listed)
+            )
+            == ""
+            and len(listed) == sum(asked.values()) // 2
+        )
         assert differing(place.folder, "another cell", [(listed[0]["id"], listed[0]["sha256"])]) == listed[0]["id"]
     tests = place.sealed()["accuracy"]
     assert tests.split == "test" and tests.grade == values["plain", "accuracy"].grade
@@ -143,7 +171,7 @@ async def test_the_host_reads_and_scores_recorded_answers_and_replays_them_to_th
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [{"rows": 1000}], indirect=True)
 async def test_numbers_a_model_s_grades_and_what_an_error_leaves_behind(place: Place) -> None:
-    outcome = await place.run('''
+    outcome = await place.run("""
 import threading
 import lab
 
@@ -183,7 +211,7 @@ for one in threads:
 for one in threads:
     one.join()
 print(sorted(int(one.rpartition("-")[2]) for one in ids))
-''')
+""")
     assert outcome.failure is None, outcome.failure
     values = {(one.dataset, one.name): one for one in outcome.measurements}
     assert values["sizes", "mae"].value == pytest.approx(0.5)  # the mean of three draws is one more than the number
@@ -202,7 +230,9 @@ print(sorted(int(one.rpartition("-")[2]) for one in ids))
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [{"caps": {"subject_usd": 0.06}}], indirect=True)
 async def test_a_spent_budget_ends_cells_and_is_no_fault_of_theirs(place: Place) -> None:
-    swallowing = ASK.replace("def run(cell)", "def asking(cell)").replace("lab.measure(run)", """
+    swallowing = ASK.replace("def run(cell)", "def asking(cell)").replace(
+        "lab.measure(run)",
+        """
 def run(cell):
     try:
         asking(cell)
@@ -212,7 +242,8 @@ def run(cell):
 
 
 lab.measure(run)
-""")
+""",
+    )
     outcome = await place.run(swallowing, "plain", "silent", "third")
     assert outcome.failure is not None and outcome.failure.kind == "budget"
     assert "resume with a higher budget.subject_usd" in outcome.failure.message
@@ -223,7 +254,8 @@ lab.measure(run)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "place", [{"subject": {"base_url": "http://127.0.0.1:9/v1", "outage_timeout": 0.0}}], indirect=True)
+    "place", [{"subject": {"base_url": "http://127.0.0.1:9/v1", "outage_timeout": 0.0}}], indirect=True
+)
 async def test_a_subject_that_is_gone_ends_the_run_and_no_experiment(place: Place) -> None:
     with pytest.raises(SubjectDown, match="has answered nothing for"):
         await place.run(ASK, "plain")

@@ -41,8 +41,10 @@ async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Store,
 
     empty = await peak(TINY)
     one = await peak("x = bytearray(300_000_000); del x" + TINY)
-    both = await peak("import subprocess, sys\nx = bytearray(200_000_000)\nsubprocess.run([sys.executable, '-c', "
-                      "'x = bytearray(200_000_000); import time; time.sleep(0.4)'])" + TINY)
+    both = await peak(
+        "import subprocess, sys\nx = bytearray(200_000_000)\nsubprocess.run([sys.executable, '-c', "
+        "'x = bytearray(200_000_000); import time; time.sleep(0.4)'])" + TINY
+    )
     await executor.close()
     assert 30 < empty < 250
     assert 280 < one - empty < 330  # freed at once, between two looks
@@ -56,21 +58,30 @@ class Machine:
     """An executor on scripted GPUs. Code says `hold` by a file; this gives it memory of the driver as it would."""
 
     def __init__(
-        self, store: Store, folder: Path, *, count: int = 1, knows_us: bool = True, haste: float = 1.0,
+        self,
+        store: Store,
+        folder: Path,
+        *,
+        count: int = 1,
+        knows_us: bool = True,
+        haste: float = 1.0,
         **settings: object,
     ) -> None:
         self.nvml = ScriptedNvml(gpus(count))
         self.folder = folder
         self.knows_us = knows_us
         chosen = CUDA.model_copy(update=settings)
-        self.leases = GpuLeases(self.nvml, self.nvml.devices(), chosen, folder=folder / "locks",
-                                clock=lambda: haste * time.monotonic())
-        self.executor = LocalExecutor(2, store.views, labels=store.labels, settings=chosen, cache=store.cache,
-                                      gpus=self.leases)
+        self.leases = GpuLeases(
+            self.nvml, self.nvml.devices(), chosen, folder=folder / "locks", clock=lambda: haste * time.monotonic()
+        )
+        self.executor = LocalExecutor(
+            2, store.views, labels=store.labels, settings=chosen, cache=store.cache, gpus=self.leases
+        )
 
     async def run(self, name: str, code: str) -> Outcome:
-        job = Job(name=name, folder=self.folder / name, source={"experiment.py": code}, timeout=20.0,
-                  datasets=("digits",))
+        job = Job(
+            name=name, folder=self.folder / name, source={"experiment.py": code}, timeout=20.0, datasets=("digits",)
+        )
         holding = asyncio.create_task(self._hold(job.folder))
         try:
             return await self.executor.run(job)
@@ -86,12 +97,15 @@ class Machine:
             await asyncio.sleep(0.01)
 
 
-HOLD = """
+HOLD = (
+    """
 import os, pathlib, time
 pathlib.Path('part').write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {os.getpid()} 5000000000")
 os.rename('part', 'hold')
 time.sleep(0.4)
-""" + TINY
+"""
+    + TINY
+)
 
 
 @pytest_asyncio.fixture
@@ -145,8 +159,9 @@ async def test_an_attempt_may_have_two_gpus(store: Store, tmp_path: Path) -> Non
 async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
     held = await machine.leases.acquire()
     plots = "import os, lab\nprint([os.environ['CUDA_VISIBLE_DEVICES'], lab.device])"
-    outcome = await machine.executor.run(Job(
-        name="plot", folder=machine.folder / "plot", source={"plots.py": plots}, entry="plots.py", mode="plot"))
+    outcome = await machine.executor.run(
+        Job(name="plot", folder=machine.folder / "plot", source={"plots.py": plots}, entry="plots.py", mode="plot")
+    )
     assert outcome.stdout_tail == "['', 'cpu']\n"
     machine.leases.release(held, ())
 

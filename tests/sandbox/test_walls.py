@@ -24,14 +24,32 @@ def test_no_tree_is_shown_that_holds_a_home_or_the_system(tmp_path: Path, monkey
     own = tmp_path / "home" / "me" / "conda"
     (own / "lib").mkdir(parents=True)
     (tmp_path / "link").symlink_to(own)
-    shown = exposable([own, own / "lib", tmp_path / "home", tmp_path / "home" / "me", tmp_path / "link", Path("/"),
-                    Path("/etc"), Path("/usr/lib"), Path("relative"), tmp_path / "not there"])
+    shown = exposable(
+        [
+            own,
+            own / "lib",
+            tmp_path / "home",
+            tmp_path / "home" / "me",
+            tmp_path / "link",
+            Path("/"),
+            Path("/etc"),
+            Path("/usr/lib"),
+            Path("relative"),
+            tmp_path / "not there",
+        ]
+    )
     assert shown == (own, tmp_path / "link")
 
 
 def test_labels_are_hidden_in_every_place_of_an_environment_and_in_caches_within_it(tmp_path: Path) -> None:
-    hidden = ("lib/python3.12/site-packages/sklearn/datasets/data",
-              "lib64/python3.12/site-packages/scipy/io/arff/tests", "pkgs", "envs", "share/nltk_data", "cache/hub")
+    hidden = (
+        "lib/python3.12/site-packages/sklearn/datasets/data",
+        "lib64/python3.12/site-packages/scipy/io/arff/tests",
+        "pkgs",
+        "envs",
+        "share/nltk_data",
+        "cache/hub",
+    )
     for name in (*hidden, "lib/python3.12/site-packages/torch", "cache/other"):
         (tmp_path / "env" / name).mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -84,8 +102,9 @@ def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkey
 
 def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     killed = Event()
-    watchdog = Watchdog(os.getpid(), limits_of(SandboxSettings(), slots=1), folders=(), shared=tmp_path,
-                        kill_all=killed.set)
+    watchdog = Watchdog(
+        os.getpid(), limits_of(SandboxSettings(), slots=1), folders=(), shared=tmp_path, kill_all=killed.set
+    )
 
     def fails(_: Watchdog) -> None:
         raise ZeroDivisionError
@@ -120,13 +139,17 @@ def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, m
         os.utime(path, (0, 0))
     scratch.sweep()
     assert {path.name for path in held.root.parent.iterdir()} == {
-        held.root.name, f"{scratch.MARK}young", "lab-notes", "gpu-1.lock"}
+        held.root.name,
+        f"{scratch.MARK}young",
+        "lab-notes",
+        "gpu-1.lock",
+    }
     assert (tmp_path / f"{scratch.MARK}elsewhere").exists()
     held.remove()
 
 
 def test_a_place_that_others_may_write_to_is_refused_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "runtime_folder", lambda: tmp_path / "ours")
     (tmp_path / "ours").mkdir(mode=0o777)

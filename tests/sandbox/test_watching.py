@@ -43,15 +43,18 @@ class Watcher:
 async def run(store: Store, folder: Path, code: str, watch: Watch, timeout: float = 60.0) -> Outcome:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
     try:
-        return await executor.run(Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout,
-                                      watch=watch))
+        return await executor.run(
+            Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout, watch=watch)
+        )
     finally:
         await executor.close()
 
 
 def line(value: str = "1.5", step: str = "1", condition: str = "method") -> str:
-    return f'{{"name": "loss", "value": {value}, "step": {step}, "condition": "{condition}", "dataset": "digits", ' \
-           '"split": "train"}\n'
+    return (
+        f'{{"name": "loss", "value": {value}, "step": {step}, "condition": "{condition}", "dataset": "digits", '
+        '"split": "train"}\n'
+    )
 
 
 def released(file: Path) -> bool:
@@ -66,11 +69,14 @@ def released(file: Path) -> bool:
 
 
 async def test_a_hopeless_run_ends_at_once_with_its_children_and_keeps_what_it_measured(
-    store: Store, tmp_path: Path,
+    store: Store, tmp_path: Path
 ) -> None:
     watch = Watcher(lambda glance: any(one.value > 8 for one in glance.lines))
     began = time.monotonic()
-    outcome = await run(store, tmp_path / "job", """
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        """
 import fcntl, subprocess, time, lab
 held = open('held', 'w')
 fcntl.flock(held, fcntl.LOCK_EX)
@@ -82,7 +88,9 @@ for step in range(10_000):
         time.sleep(0.02)
     except BaseException:
         print('no', flush=True)
-""", watch)
+""",
+        watch,
+    )
     assert time.monotonic() - began < 8
     assert outcome.failure == Failure(kind="hopeless", message="seen enough")
     assert outcome.seconds < 4
@@ -95,7 +103,10 @@ for step in range(10_000):
 
 async def test_what_prints_or_logs_is_alive_and_what_does_not_is_quiet(store: Store, tmp_path: Path) -> None:
     watch = Watcher(lambda glance: bool(glance.lines) and glance.quiet > 0.5)
-    outcome = await run(store, tmp_path / "job", """
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        """
 import time, lab
 for _ in range(4):
     time.sleep(0.1)
@@ -104,7 +115,9 @@ time.sleep(0.1)
 lab.log('loss', 2.5, step=1, condition='method', dataset='digits')
 lab.log('no_step', 1.0)
 time.sleep(60)
-""", watch)
+""",
+        watch,
+    )
     assert outcome.failure == Failure(kind="hopeless", message="seen enough")
     assert [one.seconds for one in watch.seen] == sorted(one.seconds for one in watch.seen)
     assert all(one.lines in ((), (Logged(CURVE, 1, 2.5),)) and not one.ended for one in watch.seen)
@@ -113,23 +126,28 @@ time.sleep(60)
 
 
 async def test_values_that_the_code_wrote_itself_are_seen_and_do_not_cost_the_rest(
-    store: Store, tmp_path: Path,
+    store: Store, tmp_path: Path
 ) -> None:
     watch = Watcher(lambda glance: any(math.isnan(one.value) for one in glance.lines))
-    outcome = await run(store, tmp_path / "job", f"""
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        f"""
 import time, lab
 lab.result('size', 3, condition='baseline', dataset='digits')
 with open('measurements.jsonl', 'a') as file:
-    file.write({line('NaN')!r} + '{{"name": "half')
+    file.write({line("NaN")!r} + '{{"name": "half')
 time.sleep(60)
-""", watch)
+""",
+        watch,
+    )
     assert outcome.failure is not None and outcome.failure.kind == "hopeless"
     assert [one.name for one in outcome.measurements] == ["size"]
 
 
 @pytest.mark.parametrize(("end", "limit"), [("", 60.0), ("raise KeyError", 60.0), ("time.sleep(60)", 2.0)])
 async def test_the_last_glance_sees_everything_however_the_code_ended(
-    store: Store, tmp_path: Path, end: str, limit: float,
+    store: Store, tmp_path: Path, end: str, limit: float
 ) -> None:
     watch = Watcher(lambda glance: glance.ended)
     code = f"import time\nopen('measurements.jsonl', 'w').write({line()!r})\n{end}\n"
@@ -164,8 +182,12 @@ async def test_a_watch_that_breaks_fails_the_job_by_a_fault_of_ours_and_leaves_n
         if (tmp_path / "job" / "held").exists():
             raise ZeroDivisionError
 
-    outcome = await run(store, tmp_path / "job", "import fcntl, time\nheld = open('held', 'w')\n"
-                                                 "fcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(60)\n", broken)
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        "import fcntl, time\nheld = open('held', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(60)\n",
+        broken,
+    )
     assert outcome.failure is not None and "ZeroDivisionError" in outcome.failure.ours
     assert eventually(lambda: released(tmp_path / "job" / "held"))
 
@@ -187,25 +209,44 @@ def test_a_line_is_read_once_it_has_an_end(tmp_path: Path) -> None:
     assert values(tmp_path) == [1.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize("bad", [
-    "no json\n", "[1, 2]\n", "7\n", "\n", '{"name": "loss"}\n', line(step="null"), line(step="true"), line(step="1.5"),
-    line('"1.5"'), line("true"), line("1" * 400), line("1" * 5000), line(step="9" * 400), line(condition="x" * 101),
-    line(condition="\\u0000"), line(condition="a\\nb"), "[" * 9000 + "\n", "\udcff\n", "x" * (LINE + 1) + "\n",
-])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "no json\n",
+        "[1, 2]\n",
+        "7\n",
+        "\n",
+        '{"name": "loss"}\n',
+        line(step="null"),
+        line(step="true"),
+        line(step="1.5"),
+        line('"1.5"'),
+        line("true"),
+        line("1" * 400),
+        line("1" * 5000),
+        line(step="9" * 400),
+        line(condition="x" * 101),
+        line(condition="\\u0000"),
+        line(condition="a\\nb"),
+        "[" * 9000 + "\n",
+        "\udcff\n",
+        "x" * (LINE + 1) + "\n",
+    ],
+)
 def test_lines_that_lab_did_not_write_count_for_nothing(tmp_path: Path, bad: str) -> None:
     (tmp_path / "measurements.jsonl").write_text(line("1") + bad + line("2"), errors="surrogateescape")
     assert values(tmp_path) == [1.0, 2.0]
 
 
-def test_links_pipes_folders_and_files_too_large_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_links_pipes_folders_and_files_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "FILE_BYTES", 1000)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(line())
     cases: dict[str, Callable[[Path], object]] = {
-        "link": lambda path: path.symlink_to(elsewhere), "folder": Path.mkdir,
-        "large": lambda path: path.write_text(line() * 20)}
+        "link": lambda path: path.symlink_to(elsewhere),
+        "folder": Path.mkdir,
+        "large": lambda path: path.write_text(line() * 20),
+    }
     for name, make in cases.items():
         (tmp_path / name).mkdir()
         make(tmp_path / name / "measurements.jsonl")

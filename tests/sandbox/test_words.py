@@ -15,42 +15,54 @@ from labwright.sandbox.output import Transcript, notebook
 CUDA_FULL = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of which 12.75 MiB is "
     "free. Process 4242 has 79.13 GiB memory in use. Of the allocated memory 78.50 GiB is allocated by PyTorch, and "
-    "100.25 MiB is reserved by PyTorch but unallocated.")
+    "100.25 MiB is reserved by PyTorch but unallocated."
+)
 
 
-@pytest.mark.parametrize(("name", "message", "kind"), [
-    ("SyntaxError", "invalid syntax", "syntax"),
-    ("IndentationError", "unexpected indent", "syntax"),
-    ("ModuleNotFoundError", "No module named 'x'", "import"),
-    ("ImportError", "cannot import name 'y'", "import"),
-    ("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (898x64 and 65x10)", "shape"),
-    ("RuntimeError", "The size of tensor a (3) must match the size of tensor b (4) at dimension 1", "shape"),
-    ("RuntimeError", "Error(s) in loading state_dict for Net:\n\tsize mismatch for w", "shape"),
-    ("RuntimeError", "shape '[2, 3]' is invalid for input of size 5", "shape"),
-    ("ValueError", "Expected input batch_size (32) to match target batch_size (16).", "shape"),
-    ("ValueError", "operands could not be broadcast together with shapes (3,) (4,)", "shape"),
-    ("ValueError", "shapes (3,4) and (3,4) not aligned: 4 (dim 1) != 3 (dim 0)", "shape"),
-    ("ValueError", "matmul: Input operand 1 has a mismatch in its core dimension 0", "shape"),
-    ("ValueError", "cannot reshape array of size 6 into shape (4,)", "shape"),
-    ("ValueError", "X has 63 features, but LogisticRegression is expecting 64 features as input.", "shape"),
-    ("ValueError", "Found input variables with inconsistent numbers of samples: [3, 4]", "shape"),
-    ("LabError", "lab.submit(...): shape mismatch: logits must have shape (360, 10), got (9, 10)", "shape"),
-    ("MemoryError", "", "memory"),
-    ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB", "memory"),
-    ("RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory", "memory"),
-    ("_ArrayMemoryError", "Unable to allocate 74.5 GiB for an array", "memory"),
-    ("OutOfMemoryError", CUDA_FULL, "memory"),
-    ("LabError", f"process 1 of 2 ended with exit code 1:\ntorch.OutOfMemoryError: {CUDA_FULL}", "memory"),
-    ("AcceleratorError", "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", "memory"),
-    ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "memory"),
-    ("RuntimeError", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "memory"),
-    ("RuntimeError", "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
-                     "workers are out of shared memory. Please try to raise your shared memory limit.", "memory"),
-    ("RuntimeError", "CUDA error: device-side assert triggered", "other"),
-    ("KeyError", "'size mismatch'", "other"),
-    ("RuntimeError", "element 0 of tensors does not require grad", "other"),
-    ("ValueError", "could not convert string to float: 'a'", "other"),
-])
+@pytest.mark.parametrize(
+    ("name", "message", "kind"),
+    [
+        ("SyntaxError", "invalid syntax", "syntax"),
+        ("IndentationError", "unexpected indent", "syntax"),
+        ("ModuleNotFoundError", "No module named 'x'", "import"),
+        ("ImportError", "cannot import name 'y'", "import"),
+        ("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (898x64 and 65x10)", "shape"),
+        ("RuntimeError", "The size of tensor a (3) must match the size of tensor b (4) at dimension 1", "shape"),
+        ("RuntimeError", "Error(s) in loading state_dict for Net:\n\tsize mismatch for w", "shape"),
+        ("RuntimeError", "shape '[2, 3]' is invalid for input of size 5", "shape"),
+        ("ValueError", "Expected input batch_size (32) to match target batch_size (16).", "shape"),
+        ("ValueError", "operands could not be broadcast together with shapes (3,) (4,)", "shape"),
+        ("ValueError", "shapes (3,4) and (3,4) not aligned: 4 (dim 1) != 3 (dim 0)", "shape"),
+        ("ValueError", "matmul: Input operand 1 has a mismatch in its core dimension 0", "shape"),
+        ("ValueError", "cannot reshape array of size 6 into shape (4,)", "shape"),
+        ("ValueError", "X has 63 features, but LogisticRegression is expecting 64 features as input.", "shape"),
+        ("ValueError", "Found input variables with inconsistent numbers of samples: [3, 4]", "shape"),
+        ("LabError", "lab.submit(...): shape mismatch: logits must have shape (360, 10), got (9, 10)", "shape"),
+        ("MemoryError", "", "memory"),
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2 GiB", "memory"),
+        ("RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory", "memory"),
+        ("_ArrayMemoryError", "Unable to allocate 74.5 GiB for an array", "memory"),
+        ("OutOfMemoryError", CUDA_FULL, "memory"),
+        ("LabError", f"process 1 of 2 ended with exit code 1:\ntorch.OutOfMemoryError: {CUDA_FULL}", "memory"),
+        (
+            "AcceleratorError",
+            "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+            "memory",
+        ),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "memory"),
+        ("RuntimeError", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "memory"),
+        (
+            "RuntimeError",
+            "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
+            "workers are out of shared memory. Please try to raise your shared memory limit.",
+            "memory",
+        ),
+        ("RuntimeError", "CUDA error: device-side assert triggered", "other"),
+        ("KeyError", "'size mismatch'", "other"),
+        ("RuntimeError", "element 0 of tensors does not require grad", "other"),
+        ("ValueError", "could not convert string to float: 'a'", "other"),
+    ],
+)
 def test_errors_are_classified(name: str, message: str, kind: ErrorClass) -> None:
     assert classify(name, message) == kind
 
@@ -72,11 +84,13 @@ def test_cutting_keeps_both_ends(text: str, limit: int) -> None:
     cut = cut_middle(text, limit)
     assert (cut == text) == (len(text) <= limit)
     assert cut.startswith(text[: limit // 2])
-    assert cut.endswith(text[len(text) - limit // 2:] if len(text) > limit else text)
+    assert cut.endswith(text[len(text) - limit // 2 :] if len(text) > limit else text)
 
 
-@given(pieces=st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text(max_size=30)), max_size=40),
-       half=st.integers(1, 40))
+@given(
+    pieces=st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text(max_size=30)), max_size=40),
+    half=st.integers(1, 40),
+)
 def test_a_transcript_keeps_head_and_tail_and_counts_the_rest(pieces: list[tuple[str, str]], half: int) -> None:
     transcript = Transcript(2 * half)
     for stream, text in pieces:

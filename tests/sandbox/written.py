@@ -18,9 +18,21 @@ _SECONDS = 0.05
 
 def written(job: Job) -> tuple[float, Outcome]:
     """Seconds and outcome of a job, read off its script."""
-    tiny = Outcome(seconds=_SECONDS, stdout_tail="measured\n", measurements=(Measurement(
-        name="size", value=3.0, condition="baseline", dataset="digits", split="validation", seed=job.seed,
-        grade="logged"),))
+    tiny = Outcome(
+        seconds=_SECONDS,
+        stdout_tail="measured\n",
+        measurements=(
+            Measurement(
+                name="size",
+                value=3.0,
+                condition="baseline",
+                dataset="digits",
+                split="validation",
+                seed=job.seed,
+                grade="logged",
+            ),
+        ),
+    )
     match job.source["experiment.py"]:
         case script if script == SLOW:
             return _slow(job)

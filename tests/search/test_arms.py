@@ -80,10 +80,14 @@ def test_fewer_arms_than_are_looked_for_are_all_found() -> None:
     assert pick(arms(a=0.3, b=0.1), sigma=0.1, k=5)[:4] == (None, None, None, True)
 
 
-@given(st.lists(st.tuples(st.floats(-1, 1), st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=9),
-       st.integers(1, 5), st.floats(0, 0.2))
-def test_a_pick_is_one_of_the_arms_or_everything_is_known(rows: list[tuple[float, int, int]], k: int, sigma: float,
-                                                          ) -> None:
+@given(
+    st.lists(st.tuples(st.floats(-1, 1), st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=9),
+    st.integers(1, 5),
+    st.floats(0, 0.2),
+)
+def test_a_pick_is_one_of_the_arms_or_everything_is_known(
+    rows: list[tuple[float, int, int]], k: int, sigma: float
+) -> None:
     seen = [Arm(f"p{n}", effects=(value,) * runs, in_flight=busy) for n, (value, runs, busy) in enumerate(rows)]
     found = pick(seen, sigma=sigma, k=k)
     assert (found.next is None) == (len(seen) <= k)
@@ -107,8 +111,11 @@ def test_a_budget_is_shared_and_an_advised_one_holds_everything_that_is_promised
 
 
 def test_what_shows_nothing_alone_may_hide_another_and_what_harms_is_told_apart() -> None:
-    seen = [*arms(big=0.4, some=0.1, third=0.025, slight=-0.005, bad=-0.2), Arm("still", 0.9, (0.0,), settled=True),
-            Arm("none")]
+    seen = [
+        *arms(big=0.4, some=0.1, third=0.025, slight=-0.005, bad=-0.2),
+        Arm("still", 0.9, (0.0,), settled=True),
+        Arm("none"),
+    ]
     assert near_zero(seen, 0.01, k=2) == ["still", "slight", "third"] and harmful(seen, 0.01) == ["bad"]
     assert near_zero(seen, 0.01, k=3) == ["still", "slight"], "what is reported as found hides behind nothing"
     assert helping(seen, 3) == ["big", "some", "third"] and helping(seen, 9) == ["big", "some", "third"]
@@ -116,7 +123,9 @@ def test_what_shows_nothing_alone_may_hide_another_and_what_harms_is_told_apart(
 
 def test_a_pair_that_hides_each_other_is_halved_out_of_the_rest() -> None:
     assert searched("abcdefgh", lambda some: {"b", "f"} <= some) == (
-        "bf", ["abcdefgh", "abcd", "efgh", "abefgh", "aefgh", "befgh", "abcdef", "abcde", "abcdf"])
+        "bf",
+        ["abcdefgh", "abcd", "efgh", "abefgh", "aefgh", "befgh", "abcdef", "abcde", "abcdf"],
+    )
     assert searched("abcdefgh", lambda some: False) == ("", ["abcdefgh"])
     assert searched("a", lambda some: True) == ("", [])
 

@@ -28,8 +28,15 @@ def test_the_best_follows_the_direction_of_the_metric(higher: bool, expected: st
     log.append(Prepared(data_plan=PLAN.model_copy(update={"metrics": (metric,)}), datasets=()))
     for k, value in ((1, 0.2), (2, 0.4)):
         log.append(Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=0)))
-        one = Measurement(name="log_loss", value=value, condition="method", dataset="digits", split="validation",
-                          seed=0, grade="computed")
+        one = Measurement(
+            name="log_loss",
+            value=value,
+            condition="method",
+            dataset="digits",
+            split="validation",
+            seed=0,
+            grade="computed",
+        )
         log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=(one,))))
         log.append(Judged(node=f"n000{k}", status="good"))
     best = view_of(log.state, "preliminary", Seen(through=2)).best
@@ -44,8 +51,18 @@ def test_tuning_chooses_a_setting_for_all_arms_alike() -> None:
         stage: StageName = "preliminary" if k == 1 else "tuning"
         kind: NodeKind = "draft" if k == 1 else "tune"
         log.append(Decided(k=k, action=Expand(stage=stage, kind=kind, seed=0, parent="n0001" if k > 1 else None)))
-        found = tuple(Measurement(name="log_loss", value=value, condition=arm, dataset="digits", split="validation",
-                                  seed=0, grade="computed") for arm, value in values.items())
+        found = tuple(
+            Measurement(
+                name="log_loss",
+                value=value,
+                condition=arm,
+                dataset="digits",
+                split="validation",
+                seed=0,
+                grade="computed",
+            )
+            for arm, value in values.items()
+        )
         log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=found)))
         log.append(Judged(node=f"n000{k}", status="good"))
         if k == 1:
@@ -59,18 +76,29 @@ TWO = PLAN.model_copy(update={"datasets": (DatasetUse(name="digits"), DatasetUse
 
 
 def compared(
-    stage: StageName, *found: dict[str, float], plan: DataPlan = TWO,
-    diverged: dict[str, tuple[str, ...]] | None = None,
+    stage: StageName, *found: dict[str, float], plan: DataPlan = TWO, diverged: dict[str, tuple[str, ...]] | None = None
 ) -> View:
     """A stage of nodes that measured these losses of the method, by dataset, and diverged on those, by node."""
     log = new_log()
     log.append(Prepared(data_plan=plan, datasets=()))
     for k, values in enumerate(found, start=1):
         log.append(Decided(k=k, action=Expand(stage=stage, kind="draft", seed=0)))
-        values = tuple(Measurement(name="log_loss", value=value, condition="method", dataset=dataset, seed=0,
-                                   split="validation", grade="computed") for dataset, value in values.items())
-        lines = tuple(CellLine(cell=Cell(dataset=dataset, arm="method"), outcome="failed", diverged=True)
-                      for dataset in (diverged or {}).get(f"n000{k}", ()))
+        values = tuple(
+            Measurement(
+                name="log_loss",
+                value=value,
+                condition="method",
+                dataset=dataset,
+                seed=0,
+                split="validation",
+                grade="computed",
+            )
+            for dataset, value in values.items()
+        )
+        lines = tuple(
+            CellLine(cell=Cell(dataset=dataset, arm="method"), outcome="failed", diverged=True)
+            for dataset in (diverged or {}).get(f"n000{k}", ())
+        )
         log.append(Executed(node=f"n000{k}", attempt=Attempt(number=1, seconds=1, measurements=values, cells=lines)))
         log.append(Judged(node=f"n000{k}", status="good"))
     return view_of(log.state, stage, Seen(through=len(found)))
@@ -92,19 +120,23 @@ def test_nodes_are_compared_over_the_panel_of_their_stage_alone() -> None:
 def test_nodes_that_lack_different_cells_are_compared_over_what_all_of_them_have() -> None:
     names = "digits", "wine", "iris"
     plan = PLAN.model_copy(update={"datasets": tuple(DatasetUse(name=name) for name in names)})
-    view = compared("agenda", {"digits": 0.3, "wine": 0.3}, {"digits": 0.2, "iris": 0.9}, {"wine": 0.0, "digits": 0.25},
-                    plan=plan)
+    view = compared(
+        "agenda", {"digits": 0.3, "wine": 0.3}, {"digits": 0.2, "iris": 0.9}, {"wine": 0.0, "digits": 0.25}, plan=plan
+    )
     assert {entry.dataset for entry in view.shared.entries} == {"digits"} and best_of(view) == "n0002"
 
 
 @pytest.mark.parametrize("worst", [16.0, None])
-def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missing(
-    worst: float | None
-) -> None:
+def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missing(worst: float | None) -> None:
     metric = MetricSpec(name="log_loss", higher_is_better=False, worst=worst)
-    view = compared("agenda", {"digits": 0.5, "wine": 0.5}, {"digits": 0.1}, {"digits": 0.4, "wine": 0.5},
-                    plan=TWO.model_copy(update={"metrics": (metric,)}),
-                    diverged={"n0002": ("wine",), "n0003": ("digits",)})
+    view = compared(
+        "agenda",
+        {"digits": 0.5, "wine": 0.5},
+        {"digits": 0.1},
+        {"digits": 0.4, "wine": 0.5},
+        plan=TWO.model_copy(update={"metrics": (metric,)}),
+        diverged={"n0002": ("wine",), "n0003": ("digits",)},
+    )
     lost = next(one for one in view.good if one.id == "n0002")
     assert ranked(lost, view.panel).get(Entry("wine", "method", "")) == worst
     assert [one.id for one in view.widest] == (["n0001", "n0002", "n0003"] if worst else ["n0001", "n0003"])
@@ -114,8 +146,13 @@ def test_training_that_diverged_is_the_worst_value_where_there_is_one_else_missi
 
 def test_a_dataset_on_which_the_first_node_scored_nothing_does_not_decide_alone() -> None:
     metric = MetricSpec(name="log_loss", higher_is_better=True, worst=0.0)
-    view = compared("agenda", {"digits": 0.90, "wine": 0.0}, {"digits": 0.20, "wine": 0.801},
-                    {"digits": 0.95, "wine": 0.800}, plan=TWO.model_copy(update={"metrics": (metric,)}))
+    view = compared(
+        "agenda",
+        {"digits": 0.90, "wine": 0.0},
+        {"digits": 0.20, "wine": 0.801},
+        {"digits": 0.95, "wine": 0.800},
+        plan=TWO.model_copy(update={"metrics": (metric,)}),
+    )
     gains = [gain(one, view.widest[0], view.panel) for one in view.widest]
     assert gains == pytest.approx([0.0, (-0.7 / 0.9 + 1) / 2, (0.05 / 0.9 + 1) / 2]) and best_of(view) == "n0003"
 
@@ -125,8 +162,18 @@ def node(log: MemoryLog, k: int, action: Expand, *, method: float, seconds: floa
     log.append(Decided(k=k, action=action))
     log.append(Proposed(node=f"n{k:04d}", decision=k, title="", plan="", varies="", source_sha256="0"))
     values = {"baseline": 0.5, "method": method}
-    found = tuple(Measurement(name="log_loss", value=value, condition=arm, dataset="digits", split="validation",
-                              seed=action.seed, grade="computed") for arm, value in values.items())
+    found = tuple(
+        Measurement(
+            name="log_loss",
+            value=value,
+            condition=arm,
+            dataset="digits",
+            split="validation",
+            seed=action.seed,
+            grade="computed",
+        )
+        for arm, value in values.items()
+    )
     log.append(Executed(node=f"n{k:04d}", attempt=Attempt(number=1, seconds=seconds, measurements=found)))
     log.append(Judged(node=f"n{k:04d}", status="good"))
 
@@ -137,8 +184,12 @@ def tuned(*values: tuple[float, float], noise: float = 0.01) -> MemoryLog:
     node(log, 1, Expand(stage="preliminary", kind="draft", seed=0), method=0.40, seconds=9.0)
     log.append(Settled(stage="preliminary", best="n0001", ended="it ran"))
     for k in range(2, 6):
-        node(log, k, Expand(stage="preliminary", kind="replicate", parent="n0001", seed=k),
-             method=0.4 + noise * (-1) ** k)
+        node(
+            log,
+            k,
+            Expand(stage="preliminary", kind="replicate", parent="n0001", seed=k),
+            method=0.4 + noise * (-1) ** k,
+        )
     for k, (value, seconds) in enumerate(values, start=6):
         node(log, k, Expand(stage="agenda", kind="improve", parent="n0001", seed=0), method=value, seconds=seconds)
     return log

@@ -22,8 +22,10 @@ def test_a_node_that_is_not_expected_to_end_in_time_is_not_begun() -> None:
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
-@pytest.mark.parametrize(("buggy", "of_the_run", "kinds"), [
-    (1.0, 200.0, ["draft", "debug"]), (1.0, 100.5, ["draft"]), (0.0, 200.0, ["draft"])])
+@pytest.mark.parametrize(
+    ("buggy", "of_the_run", "kinds"),
+    [(1.0, 200.0, ["draft", "debug"]), (1.0, 100.5, ["draft"]), (0.0, 200.0, ["draft"])],
+)
 def test_a_first_draft_that_fails_is_debugged_once_also_where_the_time_of_the_stage_is_used_up(
     order: str, buggy: float, of_the_run: float, kinds: list[str]
 ) -> None:
@@ -31,8 +33,7 @@ def test_a_first_draft_that_fails_is_debugged_once_also_where_the_time_of_the_st
     log = new_log()
     world = World(log, buggy=buggy, delay=lambda k: 80.0)
     given = settings(num_workers=1, lookahead=0, order=order, window=1)
-    virtual_time.run(search(log, world, given, ("preliminary",), limits=Limits(
-        seconds=60.0, run_seconds=of_the_run)))
+    virtual_time.run(search(log, world, given, ("preliminary",), limits=Limits(seconds=60.0, run_seconds=of_the_run)))
     assert [node.kind for node in log.state.stage_nodes("preliminary")] == kinds
     assert "limit of 60 s" in str(log.state.stages["preliminary"].limited)
 

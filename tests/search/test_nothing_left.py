@@ -24,8 +24,9 @@ class Declining(World):
 
     def finish(self, node: str, k: int, action: Expand) -> None:
         if action.kind == "improve" and action.item in self.items:
-            self.log.append(Judged(node=node, status="cancelled", failure=Failure(
-                kind="nothing left", message="it is answered")))
+            self.log.append(
+                Judged(node=node, status="cancelled", failure=Failure(kind="nothing left", message="it is answered"))
+            )
         else:
             super().finish(node, k, action)
 
@@ -35,8 +36,11 @@ class DecliningAll(Declining):
 
 
 def items(log: MemoryLog) -> list[str]:
-    return [one.action.item for one in log.state.decisions.values()
-            if isinstance(one.action, Expand) and one.action.kind == "improve"]
+    return [
+        one.action.item
+        for one in log.state.decisions.values()
+        if isinstance(one.action, Expand) and one.action.kind == "improve"
+    ]
 
 
 def end_of(log: MemoryLog, stage: StageName) -> str:
@@ -82,8 +86,7 @@ def test_a_baseline_that_cannot_be_bettered_closes_no_item(arm: str, item: str, 
     log.append(Judged(node="n0001", status="good"))
     for stage in STAGES[:2]:
         log.append(Settled(stage=stage, best="n0001", ended="limit"))
-    log.append(Decided(k=2, action=Expand(
-        stage="agenda", kind="improve", parent="n0001", seed=0, arm=arm, item=item)))
+    log.append(Decided(k=2, action=Expand(stage="agenda", kind="improve", parent="n0001", seed=0, arm=arm, item=item)))
     log.append(Judged(node="n0002", status="cancelled", failure=Failure(kind="nothing left", message="no")))
     view = view_of(log.state, "agenda", Seen(through=2), settings=settings(agenda=AGENDA))
     assert view.answered == {arm or item} and expansion(view, "improve", view.best).item == then

@@ -27,17 +27,22 @@ OTHERS = peers_of(peers(0.40, 0.42, 0.44))
 def test_far_behind_every_peer_is_hopeless_and_told_with_its_figures() -> None:
     assert verdict(falling(METHOD, 2.0, 2.0, 2.9), OTHERS) is None  # its best was 2.0
     found = verdict(falling(METHOD, 3.0, 3.0, 2.9), OTHERS)
-    assert found == ("loss of method on digits (train) was 2.9 at best by step 3, 3 peers had 1.64 to 1.65 "
-                     "(median 1.65, spread 0.16); behind in 1 of 1 loss curves")
+    assert found == (
+        "loss of method on digits (train) was 2.9 at best by step 3, 3 peers had 1.64 to 1.65 "
+        "(median 1.65, spread 0.16); behind in 1 of 1 loss curves"
+    )
 
 
-@pytest.mark.parametrize("points", [
-    falling(METHOD, 9.0, 9.0),                                     # before 30 % of ten steps
-    [(METHOD, 11, 9.0)],                                           # no peer came so far
-    [(("digits", "method", "accuracy", "train"), 5, 9.0)],         # not known to be better when lower
-    [(BASELINE, 5, 9.0)],                                          # no peer logged it
-    falling(METHOD, 2.0, 1.9, 1.9, 1.8),                           # worse than all, but not far
-])
+@pytest.mark.parametrize(
+    "points",
+    [
+        falling(METHOD, 9.0, 9.0),  # before 30 % of ten steps
+        [(METHOD, 11, 9.0)],  # no peer came so far
+        [(("digits", "method", "accuracy", "train"), 5, 9.0)],  # not known to be better when lower
+        [(BASELINE, 5, 9.0)],  # no peer logged it
+        falling(METHOD, 2.0, 1.9, 1.9, 1.8),  # worse than all, but not far
+    ],
+)
 def test_what_cannot_be_compared_or_is_near_runs_on(points: list[Point]) -> None:
     assert verdict(points, OTHERS) is None
 
@@ -56,8 +61,10 @@ def test_one_bad_peer_shields_and_peers_without_any_spread_say_nothing() -> None
 
 def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
     curves: list[Curve] = [METHOD, BASELINE, ("wine", "method", "loss", "train")]
-    logs = [[*one, *two, *three] for one, two, three in zip(
-        *(peers(0.40, 0.42, 0.44, curve=curve) for curve in curves), strict=True)]
+    logs = [
+        [*one, *two, *three]
+        for one, two, three in zip(*(peers(0.40, 0.42, 0.44, curve=curve) for curve in curves), strict=True)
+    ]
     three = peers_of(logs)
     assert verdict([(METHOD, 10, 5.0)], three) is None
     assert verdict([(METHOD, 9, 5.0), (METHOD, 10, 0.4), (BASELINE, 10, 5.0)], three) is None
@@ -72,17 +79,19 @@ def test_a_value_that_is_not_finite_is_hopeless_whatever_it_measures(value: floa
 
 def test_silence_is_hopeless_beyond_its_limit_only() -> None:
     assert silence(60.0, 60.0) is None
-    assert silence(61.2, 60.0) == ("it printed, logged and submitted nothing for 61 s, "
-                                   "and may for 60 s (search.silent_timeout)")
+    assert silence(61.2, 60.0) == (
+        "it printed, logged and submitted nothing for 61 s, and may for 60 s (search.silent_timeout)"
+    )
 
 
-POINTS = st.lists(st.tuples(st.sampled_from([METHOD, BASELINE]), st.integers(0, 12),
-                            st.floats(-10, 10) | st.just(float("nan"))), max_size=30)
+POINTS = st.lists(
+    st.tuples(st.sampled_from([METHOD, BASELINE]), st.integers(0, 12), st.floats(-10, 10) | st.just(float("nan"))),
+    max_size=30,
+)
 
 
 @given(points=POINTS, cut=st.integers(0, 30))
 def test_the_answer_does_not_depend_on_when_it_is_asked(points: list[Point], cut: int) -> None:
-    both = peers_of([a + b for a, b in zip(
-        peers(0.4, 0.5, 0.6), peers(0.4, 0.5, 0.6, curve=BASELINE), strict=True)])
+    both = peers_of([a + b for a, b in zip(peers(0.4, 0.5, 0.6), peers(0.4, 0.5, 0.6, curve=BASELINE), strict=True)])
     early = verdict(points[:cut], both)
     assert early is None or early == verdict(points, both)

@@ -22,20 +22,30 @@ def failure(message: str, kind: ErrorClass = "other") -> Failure:
     return Failure(kind=kind, message=message)
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    ("KeyError: 'wine'", "KeyError: \"wine\""),
-    ("Traceback\nRuntimeError: mat1 (3x4) and mat2 (5x6)", "RuntimeError:  mat1 (64x10) and mat2 (128x2)\n"),
-    ("the wall-clock limit of 60 s was reached", "the wall-clock limit of 90.5 s was reached"),
-    ("no file /tmp/a1/nodes/n0003/x.npy", "no file nodes/n0007/x.npy"), ("at 0x7fa3 lost", "at 0x11 lost"),
-    ("loss 1.5e-3 at step 7", "loss 2e8 at step 1,000")])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("KeyError: 'wine'", 'KeyError: "wine"'),
+        ("Traceback\nRuntimeError: mat1 (3x4) and mat2 (5x6)", "RuntimeError:  mat1 (64x10) and mat2 (128x2)\n"),
+        ("the wall-clock limit of 60 s was reached", "the wall-clock limit of 90.5 s was reached"),
+        ("no file /tmp/a1/nodes/n0003/x.npy", "no file nodes/n0007/x.npy"),
+        ("at 0x7fa3 lost", "at 0x11 lost"),
+        ("loss 1.5e-3 at step 7", "loss 2e8 at step 1,000"),
+    ],
+)
 def test_a_signature_is_the_same_for_what_differs_from_run_to_run(a: str, b: str) -> None:
     assert signature(failure(a)) == signature(failure(b))
 
 
-@pytest.mark.parametrize(("a", "b"), [
-    (failure("KeyError: 'wine'"), failure("KeyError: 'iris'")), (failure("x"), failure("x", "shape")),
-    (failure("NameError: name 'a' is not defined"), failure("ValueError: name 'a' is not defined")),
-    (failure("the same\nend"), failure("the same\nother"))])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (failure("KeyError: 'wine'"), failure("KeyError: 'iris'")),
+        (failure("x"), failure("x", "shape")),
+        (failure("NameError: name 'a' is not defined"), failure("ValueError: name 'a' is not defined")),
+        (failure("the same\nend"), failure("the same\nother")),
+    ],
+)
 def test_a_signature_tells_apart_what_is_another_mistake(a: Failure, b: Failure) -> None:
     assert signature(a) != signature(b)
 
@@ -61,9 +71,27 @@ class Told:
             failed = failure(outcome) if isinstance(outcome, str) else outcome
             self.log.append(Judged(node=node, status="buggy", failure=failed))
             return node
-        self.log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=tuple(
-            Measurement(name="log_loss", value=outcome, condition=arm, dataset="digits", split="validation", seed=0,
-                        grade="computed") for arm in ("baseline", "method")))))
+        self.log.append(
+            Executed(
+                node=node,
+                attempt=Attempt(
+                    number=1,
+                    seconds=1,
+                    measurements=tuple(
+                        Measurement(
+                            name="log_loss",
+                            value=outcome,
+                            condition=arm,
+                            dataset="digits",
+                            split="validation",
+                            seed=0,
+                            grade="computed",
+                        )
+                        for arm in ("baseline", "method")
+                    ),
+                ),
+            )
+        )
         self.log.append(Judged(node=node, status="good"))
         return node
 
@@ -198,5 +226,8 @@ def test_a_search_makes_one_repair_a_node_in_both_orders_and_one_tree_in_ticket_
         assert found and len({parent for parent, _ in found}) == len(found)
         assert all(log.state.nodes[name].parent == parent for parent, mends in found for name in mends)
         mended = {node.id for node in log.state.nodes.values() if node.mends}
-        assert any(node.parent in mended and node.status == "good" for node in log.state.nodes.values()
-                   if node.kind in ("tune", "improve")), "later children start from the repair"
+        assert any(
+            node.parent in mended and node.status == "good"
+            for node in log.state.nodes.values()
+            if node.kind in ("tune", "improve")
+        ), "later children start from the repair"

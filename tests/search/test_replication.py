@@ -41,9 +41,18 @@ class Effect(World):
 
     def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
         off = self.noise * Random(f"seed {action.seed}").gauss(0, 1)
-        return tuple(Measurement(
-            name="log_loss", value=0.5 - (0.1 + off) * (arm.role == "method"), condition=arm.name, dataset="digits",
-            split="validation", seed=action.seed, grade="computed") for arm in PLAN.arms)
+        return tuple(
+            Measurement(
+                name="log_loss",
+                value=0.5 - (0.1 + off) * (arm.role == "method"),
+                condition=arm.name,
+                dataset="digits",
+                split="validation",
+                seed=action.seed,
+                grade="computed",
+            )
+            for arm in PLAN.arms
+        )
 
 
 class Quiet(Effect):
@@ -54,23 +63,42 @@ class Loud(Effect):
     noise = 0.2
 
 
-DECIDED = PLAN.model_copy(update={"hypotheses": (Hypothesis(
-    id="gain", statement="the method loses less", reason="less is noise", effects=(
-        Sought(estimand="baseline - method", smallest=0.05),), rival=Rival(
-            statement="the seeds differ", estimand="baseline", ours="above zero", theirs="near zero")),)})
+DECIDED = PLAN.model_copy(
+    update={
+        "hypotheses": (
+            Hypothesis(
+                id="gain",
+                statement="the method loses less",
+                reason="less is noise",
+                effects=(Sought(estimand="baseline - method", smallest=0.05),),
+                rival=Rival(statement="the seeds differ", estimand="baseline", ours="above zero", theirs="near zero"),
+            ),
+        )
+    }
+)
 
 
 @pytest.mark.parametrize(("world", "count"), [(Effect, 5), (Quiet, 5), (Loud, 20)])
 def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(world: type[Effect], count: int) -> None:
-    log, _ = run(buggy=0.0, world=world, plan=DECIDED, max_seeds=20, num_seeds=3, tuning=StageLimits(num_seeds=5),
-                 agenda=StageLimits(nodes=3, num_seeds=5))
+    log, _ = run(
+        buggy=0.0,
+        world=world,
+        plan=DECIDED,
+        max_seeds=20,
+        num_seeds=3,
+        tuning=StageLimits(num_seeds=5),
+        agenda=StageLimits(nodes=3, num_seeds=5),
+    )
     state = log.state
     assert state.lock is not None and state.lock.winner == state.stages["agenda"].best
     assert state.lock.seeds == tuple(range(FRESH, FRESH + count))
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
     assert pilot and all(one.seed < FRESH for one in pilot)
-    ran = {one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == state.lock.winner
-           and one.seed >= FRESH}
+    ran = {
+        one.seed
+        for one in state.nodes.values()
+        if one.kind == "replicate" and one.parent == state.lock.winner and one.seed >= FRESH
+    }
     assert ran == {*state.lock.seeds}
     assert {one.seed for one in trusted_replicates(state, state.lock.winner)} == ran, "claims rest on the fresh ones"
     if world is Loud:
@@ -82,8 +110,11 @@ def test_the_lock_comes_after_the_agenda_and_before_any_fresh_seed() -> None:
     kinds = [(event.type, getattr(event, "stage", "")) for event in log.events]
     locked = next(k for k, (kind, _) in enumerate(kinds) if kind == "locked")
     assert kinds[locked - 1] == ("settled", "agenda")
-    begun = [k for k, event in enumerate(log.events) if isinstance(event, Decided)
-             and isinstance(event.action, Expand) and event.action.seed >= FRESH]
+    begun = [
+        k
+        for k, event in enumerate(log.events)
+        if isinstance(event, Decided) and isinstance(event.action, Expand) and event.action.seed >= FRESH
+    ]
     assert begun and min(begun) > locked
     assert log.state.lock is not None and log.state.lock.plan == log.state.plan_hash
 
@@ -100,33 +131,48 @@ def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
 
 
 class Lossy(Quiet):
-    """The run's time is up once amid seed 10001; seed 10003 always fails, and a person ends 10005, which replaces it.
+    """The run's time is up once amid seed 10001; seed 10003 always fails, and a person ends 10005, which
+    replaces it.
     """
 
     async def perform(self, decided: Decided, freed: Freed) -> None:
         action = decided.action
         seed = action.seed if isinstance(action, Expand) and action.kind == "replicate" else 0
         ran = sum(node.kind == "replicate" and node.seed == seed for node in self.log.state.nodes.values())
-        failure = {FRESH + 3: Failure(kind="other", message="NameError"), FRESH + 5: Failure(
-            kind="killed", message="ended by a person")}.get(seed)
+        failure = {
+            FRESH + 3: Failure(kind="other", message="NameError"),
+            FRESH + 5: Failure(kind="killed", message="ended by a person"),
+        }.get(seed)
         if seed == FRESH + 1 and ran == 1:
             failure = Failure(kind="other", message="not run: the time is up")
         if failure is None or self.log.state.nodes[node_id(decided.k)].stage != "agenda":
             await super().perform(decided, freed)
             return
         freed()
-        self.log.append(Judged(node=node_id(decided.k), failure=failure, status=(
-            "buggy" if seed == FRESH + 3 else "cancelled")))
+        self.log.append(
+            Judged(node=node_id(decided.k), failure=failure, status=("buggy" if seed == FRESH + 3 else "cancelled"))
+        )
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_replaced(order: str) -> None:
-    log, _ = run(buggy=0.0, world=Lossy, plan=DECIDED, num_seeds=3, tuning=StageLimits(num_seeds=5), order=order,
-                 agenda=StageLimits(nodes=3, num_seeds=5), max_seeds=20)
+    log, _ = run(
+        buggy=0.0,
+        world=Lossy,
+        plan=DECIDED,
+        num_seeds=3,
+        tuning=StageLimits(num_seeds=5),
+        order=order,
+        agenda=StageLimits(nodes=3, num_seeds=5),
+        max_seeds=20,
+    )
     state = log.state
     assert state.lock is not None and state.lock.n == 5
-    fresh = [one for one in state.nodes.values()
-             if one.kind == "replicate" and one.parent == state.lock.winner and one.seed >= FRESH]
+    fresh = [
+        one
+        for one in state.nodes.values()
+        if one.kind == "replicate" and one.parent == state.lock.winner and one.seed >= FRESH
+    ]
     assert Counter(one.seed - FRESH for one in fresh) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
     assert {one.seed - FRESH for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, "two of five are replaced"
     nodes, confirmed = deciding_nodes(state)
@@ -143,9 +189,12 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
 
 def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count() -> None:
     [hypothesis] = DECIDED.hypotheses
-    worst = DECIDED.model_copy(update={
-        "hypotheses": (hypothesis.model_copy(update={"diverged": "worst value"}),),
-        "metrics": (DECIDED.primary.model_copy(update={"worst": 1.5}),)})
+    worst = DECIDED.model_copy(
+        update={
+            "hypotheses": (hypothesis.model_copy(update={"diverged": "worst value"}),),
+            "metrics": (DECIDED.primary.model_copy(update={"worst": 1.5}),),
+        }
+    )
     log, _ = run(buggy=0.0, world=Quiet, plan=worst, max_seeds=20, tuning=StageLimits(num_seeds=5))
     assert log.state.lock is not None and log.state.lock.n == 20
     rate = 0.05 / 2 / 1.1  # half of the smallest effect, of the 1.1 that it costs
@@ -155,8 +204,11 @@ def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count()
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
     log, _ = run(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
     state = log.state
-    seeds = {node.id: [one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id]
-             for node in state.stage_nodes("ablation") if node.kind == "ablate"}
+    seeds = {
+        node.id: [one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id]
+        for node in state.stage_nodes("ablation")
+        if node.kind == "ablate"
+    }
     assert len(seeds) == 3 and all(of == list(range(FRESH, FRESH + 5)) for of in seeds.values())
     assert arm_of("method@x") == "method"
 
@@ -183,8 +235,11 @@ def test_a_summary_comes_after_all_replicates_and_their_aggregate() -> None:
         for stage in ("preliminary", "tuning", "agenda"):
             if decided.action == summary_of(stage):
                 best = state.stages[stage].best
-                due = [one for one in state.nodes.values() if one.parent == best and one.stage == stage
-                       and one.kind in ("replicate", "aggregate")]
+                due = [
+                    one
+                    for one in state.nodes.values()
+                    if one.parent == best and one.stage == stage and one.kind in ("replicate", "aggregate")
+                ]
                 assert all(one.decision in decided.seen for one in due)
                 assert k in state.finished
 
@@ -197,8 +252,12 @@ def test_nothing_is_cancelled_when_a_stage_ends() -> None:
 
 
 def test_stages_that_settled_on_one_node_with_the_same_replicates_share_an_aggregate() -> None:
-    log, _ = run(buggy=0.0, tuning=StageLimits(num_seeds=3), preliminary=StageLimits(num_seeds=3),
-                 plan=PLAN.model_copy(update={"space": ()}))
+    log, _ = run(
+        buggy=0.0,
+        tuning=StageLimits(num_seeds=3),
+        preliminary=StageLimits(num_seeds=3),
+        plan=PLAN.model_copy(update={"space": ()}),
+    )
     state = log.state
     best = state.stages["preliminary"].best
     assert best == state.stages["tuning"].best
@@ -215,12 +274,21 @@ class Shared(World):
     def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
         of = action.parent if action.kind == "replicate" else None
         kind = self.log.state.nodes[of].kind if of is not None else action.kind
-        better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-.02, .02)
-        own = 0.0 if self.gains else Random(f"{action}").uniform(-.05, .05)
+        better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-0.02, 0.02)
+        own = 0.0 if self.gains else Random(f"{action}").uniform(-0.05, 0.05)
         drawn = Random(f"seed {action.seed}").uniform(0.2, 0.4)
-        return tuple(Measurement(
-            name="log_loss", value=drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own, condition=arm.name,
-            dataset="digits", split="validation", seed=action.seed, grade="computed") for arm in PLAN.arms)
+        return tuple(
+            Measurement(
+                name="log_loss",
+                value=drawn + 0.2 - (arm.role == "method") * (0.1 + better) + own,
+                condition=arm.name,
+                dataset="digits",
+                split="validation",
+                seed=action.seed,
+                grade="computed",
+            )
+            for arm in PLAN.arms
+        )
 
 
 class Noisy(Shared):
@@ -232,13 +300,15 @@ UNTUNED = PLAN.model_copy(update={"space": ()})
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: str) -> None:
-    log, _ = run(buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order,
-                 agenda=StageLimits(nodes=3, num_seeds=5))
+    log, _ = run(
+        buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
+    )
     state = log.state
     best = state.nodes[state.stages["agenda"].best or ""]
     assert best.kind == "improve", "the prototype was kept for being cheaper"
-    reruns = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda"
-              and one.seed < FRESH]
+    reruns = [
+        one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH
+    ]
     assert {one.parent for one in reruns} == {best.id} and len(reruns) == 2
     assert not any(isinstance(one.action, Compare) and one.action.stage == "agenda" for one in state.decisions.values())
     assert all(one.seed >= FRESH for one in trusted_replicates(state, best.id)), "no claim rests on them"
@@ -247,6 +317,7 @@ def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: s
 def test_what_pairs_leave_open_too_goes_to_the_earlier_node_and_few_are_run_again() -> None:
     log, _ = run(buggy=0.0, world=Noisy, plan=UNTUNED, num_seeds=3, agenda=StageLimits(nodes=8, num_seeds=5))
     state = log.state
-    reruns = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda"
-              and one.seed < FRESH]
+    reruns = [
+        one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH
+    ]
     assert len({one.parent for one in reruns}) <= 3 and state.stages["agenda"].best is not None

@@ -42,9 +42,15 @@ def test_limits_hold_and_places_are_respected(order: str) -> None:
     assert 1 < world.places_used <= 4
 
 
-@pytest.mark.parametrize("given", [
-    [(1, 8), (2, 4), (3, 2), (4, 4), (5, 1)], pytest.param(
-        [(timing, places) for timing in range(1, 21) for places in (1, 2, 4, 8)], marks=[pytest.mark.bench])])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [(1, 8), (2, 4), (3, 2), (4, 4), (5, 1)],
+        pytest.param(
+            [(timing, places) for timing in range(1, 21) for places in (1, 2, 4, 8)], marks=[pytest.mark.bench]
+        ),
+    ],
+)
 @pytest.mark.slow
 def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(given: list[tuple[int, int]]) -> None:
     reference = tree(run(timing=0, num_workers=1)[0])
@@ -125,8 +131,9 @@ def test_a_request_to_stop_drops_nothing_that_finished() -> None:
         signals = Signals()
         given = settings(order="arrival", grace=50)
         world = World(log, delay=lambda k: 10.0)
-        scheduler = Scheduler(recorder=log, policy=BestFirst(given), perform=world.perform, settings=given,
-                              signals=signals)
+        scheduler = Scheduler(
+            recorder=log, policy=BestFirst(given), perform=world.perform, settings=given, signals=signals
+        )
         asyncio.get_running_loop().call_later(15.0, signals.stop.set)
         return log, await scheduler.run("preliminary")
 
@@ -144,8 +151,9 @@ def test_a_pause_holds_decisions_back() -> None:
         signals = Signals()
         signals.pause()
         given = settings(order="arrival")
-        scheduler = Scheduler(recorder=log, policy=BestFirst(given), perform=World(log).perform, settings=given,
-                              signals=signals)
+        scheduler = Scheduler(
+            recorder=log, policy=BestFirst(given), perform=World(log).perform, settings=given, signals=signals
+        )
         task = asyncio.ensure_future(scheduler.run("preliminary"))
         await asyncio.sleep(0.02)
         held = len(log.state.decisions)
@@ -163,5 +171,6 @@ def test_a_broken_model_ends_the_search_with_its_error() -> None:
     log = new_log()
     given = settings(order="arrival")
     with pytest.raises(RuntimeError, match="provider down"):
-        virtual_time.run(Scheduler(
-            recorder=log, policy=BestFirst(given), perform=broken, settings=given).run("preliminary"))
+        virtual_time.run(
+            Scheduler(recorder=log, policy=BestFirst(given), perform=broken, settings=given).run("preliminary")
+        )

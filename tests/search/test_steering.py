@@ -75,12 +75,12 @@ def test_the_clock_stands_still_while_paused() -> None:
 @pytest.mark.parametrize(("hold", "limited"), [(False, True), (True, False)])
 def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool) -> None:
     """Held for 1000 s: those count against a limit of 500 s only where the run was not paused."""
+
     async def timed() -> bool:
         log, signals = new_log(), Signals()
         given = settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0)
         world = World(log, delay=lambda k: 1000.0 if k == 1 and not hold else 1.0, buggy=0.0)
-        task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run(
-            "preliminary", Limits(seconds=500.0)))
+        task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run("preliminary", Limits(seconds=500.0)))
         await asyncio.sleep(0.5)
         if hold:
             log.append(Commanded(verb="pause"))
@@ -178,8 +178,11 @@ def marked_run(choose: Choose, *, stages: int = len(STAGES), seed: int = 4) -> M
 
 def built_on(log: MemoryLog, node: str) -> list[int]:
     """The decisions on search nodes that build on a node."""
-    return [one.decision for one in log.state.nodes.values()
-            if one.parent == node and one.kind not in ("replicate", "aggregate")]
+    return [
+        one.decision
+        for one in log.state.nodes.values()
+        if one.parent == node and one.kind not in ("replicate", "aggregate")
+    ]
 
 
 @pytest.mark.parametrize("mark", ["suspect", "closed"])
@@ -233,8 +236,18 @@ def test_where_the_best_of_a_settled_stage_is_suspect_it_settles_on_the_next_bes
 def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
     def choose(log: MemoryLog) -> Event | None:
         best = log.state.stages["preliminary"].best
-        later = next((n.id for n in log.state.nodes.values() if best is not None and n.stage != "preliminary"
-                      and n.status == "good" and n.kind not in ("replicate", "aggregate") and not n.suspect), None)
+        later = next(
+            (
+                n.id
+                for n in log.state.nodes.values()
+                if best is not None
+                and n.stage != "preliminary"
+                and n.status == "good"
+                and n.kind not in ("replicate", "aggregate")
+                and not n.suspect
+            ),
+            None,
+        )
         target = best if best is not None and not log.state.nodes[best].suspect else later
         return Commanded(verb="mark", target=target, text="no") if target else None
 

@@ -89,7 +89,7 @@ def trials_of(actions: list[object]) -> Iterator[Trial]:
 
 @pytest.mark.parametrize("sampler", ["random", "sobol", "tpe", "gp"])
 def test_every_arm_gets_the_same_number_of_different_settings_in_range(
-    monkeypatch: pytest.MonkeyPatch, sampler: str,
+    monkeypatch: pytest.MonkeyPatch, sampler: str
 ) -> None:
     plan = dims(sampler=sampler, budget=5, space=(RATE, DEPTH.model_copy(update={"closed": True})))
     log, actions = tuned(monkeypatch, plan, optimum=0.02)
@@ -106,8 +106,9 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     last = actions[-1]
     assert isinstance(last, Expand) and last.kind == "tune"
     best = {one.arm: one for one in last.trials}
-    assert best["method"].setting == min((one.setting for one in by_arm["method"]),
-                                         key=lambda one: abs(math.log10(float(one["rate"]) / 0.02)))
+    assert best["method"].setting == min(
+        (one.setting for one in by_arm["method"]), key=lambda one: abs(math.log10(float(one["rate"]) / 0.02))
+    )
     assert tuned(monkeypatch, plan, optimum=0.02)[1] == actions, "the same again"
     given = {one.arm: float(one.looks) for one in efforts(log.state)}
     assert equal(given) and set(given.values()) == {5.0}
@@ -118,7 +119,7 @@ def test_samplers_learn_of_what_they_were_told(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(tuning, "MOST", 1)
     _, actions = tuned(monkeypatch, dims(budget=budget, sampler=sampler), optimum=0.02)
     far = [abs(math.log10(float(one.setting["rate"]) / 0.02)) for one in trials_of(actions) if one.arm == "baseline"]
-    assert sum(far[-budget // 4:]) < 0.6 * sum(far[:budget // 4])
+    assert sum(far[-budget // 4 :]) < 0.6 * sum(far[: budget // 4])
 
 
 def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,13 +134,15 @@ def test_the_first_trials_lie_in_all_parts_of_a_range_and_have_every_option(monk
 
 @pytest.mark.parametrize("sampler", ["sobol", "gp"])
 def test_settings_lie_in_range_also_where_its_ends_have_more_digits(
-    monkeypatch: pytest.MonkeyPatch, sampler: str,
+    monkeypatch: pytest.MonkeyPatch, sampler: str
 ) -> None:
     space = (
         Hyperparameter(name="rate", kind="log", low=1.23444, high=1.23449, default=1.23445, source="s", closed=True),
-        Hyperparameter(name="share", kind="linear", low=2.34561, high=2.34564, default=2.34562, source="s",
-                       closed=True),
-        Hyperparameter(name="shift", kind="integer", low=-5, high=-2, default=-3, source="s", closed=True))
+        Hyperparameter(
+            name="share", kind="linear", low=2.34561, high=2.34564, default=2.34562, source="s", closed=True
+        ),
+        Hyperparameter(name="shift", kind="integer", low=-5, high=-2, default=-3, source="s", closed=True),
+    )
     tried = [one.setting for one in trials_of(tuned(monkeypatch, dims(budget=5, sampler=sampler, space=space))[1])]
     assert tried and all(1.23444 <= float(one["rate"]) <= 1.23449 for one in tried)
     assert all(2.34561 <= float(one["share"]) <= 2.34564 for one in tried)
@@ -161,7 +164,9 @@ def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.Mo
     log, actions = tuned(monkeypatch, plan)
     assert {one.arm: one.looks for one in efforts(log.state)} == {"baseline": 24, "method": 24}
     assert {arm: one.gaining for arm, one in chosen(log.state, f"n{len(actions) + 1:04d}").items()} == {
-        "baseline": False, "method": True}
+        "baseline": False,
+        "method": True,
+    }
     monkeypatch.setattr(Bowl, "value", even)
     assert {one.looks for one in efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"
 
@@ -172,7 +177,8 @@ def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypa
     assert (first.seed, second.seed, last.kind) == (1000, 1001, "tune") and first.trials == second.trials
     known = {arm: studies_of(results(log.state))[arm, at(log).codes["n0001"][arm]] for arm in ("baseline", "method")}
     assert {arm: {one.number for one in first.trials if one.arm == arm} for arm in known} == {
-        arm: {one.number for one in study if one.seeds == 3} for arm, study in known.items()}
+        arm: {one.number for one in study if one.seeds == 3} for arm, study in known.items()
+    }
     assert all(sum(one.seeds for one in study) == len(study) + 3 * 2 for study in known.values())
     assert equal({one.arm: one.looks for one in efforts(log.state)}), "the same settings are no more looks"
     lucky, steady = known["method"][0], known["method"][1]
@@ -199,11 +205,22 @@ def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeyp
 
 
 def test_dimensions_that_hang_on_a_choice_and_small_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = (Hyperparameter(name="rate", kind="choice", options=(0.1, 0.01), default=0.1, source="s"),
-             Hyperparameter(name="rule", kind="choice", options=("sgd", "adam"), default="sgd", source="s",
-                            arms=("method",)),
-             Hyperparameter(name="momentum", kind="choice", options=(0.0, 0.9), default=0.0, source="s",
-                            arms=("method",), given="rule", among=("sgd",)))
+    space = (
+        Hyperparameter(name="rate", kind="choice", options=(0.1, 0.01), default=0.1, source="s"),
+        Hyperparameter(
+            name="rule", kind="choice", options=("sgd", "adam"), default="sgd", source="s", arms=("method",)
+        ),
+        Hyperparameter(
+            name="momentum",
+            kind="choice",
+            options=(0.0, 0.9),
+            default=0.0,
+            source="s",
+            arms=("method",),
+            given="rule",
+            among=("sgd",),
+        ),
+    )
     log, actions = tuned(monkeypatch, dims(space=space, budget=20))
     of = {arm: [one.setting for one in trials_of(actions) if one.arm == arm] for arm in ("baseline", "method")}
     assert of["baseline"] == [{"rate": 0.01}], "all there is beside the defaults"
@@ -308,19 +325,34 @@ def test_expected_best_of_k() -> None:
 
 
 def a_trial(number: int, **values: float) -> TrialResult:
-    return TrialResult(arm="method", number=number, setting={"rate": number}, code="c", share=1.0, node="n",
-                       kind="trial", outcome="measured", values=values, seconds=1)
+    return TrialResult(
+        arm="method",
+        number=number,
+        setting={"rate": number},
+        code="c",
+        share=1.0,
+        node="n",
+        kind="trial",
+        outcome="measured",
+        values=values,
+        seconds=1,
+    )
 
 
 @pytest.mark.parametrize("higher", [True, False])
 def test_no_dataset_decides_a_setting_alone_whatever_the_defaults_scored_there(higher: bool) -> None:
     """The defaults diverged on the third dataset, and count as an accuracy of 0 there (or as a loss of 16)."""
+
     def loss(accuracy: float) -> float:
         return accuracy if higher else 16 if not accuracy else 1 - accuracy
 
     plan = PLAN.model_copy(update={"metrics": (MetricSpec(name="log_loss", higher_is_better=higher),)})
-    study = [a_trial(number, **{name: loss(value) for name, value in values.items()}) for number, values in enumerate((
-        {"a": 0.90, "b": 0.90, "c": 0.0}, {"a": 0.20, "b": 0.20, "c": 0.801}, {"a": 0.95, "b": 0.95, "c": 0.800}))]
+    study = [
+        a_trial(number, **{name: loss(value) for name, value in values.items()})
+        for number, values in enumerate(
+            ({"a": 0.90, "b": 0.90, "c": 0.0}, {"a": 0.20, "b": 0.20, "c": 0.801}, {"a": 0.95, "b": 0.95, "c": 0.800})
+        )
+    ]
     found = scores(study, plan)
     assert ranked(study, plan)[0].number == 2
     assert all(-1 <= value <= 0 for value in found.values())

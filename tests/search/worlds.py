@@ -39,21 +39,34 @@ from labwright.search.settings import SearchSettings, StageLimits
 from tests.search import virtual_time
 
 PLAN = DataPlan(
-    task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
+    task="t",
+    datasets=(DatasetUse(name="digits"),),
+    expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
-    space=(Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.001, source="practice"),
-           Hyperparameter(name="depth", kind="integer", low=1, high=9, default=2, source="practice", arms=("method",))),
-    tuning=Tuning(budget=6, sampler="random"))
-IDEA = Idea.model_validate({
-    "Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
+    space=(
+        Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.001, source="practice"),
+        Hyperparameter(name="depth", kind="integer", low=1, high=9, default=2, source="practice", arms=("method",)),
+    ),
+    tuning=Tuning(budget=6, sampler="random"),
+)
+IDEA = Idea.model_validate(
+    {"Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]}
+)
 
 
 def settings(**changes: object) -> SearchSettings:
     small = {
-        "preliminary": StageLimits(nodes=8), "tuning": StageLimits(nodes=4), "agenda": StageLimits(nodes=4),
-        "ablation": StageLimits(nodes=3), "num_drafts": 3, "num_seeds": 2, "max_seeds": 2,
-        "order": "ticket", "window": 6}
+        "preliminary": StageLimits(nodes=8),
+        "tuning": StageLimits(nodes=4),
+        "agenda": StageLimits(nodes=4),
+        "ablation": StageLimits(nodes=3),
+        "num_drafts": 3,
+        "num_seeds": 2,
+        "max_seeds": 2,
+        "order": "ticket",
+        "window": 6,
+    }
     return SearchSettings.model_validate(small | changes)
 
 
@@ -106,8 +119,18 @@ class World:
 
     def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
         """What a node that works measures."""
-        return tuple(Measurement(name="log_loss", value=rng.random(), condition=arm.name, dataset="digits",
-                                 split="validation", seed=action.seed, grade="computed") for arm in PLAN.arms)
+        return tuple(
+            Measurement(
+                name="log_loss",
+                value=rng.random(),
+                condition=arm.name,
+                dataset="digits",
+                split="validation",
+                seed=action.seed,
+                grade="computed",
+            )
+            for arm in PLAN.arms
+        )
 
     def _answer(self, decided: Decided) -> None:
         if isinstance(decided.action, Compare):
@@ -136,39 +159,64 @@ class World:
         self.log.append(Proposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
         values = () if action.kind in ("trial", "aggregate") else self.measured(action, rng)
         self._measure_cells(node, action, {one.arm: one.value for one in values})
-        self.log.append(Executed(node=node, attempt=Attempt(
-            number=1, seconds=self.seconds, measurements=values)))
+        self.log.append(Executed(node=node, attempt=Attempt(number=1, seconds=self.seconds, measurements=values)))
         self.log.append(Judged(node=node, status="good"))
-
 
     def _measure_cells(self, node: str, action: Expand, values: dict[str, float]) -> None:
         """Append what the cells of a node came to."""
         trials = self.log.state.nodes[node].trials
-        cells = [cell for one in action.trials if action.kind == "trial"
-                 for cell in cells_of_trial(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)] or [
-            Cell(dataset="digits", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in values]
+        cells = [
+            cell
+            for one in action.trials
+            if action.kind == "trial"
+            for cell in cells_of_trial(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)
+        ] or [Cell(dataset="digits", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in values]
         known = self.log.state.owed.get(action.parent or "")
         repeats = known is not None and action.kind in ("trial", "tune", "replicate")
         code = known.code["method"] if known is not None and repeats else f"{node}'s"
         if not cells:
             return
         keys = tuple(hashlib.sha256(f"{node}/{cell}".encode()).hexdigest() for cell in cells)
-        self.log.append(CellsOwed(
-            node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code)))
+        self.log.append(
+            CellsOwed(node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code))
+        )
         for cell, key in zip(cells, keys, strict=True):
             setting = self.log.state.setting_of(cell.arm, cell.trial)
             value = self.value(cell.arm, setting) if self.by_setting or action.kind == "trial" else values[cell.arm]
-            self.log.append(CellExecuted(node=node, run=CellRun(
-                id=f"{key[:24]}-0", cell=cell, key=key, seconds=self.seconds_of(cell.arm), measurements=(Measurement(
-                    name="log_loss", value=value, condition=cell.arm, dataset="digits", split="validation",
-                    seed=action.seed, grade="computed"),))))
+            self.log.append(
+                CellExecuted(
+                    node=node,
+                    run=CellRun(
+                        id=f"{key[:24]}-0",
+                        cell=cell,
+                        key=key,
+                        seconds=self.seconds_of(cell.arm),
+                        measurements=(
+                            Measurement(
+                                name="log_loss",
+                                value=value,
+                                condition=cell.arm,
+                                dataset="digits",
+                                split="validation",
+                                seed=action.seed,
+                                grade="computed",
+                            ),
+                        ),
+                    ),
+                )
+            )
 
 
 async def search(
-    log: MemoryLog, world: World, given: SearchSettings, stages: tuple[StageName, ...] = STAGES, *,
+    log: MemoryLog,
+    world: World,
+    given: SearchSettings,
+    stages: tuple[StageName, ...] = STAGES,
+    *,
     limits: Limits | None = None,
 ) -> None:
     """Run the stages that are not settled yet, the way `stages.stage` does."""
+
     def settle() -> None:
         while (again := unsettled(log.state, given)) is not None:
             log.append(Settled(stage=again.stage, best=again.best.id if again.best else None, ended="again"))
@@ -194,13 +242,20 @@ async def search(
 
 def tree(log: MemoryLog) -> list[tuple[object, ...]]:
     """The tree as it compares: everything but the order of events."""
-    return [(node.id, node.parent, node.stage, node.kind, node.seed, node.status, node.measurements)
-            for node in log.state.nodes.values()]
+    return [
+        (node.id, node.parent, node.stage, node.kind, node.seed, node.status, node.measurements)
+        for node in log.state.nodes.values()
+    ]
 
 
 def run(
-    *, timing: int = 0, seed: int = 0, buggy: float = 0.3, world: type[World] = World, plan: DataPlan = PLAN,
-    **changes: object
+    *,
+    timing: int = 0,
+    seed: int = 0,
+    buggy: float = 0.3,
+    world: type[World] = World,
+    plan: DataPlan = PLAN,
+    **changes: object,
 ) -> tuple[MemoryLog, World]:
     """A whole search in virtual time, its delays drawn from `timing`."""
     log, rng = new_log(seed, plan=plan), Random(timing)

@@ -16,17 +16,32 @@ from tests.claimed import claimed
 from tests.programs import whole
 from tests.stages import small_study
 
-PLAN = small_study.PLAN.model_copy(update={
-    "hypotheses": claimed("shrunk", "plain", higher=False, level="low"),
-    "factor": "noise", "levels": tuple(Level(name=name) for name in ("low", "high")),
-    "arms": tuple(Arm(name=name, role="baseline" if name == "plain" else "method")
-                  for name in ("plain", "shrunk", "moved")),
-    "space": (Hyperparameter(name="sharpness", kind="log", low=0.1, high=10, default=1, source="plain means"),
-              Hyperparameter(name="shrinkage", kind="linear", low=0, high=0.9, closed=True, default=0.2,
-                             source="common practice", arms=("shrunk",))),
-    "tuning": Tuning(budget=5)})
+PLAN = small_study.PLAN.model_copy(
+    update={
+        "hypotheses": claimed("shrunk", "plain", higher=False, level="low"),
+        "factor": "noise",
+        "levels": tuple(Level(name=name) for name in ("low", "high")),
+        "arms": tuple(
+            Arm(name=name, role="baseline" if name == "plain" else "method") for name in ("plain", "shrunk", "moved")
+        ),
+        "space": (
+            Hyperparameter(name="sharpness", kind="log", low=0.1, high=10, default=1, source="plain means"),
+            Hyperparameter(
+                name="shrinkage",
+                kind="linear",
+                low=0,
+                high=0.9,
+                closed=True,
+                default=0.2,
+                source="common practice",
+                arms=("shrunk",),
+            ),
+        ),
+        "tuning": Tuning(budget=5),
+    }
+)
 
-ENTRY = '''\
+ENTRY = """\
 import importlib
 import time
 import numpy as np
@@ -62,18 +77,19 @@ def run(cell):
 
 
 lab.measure(run, reads={"moved": "plain"})
-'''
+"""
 
-ARM = '''\
+ARM = """\
 {constant}
 
 def changed(means, cell):
     return {value}
-'''
+"""
 
 PLAIN = ARM.format(constant="", value="means")
 MOVED = "import numpy as np\nimport lab\n" + ARM.format(
-    constant="", value='0.5 * (means + np.load(lab.artifact("means", arm="plain")))')
+    constant="", value='0.5 * (means + np.load(lab.artifact("means", arm="plain")))'
+)
 
 
 def shrunk(toward: float = 1.0, mistake: str = "", weight: str = 'cell.setting["shrinkage"]') -> str:
@@ -83,8 +99,14 @@ def shrunk(toward: float = 1.0, mistake: str = "", weight: str = 'cell.setting["
 
 def files(arm: str = "shrunk", text: str = "", plots: str = "") -> dict[str, str]:
     """The program with another file for one of its arms."""
-    return {"experiment.py": ENTRY, "arms/plain.py": PLAIN, "arms/shrunk.py": shrunk(),
-            "arms/moved.py": MOVED, "plots.py": plots or drawn(), f"arms/{arm}.py": text or shrunk()}
+    return {
+        "experiment.py": ENTRY,
+        "arms/plain.py": PLAIN,
+        "arms/shrunk.py": shrunk(),
+        "arms/moved.py": MOVED,
+        "plots.py": plots or drawn(),
+        f"arms/{arm}.py": text or shrunk(),
+    }
 
 
 def drawn(label: str = small_study.LABELLED) -> str:
@@ -115,8 +137,13 @@ def code(inputs: CodeInputs) -> Program:
         varies, tree = "the plain means, centred", files("plain", ARM.format(constant="", value="means + 0.0"))
     elif inputs.kind == "ablate":
         name = inputs.ablation.name if inputs.ablation is not None else "without-shrinkage"
-        return Program(title=name, plan="nearest class means", varies=name, arms=(name,),
-                       files=whole(files("without_shrinkage", shrunk(weight="0.0"))))
+        return Program(
+            title=name,
+            plan="nearest class means",
+            varies=name,
+            arms=(name,),
+            files=whole(files("without_shrinkage", shrunk(weight="0.0"))),
+        )
     return Program(title=varies, plan="nearest class means", varies=varies, files=whole(tree))
 
 

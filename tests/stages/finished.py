@@ -33,13 +33,15 @@ def events(*, released: bool = True, settings: Settings | None = None) -> list[E
     assert isinstance(first, Started)
     k = max(event.k for event in search if isinstance(event, Decided)) + 1
     return [
-        first.model_copy(update={"settings": (settings or Settings()).model_dump(mode="json")}), *search,
+        first.model_copy(update={"settings": (settings or Settings()).model_dump(mode="json")}),
+        *search,
         *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
-        Decided(k=k, action=Work(task="score tests")), WorkDone(k=k),
-        FiguresMade(
-            figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)),
+        Decided(k=k, action=Work(task="score tests")),
+        WorkDone(k=k),
+        FiguresMade(figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)),
         Drafted(round=0, draft=synthetic.DRAFT, pages=4, done=True),
-        Released(released=released, pdf=None, reasons=() if released else ("an untied number",), pages=4)]
+        Released(released=released, pdf=None, reasons=() if released else ("an untied number",), pages=4),
+    ]
 
 
 def written(root: Path, *more: Event, released: bool = True, settings: Settings | None = None) -> Path:

@@ -58,19 +58,30 @@ from labwright.record.nouns.papers import Reading, Section
 from tests.claimed import claimed
 from tests.programs import files
 
-IDEA = Idea.model_validate({
-    "Name": "shrinkage", "Title": "Shrinking class means", "Short Hypothesis": "Shrinkage helps nearest means.",
-    "Experiments": ["Compare plain and shrunken class means"], "Risk Factors and Limitations": ["Few classes"]})
+IDEA = Idea.model_validate(
+    {
+        "Name": "shrinkage",
+        "Title": "Shrinking class means",
+        "Short Hypothesis": "Shrinkage helps nearest means.",
+        "Experiments": ["Compare plain and shrunken class means"],
+        "Risk Factors and Limitations": ["Few classes"],
+    }
+)
 
 PLAN = DataPlan(
-    task="classify", datasets=(DatasetUse(name="iris"),), expected_seconds=1,
-    metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
-             MetricSpec(name="accuracy", higher_is_better=True)),
+    task="classify",
+    datasets=(DatasetUse(name="iris"),),
+    expected_seconds=1,
+    metrics=(
+        MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
+        MetricSpec(name="accuracy", higher_is_better=True),
+    ),
     arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="shrunk", role="method", untuned="fixed")),
-    hypotheses=claimed("shrunk", "plain", higher=False))
+    hypotheses=claimed("shrunk", "plain", higher=False),
+)
 
 # It holds what a record must outlive: a constant that is not finite, text that UTF-8 cannot hold.
-EXPERIMENT = '''\
+EXPERIMENT = """\
 import numpy as np
 import lab
 
@@ -106,9 +117,9 @@ for condition in CONDITIONS.split():
         lab.submit("iris", split, condition, probabilities=probabilities(getattr(data, split).x))
 lab.save("loss", np.array(curve))
 print("done", UNPAIRED)
-'''
+"""
 
-PLOTS = '''\
+PLOTS = """\
 import glob
 import json
 import re
@@ -128,7 +139,7 @@ if glob.glob("scores.json"):
 for path in glob.glob("figures/*.facts.json"):
     facts = open(path).read()
     open(path, "w").write(re.sub('"smallest_font": [^,]*', '"smallest_font": NaN', facts))
-'''
+"""
 
 LABELLED = 'axes.set_xlabel("arm")'
 
@@ -149,13 +160,28 @@ def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> Scripted
         return MissingAblations(ablations=tuple(ablation(name) for name in missing), why="The claims need no other.")
 
     answers: dict[str, Callable[[Any], BaseModel]] = {
-        "ablation_plan": _ablation_plan, "missing_ablations": missed, "cite_ask": lambda _: CiteQueries(),
-        "prior_search": prior_search, "protocol_review": lambda _: ProtocolReview(),
-        "plan": _plan, "code": _code, "plot": _plot, "vision": _vision, "feedback": _feedback, "summary": _summary,
-        "figures": figures, "outline": _outline, "write": _write, "reflect": _reflect, "judge": _judge,
+        "ablation_plan": _ablation_plan,
+        "missing_ablations": missed,
+        "cite_ask": lambda _: CiteQueries(),
+        "prior_search": prior_search,
+        "protocol_review": lambda _: ProtocolReview(),
+        "plan": _plan,
+        "code": _code,
+        "plot": _plot,
+        "vision": _vision,
+        "feedback": _feedback,
+        "summary": _summary,
+        "figures": figures,
+        "outline": _outline,
+        "write": _write,
+        "reflect": _reflect,
+        "judge": _judge,
         "influence": lambda _: Influence(),
-        "figure_review": _figure_review, "scope": lambda _: ScopeFindings(),
-        "reader": lambda _: Reading(finding="It was measured."), "code_reader": code_reader}
+        "figure_review": _figure_review,
+        "scope": lambda _: ScopeFindings(),
+        "reader": lambda _: Reading(finding="It was measured."),
+        "code_reader": code_reader,
+    }
     return ScriptedModel.by_role(**answers | others)
 
 
@@ -166,13 +192,19 @@ def ablation(name: str) -> Ablation:
 
 def ablated(name: str) -> Program:
     """The program that measures an ablation by its arm."""
-    return Program(title=name, plan="nearest class means", varies=name, arms=(name,),
-                   files=files(experiment(shrinkage=0.0, conditions=name), plots()))
+    return Program(
+        title=name,
+        plan="nearest class means",
+        varies=name,
+        arms=(name,),
+        files=files(experiment(shrinkage=0.0, conditions=name), plots()),
+    )
 
 
 def _ablation_plan(_: AblationPlanInputs) -> AblationPlan:
-    return AblationPlan(ablations=(ablation("without-shrinkage"),),
-                        risks=(RiskTested(risk=1, reason="the data plan has one dataset"),))
+    return AblationPlan(
+        ablations=(ablation("without-shrinkage"),), risks=(RiskTested(risk=1, reason="the data plan has one dataset"),)
+    )
 
 
 def _plan(_: PlanInputs) -> DataPlan:
@@ -203,9 +235,12 @@ def _plot(inputs: PlotInputs) -> Plots:
 
 
 def _vision(inputs: VisionInputs) -> FigureReviews:
-    return FigureReviews(reviews=tuple(
-        FigureReview(name=name, readable=not found, issues=found, description="losses")
-        for name, found in zip(inputs.names, inputs.lint, strict=True)))
+    return FigureReviews(
+        reviews=tuple(
+            FigureReview(name=name, readable=not found, issues=found, description="losses")
+            for name, found in zip(inputs.names, inputs.lint, strict=True)
+        )
+    )
 
 
 def _feedback(inputs: FeedbackInputs) -> Verdict:
@@ -218,15 +253,20 @@ def _summary(_: SummaryInputs) -> StageReport:
 
 def figures(inputs: FiguresInputs) -> FigureScript:
     assert inputs.statistics and inputs.arrays
-    return FigureScript(script=plots(save="import figure_style"), figures=(
-        FigurePart(name="loss", description="dev loss by arm", code='figure_style.save(figure, "loss")'),))
+    return FigureScript(
+        script=plots(save="import figure_style"),
+        figures=(FigurePart(name="loss", description="dev loss by arm", code='figure_style.save(figure, "loss")'),),
+    )
 
 
 def _figure_review(inputs: FigureReviewInputs) -> PaperFigureReviews:
     fine = Aspect(ok=True)
-    return PaperFigureReviews(reviews=tuple(
-        PaperFigureReview(name=one.name, image=fine, caption=fine, references=Aspect(ok=bool(one.mentions)))
-        for one in inputs.figures))
+    return PaperFigureReviews(
+        reviews=tuple(
+            PaperFigureReview(name=one.name, image=fine, caption=fine, references=Aspect(ok=bool(one.mentions)))
+            for one in inputs.figures
+        )
+    )
 
 
 def _outline(inputs: OutlineInputs) -> PaperOutline:
@@ -235,12 +275,21 @@ def _outline(inputs: OutlineInputs) -> PaperOutline:
     told = tuple(one.id for one in record.statements)
     first = tuple(one.id for one in record.statements if one.abstract)
     return PaperOutline(
-        title="Shrinking class means", abstract=PlannedAbstract(claim="Whether it helps.", tells=first),
+        title="Shrinking class means",
+        abstract=PlannedAbstract(claim="Whether it helps.", tells=first),
         sections=(
             PlannedSection(title="Method", claim="What was done.", keys=(_weight(record.setups),), share=0.3),
-            PlannedSection(title="Results", claim="What came of it.", tables=record.tables, figures=("loss",),
-                           tells=told, share=0.7,
-                           keys=tuple(line.key for line in record.results if line.key.endswith(".pm"))[:4])))
+            PlannedSection(
+                title="Results",
+                claim="What came of it.",
+                tables=record.tables,
+                figures=("loss",),
+                tells=told,
+                share=0.7,
+                keys=tuple(line.key for line in record.results if line.key.endswith(".pm"))[:4],
+            ),
+        ),
+    )
 
 
 def _weight(setups: Iterable[ClaimLine]) -> str:
@@ -255,12 +304,22 @@ def _write(inputs: SectionInputs) -> Sections:
     weight = _weight(inputs.setups)
     return Sections(
         abstract="We measure whether shrinkage helps. It gains 12.5 points." if inputs.abstract else "",
-        sections=tuple(one for one in (
-            Section(title="Method", body=rf"The weight is \setup{{{weight}}}."),
-            Section(title="Results", body=(
-                f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
-                f"{tables}\n\n\\paperfigure{{loss}}"))) if one.title in inputs.asked),
-        captions={"loss": "Loss on the dev part by arm, one line a replicate."})
+        sections=tuple(
+            one
+            for one in (
+                Section(title="Method", body=rf"The weight is \setup{{{weight}}}."),
+                Section(
+                    title="Results",
+                    body=(
+                        f"The values are {values}. See Table~\\ref{{tab:main}} and Figure~\\ref{{fig:loss}}.\n\n"
+                        f"{tables}\n\n\\paperfigure{{loss}}"
+                    ),
+                ),
+            )
+            if one.title in inputs.asked
+        ),
+        captions={"loss": "Loss on the dev part by arm, one line a replicate."},
+    )
 
 
 def _judge(inputs: JudgeInputs) -> JudgeAnswer:
@@ -269,9 +328,15 @@ def _judge(inputs: JudgeInputs) -> JudgeAnswer:
     scores = {one.name: {"score": 5, "reason": "fair", "quote": quote} for one in inputs.rubric.dimensions}
     scores["novelty"] = {**scores["novelty"], "quote": "nobody has ever shrunk a mean before"}
     return answer_type(inputs.rubric).model_validate(
-        {"scores": scores, "confidence": 3, "strengths": ["It is short."], "weaknesses": ["It is small."],
-         "text_alone": {"reason": "It is short.", "score": 6},
-         "results": {"details": "The record says so.", "quote": quote, "answer": "measured"}})
+        {
+            "scores": scores,
+            "confidence": 3,
+            "strengths": ["It is short."],
+            "weaknesses": ["It is small."],
+            "text_alone": {"reason": "It is short.", "score": 6},
+            "results": {"details": "The record says so.", "quote": quote, "answer": "measured"},
+        }
+    )
 
 
 def _reflect(inputs: ReflectInputs) -> Reflection:

@@ -67,10 +67,22 @@ from tests.stages.small_study import IDEA, PLAN, ablated, ablation, small_model
 pytestmark = pytest.mark.slow
 
 FLAGS: dict[str, Any] = {
-    "models.name": "vllm:m", "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}}, "sandbox.timeout": 60,
-    "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4, "search.num_workers": 2,
-    "search.num_drafts": 1, "search.num_seeds": 2, "search.max_seeds": 2, "search.preliminary.nodes": 2,
-    "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 4, "seed": 3}
+    "models.name": "vllm:m",
+    "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}},
+    "sandbox.timeout": 60,
+    "sandbox.isolation": "auto",
+    "search.order": "ticket",
+    "search.window": 4,
+    "search.num_workers": 2,
+    "search.num_drafts": 1,
+    "search.num_seeds": 2,
+    "search.max_seeds": 2,
+    "search.preliminary.nodes": 2,
+    "search.tuning.nodes": 1,
+    "search.agenda.nodes": 1,
+    "search.ablation.nodes": 4,
+    "seed": 3,
+}
 
 DRAFT = Draft(title="Class means", abstract="We ask.", sections=(Section(title="Results", body="It helps."),))
 
@@ -104,17 +116,25 @@ class World:
     jobs: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
-        first = [Started(idea=IDEA, settings=self.settings.model_dump(mode="json"), seed=3, version="0", model="m"),
-                 Prepared(data_plan=PLAN, datasets=())]
+        first = [
+            Started(idea=IDEA, settings=self.settings.model_dump(mode="json"), seed=3, version="0", model="m"),
+            Prepared(data_plan=PLAN, datasets=()),
+        ]
         self.log = MemoryLog([*self.events] or [*first])
         folder = RunFolder(self.root)
         folder.create()
         budget = Budget(self.settings.budget, self.log, shares_of(self.settings), self.settings.models)
         self.bench = Bench(
-            recorder=self.log, folder=folder, executor=ScriptedExecutor(self._ran, slots=2),
-            search=self.settings.search, paper=self.settings.paper, budget=budget,
+            recorder=self.log,
+            folder=folder,
+            executor=ScriptedExecutor(self._ran, slots=2),
+            search=self.settings.search,
+            paper=self.settings.paper,
+            budget=budget,
             models=Models(self.model, self.log, self.settings.models, lambda: 0.0, budget=budget),
-            node_seconds=self.settings.sandbox.timeout, run_seconds=self.settings.time_limit)
+            node_seconds=self.settings.sandbox.timeout,
+            run_seconds=self.settings.time_limit,
+        )
 
     @property
     def state(self) -> RunState:
@@ -163,11 +183,21 @@ class World:
         (job.folder / "arrays").mkdir(parents=True, exist_ok=True)
         np.save(job.folder / "arrays" / "loss.npy", np.arange(3.0))
         found = tuple(
-            Measurement(name=name, value=0.1 * job.seed + 0.01 * len(arm), condition=arm, dataset="iris",
-                        split="validation", seed=job.seed, grade="computed")
-            for arm in arms for name in ("log_loss", "accuracy"))
-        return 0.0, Outcome(seconds=1, measurements=found,
-                            arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")})
+            Measurement(
+                name=name,
+                value=0.1 * job.seed + 0.01 * len(arm),
+                condition=arm,
+                dataset="iris",
+                split="validation",
+                seed=job.seed,
+                grade="computed",
+            )
+            for arm in arms
+            for name in ("log_loss", "accuracy")
+        )
+        return 0.0, Outcome(
+            seconds=1, measurements=found, arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")}
+        )
 
 
 def drawn(job: Job) -> Outcome:
@@ -179,19 +209,31 @@ def drawn(job: Job) -> Outcome:
     ImageDraw.Draw(picture).line((20, 280, 380, 30), fill="black", width=3)
     picture.save(job.folder / "figures" / "loss.png")
     facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))
-    return Outcome(seconds=0, figures=(
-        Figure(name="loss.png", sha256=sha256(job.folder / "figures" / "loss.png"), facts=facts),))
+    return Outcome(
+        seconds=0, figures=(Figure(name="loss.png", sha256=sha256(job.folder / "figures" / "loss.png"), facts=facts),)
+    )
 
 
 def scores(seed: int, arms: Sequence[str]) -> tuple[Measurement, ...]:
-    return tuple(Measurement(name="log_loss", value=0.2 * seed + 0.01 * len(arm), condition=arm, dataset="iris",
-                             split="test", seed=seed, grade="computed") for arm in arms)
+    return tuple(
+        Measurement(
+            name="log_loss",
+            value=0.2 * seed + 0.01 * len(arm),
+            condition=arm,
+            dataset="iris",
+            split="test",
+            seed=seed,
+            grade="computed",
+        )
+        for arm in arms
+    )
 
 
 @pytest.fixture(autouse=True)
 def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted experiments leave no sealed predictions and the fast tests build no PDF: both are tested for real in
     `test_own_data.py`."""
+
     async def assessed(bench: Bench, draft: Draft, *, number: int) -> Drafted:
         return Drafted(round=number, draft=draft, pages=1)
 
@@ -208,8 +250,9 @@ def without_tex_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planning(*names: str) -> Callable[[AblationPlanInputs], AblationPlan]:
-    return lambda _: AblationPlan(ablations=tuple(ablation(name) for name in names),
-                                  risks=(RiskTested(risk=1, by=names[0]),))
+    return lambda _: AblationPlan(
+        ablations=tuple(ablation(name) for name in names), risks=(RiskTested(risk=1, by=names[0]),)
+    )
 
 
 def missing(*names: str) -> Callable[[MissingAblationsInputs], MissingAblations]:
@@ -222,8 +265,11 @@ def done(_: ReflectInputs) -> Reflection:
 
 def taken_up(state: RunState) -> list[str]:
     """What the nodes of the last stage took up, in the order of their decisions."""
-    return [action.item.partition(":")[0] for one in state.decisions.values()
-            if isinstance(action := one.action, Expand) and action.kind == "ablate"]
+    return [
+        action.item.partition(":")[0]
+        for one in state.decisions.values()
+        if isinstance(action := one.action, Expand) and action.kind == "ablate"
+    ]
 
 
 # --- before the last stage ------------------------------------------------------------------------------------------
@@ -235,7 +281,8 @@ def test_planned_ablations_are_taken_up_in_order_once_each_and_then_the_stage_en
     assert taken_up(state) == ["no-mean", "no-weight", "no-grand"]
     assert state.stages["ablation"].ended == "every planned ablation was tried"
     assert [(one.outcome, one.arms, one.replicates) for one in ablation_results(state)] == [
-        ("measured", (name,), 2) for name in ("no-mean", "no-weight", "no-grand")]
+        ("measured", (name,), 2) for name in ("no-mean", "no-weight", "no-grand")
+    ]
     asked = [one for one in world.model.inputs["code"] if isinstance(one, CodeInputs) and one.kind == "ablate"]
     assert [one.ablation.name for one in asked if one.ablation] == ["no-mean", "no-weight", "no-grand"]
     assert len(world.model.inputs["ablation_plan"]) == 1
@@ -295,8 +342,11 @@ def test_without_a_usable_plan_the_stage_takes_up_the_risks_and_the_record_says_
 
     state = World(tmp_path, Model(ablation_plan=plan)).searched().state
     assert state.planned is not None and "it answered in prose" in state.planned.why
-    items = {one.action.item for one in state.decisions.values()
-             if isinstance(one.action, Expand) and one.action.kind == "ablate"}
+    items = {
+        one.action.item
+        for one in state.decisions.values()
+        if isinstance(one.action, Expand) and one.action.kind == "ablate"
+    }
     assert items == {"Few classes"} and state.stages["ablation"].ended == "limit of 4 nodes"
     off = compose(flags={**FLAGS, "search.planned_ablations": 0}, environment={})
     world = World(tmp_path / "off", Model(), off).searched()
@@ -307,8 +357,10 @@ def test_too_many_are_cut_and_every_risk_has_its_line() -> None:
     kept, faults = sift([ablation(name) for name in ("a", "b", "c")], PLAN, most=2, done=[ablation("a")])
     assert [one.name for one in kept] == ["b", "c"] and faults == ("'a' makes the same change as 'a'",)
     lines, faults = answers_to_risks(
-        (RiskTested(risk=1, by="b"), RiskTested(risk=2, by="z"), RiskTested(risk=3, reason="no data")), kept,
-        ("one", "two", "three"))
+        (RiskTested(risk=1, by="b"), RiskTested(risk=2, by="z"), RiskTested(risk=3, reason="no data")),
+        kept,
+        ("one", "two", "three"),
+    )
     assert lines == ("one (tested by b)", "two (the planner did not say)", "three (not tested: no data)")
     assert len(faults) == 1 and faults[0].startswith("risk factor 2 ")
 
@@ -323,9 +375,7 @@ def drafted_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[E
     return root, World(root, Model()).searched().drafted().log.events
 
 
-def at_draft(
-    drafted_once: tuple[Path, list[Event]], root: Path, model: Model, *more: Event, **changes: Any
-) -> World:
+def at_draft(drafted_once: tuple[Path, list[Event]], root: Path, model: Model, *more: Event, **changes: Any) -> World:
     """A run up to its draft, in a folder of its own."""
     before, events = drafted_once
     shutil.copytree(before, root, dirs_exist_ok=True)
@@ -333,7 +383,7 @@ def at_draft(
 
 
 def test_missing_ablations_are_run_replicated_scored_once_and_told(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     model = Model(missing_ablations=missing("half-weight", "no-noise"), reflect=done)
     world = at_draft(drafted_once, tmp_path, model)
@@ -342,7 +392,9 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     state = world.state
     late = [one for one in ablation_results(state) if one.by == "reviewer"]
     assert [(one.outcome, one.arms, one.replicates) for one in late] == [
-        ("measured", ("half-weight",), 2), ("measured", ("no-noise",), 2)]
+        ("measured", ("half-weight",), 2),
+        ("measured", ("no-noise",), 2),
+    ]
     best = winner(state)
     nodes = [state.nodes[one.node] for one in late]
     again = [one for node in nodes for one in replicates_of(state, node.id)]
@@ -351,8 +403,9 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     assert {one for one in state.tests if one not in scored} == {one.id for one in (*nodes, *again)}
     kinds = [event.type for event in world.log.events]
     assert kinds.index("ablations_missed") < kinds.index("drafted", kinds.index("ablations_missed"))
-    first = next(n for n, event in enumerate(world.log.events) if isinstance(event, Unsealed)
-                 and event.node not in scored)
+    first = next(
+        n for n, event in enumerate(world.log.events) if isinstance(event, Unsealed) and event.node not in scored
+    )
     assert not any(event.type in ("proposed", "executed", "judged") for event in world.log.events[first:])
     told = world.model.inputs["reflect"][0].news
     assert len(told) == 2 and "measured, as half-weight: tell it by its keys" in told[0]
@@ -363,7 +416,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
 
 
 def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     model = Model(missing_ablations=missing("no-shrinkage"), reflect=done)
     world = at_draft(drafted_once, tmp_path, model)
@@ -388,7 +441,7 @@ def test_values_stand_where_the_macros_were() -> None:
 
 @pytest.mark.parametrize("setting", [{"paper.missing_ablations": 0}, {}])
 def test_nobody_is_asked_when_it_is_off_or_the_run_is_over(
-    setting: dict[str, Any], drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    setting: dict[str, Any], drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     model = Model(missing_ablations=missing("half-weight"))
     more: list[Event] = [Resumed(settings=setting)] if setting else [Limited(reason="the time limit was reached")]
@@ -401,21 +454,27 @@ def test_nobody_is_asked_when_it_is_off_or_the_run_is_over(
 
 
 def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     hurried = compose(flags={**FLAGS, "time_limit": 4}, environment={})
-    world = at_draft(drafted_once, tmp_path / "time", Model(missing_ablations=missing("half-weight"), reflect=done),
-                     settings=hurried)
+    world = at_draft(
+        drafted_once, tmp_path / "time", Model(missing_ablations=missing("half-weight"), reflect=done), settings=hurried
+    )
     assert world.reviewed()
     (late,) = (one for one in ablation_results(world.state) if one.by == "reviewer")
     assert late.outcome == "not run" and "the time limit: 4 s are left" in late.why
     assert "was not run" in world.model.inputs["reflect"][0].news[0]
-    begun = {event.action.task for event in drafted_once[1]
-             if isinstance(event, Decided) and isinstance(event.action, Work)}
+    begun = {
+        event.action.task for event in drafted_once[1] if isinstance(event, Decided) and isinstance(event.action, Work)
+    }
     paper = sum(one.usd for task, one in shares_of(hurried).steps().items() if task not in begun)
     capped = compose(flags={**FLAGS, "budget.usd": paper + 0.01}, environment={})
-    world = at_draft(drafted_once, tmp_path / "usd", Model(missing_ablations=missing("half-weight", "no-noise"),
-                                                           reflect=done), settings=capped)
+    world = at_draft(
+        drafted_once,
+        tmp_path / "usd",
+        Model(missing_ablations=missing("half-weight", "no-noise"), reflect=done),
+        settings=capped,
+    )
     assert world.reviewed()
     asked = [one for one in ablation_results(world.state) if one.by == "reviewer"]
     assert [one.outcome for one in asked] == ["not run", "not run"] and "the budget of $" in asked[0].why
@@ -425,7 +484,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
 
 
 def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     def fails(arm: str, _: Job) -> Failure | None:
         return Failure(kind="shape", message="shapes differ") if arm == "half-weight" else None
@@ -442,9 +501,10 @@ def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
 @pytest.mark.slow
 @pytest.mark.parametrize("often", ["first", pytest.param("every", marks=pytest.mark.bench)])
 def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path, often: str,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path, often: str
 ) -> None:
     """Cut after the first event of each kind; in `make bench`, after every event."""
+
     def model() -> Model:
         return Model(missing_ablations=missing("half-weight", "no-noise"), reflect=done)
 
@@ -475,7 +535,7 @@ def test_cut_after_any_event_it_ends_as_the_same_run_and_nothing_is_done_twice(
 
 
 def test_a_request_to_stop_ends_between_batches_and_is_taken_up_again(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     world = at_draft(drafted_once, tmp_path, Model(missing_ablations=missing("half-weight"), reflect=done))
     world.bench.signals.stop.set()
@@ -485,7 +545,7 @@ def test_a_request_to_stop_ends_between_batches_and_is_taken_up_again(
 
 
 def test_what_a_node_is_told_stays_the_same_when_it_is_rendered_again(
-    drafted_once: tuple[Path, list[Event]], tmp_path: Path,
+    drafted_once: tuple[Path, list[Event]], tmp_path: Path
 ) -> None:
     model = Model(missing_ablations=missing("half-weight", "no-noise"), reflect=done)
     world = at_draft(drafted_once, tmp_path, model)
@@ -498,8 +558,10 @@ def test_what_a_node_is_told_stays_the_same_when_it_is_rendered_again(
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
-    return [(n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
-            for n in state.nodes.values()]
+    return [
+        (n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
+        for n in state.nodes.values()
+    ]
 
 
 def test_an_old_record_knows_neither(tmp_path: Path) -> None:

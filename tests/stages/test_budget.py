@@ -46,10 +46,22 @@ pytestmark = pytest.mark.slow
 
 PLACES = 4
 FLAGS: dict[str, Any] = {
-    "models.name": "vllm:m", "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}}, "sandbox.device": "cuda",
-    "sandbox.timeout": 600, "sandbox.isolation": "auto", "search.num_workers": PLACES, "search.num_drafts": 3,
-    "search.num_seeds": 2, "search.max_seeds": 4, "search.preliminary.nodes": 6, "search.tuning.nodes": 4,
-    "search.agenda.nodes": 4, "search.ablation.nodes": 3, "paper.reflections": 1, "seed": 5}
+    "models.name": "vllm:m",
+    "models.prices": {"vllm:m": {"input": 3.0, "output": 15.0}},
+    "sandbox.device": "cuda",
+    "sandbox.timeout": 600,
+    "sandbox.isolation": "auto",
+    "search.num_workers": PLACES,
+    "search.num_drafts": 3,
+    "search.num_seeds": 2,
+    "search.max_seeds": 4,
+    "search.preliminary.nodes": 6,
+    "search.tuning.nodes": 4,
+    "search.agenda.nodes": 4,
+    "search.ablation.nodes": 3,
+    "paper.reflections": 1,
+    "seed": 5,
+}
 
 
 def mended(_: ModelRequest) -> Program:
@@ -95,11 +107,21 @@ def code(rng: Random) -> Callable[[Job], tuple[float, Outcome]]:
         np.save(job.folder / "arrays" / "loss.npy", np.arange(3.0))
         ablated = "without-shrinkage" in job.source["experiment.py"]
         found = tuple(
-            Measurement(name=name, value=rng.random(), condition=arm, dataset="iris", split="validation",
-                        seed=job.seed, grade="computed")
-            for arm in (["without-shrinkage"] if ablated else ["plain", "shrunk"]) for name in ("log_loss", "accuracy"))
-        return 0.0, Outcome(seconds=seconds, measurements=found,
-                            arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")})
+            Measurement(
+                name=name,
+                value=rng.random(),
+                condition=arm,
+                dataset="iris",
+                split="validation",
+                seed=job.seed,
+                grade="computed",
+            )
+            for arm in (["without-shrinkage"] if ablated else ["plain", "shrunk"])
+            for name in ("log_loss", "accuracy")
+        )
+        return 0.0, Outcome(
+            seconds=seconds, measurements=found, arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")}
+        )
 
     return run
 
@@ -116,8 +138,10 @@ def drawn(job: Job) -> Outcome:
     picture.putpixel((0, 0), crc32(job.name.encode()) % 256)  # equal pictures would be looked at once in a run
     for name in names:
         picture.save(job.folder / "figures" / name)
-    return Outcome(seconds=0, figures=tuple(
-        Figure(name=name, sha256=sha256(job.folder / "figures" / name), facts=facts) for name in names))
+    return Outcome(
+        seconds=0,
+        figures=tuple(Figure(name=name, sha256=sha256(job.folder / "figures" / name), facts=facts) for name in names),
+    )
 
 
 def capped(seed: int) -> Settings:
@@ -126,8 +150,11 @@ def capped(seed: int) -> Settings:
     settings = compose(flags={**FLAGS, "seed": seed}, environment={})
     shares, nodes = shares_of(settings), Random(seed).uniform(1.2, 2.2)
     paper, node = shares.paper_share, shares.of(Expand(stage="preliminary", kind="draft", seed=0))
-    cap = {"usd": paper.usd + nodes * node.usd, "tokens": paper.tokens + int(nodes * node.tokens),
-           "gpu_hours": (paper.gpu_seconds + nodes * node.gpu_seconds) / 3600}[kind]
+    cap = {
+        "usd": paper.usd + nodes * node.usd,
+        "tokens": paper.tokens + int(nodes * node.tokens),
+        "gpu_hours": (paper.gpu_seconds + nodes * node.gpu_seconds) / 3600,
+    }[kind]
     return compose(flags={**FLAGS, "seed": seed, f"budget.{kind}": cap}, environment={})
 
 
@@ -140,9 +167,17 @@ def bench_of(settings: Settings, root: Path, model: Paid, log: MemoryLog) -> Ben
     executor = ScriptedExecutor(code(Random(settings.seed)), slots=PLACES)
     folder = RunFolder(root)
     folder.create()
-    return Bench(recorder=log, folder=folder, executor=executor, search=settings.search, paper=settings.paper,
-                 models=Models(model, log, settings.models, lambda: 0.0, budget=budget), budget=budget,
-                 node_seconds=settings.sandbox.timeout, device="cuda")
+    return Bench(
+        recorder=log,
+        folder=folder,
+        executor=executor,
+        search=settings.search,
+        paper=settings.paper,
+        models=Models(model, log, settings.models, lambda: 0.0, budget=budget),
+        budget=budget,
+        node_seconds=settings.sandbox.timeout,
+        device="cuda",
+    )
 
 
 async def search(bench: Bench) -> None:
@@ -224,9 +259,13 @@ def test_a_cap_below_the_papers_share_is_refused() -> None:
 
 def searched(settings: Settings, root: Path, *before: Event) -> MemoryLog:
     """The log of a search, begun or taken up after these events."""
-    log = MemoryLog([*before] or [
-        Started(idea=IDEA, settings=settings.model_dump(mode="json"), seed=settings.seed, version="0", model="m"),
-        Prepared(data_plan=PLAN, datasets=())])
+    log = MemoryLog(
+        [*before]
+        or [
+            Started(idea=IDEA, settings=settings.model_dump(mode="json"), seed=settings.seed, version="0", model="m"),
+            Prepared(data_plan=PLAN, datasets=()),
+        ]
+    )
     asyncio.run(search(bench_of(settings, root, Paid(settings.models, Random(0)), log)))
     return log
 

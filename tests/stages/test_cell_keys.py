@@ -80,22 +80,40 @@ function for one cell."""
 def program(rng: Random) -> str:
     parts = rng.sample(PARTS, rng.randint(2, 6))
     reads = ', reads={"mixup": "plain"}' if rng.random() < 0.4 else ""
-    tried = "\n".join(f"    try:\n        {part}\n    except Exception as error:\n        "
-                      "found.append(type(error).__name__)" for part in parts)
-    return (f"import importlib, json, os, lab\nRATE = {rng.randint(0, 2)}\nREADS = {bool(reads)}\n"
-            f"def run(cell):\n    found = [RATE, cell.arm, cell.level]\n{tried}\n    return found\n"
-            f"lab.measure(run{reads})\n")
+    tried = "\n".join(
+        f"    try:\n        {part}\n    except Exception as error:\n        found.append(type(error).__name__)"
+        for part in parts
+    )
+    return (
+        f"import importlib, json, os, lab\nRATE = {rng.randint(0, 2)}\nREADS = {bool(reads)}\n"
+        f"def run(cell):\n    found = [RATE, cell.arm, cell.level]\n{tried}\n    return found\n"
+        f"lab.measure(run{reads})\n"
+    )
 
 
 PLACES = (
-    "common.py", "config.json", "data/n50.txt", "data/n500.txt", "colorsys.py", "extra/more.py", "extra/__init__.py",
-    "json.py.txt", "arms/__init__.py", "arms/helper.py", PLOTS, *(file_of(arm) for arm in ARMS))
+    "common.py",
+    "config.json",
+    "data/n50.txt",
+    "data/n500.txt",
+    "colorsys.py",
+    "extra/more.py",
+    "extra/__init__.py",
+    "json.py.txt",
+    "arms/__init__.py",
+    "arms/helper.py",
+    PLOTS,
+    *(file_of(arm) for arm in ARMS),
+)
 
 
 def text_of(path: str, rng: Random) -> str:
     value = rng.randint(0, 3)
-    return json.dumps({"rate": value}) if path.endswith(".json") else (
-        f"VALUE = {value}\n" if path.endswith(".py") else f"{value}\n")
+    return (
+        json.dumps({"rate": value})
+        if path.endswith(".json")
+        else (f"VALUE = {value}\n" if path.endswith(".py") else f"{value}\n")
+    )
 
 
 def tree(rng: Random) -> Source:
@@ -107,7 +125,7 @@ def edited(source: Source, rng: Random) -> Source:
     cells do not see."""
     after = dict(source)
     for _ in range(rng.randint(1, 2)):
-        path = rng.choice(rng.choice((PLACES, PLACES[-1 - len(ARMS):])))
+        path = rng.choice(rng.choice((PLACES, PLACES[-1 - len(ARMS) :])))
         kind = rng.choice(("write", "write", "write", "delete", "move", "program"))
         if kind == "program" and rng.random() < 0.3:
             after[ENTRY] = program(rng)
@@ -125,8 +143,9 @@ class Driver:
 
     def __init__(self, folder: Path) -> None:
         self._places = (folder / str(n) for n in itertools.count())
-        self._process = subprocess.Popen([sys.executable, "-I", "-S", "-c", RUNNER], text=True,
-                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", RUNNER], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def measure(self, cell: Cell, source: Source) -> object:
         reads = reads_of(source[ENTRY]) or {}
@@ -154,7 +173,7 @@ class Found:
 
 
 def held_against(
-    keys: Callable[[Source], Mapping[Cell, str]], trees: list[tuple[Source, Source]], values: list[dict[Cell, bool]],
+    keys: Callable[[Source], Mapping[Cell, str]], trees: list[tuple[Source, Source]], values: list[dict[Cell, bool]]
 ) -> Found:
     found = Found()
     for case, ((before, after), same) in enumerate(zip(trees, values, strict=True)):
@@ -185,8 +204,9 @@ def test_what_would_be_taken_over_equals_what_would_be_measured(cases: int, benc
         before = tree(rng)
         after = edited(before, rng)
         trees.append((before, after))
-        values.append({cell: driver.measure(cell, before) == driver.measure(cell, after)
-                       for cell in rng.sample(CELLS, 3)})
+        values.append(
+            {cell: driver.measure(cell, before) == driver.measure(cell, after) for cell in rng.sample(CELLS, 3)}
+        )
     driver.close()
 
     def keys(source: Source) -> Mapping[Cell, str]:
@@ -220,22 +240,41 @@ lab.measure(run)
 def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: Bench, tmp_path: Path) -> None:
     materialise("digits", views=tmp_path / "views", labels=tmp_path / "labels", seed=1)
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in ("plain", "no-warmup"))
-    before = {ENTRY: LISTING, "common.py": "", "data/more.txt": "1", "arms/mixup.py": "", "arms/no_warmup.py": "",
-              PLOTS: ""}
+    before = {
+        ENTRY: LISTING,
+        "common.py": "",
+        "data/more.txt": "1",
+        "arms/mixup.py": "",
+        "arms/no_warmup.py": "",
+        PLOTS: "",
+    }
     after = before | {"arms/no_warmup.py": "VALUE = 1\n", "arms/mixup.py": "VALUE = 1\n", PLOTS: "# other\n"}
 
     async def listed() -> list[dict[Cell, str]]:
-        executor = LocalExecutor(1, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
-                                 settings=SandboxSettings(grace=0.5, isolation="none", pool=0))
+        executor = LocalExecutor(
+            1,
+            tmp_path / "views",
+            labels=tmp_path / "labels",
+            cache=tmp_path / "cache",
+            settings=SandboxSettings(grace=0.5, isolation="none", pool=0),
+        )
         try:
             return [await one(executor, name, source) for name, source in (("before", before), ("after", after))]
         finally:
             await executor.close()
 
     async def one(executor: LocalExecutor, name: str, source: Source) -> dict[Cell, str]:
-        outcome = await executor.run(Job(
-            name=name, folder=tmp_path / name, source=source, cells=cells, arms=ARMS, timeout=120.0,
-            datasets=("digits",)))
+        outcome = await executor.run(
+            Job(
+                name=name,
+                folder=tmp_path / name,
+                source=source,
+                cells=cells,
+                arms=ARMS,
+                timeout=120.0,
+                datasets=("digits",),
+            )
+        )
         assert [line.outcome for line in outcome.cells] == ["measured"] * len(cells), outcome
         return {cell: (tmp_path / name / "cells" / cell.name / "stdout.txt").read_text() for cell in cells}
 

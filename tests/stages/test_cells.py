@@ -54,15 +54,22 @@ def program(request: ModelRequest) -> BaseModel:
     if not isinstance(request.inputs, CodeInputs):
         return program_of(request)
     number = request.inputs.ordinal
-    files = {"experiment.py": ENTRY.format("baseline", 0.1), "arms/baseline.py": "X = 1\n",
-             "arms/method.py": f"X = {number}\n", "plots.py": f"# {number}\n"}
-    return Program(title="a program", plan="as before", varies=f"X={number}",
-                   files=tuple(File(path=path, text=text) for path, text in files.items()))
+    files = {
+        "experiment.py": ENTRY.format("baseline", 0.1),
+        "arms/baseline.py": "X = 1\n",
+        "arms/method.py": f"X = {number}\n",
+        "plots.py": f"# {number}\n",
+    }
+    return Program(
+        title="a program",
+        plan="as before",
+        varies=f"X={number}",
+        files=tuple(File(path=path, text=text) for path, text in files.items()),
+    )
 
 
 def agenda(
-    tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2, plan: DataPlan = PLAN,
-    fresh: int = 0,
+    tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2, plan: DataPlan = PLAN, fresh: int = 0
 ) -> tuple[Bench, list[str]]:
     """A workbench in the agenda stage; cells measure where the script names no failure. The names of what was run."""
     ran: list[str] = []
@@ -70,17 +77,27 @@ def agenda(
     def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
         ran.append(f"{job.name} {cell.arm}")
         (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
-        values = tuple(one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
-                       for one in measured(0.5) if one.arm == cell.arm)
+        values = tuple(
+            one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
+            for one in measured(0.5)
+            if one.arm == cell.arm
+        )
         failure = script(cell)
         return 0.0, CellOutcome(1.0, failure, cell=cell, measurements=() if failure else values)
 
     def plots(job: Job) -> tuple[float, Outcome]:
         return 0.0, drawn(job)
 
-    settings = SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=fresh),
-                              max_seeds=fresh, ablation=StageLimits(nodes=1, num_seeds=0), planned_ablations=0,
-                              preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
+    settings = SearchSettings(
+        num_workers=1,
+        lookahead=0,
+        agenda=StageLimits(nodes=nodes, num_seeds=fresh),
+        max_seeds=fresh,
+        ablation=StageLimits(nodes=1, num_seeds=0),
+        planned_ablations=0,
+        preliminary=StageLimits(num_seeds=0),
+        tuning=StageLimits(num_seeds=0),
+    )
     executor = ScriptedExecutor(plots, slots=1, cell=cell)
     return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings, plan=plan), ran
 
@@ -118,8 +135,12 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
     first, second = await searched(bench)
     taken = second.attempts[-1].cells[0]
     _, run = bench.state.cells[taken.id]
-    other = run.model_copy(update={"id": run.id.replace("-0", "-1"), "measurements": tuple(
-        one.model_copy(update={"value": one.value + 0.1}) for one in run.measurements)})
+    other = run.model_copy(
+        update={
+            "id": run.id.replace("-0", "-1"),
+            "measurements": tuple(one.model_copy(update={"value": one.value + 0.1}) for one in run.measurements),
+        }
+    )
     assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {run.key: run.id}
     gone = replace(bench.state, collected={f"cells/{run.id}/artifacts": "best"})
     without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyright: ignore[reportArgumentType]  (it is read)
@@ -146,10 +167,16 @@ async def test_one_cell_that_runs_out_of_time_leaves_the_others(tmp_path: Path) 
 
 async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tmp_path: Path) -> None:
     """In a study of one level, too, where that seed's method has no other cell."""
+
     def lost(cell: Cell) -> Failure | None:
         seed = cell.seed >= FRESH and cell.arm == "method"
-        return {FRESH: Failure(kind="diverged", message="nan"), FRESH + 1: Failure(kind="died", message="killed")}.get(
-            cell.seed) if seed else None
+        return (
+            {FRESH: Failure(kind="diverged", message="nan"), FRESH + 1: Failure(kind="died", message="killed")}.get(
+                cell.seed
+            )
+            if seed
+            else None
+        )
 
     plan = PLAN.model_copy(update={"hypotheses": claimed("method", "baseline", higher=False)})
     bench, _ = agenda(tmp_path, lost, nodes=1, plan=plan, fresh=3)
@@ -157,8 +184,11 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
     for stage in ("agenda", "ablation"):
         assert await research.stage(stage)
     await research.close()
-    again = {one.seed - FRESH: one for one in bench.state.nodes.values()
-             if one.kind == "replicate" and one.stage == "agenda" and one.seed >= FRESH}
+    again = {
+        one.seed - FRESH: one
+        for one in bench.state.nodes.values()
+        if one.kind == "replicate" and one.stage == "agenda" and one.seed >= FRESH
+    }
     assert {seed: one.status for seed, one in again.items()} == {0: "good", 1: "buggy", 2: "good", 3: "good"}
     assert [line.diverged for line in again[0].attempts[-1].cells] == [False, True]
     assert {one.arm for one in again[0].measurements} == {"baseline"}
@@ -167,7 +197,7 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
 
 
 async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def late(cell: Cell) -> Failure | None:
         return Failure(kind="timeout", message="too slow") if cell.arm == "method" else None
@@ -204,7 +234,7 @@ async def test_cells_that_lacked_time_are_run_once_more_though_the_node_is_good_
     first, second = node.attempts
     assert (first.failure, first.lacks_time, second.lacks_time, second.limit) == (None, True, False, 90.0)
     assert node.status == "good" and {line.outcome for line in second.cells} == {"measured"}
-    assert ran[len(GRID.levels) * len(GRID.arms):] == [f"{node.id}/2 method"], "and no other is"
+    assert ran[len(GRID.levels) * len(GRID.arms) :] == [f"{node.id}/2 method"], "and no other is"
     assert list(retries(node)) == [(first, second)], "the paper tells it"
 
 
@@ -260,17 +290,27 @@ def test_a_plain_script_has_no_cells() -> None:
 
 
 async def test_what_the_plan_leaves_out_is_not_owed_and_does_not_rank(tmp_path: Path) -> None:
-    plan = PLAN.model_copy(update={
-        "datasets": (*PLAN.datasets, DatasetUse(name="wine")), "factor": "noise",
-        "levels": (Level(name="low"), Level(name="high")),
-        "left_out": (LeftOut(arm="baseline", level="high", reason="it has no noise"), LeftOut(
-            dataset="wine", level="low", reason="it is seen on digits"))})
+    plan = PLAN.model_copy(
+        update={
+            "datasets": (*PLAN.datasets, DatasetUse(name="wine")),
+            "factor": "noise",
+            "levels": (Level(name="low"), Level(name="high")),
+            "left_out": (
+                LeftOut(arm="baseline", level="high", reason="it has no noise"),
+                LeftOut(dataset="wine", level="low", reason="it is seen on digits"),
+            ),
+        }
+    )
     bench, _ = agenda(tmp_path, nodes=1)
     (node,) = await searched(bench)
     view = replace(view_of(bench.state, "agenda", all_results(bench.state)), plan=plan)
     left = [(one.dataset, one.arm, one.level) for one in owed(node.model_copy(update={"arms": ()}), view, plan=plan)]
-    assert left == [("digits", "baseline", "low"), ("digits", "method", "low"), ("digits", "method", "high"),
-                    ("wine", "method", "high")]
+    assert left == [
+        ("digits", "baseline", "low"),
+        ("digits", "method", "low"),
+        ("digits", "method", "high"),
+        ("wine", "method", "high"),
+    ]
     assert panel_of("agenda", plan).entries == set(left)
     assert plan.conditions == ("baseline@low", "method@low", "method@high")
     assert plan.not_tested[-1] == "low on wine (it is seen on digits)"

@@ -30,8 +30,7 @@ def test_the_disclosure_has_every_cell_and_what_all_of_them_took() -> None:
     nodes = {one["id"]: one["cells"] for one in found["nodes"]}
     assert [one["outcome"] for one in nodes["n0002"]] == ["taken over", "taken over", "failed", "failed", "left out"]
     first = nodes["n0002"][0]
-    assert (first["taken_from"], first["execution"], first["seconds"]) == (
-        "n0001", nodes["n0001"][0]["execution"], 2.0)
+    assert (first["taken_from"], first["execution"], first["seconds"]) == ("n0001", nodes["n0001"][0]["execution"], 2.0)
     assert (first["dataset"], first["arm"], first["level"], first["seed"]) == ("digits", "plain", "low", 1)
     assert nodes["n0002"][3]["diverged"] and nodes["n0002"][4]["why"] == "no time was left for it"
     assert found["cells"]["measured"] == 5 and found["cells"]["seconds_saved"] == 7.0
@@ -56,9 +55,14 @@ def test_programs_that_do_all_at_once_change_nothing() -> None:
 def test_the_supplement_says_what_taking_over_means_and_lists_what_is_missing() -> None:
     state = celled().state
     text = plain(whole(state))
-    for words in ("\\section{Cells", "13 cells: 5 were measured, 3 taken over, 2 failed (1 of them",
-                  "7 executions took 33 seconds of computing;", "7 seconds where they were measured",
-                  "its values stand here unchanged", "this was not checked here"):
+    for words in (
+        "\\section{Cells",
+        "13 cells: 5 were measured, 3 taken over, 2 failed (1 of them",
+        "7 executions took 33 seconds of computing;",
+        "7 seconds where they were measured",
+        "its values stand here unchanged",
+        "this was not checked here",
+    ):
         assert words in " ".join(text.split()), words
     listed = plain(incidents(state))
     assert "2 of n0001" in listed and "1 of n0001" in listed
@@ -88,8 +92,10 @@ def with_cells(kind: str) -> RunState:
 
 
 def test_the_text_of_a_paper_must_tell_what_is_missing_of_what_it_reports() -> None:
-    lines = {kind: disclosures(with_cells(kind), paper_claims(with_cells(kind)))
-             for kind in ("measured", "failed", "diverged")}
+    lines = {
+        kind: disclosures(with_cells(kind), paper_claims(with_cells(kind)))
+        for kind in ("measured", "failed", "diverged")
+    }
     assert not any("cells" in line for line in lines["measured"])
     [failed] = [line for line in lines["failed"] if line not in lines["measured"]]
     assert failed.startswith("Some cells (an arm at a level on a dataset) of the reported configurations failed")

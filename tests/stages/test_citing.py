@@ -56,8 +56,14 @@ from tests.paper import synthetic
 pytestmark = pytest.mark.slow
 
 SENTENCE = "Modern networks are badly calibrated."
-DRAFT = Draft(title="T", abstract="We ask.", sections=(
-    Section(title="Introduction", body=f"{SENTENCE}  We measure how\nbadly."), Section(title="Results", body="Open.")))
+DRAFT = Draft(
+    title="T",
+    abstract="We ask.",
+    sections=(
+        Section(title="Introduction", body=f"{SENTENCE}  We measure how\nbadly."),
+        Section(title="Results", body="Open."),
+    ),
+)
 CALIBRATION = CiteQuery(sentence=SENTENCE, query="calibration of modern neural networks")
 MARGINS = CiteQuery(sentence="We measure how badly.", query="Miracle Cure of Overfitting by Tea")
 Ask = Callable[[CiteAskInputs], CiteQueries]
@@ -76,37 +82,61 @@ def asks(*rounds: Sequence[CiteQuery]) -> Ask:
 
 
 def first_of_each(inputs: CiteSelectInputs) -> CiteSelection:
-    return CiteSelection(chosen=tuple(
-        Chosen(number=one.found[0], search=n, reason="its title says so")
-        for n, one in enumerate(inputs.searches, 1) if one.found))
+    return CiteSelection(
+        chosen=tuple(
+            Chosen(number=one.found[0], search=n, reason="its title says so")
+            for n, one in enumerate(inputs.searches, 1)
+            if one.found
+        )
+    )
 
 
 class World:
     """A run with one draft, before its citations."""
 
-    def __init__(self, folder: Path, catalogues: Catalogues | None, *, ask: Ask, select: Select = first_of_each,
-                 log: list[Event] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        catalogues: Catalogues | None,
+        *,
+        ask: Ask,
+        select: Select = first_of_each,
+        log: list[Event] | None = None,
+        **settings: Any,
+    ) -> None:
         wanted = LiteratureSettings() if catalogues is None else catalogues.settings()
         started, *rest = synthetic.events()
         assert isinstance(started, Started)
         set_ = {"literature": wanted.model_dump(mode="json"), "paper": {"citation_rounds": 3}}
-        self.log = MemoryLog(log or [
-            started.model_copy(update={"settings": set_}), *rest,
-            *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
-            Decided(k=900, action=Work(task="score tests")), WorkDone(k=900),
-            FiguresMade(
-            figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)),
-            Drafted(round=0, draft=DRAFT)])
+        self.log = MemoryLog(
+            log
+            or [
+                started.model_copy(update={"settings": set_}),
+                *rest,
+                *(Summarised(k=0, summary=StageSummary(stage=stage, tried="t", found="f")) for stage in STAGES),
+                Decided(k=900, action=Work(task="score tests")),
+                WorkDone(k=900),
+                FiguresMade(
+                    figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)
+                ),
+                Drafted(round=0, draft=DRAFT),
+            ]
+        )
         self.model = ScriptedModel.by_role(cite_ask=ask, cite_select=select, reflect=lambda _: Reflection(done=True))
         run = RunFolder(folder)
         run.create()
         if not run.source(winner(self.log.state) or "").exists():
             write_source(run.source(winner(self.log.state) or ""), {"experiment.py": "EPOCHS = 40\n"})
         self.bench = Bench(
-            recorder=self.log, folder=run, models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
-            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))), search=SearchSettings(),
-            paper=PaperSettings.model_validate(settings), node_seconds=60,
-            literature=None if catalogues is None else lambda: open_literature(wanted, Credentials()))
+            recorder=self.log,
+            folder=run,
+            models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
+            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))),
+            search=SearchSettings(),
+            paper=PaperSettings.model_validate(settings),
+            node_seconds=60,
+            literature=None if catalogues is None else lambda: open_literature(wanted, Credentials()),
+        )
 
     @property
     def keys(self) -> list[str]:
@@ -140,14 +170,15 @@ async def test_a_chosen_work_is_verified_and_offered_with_its_abstract(tmp_path:
 
 
 async def test_without_a_usable_answer_no_more_is_gathered_and_it_is_told(
-    tmp_path: Path, catalogues: Catalogues,
+    tmp_path: Path, catalogues: Catalogues
 ) -> None:
     for role in ("cite_ask", "cite_select"):
         world = World(tmp_path / role, catalogues, ask=asks([CALIBRATION]))
         nonsense: Callable[[Any], BaseModel] = lambda _: Reflection(done=True)  # noqa: E731
         scripted: dict[str, Callable[[Any], BaseModel]] = {"cite_ask": asks([CALIBRATION]), role: nonsense}
-        world.bench = replace(world.bench, models=Models(
-            ScriptedModel.by_role(**scripted), world.log, ModelSettings(), lambda: 0.0))
+        world.bench = replace(
+            world.bench, models=Models(ScriptedModel.by_role(**scripted), world.log, ModelSettings(), lambda: 0.0)
+        )
         await cite(world.bench)
         state = world.log.state
         assert [one.key.role for one in state.unanswered.values()] == [role] and world.keys == []
@@ -156,14 +187,21 @@ async def test_without_a_usable_answer_no_more_is_gathered_and_it_is_told(
 
 async def test_a_retracted_or_unknown_choice_is_refused_and_said(tmp_path: Path, catalogues: Catalogues) -> None:
     def select(inputs: CiteSelectInputs) -> CiteSelection:
-        return CiteSelection(chosen=(*first_of_each(inputs).chosen, Chosen(number=99, search=1, reason="r"),
-                                     Chosen(number=1, search=9, reason="r")))
+        return CiteSelection(
+            chosen=(
+                *first_of_each(inputs).chosen,
+                Chosen(number=99, search=1, reason="r"),
+                Chosen(number=1, search=9, reason="r"),
+            )
+        )
 
     world = World(tmp_path, catalogues, ask=asks([MARGINS]), select=select)
     await cite(world.bench)
     assert world.keys == [] and world.log.state.works_chosen[0].refused == {
-        "Miracle Cure of Overfitting by Tea": "it is retracted", "work 99": "there is no such work or search",
-        "work 1": "there is no such work or search"}
+        "Miracle Cure of Overfitting by Tea": "it is retracted",
+        "work 99": "there is no such work or search",
+        "work 1": "there is no such work or search",
+    }
 
 
 async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(
@@ -171,16 +209,23 @@ async def test_rounds_and_queries_are_bounded_and_must_name_a_sentence(
 ) -> None:
     def ask(inputs: CiteAskInputs) -> CiteQueries:
         number = len(inputs.before)
-        return CiteQueries(queries=(
-            CiteQuery(sentence="That stands nowhere.", query="x"),
-            *(CiteQuery(sentence=SENTENCE, query=query) for query in (
-                f"margins {number}", f"Margins  {number}", "survey of margins", f"trees {number}"))))
+        return CiteQueries(
+            queries=(
+                CiteQuery(sentence="That stands nowhere.", query="x"),
+                *(
+                    CiteQuery(sentence=SENTENCE, query=query)
+                    for query in (f"margins {number}", f"Margins  {number}", "survey of margins", f"trees {number}")
+                ),
+            )
+        )
 
     world = World(tmp_path, catalogues, ask=ask, citation_rounds=2)
     monkeypatch.setattr(citations, "CITATION_QUERIES", 2)
     await cite(world.bench)
     assert [[one.query for one in found.searches] for found in world.log.state.works_found] == [
-        ["margins 0", "survey of margins"], ["margins 2", "trees 2"]]
+        ["margins 0", "survey of margins"],
+        ["margins 2", "trees 2"],
+    ]
     assert len(world.inputs(CiteAskInputs)) == 2
 
 
@@ -207,19 +252,19 @@ async def test_without_a_network_nothing_changes_and_it_is_said(tmp_path: Path) 
 
 @pytest.mark.parametrize("kept", [1, 2, 3, 4, 5])
 async def test_cut_off_anywhere_no_call_and_no_finished_search_is_made_again(
-    tmp_path: Path, catalogues: Catalogues, kept: int,
+    tmp_path: Path, catalogues: Catalogues, kept: int
 ) -> None:
     whole = World(tmp_path, catalogues, ask=asks([CALIBRATION], [MARGINS]))
     await cite(whole.bench)
     marks = [n for n, one in enumerate(whole.log.events, 1) if isinstance(one, Answered | WorksFound | WorksChosen)]
-    left = World(tmp_path, catalogues, ask=asks([CALIBRATION], [MARGINS]), log=whole.log.events[:marks[kept - 1]])
+    left = World(tmp_path, catalogues, ask=asks([CALIBRATION], [MARGINS]), log=whole.log.events[: marks[kept - 1]])
     assert left.log.state.phase == "cite"
     if kept > 1:
         catalogues.world.works.insert(0, catalogues.world.works[5])  # the catalogues' answers change meanwhile
     await cite(left.bench)
     assert list(left.log.state.answers) == list(whole.log.state.answers)
     assert left.log.state.works_chosen == whole.log.state.works_chosen and left.log.state.phase == "reflect"
-    answered = sum(isinstance(one, Answered) for one in whole.log.events[:marks[kept - 1]])
+    answered = sum(isinstance(one, Answered) for one in whole.log.events[: marks[kept - 1]])
     assert len(left.model.requests) == len(whole.model.requests) - answered
 
 
@@ -241,6 +286,7 @@ async def test_of_a_given_library_only_what_is_true_may_be_cited(tmp_path: Path,
     assert [bool(one.why) for one in world.log.state.library.entries] == [False] * 3 + [True] * 3
     offline = World(tmp_path / "none", None, ask=asks())
     offline.bench.folder.library.write_text(
-        as_bibtex((*library_of(world.log.state, world.bench.folder), *TRUE_ENTRIES[3:5])))
+        as_bibtex((*library_of(world.log.state, world.bench.folder), *TRUE_ENTRIES[3:5]))
+    )
     await check_library(offline.bench)
     assert offline.keys == ["guo", "muller", "smote"]

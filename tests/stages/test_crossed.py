@@ -21,21 +21,45 @@ from tests.programs import whole
 from tests.stages import celled_study
 from tests.stages.test_own_data import LEAST, farms, ran
 
-PLAN = DataPlan.model_validate(celled_study.PLAN.model_dump() | {
-    "datasets": (DatasetUse(name="farms"),), "left_out": (LeftOut(arm="moved", level="k2", reason="it costs most"),
-                                                          LeftOut(level="n0.5_k2", reason="nothing is left there")),
-    "factors": (Factor(name="noise", levels=(Level(name="n0.1", value=0.1), Level(name="n0.5", value=0.5))),
-                Factor(name="neighbours", levels=(Level(name="k1", value=1), Level(name="k2", value=2)))),
-    "metrics": (MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
-                MetricSpec(name="worst_farm", title="accuracy on the worst soil", higher_is_better=True,
-                           formula="worst(accuracy, by=soil)"),
-                MetricSpec(name="balanced_accuracy", higher_is_better=True),
-                MetricSpec(name="flips", title="flips", higher_is_better=False, formula="flip_rate(to=n0.1_k1)")),
-    "hypotheses": (Hypothesis(
-        id="gain", statement="shrinking gains whatever the neighbours", reason="less is noise",
-        effects=(Effect(estimand="mean(plain@n0.1 - shrunk@n0.1, over=[k1, k2])", smallest=0.02),),
-        rival=Rival(statement="noise alone", estimand="shrunk@n0.1_k1 - shrunk@n0.5_k1", ours="near zero",
-                    theirs="below zero")),)})
+PLAN = DataPlan.model_validate(
+    celled_study.PLAN.model_dump()
+    | {
+        "datasets": (DatasetUse(name="farms"),),
+        "left_out": (
+            LeftOut(arm="moved", level="k2", reason="it costs most"),
+            LeftOut(level="n0.5_k2", reason="nothing is left there"),
+        ),
+        "factors": (
+            Factor(name="noise", levels=(Level(name="n0.1", value=0.1), Level(name="n0.5", value=0.5))),
+            Factor(name="neighbours", levels=(Level(name="k1", value=1), Level(name="k2", value=2))),
+        ),
+        "metrics": (
+            MetricSpec(name="log_loss", title="log loss", higher_is_better=False),
+            MetricSpec(
+                name="worst_farm",
+                title="accuracy on the worst soil",
+                higher_is_better=True,
+                formula="worst(accuracy, by=soil)",
+            ),
+            MetricSpec(name="balanced_accuracy", higher_is_better=True),
+            MetricSpec(name="flips", title="flips", higher_is_better=False, formula="flip_rate(to=n0.1_k1)"),
+        ),
+        "hypotheses": (
+            Hypothesis(
+                id="gain",
+                statement="shrinking gains whatever the neighbours",
+                reason="less is noise",
+                effects=(Effect(estimand="mean(plain@n0.1 - shrunk@n0.1, over=[k1, k2])", smallest=0.02),),
+                rival=Rival(
+                    statement="noise alone",
+                    estimand="shrunk@n0.1_k1 - shrunk@n0.5_k1",
+                    ours="near zero",
+                    theirs="below zero",
+                ),
+            ),
+        ),
+    }
+)
 
 
 def read(place: Place) -> float:
@@ -43,21 +67,34 @@ def read(place: Place) -> float:
     return {"n0.1": 0.1, "n0.5": 0.5}[noise] * 2 + {"k1": 1.0, "k2": 3.0}[neighbours] + 10 * (place.arm == "plain")
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("mean(plain@n0.1 - shrunk@n0.1, over=[k1, k2])", 10.0), ("slope(shrunk@k1, over=[n0.1, n0.5])", 2.0),
-    ("slope(shrunk, over=[n0.1_k1, n0.5_k1])", 2.0), ("slope(plain@n0.1, over=[k1, k2])", 2.0),
-    ("mean(slope(shrunk, over=[n0.1, n0.5]), over=[k1])", 2.0), ("drop(shrunk@n0.5_k1, from=n0.1_k1)", 0.0),
-    ("mean(drop(shrunk, from=n0.1), over=[n0.5_k1])", -0.8), ("shrunk@n0.1_k2", 3.2)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("mean(plain@n0.1 - shrunk@n0.1, over=[k1, k2])", 10.0),
+        ("slope(shrunk@k1, over=[n0.1, n0.5])", 2.0),
+        ("slope(shrunk, over=[n0.1_k1, n0.5_k1])", 2.0),
+        ("slope(plain@n0.1, over=[k1, k2])", 2.0),
+        ("mean(slope(shrunk, over=[n0.1, n0.5]), over=[k1])", 2.0),
+        ("drop(shrunk@n0.5_k1, from=n0.1_k1)", 0.0),
+        ("mean(drop(shrunk, from=n0.1), over=[n0.5_k1])", -0.8),
+        ("shrunk@n0.1_k2", 3.2),
+    ],
+)
 def test_a_level_of_one_factor_stands_for_it_where_levels_are_crossed(text: str, value: float) -> None:
     assert evaluated(text, PLAN, PLAN.primary, read) == pytest.approx(value)
     assert described(text, PLAN)
 
 
-@pytest.mark.parametrize(("text", "complaint"), [
-    ("shrunk@n0.5_k2", "is left out of the plan"), ("moved@n0.1_k2", "is left out of the plan"),
-    ("shrunk@n0.1", "leaves other factors open: write shrunk@n0.1_k1"),
-    ("slope(shrunk, over=[n0.1_k1, n0.1_k2, n0.5_k1])", "slope goes over the levels of one factor"),
-    ("shrunk@n9", "there is no level 'n9'; there are n0.1, n0.5, k1, k2, n0.1_k1")])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("shrunk@n0.5_k2", "is left out of the plan"),
+        ("moved@n0.1_k2", "is left out of the plan"),
+        ("shrunk@n0.1", "leaves other factors open: write shrunk@n0.1_k1"),
+        ("slope(shrunk, over=[n0.1_k1, n0.1_k2, n0.5_k1])", "slope goes over the levels of one factor"),
+        ("shrunk@n9", "there is no level 'n9'; there are n0.1, n0.5, k1, k2, n0.1_k1"),
+    ],
+)
 def test_what_is_no_place_of_crossed_levels_is_said(text: str, complaint: str) -> None:
     with pytest.raises(EstimandError) as caught:
         evaluated(text, PLAN, PLAN.primary, read)
@@ -74,8 +111,11 @@ def test_levels_are_made_of_factors_and_read_again_as_they_were() -> None:
 
 
 def _turned(text: str) -> str:
-    return text.replace('NOISE = {"low": 0.1, "high": 0.5}', "").replace(
-        "NOISE[cell.level]", 'float(cell.level.partition("_")[0][1:])').replace("__high.npy", "__n0.1_k1.npy")
+    return (
+        text.replace('NOISE = {"low": 0.1, "high": 0.5}', "")
+        .replace("NOISE[cell.level]", 'float(cell.level.partition("_")[0][1:])')
+        .replace("__high.npy", "__n0.1_k1.npy")
+    )
 
 
 def crossed_model() -> ScriptedModel:
@@ -88,8 +128,9 @@ def crossed_model() -> ScriptedModel:
 
     def figures(inputs: FiguresInputs) -> FigureScript:
         script = celled_study.small_study.figures(inputs)
-        return script.model_copy(update={"script": _turned(script.script.replace(
-            "/loss.npy", "/loss__*shr*__high.npy"))})
+        return script.model_copy(
+            update={"script": _turned(script.script.replace("/loss.npy", "/loss__*shr*__high.npy"))}
+        )
 
     return celled_study.small_study.small_model(plan=lambda _: PLAN, code=code, plot=plot, figures=figures)
 
@@ -99,15 +140,19 @@ def crossed_model() -> ScriptedModel:
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
 def test_a_run_measures_what_is_not_left_out_and_prints_formulas_by_name(tmp_path: Path) -> None:
     table = farms(tmp_path / "farms.csv")
-    settings = compose(environment={}, flags=LEAST | {
-        "data": [f"farms={table},target=good,meta=soil,drop=week,drop=farm"]})
+    settings = compose(
+        environment={}, flags=LEAST | {"data": [f"farms={table},target=good,meta=soil,drop=week,drop=farm"]}
+    )
     state = ran(tmp_path, crossed_model(), settings)
     assert state.ended is not None, "it ended"
     node = state.nodes[winner(state) or ""]
     tests = state.tests[node.id]
     assert {one.condition for one in tests if one.name == "log_loss"} == {
-        f"{arm}@{level}" for arm in ("plain", "shrunk", "moved") for level in ("n0.1_k1", "n0.1_k2", "n0.5_k1")
-        if (arm, level) != ("moved", "n0.1_k2")}
+        f"{arm}@{level}"
+        for arm in ("plain", "shrunk", "moved")
+        for level in ("n0.1_k1", "n0.1_k2", "n0.5_k1")
+        if (arm, level) != ("moved", "n0.1_k2")
+    }
     for values in (node.measurements, tests):
         assert {one.name for one in values} >= {"worst_farm", "balanced_accuracy", "flips"}
         flips = {one.condition: one.value for one in values if one.name == "flips"}

@@ -24,11 +24,19 @@ from tests.paper import synthetic
 def asked() -> RunState:
     run = synthetic.state()
     assert run.data_plan is not None
-    over = Hypothesis(id="grows", statement="It grows.", reason="r", confirmatory=False, effects=(
-        Effect(estimand="slope(baseline - method, over=levels)", smallest=0.1),
-        Effect(estimand="mean(baseline - method, over=[noise20, noise40])", smallest=0.02)))
-    run.data_plan = run.data_plan.model_copy(update={
-        "hypotheses": (*claimed("method", "baseline", higher=False, level="noise20"), over)})
+    over = Hypothesis(
+        id="grows",
+        statement="It grows.",
+        reason="r",
+        confirmatory=False,
+        effects=(
+            Effect(estimand="slope(baseline - method, over=levels)", smallest=0.1),
+            Effect(estimand="mean(baseline - method, over=[noise20, noise40])", smallest=0.02),
+        ),
+    )
+    run.data_plan = run.data_plan.model_copy(
+        update={"hypotheses": (*claimed("method", "baseline", higher=False, level="noise20"), over)}
+    )
     return run
 
 
@@ -36,10 +44,24 @@ def with_curves(run: RunState, folder: RunFolder) -> None:
     for node in run.nodes.values():
         path = folder.attempt(node.id, len(node.attempts)) / "measurements.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(Measurement(
-            name="log_loss", value=1 / (step + 1) + node.seed % 7 / 100, condition=f"{arm}@noise40", dataset="digits",
-            split="validation", seed=node.seed, step=step, grade="logged").model_dump_json() + "\n"
-            for arm in ("baseline", "method", "no-schedule") for step in range(9)) + '{"cut')
+        path.write_text(
+            "".join(
+                Measurement(
+                    name="log_loss",
+                    value=1 / (step + 1) + node.seed % 7 / 100,
+                    condition=f"{arm}@noise40",
+                    dataset="digits",
+                    split="validation",
+                    seed=node.seed,
+                    step=step,
+                    grade="logged",
+                ).model_dump_json()
+                + "\n"
+                for arm in ("baseline", "method", "no-schedule")
+                for step in range(9)
+            )
+            + '{"cut'
+        )
 
 
 def test_effects_levels_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
@@ -79,8 +101,15 @@ def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
     for name, text in style_files(style_for(load("workshop"))).items():
         (tmp_path / name).write_text(text)
     code = "\n".join((script.script, *(one.code for one in script.figures)))
-    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True,
-                         timeout=120, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
-        f"{one.name}.{suffix}" for one in script.figures for suffix in ("pdf", "png")}
+        f"{one.name}.{suffix}" for one in script.figures for suffix in ("pdf", "png")
+    }

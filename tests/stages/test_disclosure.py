@@ -30,17 +30,21 @@ from labwright.stages.paper.appendix import incidents
 from labwright.stages.paper.disclosure import disclosure
 from tests.paper import synthetic
 
-STEPS = Measurement(name="steps", value=3.0, condition="method", dataset="digits", split="test", seed=1,
-                    grade="evaluated")
+STEPS = Measurement(
+    name="steps", value=3.0, condition="method", dataset="digits", split="test", seed=1, grade="evaluated"
+)
 
 
 def node(k: int, status: NodeStatus, failure: Failure | None, *more: Event) -> list[Event]:
     """A draft of the first stage that came to this."""
     name = f"n{k:04d}"
-    return [Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=k)),
-            Proposed(node=name, decision=k, title="t", plan="p", varies=f"v{k}", source_sha256="1" * 64),
-            Executed(node=name, attempt=Attempt(number=1, seconds=1.0, failure=failure)), *more,
-            Judged(node=name, status=status, failure=failure)]
+    return [
+        Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=k)),
+        Proposed(node=name, decision=k, title="t", plan="p", varies=f"v{k}", source_sha256="1" * 64),
+        Executed(node=name, attempt=Attempt(number=1, seconds=1.0, failure=failure)),
+        *more,
+        Judged(node=name, status=status, failure=failure),
+    ]
 
 
 def record() -> list[Event]:
@@ -52,8 +56,13 @@ def record() -> list[Event]:
         *synthetic.events(),
         *node(900, "pruned", hopeless),
         *node(901, "buggy", Failure(kind="suspect", message="typed"), Suspected(node="n0901", findings=(finding,))),
-        *node(902, "good", None, Plotted(node="n0902", n=1, figures=(), seconds=1.0),
-              Reviewed(node="n0902", n=1, reviews=(covered,))),
+        *node(
+            902,
+            "good",
+            None,
+            Plotted(node="n0902", n=1, figures=(), seconds=1.0),
+            Reviewed(node="n0902", n=1, reviews=(covered,)),
+        ),
         Commanded(verb="mark", target="n0902", text="looks too good"),
         Decided(k=903, action=Compare(stage="preliminary", a="n0900", b="n0902")),
         Compared(k=903, a="n0900", b="n0902", better="n0902", reasons="it was not pruned"),
@@ -61,9 +70,15 @@ def record() -> list[Event]:
         Probed(node="n0902", probe="labels", outcome="moved", why="12 % is left"),
         Unsealed(node="n0902", measurements=(), failure=Failure(kind="other", message="the scorer raised KeyError")),
         FiguresMade(figures={}, descriptions={}, arrays=(), left_out={"curve": "draws numbers that are typed"}),
-        Drafted(round=0, draft=synthetic.DRAFT, violations=("0.93 is typed",), pages=5,
-                findings=(PaperFinding(text="5 pages"),)),
-        Drafted(round=1, draft=synthetic.DRAFT, pages=4)]
+        Drafted(
+            round=0,
+            draft=synthetic.DRAFT,
+            violations=("0.93 is typed",),
+            pages=5,
+            findings=(PaperFinding(text="5 pages"),),
+        ),
+        Drafted(round=1, draft=synthetic.DRAFT, pages=4),
+    ]
 
 
 def told() -> dict[str, Any]:

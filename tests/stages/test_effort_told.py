@@ -44,21 +44,31 @@ def anchored(value: float) -> tuple[RunState, PaperClaims]:
     """The run whose tuning stands, with this value published of its baseline."""
     state = tuned(stale=False).state
     assert state.data_plan is not None
-    state.data_plan = state.data_plan.model_copy(update={"anchors": (Anchor(
-        arm="plain", dataset="digits", metric="log_loss", value=value, tolerance=0.05, source="Doe 2019"),)})
+    state.data_plan = state.data_plan.model_copy(
+        update={
+            "anchors": (
+                Anchor(
+                    arm="plain", dataset="digits", metric="log_loss", value=value, tolerance=0.05, source="Doe 2019"
+                ),
+            )
+        }
+    )
     return state, claims_of(state)
 
 
 def test_the_supplement_has_what_each_arm_was_given_and_what_was_chosen() -> None:
     whole = whole_of(STALE, CLAIMS.every)
     text = plain(whole)
-    for words in ("Each arm was to have 3 trials, its defaults among them. A trial",
-                  "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
-                  "smooth & 3 & 2 & 18 & 1.25 & 1.50 & stale: not tuned on the reported code",
-                  r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
-                  r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth", "a Gaussian process after a few",
-                  "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
-                  "n0003 & n0001 & tuning & trial & good & 1 & smooth: 3 trials"):
+    for words in (
+        "Each arm was to have 3 trials, its defaults among them. A trial",
+        "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
+        "smooth & 3 & 2 & 18 & 1.25 & 1.50 & stale: not tuned on the reported code",
+        r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
+        r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth",
+        "a Gaussian process after a few",
+        "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
+        "n0003 & n0001 & tuning & trial & good & 1 & smooth: 3 trials",
+    ):
         assert words in text, words
     assert r"\pm$ \setup{anchor.digits.log_loss.plain.tolerance}" in whole
     drawing = re.compile(r"\\setlength\\unitlength.*?\\end\{picture\}", re.DOTALL)
@@ -79,9 +89,12 @@ def test_a_curve_ends_at_the_best_of_all_trials_and_goes_in_the_metrics_directio
 
 def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
     lines = " ".join(disclosures(STALE, CLAIMS.means))
-    for words in ("not tuned with equal effort: plain got less", "hyperparameters of smooth were not tuned, as far",
-                  r"plain reaches \result{test/digits/log_loss/plain.mean}",
-                  "smooth and plain are not equal in rows and seconds;"):
+    for words in (
+        "not tuned with equal effort: plain got less",
+        "hyperparameters of smooth were not tuned, as far",
+        r"plain reaches \result{test/digits/log_loss/plain.mean}",
+        "smooth and plain are not equal in rows and seconds;",
+    ):
         assert words in lines, words
     assert [one.verdict for one in CLAIMS.differences] == ["improved, stale tuning, unanchored"]
     assert STALE.data_plan is not None
@@ -109,7 +122,10 @@ def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_t
     found = json.loads(disclosure(STALE, isolation="", text=0))
     assert [(one["arm"], one["number"], one["outcome"]) for one in found["tuning"]["trials"]][2:8] == [
         *(("plain", n, "measured") for n in (1, 2, 3)),
-        ("smooth", 1, "measured"), ("smooth", 2, "failed"), ("smooth", 3, "measured")]
+        ("smooth", 1, "measured"),
+        ("smooth", 2, "failed"),
+        ("smooth", 3, "measured"),
+    ]
     assert [one["arm"] for one in found["parity"]] == ["plain", "smooth"]
     scripts = told().state
     assert account_of(scripts) is None and parity_of(scripts) == ()
@@ -123,11 +139,25 @@ def test_tables_curves_and_sentences_are_typeset_and_tied(tmp_path: Path) -> Non
     assert STALE.data_plan is not None
     body = r"\papertable{main} " + disclosures(STALE, CLAIMS.means)[2]
     parts = synthetic.bare(tmp_path, body)
-    evidence = replace(parts.evidence, results=printed(CLAIMS.every), setups=setups(STALE), names=(),
-                       tables=frozenset({"main"}), plan=STALE.data_plan)
-    made = asyncio.run(assess(replace(
-        parts, evidence=evidence, supplement=whole_of(STALE, CLAIMS.every),
-        tables=tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences)),
-        load("conference"), tmp_path / "paper"))
+    evidence = replace(
+        parts.evidence,
+        results=printed(CLAIMS.every),
+        setups=setups(STALE),
+        names=(),
+        tables=frozenset({"main"}),
+        plan=STALE.data_plan,
+    )
+    made = asyncio.run(
+        assess(
+            replace(
+                parts,
+                evidence=evidence,
+                supplement=whole_of(STALE, CLAIMS.every),
+                tables=tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences),
+            ),
+            load("conference"),
+            tmp_path / "paper",
+        )
+    )
     assert made.pdf is not None and made.violations == ()
     assert all(one.text.startswith("the character") for one in made.findings), "only what the story's text has"

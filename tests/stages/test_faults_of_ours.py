@@ -23,6 +23,7 @@ from tests.stages.test_nodes import Script, agenda, search
 
 def lost_figure(*nodes: str) -> Script:
     """Plots of these nodes name a figure that is not there: nothing that this program expects."""
+
     def script(job: Job) -> Outcome | None:
         if job.mode != "plot" or job.name.partition("/")[0] not in nodes:
             return None
@@ -52,10 +53,17 @@ async def test_the_same_fault_in_three_nodes_ends_the_run(tmp_path: Path) -> Non
     assert len(nodes) >= 3 and "plotting.py" in fault
 
 
-@pytest.mark.parametrize("error", [
-    OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EIO, "Input/output error"),
-    sqlite3.OperationalError("disk I/O error"), RecordError("cannot write"), GpuError("gone"),
-    ModelUnavailable("down")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EIO, "Input/output error"),
+        sqlite3.OperationalError("disk I/O error"),
+        RecordError("cannot write"),
+        GpuError("gone"),
+        ModelUnavailable("down"),
+    ],
+)
 async def test_a_failure_of_disk_database_device_or_model_is_never_a_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:

@@ -38,10 +38,17 @@ def drawing(job: Job) -> tuple[float, Outcome]:
 
 def look(inputs: VisionInputs) -> FigureReviews:
     """The legend of `b.png` is covered until it was complained of; `a.png` is good but for its title."""
-    return FigureReviews(reviews=tuple(
-        FigureReview(name=name, readable=name != "b.png" or bool(before), description=f"{name} seen",
-                     issues=("long title",) if name == "a.png" else () if before else ("covered",))
-        for name, before in zip(inputs.names, inputs.earlier, strict=True)))
+    return FigureReviews(
+        reviews=tuple(
+            FigureReview(
+                name=name,
+                readable=name != "b.png" or bool(before),
+                description=f"{name} seen",
+                issues=("long title",) if name == "a.png" else () if before else ("covered",),
+            )
+            for name, before in zip(inputs.names, inputs.earlier, strict=True)
+        )
+    )
 
 
 def mend(inputs: PlotInputs) -> Plots:

@@ -99,8 +99,12 @@ def bench_of(story: Story, *turns: dict[str, str]) -> tuple[Bench, ScriptedModel
 
     def script(inputs: FiguresInputs) -> FigureScript:
         asked.append(inputs)
-        return FigureScript(script="shared", figures=tuple(
-            FigurePart(name=name, description=name, code=code) for name, code in turns[len(asked) - 1].items()))
+        return FigureScript(
+            script="shared",
+            figures=tuple(
+                FigurePart(name=name, description=name, code=code) for name, code in turns[len(asked) - 1].items()
+            ),
+        )
 
     def look(inputs: VisionInputs) -> FigureReviews:
         return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in inputs.names))
@@ -130,8 +134,9 @@ def made(story: Story) -> FiguresMade:
 async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Path) -> None:
     story = finished(tmp_path)
     first = {"one": "good", "two": "raise", "three": "unlabelled", "four": "half"}
-    bench, model, asked = bench_of(story, first, {"one": "raise", "two": "good", "three": "good", "four": "half"},
-                                   {"four": "good"})
+    bench, model, asked = bench_of(
+        story, first, {"one": "raise", "two": "good", "three": "good", "four": "half"}, {"four": "good"}
+    )
     await draw_figures(bench)
 
     found = made(story)
@@ -218,8 +223,13 @@ def curve(count, name):
 
 @pytest_asyncio.fixture
 async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
-    kernels = LocalExecutor(2, tmp_path / "views", labels=tmp_path / "labels",
-                            settings=SandboxSettings(isolation="auto", pool=0), cache=tmp_path / "cache")
+    kernels = LocalExecutor(
+        2,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        settings=SandboxSettings(isolation="auto", pool=0),
+        cache=tmp_path / "cache",
+    )
     yield kernels
     await kernels.close()
 
@@ -232,19 +242,30 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
 
     (tmp_path / "n1").mkdir()
     np.save(tmp_path / "n1" / "loss.npy", np.geomspace(2, 0.5, 30)[None] + np.arange(3)[:, None] / 5)
-    script = FigureScript(script=SHARED, figures=(
-        FigurePart(name="single", description="d", code='curve(1, "single")'),
-        FigurePart(name="broken", description="d", code="raise ValueError('no such array')"),
-        FigurePart(name="wide", description="d", code='curve(3, "wide")', panels=3)))
-    studio = Studio(executor=executor, folder=tmp_path / "paper", canvas=Canvas("n1", inputs={"n1": tmp_path / "n1"}),
-                    statistics=(), style=FigureStyle(text_width=6.75, column_width=3.25), seconds=120.0)
+    script = FigureScript(
+        script=SHARED,
+        figures=(
+            FigurePart(name="single", description="d", code='curve(1, "single")'),
+            FigurePart(name="broken", description="d", code="raise ValueError('no such array')"),
+            FigurePart(name="wide", description="d", code='curve(3, "wide")', panels=3),
+        ),
+    )
+    studio = Studio(
+        executor=executor,
+        folder=tmp_path / "paper",
+        canvas=Canvas("n1", inputs={"n1": tmp_path / "n1"}),
+        statistics=(),
+        style=FigureStyle(text_width=6.75, column_width=3.25),
+        seconds=120.0,
+    )
     single, broken, wide = await draw_all(studio, script)
 
     assert broken.failure is not None and "no such array" in broken.failure.message and broken.figures == ()
     assert (single.failure, wide.failure) == (None, None)
     assert [{figure.facts.width_inches for figure in one.figures} for one in (single, wide)] == [{3.25}, {6.75}]
-    found = lint_all((*single.figures, *wide.figures), studio.folder / "figures",
-                     About("paper", seeds=2, width_inches=6.75))
+    found = lint_all(
+        (*single.figures, *wide.figures), studio.folder / "figures", About("paper", seeds=2, width_inches=6.75)
+    )
     assert {name: refusing(one) for name, one in found.items() if refusing(one)} == {}
     for one, width in ((single, 3.25), (wide, 6.75)):
         file = studio.folder / "figures" / one.name
@@ -257,9 +278,13 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
 
 def test_no_text_of_the_house_style_is_below_seven_points() -> None:
     style = importlib.import_module("matplotlib").rc_params_from_file(
-        Path(__file__).parents[2] / "stages" / "paper" / "paper.mplstyle", use_default_template=False)
-    sizes = [float(style[key]) for key in style
-             if key.endswith(("labelsize", "titlesize", "font.size", "fontsize", "title_fontsize"))]
+        Path(__file__).parents[2] / "stages" / "paper" / "paper.mplstyle", use_default_template=False
+    )
+    sizes = [
+        float(style[key])
+        for key in style
+        if key.endswith(("labelsize", "titlesize", "font.size", "fontsize", "title_fontsize"))
+    ]
     assert len(sizes) >= 6 and min(sizes) >= 7 and style["pdf.fonttype"] == 42
     cycle = list(style["axes.prop_cycle"])
     assert len(cycle) >= 6 and len({str(one["linestyle"]) for one in cycle}) == len(cycle)

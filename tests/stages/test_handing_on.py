@@ -22,7 +22,9 @@ async def test_a_second_attempt_is_given_the_checkpoints_of_the_first(tmp_path: 
     bench, jobs = search(tmp_path, failed("timeout", at="n0004", attempt=1), nodes=1)
     await agenda(bench)
     assert [(job.name, job.earlier) for job in jobs if job.mode == "experiment"] == [
-        ("n0004/1", None), ("n0004/2", bench.folder.attempt("n0004", 1))]
+        ("n0004/1", None),
+        ("n0004/2", bench.folder.attempt("n0004", 1)),
+    ]
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
@@ -53,7 +55,11 @@ async def test_later_nodes_are_given_what_earlier_ones_left_and_it_is_recorded(t
     first, *_ = await agenda(bench)
     (attempt,) = first.attempts
     assert (attempt.artifacts, attempt.peak_host_bytes, attempt.peak_gpu_bytes, attempt.resumed) == (
-        {"net/x": "0" * 64}, 5, 6, True)
+        {"net/x": "0" * 64},
+        5,
+        6,
+        True,
+    )
     ran = [job for job in jobs if job.mode == "experiment"]
     assert ran[0].artifacts == {}
     assert ran[-1].artifacts[first.id].folder == bench.folder.attempt(first.id, 1)

@@ -60,8 +60,9 @@ async def test_a_suspect_node_is_debugged_and_disclosed(tmp_path: Path) -> None:
         if isinstance(request.inputs, CodeInputs):
             told.append(request.inputs)
             if request.inputs.kind != "debug":
-                return Program(title="typed", plan="typed", varies=f"a{request.inputs.ordinal}",
-                               files=files(TYPED, "# plots"))
+                return Program(
+                    title="typed", plan="typed", varies=f"a{request.inputs.ordinal}", files=files(TYPED, "# plots")
+                )
         return program_or_plots(request)
 
     bench, _ = search(tmp_path, lambda job: None, nodes=3, model=model)
@@ -84,8 +85,9 @@ async def test_a_score_said_of_withheld_rows_makes_a_node_suspect_whatever_its_s
         return Outcome(seconds=1, measurements=values) if job.mode == "experiment" else None
 
     bench, _ = search(tmp_path, said)
-    facts = DatasetFacts(name="digits", source="sklearn:load_digits", features=64, classes=10, sizes={}, fingerprint="",
-                         seed=0)
+    facts = DatasetFacts(
+        name="digits", source="sklearn:load_digits", features=64, classes=10, sizes={}, fingerprint="", seed=0
+    )
     bench.recorder.append(Prepared(data_plan=bench.plan, datasets=(facts,)))
     first, *_ = await agenda(bench)
     assert first.status == "buggy" and first.failure is not None and first.failure.kind == "suspect"
@@ -114,8 +116,12 @@ def reading(*doubts: CodeDoubt, verdict: Literal["honest", "doubtful", "dishones
             assert "# " not in "".join(request.inputs.files.values())
             return CodeReading(doubts=doubts, verdict=verdict)
         if isinstance(request.inputs, CodeInputs):
-            return Program(title="t", plan="p", varies=f"a{request.inputs.ordinal}",
-                           files=files(f"{STANDING}  # as it should be\n", "# plots"))
+            return Program(
+                title="t",
+                plan="p",
+                varies=f"a{request.inputs.ordinal}",
+                files=files(f"{STANDING}  # as it should be\n", "# plots"),
+            )
         return program_or_plots(request)
 
     return model
@@ -134,8 +140,15 @@ async def read_with(model: Asked, tmp_path: Path, *, signs: tuple[Finding, ...] 
 
 
 def doubt(line: int, quote: str) -> CodeDoubt:
-    return CodeDoubt(kind="made up", file="experiment.py", first=line, last=line, quote=quote, what="It is typed.",
-                     honest="Measure it.")
+    return CodeDoubt(
+        kind="made up",
+        file="experiment.py",
+        first=line,
+        last=line,
+        quote=quote,
+        what="It is typed.",
+        honest="Measure it.",
+    )
 
 
 SIGN = Finding(kind="equal arms", why="the arms are equal", suspect=False, sign="run")
@@ -194,8 +207,9 @@ def test_the_cells_that_are_probed_are_chosen_with_those_that_they_read() -> Non
 
 
 def test_what_a_probe_takes_of_the_gpus_is_left_free_from_the_start() -> None:
-    shares = RunShares(ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2,
-                       grace=10.0)
+    shares = RunShares(
+        ModelSettings(), SearchSettings(), PaperSettings(), node_seconds=100.0, gpus=lambda: 2, grace=10.0
+    )
     assert shares.steps()[TASK].gpu_seconds == shares.attempt(100.0 * RETRY_FACTOR).gpu_seconds
     assert shares.paper_share.gpu_seconds > 0
 
@@ -231,20 +245,30 @@ async def test_code_that_learns_is_probed_in_a_kernel_and_passes(tmp_path: Path)
 
     views, labels = tmp_path / "views", tmp_path / "labels"
     materialise("iris", views=views, labels=labels, seed=1)
-    executor = LocalExecutor(2, views, labels=labels, cache=tmp_path / "c",
-                             settings=SandboxSettings(isolation="auto", pool=0))
+    executor = LocalExecutor(
+        2, views, labels=labels, cache=tmp_path / "c", settings=SandboxSettings(isolation="auto", pool=0)
+    )
     source = {"experiment.py": experiment()}
     try:
         plain = await executor.run(Job(name="plain", folder=tmp_path / "a", source=source, datasets=("iris",)))
-        rows = await executor.run(Job(name="rows", folder=tmp_path / "r", source=source | {ENTRY: ROWS}, entry=ENTRY,
-                                      datasets=("iris",)))
-        permuted = await executor.run(Job(name="permuted", folder=tmp_path / "b", source=source | {ENTRY: program()},
-                                          entry=ENTRY, datasets=("iris",)))
+        rows = await executor.run(
+            Job(name="rows", folder=tmp_path / "r", source=source | {ENTRY: ROWS}, entry=ENTRY, datasets=("iris",))
+        )
+        permuted = await executor.run(
+            Job(
+                name="permuted",
+                folder=tmp_path / "b",
+                source=source | {ENTRY: program()},
+                entry=ENTRY,
+                datasets=("iris",),
+            )
+        )
     finally:
         await executor.close()
     assert plain.failure is None and permuted.failure is None, (plain.failure, permuted.failure)
-    found = labels_probe(plain.measurements, permuted.measurements, metric=PLAN.primary,
-                         chance=chance_level(labels, PLAN.primary.name))
+    found = labels_probe(
+        plain.measurements, permuted.measurements, metric=PLAN.primary, chance=chance_level(labels, PLAN.primary.name)
+    )
     assert found.outcome == "moved", found
     first, second, third = (final_predictions(tmp_path / name, labels) for name in "arb")
     assert rows.failure is None and rows_probe(first, second, PLAN).outcome == "moved"

@@ -27,8 +27,9 @@ def folder(root: Path, **files: str) -> Path:
 
 
 def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
-    place = folder(tmp_path / "own", experiment_py=CODE, plots_py="import numpy\n",
-                   README_md="# Wider\n\nIt is wider.\n")
+    place = folder(
+        tmp_path / "own", experiment_py=CODE, plots_py="import numpy\n", README_md="# Wider\n\nIt is wider.\n"
+    )
     (place / "__pycache__").mkdir()
     (place / ".git").mkdir()
     found = read_code(place, author="Ada", note="unused")
@@ -39,16 +40,21 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
     assert read_code(tmp_path / "bare", author="Ada").title == "written by Ada"
 
 
-@pytest.mark.parametrize(("files", "said"), [
-    ({}, "holds no experiment.py"), ({"experiment_py": "def"}, "is not valid Python, line 1"),
-    ({"experiment_py": "\0"}, "is not valid Python: source"),
-    ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
-    ({"experiment_py": "#" * (FILE_BYTES + 1)}, "more than"),
-    ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is a name of the harness"),
-    ({"experiment_py": "from labwright.record.nouns.idea import Idea"}, "imports 'labwright.record.nouns.idea'"),
-    ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
-    ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
-    ({"experiment_py": "(" * 5000 + ")" * 5000}, "is not valid Python")])
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "holds no experiment.py"),
+        ({"experiment_py": "def"}, "is not valid Python, line 1"),
+        ({"experiment_py": "\0"}, "is not valid Python: source"),
+        ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
+        ({"experiment_py": "#" * (FILE_BYTES + 1)}, "more than"),
+        ({"experiment_py": CODE, "scores_json": "1"}, "'scores.json' is a name of the harness"),
+        ({"experiment_py": "from labwright.record.nouns.idea import Idea"}, "imports 'labwright.record.nouns.idea'"),
+        ({"experiment_py": "import lab._store"}, "imports 'lab._store'"),
+        ({"experiment_py": CODE, "README_md": "x" * 5000}, "5000 characters"),
+        ({"experiment_py": "(" * 5000 + ")" * 5000}, "is not valid Python"),
+    ],
+)
 def test_a_folder_that_is_not_fit_is_refused_in_one_line(tmp_path: Path, files: dict[str, str], said: str) -> None:
     with pytest.raises(CodeError) as caught:
         read_code(folder(tmp_path / "own", **files), author="Ada")
@@ -74,8 +80,13 @@ def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
     (linked / "experiment.py").symlink_to(secret)
     os.mkfifo(piped / "experiment.py")
     (bytes_ / "experiment.py").write_bytes(b"\xff\xfe")
-    for place, said in ((linked, "not a plain file"), (piped, "not a plain file"), (bytes_, "UTF-8"),
-                        (tmp_path / "none", "not a folder"), (secret, "not a folder")):
+    for place, said in (
+        (linked, "not a plain file"),
+        (piped, "not a plain file"),
+        (bytes_, "UTF-8"),
+        (tmp_path / "none", "not a folder"),
+        (secret, "not a folder"),
+    ):
         with pytest.raises(CodeError, match=said):
             read_code(place, author="Ada")
 
@@ -93,8 +104,9 @@ def at(point: str) -> RunState:
 
 def named(kind: str, status: str, stage: str) -> str:
     whole = ended()
-    return next(node.id for node in whole.state.nodes.values() if (node.kind, node.status, node.stage) == (
-        kind, status, stage))
+    return next(
+        node.id for node in whole.state.nodes.values() if (node.kind, node.status, node.stage) == (kind, status, stage)
+    )
 
 
 def begun(tmp_path: Path, state: RunState, point: str) -> tuple[Decided, Proposed]:
@@ -110,8 +122,9 @@ def begun(tmp_path: Path, state: RunState, point: str) -> tuple[Decided, Propose
     return decided, proposed
 
 
-@pytest.mark.parametrize(("stage", "kind"), [
-    ("preliminary", "draft"), ("tuning", "improve"), ("agenda", "improve"), ("ablation", "ablate")])
+@pytest.mark.parametrize(
+    ("stage", "kind"), [("preliminary", "draft"), ("tuning", "improve"), ("agenda", "improve"), ("ablation", "ablate")]
+)
 def test_at_a_stage_it_grows_the_stage_from_its_root(tmp_path: Path, stage: str, kind: str) -> None:
     state = at(stage)
     decided, proposed = begun(tmp_path, state, stage)
@@ -151,6 +164,9 @@ def test_who_plans_the_ablations_is_told_of_those_that_a_person_wrote() -> None:
     improve = Expand(stage="agenda", kind="improve", seed=0)
     for k, action, author in ((1, improve, "Ada"), (2, ablate, "Ada"), (3, ablate, "")):
         log.append(Decided(k=k, action=action))
-        log.append(Proposed(node=f"n000{k}", decision=k, title="t", plan=f"cut {k}", varies="v", source_sha256="0",
-                            author=author))
+        log.append(
+            Proposed(
+                node=f"n000{k}", decision=k, title="t", plan=f"cut {k}", varies="v", source_sha256="0", author=author
+            )
+        )
     assert written_by_people(log.state) == ("n0002: cut 2",)

@@ -43,7 +43,8 @@ pytestmark = pytest.mark.slow
 
 FIGURES: dict[str, Any] = {
     "text_alone": {"reason": "it reads well", "score": 7},
-    "results": {"details": "counted", "quote": finished.QUOTE, "answer": "measured"}}
+    "results": {"details": "counted", "quote": finished.QUOTE, "answer": "measured"},
+}
 QUOTES = {"overall": "the paper says nothing of the kind"}
 
 
@@ -51,10 +52,13 @@ def reader(**changes: Any) -> ScriptedModel:
     """A model that reads: sixes, with one quote of its own invention."""
 
     def answer(inputs: JudgeInputs) -> BaseModel:
-        scores = {one.name: {"score": 6, "reason": "clear", "quote": QUOTES.get(one.name, finished.QUOTE)}
-                  for one in inputs.rubric.dimensions}
+        scores = {
+            one.name: {"score": 6, "reason": "clear", "quote": QUOTES.get(one.name, finished.QUOTE)}
+            for one in inputs.rubric.dimensions
+        }
         return answer_type(inputs.rubric).model_validate(
-            {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **FIGURES, **changes})
+            {"scores": scores, "confidence": 4, "strengths": ["s"], "weaknesses": ["w"], **FIGURES, **changes}
+        )
 
     return ScriptedModel.by_role(judge=answer, influence=lambda _: Influence())
 
@@ -71,9 +75,14 @@ async def judged(root: Path, backend: Backend, *, paper: PaperSettings | None = 
     folder = RunFolder(root)
     with closing(EventLog(folder.db)) as log:
         bench = Bench(
-            recorder=log, folder=folder, executor=ScriptedExecutor(lambda job: pytest.fail("nothing is executed")),
-            models=Models(backend, log, ModelSettings(), lambda: 0.0), search=SearchSettings(),
-            paper=paper or PaperSettings(), node_seconds=1.0)
+            recorder=log,
+            folder=folder,
+            executor=ScriptedExecutor(lambda job: pytest.fail("nothing is executed")),
+            models=Models(backend, log, ModelSettings(), lambda: 0.0),
+            search=SearchSettings(),
+            paper=paper or PaperSettings(),
+            node_seconds=1.0,
+        )
         assert log.state.phase == "judge"
         await judge(bench)
         assert log.state.phase == "done"
@@ -123,8 +132,10 @@ async def test_the_offline_model_gives_a_heuristic_that_says_so_everywhere(tmp_p
     assert {one.dimension: one.score for one in draft.scores}["soundness"] < found.scores[2].score
 
 
-@pytest.mark.parametrize("error", [
-    ModelUnavailable("no answer within 600 s"), ModelRefused("the key is not valid"), ModelOutputInvalid("no schema")])
+@pytest.mark.parametrize(
+    "error",
+    [ModelUnavailable("no answer within 600 s"), ModelRefused("the key is not valid"), ModelOutputInvalid("no schema")],
+)
 async def test_a_model_that_fails_leaves_a_reason_and_the_release(tmp_path: Path, error: Exception) -> None:
     state = await judged(finished.written(tmp_path / "run"), failing(error))
     assert state.assessed == Assessed(why=str(error)) and state.released is not None and state.released.released
@@ -180,13 +191,27 @@ async def test_a_resume_with_the_answer_kept_renders_the_same_question(tmp_path:
 
 def test_later_judgements_stand_beside_the_first(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    one = Judgement.model_validate({
-        "paper": "p", "paper_sha256": "0", "rubric": "r", "rubric_sha256": "0", "model": "m", "confidence": 1,
-        "most_confidence": 5, "scores": [{"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r",
-                                          "quote": "q", "quoted": False}]})
+    one = Judgement.model_validate(
+        {
+            "paper": "p",
+            "paper_sha256": "0",
+            "rubric": "r",
+            "rubric_sha256": "0",
+            "model": "m",
+            "confidence": 1,
+            "most_confidence": 5,
+            "scores": [
+                {"dimension": "d", "score": 1, "lowest": 1, "highest": 2, "reason": "r", "quote": "q", "quoted": False}
+            ],
+        }
+    )
     other = one.model_copy(update={"model": "n"})
     assert [write_report(folder, found).name for found in (one, other, one, other)] == [
-        "judge.json", "judge-2.json", "judge.json", "judge-2.json"]
+        "judge.json",
+        "judge-2.json",
+        "judge.json",
+        "judge-2.json",
+    ]
 
 
 # --- the phase ------------------------------------------------------------------------------------------------------
@@ -233,5 +258,3 @@ def _truncate(run: Path, count: int) -> None:
 def _without_files(run: Path) -> None:
     (run / "review" / "judge.json").unlink()
     (run / "manifest.json").unlink()
-
-

@@ -32,8 +32,11 @@ from tests.kept_executions import kept_executions
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import small_settings
 
-pytestmark = [pytest.mark.slow, pytest.mark.bench,
-              pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.bench,
+    pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
+]
 
 LEAVES = '\nlab.save_artifact("means", means)\nlab.checkpoint({"means": 1})\n'
 WORSE = ("SHRINKAGE = 0.2", "SHRINKAGE = 0.8")
@@ -60,14 +63,19 @@ class Leaving(ScriptedModel):
         reads = READS.replace("NODE", parent.id) if parent is not None and parent.artifacts else ""
         if parent is not None and parent.artifacts:
             assert parent.artifacts == ("means.npy",)
-        files = tuple(one if one.path != "experiment.py" else one.model_copy(
-            update={"text": one.text.replace(*WORSE) + LEAVES + reads}) for one in reply.output.files)
+        files = tuple(
+            one
+            if one.path != "experiment.py"
+            else one.model_copy(update={"text": one.text.replace(*WORSE) + LEAVES + reads})
+            for one in reply.output.files
+        )
         return Reply(usage=reply.usage, model=reply.model, output=reply.output.model_copy(update={"files": files}))
 
 
 @contextmanager
 def killed_before_deletion() -> Generator[None]:
     """Ends what runs inside where the first thing that was recorded is about to be deleted."""
+
     async def kill(*_: object, **__: object) -> None:
         raise Killed
 
@@ -90,8 +98,13 @@ def resumed(run: Path, **settings: Any) -> int:
 def begun(runs: Path, **changes: object) -> int:
     with pytest.MonkeyPatch.context() as patch, kept_executions():
         patch.setattr(runs_of, "open_backend", opened)
-        return runs_of.start(IDEA, small_settings(search__order="arrival", **changes), runs=runs, name="run",
-                             listener=lambda event, state: None)
+        return runs_of.start(
+            IDEA,
+            small_settings(search__order="arrival", **changes),
+            runs=runs,
+            name="run",
+            listener=lambda event, state: None,
+        )
 
 
 def checked(run: Path, keep: str) -> RunState:
@@ -110,8 +123,11 @@ def checked(run: Path, keep: str) -> RunState:
 
 def readers(run: Path, state: RunState) -> dict[str, set[str]]:
     """Node -> nodes that its source names."""
-    return {node.id: {word for text in read_source(RunFolder(run).source(node.id)).values()
-                      for word in strings_in(text)} & state.nodes.keys() for node in state.nodes.values()}
+    return {
+        node.id: {word for text in read_source(RunFolder(run).source(node.id)).values() for word in strings_in(text)}
+        & state.nodes.keys()
+        for node in state.nodes.values()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -179,5 +195,6 @@ def test_once_the_paper_is_out_what_it_rests_on_stays(
 def test_all_stays_where_that_is_wanted(tmp_path: Path) -> None:
     assert begun(tmp_path, keep="all") == 0
     state = checked(tmp_path / "run", "all")
-    assert not state.collected and all(node.attempts[-1].artifacts for node in state.nodes.values()
-                                       if node.attempts and node.status == "good")
+    assert not state.collected and all(
+        node.attempts[-1].artifacts for node in state.nodes.values() if node.attempts and node.status == "good"
+    )

@@ -27,13 +27,22 @@ from labwright.stages.paper.versions import drafted, material_of
 from tests.stages.test_final_figures import finished
 from tests.stages.test_prompt_inputs import Story
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(
-    shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="TeX is not installed")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="TeX is not installed"
+    ),
+]
 
 FINE = Aspect(ok=True)
-DRAFT = Draft(title="A short paper", abstract="Short.", sections=(
-    Section(title="Results", body="\\paperfigure{main}\n\nFigures~\\ref{fig:main} and \\ref{fig:beside} rise."),
-), captions={"main": "The main one."})
+DRAFT = Draft(
+    title="A short paper",
+    abstract="Short.",
+    sections=(
+        Section(title="Results", body="\\paperfigure{main}\n\nFigures~\\ref{fig:main} and \\ref{fig:beside} rise."),
+    ),
+    captions={"main": "The main one."},
+)
 Compiled = tuple[Path, Drafted]
 
 
@@ -61,9 +70,14 @@ def draw(folder: Path) -> None:
 
 
 def review(inputs: FigureReviewInputs) -> PaperFigureReviews:
-    return PaperFigureReviews(reviews=tuple(PaperFigureReview(
-        name=one.name, image=FINE, references=FINE, caption=Aspect(ok=False, issues=("says too little",)))
-        for one in inputs.figures))
+    return PaperFigureReviews(
+        reviews=tuple(
+            PaperFigureReview(
+                name=one.name, image=FINE, references=FINE, caption=Aspect(ok=False, issues=("says too little",))
+            )
+            for one in inputs.figures
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +93,18 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 def begun(folder: Path, model: ScriptedModel) -> tuple[Story, Bench]:
     story = finished(folder)
     draw(story.bench.folder.drawn)
-    story.log.append(FiguresMade(
-        figures={}, descriptions={}, arrays=(), placed=(
-            FinalFigure(name="main", description="The main one rises.", width=3.2, datasets=("digits",)),
-            FinalFigure(name="beside", description="Another one.", width=6.4, placement="appendix")),
-        reviews=(FigureReview(name="main.png", readable=True, issues=("a long title",)),)))
+    story.log.append(
+        FiguresMade(
+            figures={},
+            descriptions={},
+            arrays=(),
+            placed=(
+                FinalFigure(name="main", description="The main one rises.", width=3.2, datasets=("digits",)),
+                FinalFigure(name="beside", description="Another one.", width=6.4, placement="appendix"),
+            ),
+            reviews=(FigureReview(name="main.png", readable=True, issues=("a long title",)),),
+        )
+    )
     models = Models(model, story.log, ModelSettings(), time.monotonic)
     return story, dataclasses.replace(story.bench, models=models)
 

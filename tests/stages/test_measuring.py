@@ -46,8 +46,11 @@ def three_at_once(
     def cell(job: Job, cell: Cell) -> tuple[float, CellOutcome]:
         ran.append(f"{job.name[:5]} {cell.arm}")
         (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
-        values = tuple(one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
-                       for one in measured(0.5) if one.arm == cell.arm)
+        values = tuple(
+            one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
+            for one in measured(0.5)
+            if one.arm == cell.arm
+        )
         failed = cell.arm == "baseline" and sum("baseline" in one for one in ran) <= fails
         return seconds, CellOutcome(1.0, WRONG if failed else None, cell=cell, measurements=() if failed else values)
 
@@ -55,8 +58,14 @@ def three_at_once(
         return 0.0, drawn(job)
 
     one = StageLimits(num_seeds=0)
-    settings = SearchSettings(num_workers=3, lookahead=0, agenda=StageLimits(nodes=3, num_seeds=0), preliminary=one,
-                              tuning=one, max_debug_depth=0).model_copy(update={"order": order})
+    settings = SearchSettings(
+        num_workers=3,
+        lookahead=0,
+        agenda=StageLimits(nodes=3, num_seeds=0),
+        preliminary=one,
+        tuning=one,
+        max_debug_depth=0,
+    ).model_copy(update={"order": order})
     executor = ScriptedExecutor(plots, slots=3, cell=cell)
     return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings), ran
 
@@ -83,8 +92,11 @@ async def test_a_cell_that_three_nodes_owe_at_once_is_measured_by_one(tmp_path: 
     assert sorted(one[6:] for one in ran) == ["baseline", "method", "method", "method"]
     assert outcomes(bench) == {("baseline", "measured"): 1, ("baseline", "taken over"): 2, ("method", "measured"): 3}
     assert all(len(one.measurements) == 2 for one in nodes) and list(disagreements(bench.state)) == []
-    own = [event.type for event in _events(bench) if isinstance(event, Proposed | Executed)
-           and event.node in {one.id for one in nodes}]
+    own = [
+        event.type
+        for event in _events(bench)
+        if isinstance(event, Proposed | Executed) and event.node in {one.id for one in nodes}
+    ]
     assert own == ["proposed"] * 3 + ["executed"] * 3, "they were at once"
 
 

@@ -36,8 +36,14 @@ def search(
         good = drawn(job) if job.mode == "plot" else Outcome(seconds=1, measurements=measured(0.5))
         return 0.0, script(job) or good
 
-    settings = SearchSettings(num_workers=2, lookahead=0, ladder=False, agenda=StageLimits(nodes=nodes, num_seeds=0),
-                              preliminary=StageLimits(num_seeds=0), tuning=StageLimits(num_seeds=0))
+    settings = SearchSettings(
+        num_workers=2,
+        lookahead=0,
+        ladder=False,
+        agenda=StageLimits(nodes=nodes, num_seeds=0),
+        preliminary=StageLimits(num_seeds=0),
+        tuning=StageLimits(num_seeds=0),
+    )
     answers = SlowModel(model or program_or_plots, 0.0)
     return bench_for(tmp_path, answers, ScriptedExecutor(run, slots=2), settings), jobs
 
@@ -56,6 +62,7 @@ async def agenda(bench: Bench) -> list[Node]:
 
 def failed(kind: ErrorClass, *, at: str, attempt: int | None = None) -> Script:
     """The code of a node fails, in all attempts or in one."""
+
     def script(job: Job) -> Outcome | None:
         node, _, number = job.name.partition("/")
         hit = job.mode == "experiment" and node == at and attempt in (None, int(number or 0))
@@ -124,15 +131,22 @@ async def test_a_hopeless_attempt_is_pruned_and_not_debugged(tmp_path: Path) -> 
 BAD = Program(title="bad", plan="p", varies="v")
 
 
-@pytest.mark.parametrize(("bad", "said"), [
-    (BAD, "no code was written"), (BAD.model_copy(update={"nothing_left": "All is done."}), "All is done."),
-    (BAD.model_copy(update={"files": whole({"../../run.db": "x"})}), "'../../run.db' leads out of the tree"),
-    (BAD.model_copy(update={"files": whole({"/etc/passwd": "x"})}), "leads out of the tree"),
-    (BAD.model_copy(update={"files": whole({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
-    (BAD.model_copy(update={"removed": ("experiment.py",)}), "there is no experiment.py"),
-    (BAD.model_copy(update={"edits": (Edit(path="experiment.py", find="RATE = 7", replace=""),)}), "does not occur")])
-async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(
-        tmp_path: Path, bad: Program, said: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (BAD, "no code was written"),
+        (BAD.model_copy(update={"nothing_left": "All is done."}), "All is done."),
+        (BAD.model_copy(update={"files": whole({"../../run.db": "x"})}), "'../../run.db' leads out of the tree"),
+        (BAD.model_copy(update={"files": whole({"/etc/passwd": "x"})}), "leads out of the tree"),
+        (BAD.model_copy(update={"files": whole({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
+        (BAD.model_copy(update={"removed": ("experiment.py",)}), "there is no experiment.py"),
+        (
+            BAD.model_copy(update={"edits": (Edit(path="experiment.py", find="RATE = 7", replace=""),)}),
+            "does not occur",
+        ),
+    ],
+)
+async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(tmp_path: Path, bad: Program, said: str) -> None:
     def model(request: ModelRequest) -> BaseModel:
         wrong = isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0
         return bad if wrong else program_or_plots(request)
@@ -144,8 +158,13 @@ async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(
     assert not bench.folder.source(first.id).exists() and not list(tmp_path.parent.glob("run.db"))
 
 
-@pytest.mark.parametrize("error", [
-    ModelOutputInvalid("no JSON in three tries"), ContextTooLong("no JSON: the prompt is longer than the model reads")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelOutputInvalid("no JSON in three tries"),
+        ContextTooLong("no JSON: the prompt is longer than the model reads"),
+    ],
+)
 async def test_a_failed_expansion_is_an_event_and_others_go_on(tmp_path: Path, error: Exception) -> None:
     def silent(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, CodeInputs) and request.inputs.ordinal == 0:

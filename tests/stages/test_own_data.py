@@ -34,8 +34,12 @@ from labwright.sandbox.errors import DatasetError
 from tests.stages.small_study import IDEA, small_model
 from tests.stages.test_whole_run import SMALL
 
-LEAST = SMALL | {"search.preliminary.nodes": 2, "search.num_drafts": 1, "search.preliminary.num_seeds": 0,
-                 "search.tuning.num_seeds": 0}
+LEAST = SMALL | {
+    "search.preliminary.nodes": 2,
+    "search.num_drafts": 1,
+    "search.preliminary.num_seeds": 0,
+    "search.tuning.num_seeds": 0,
+}
 KEY = "diff/farms/log_loss/half-weight~shrunk"
 
 needs_tex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")
@@ -57,14 +61,27 @@ class OnOther(OneModel):
         if isinstance(reply.output, DataPlan):
             return replace(reply, output=reply.output.model_copy(update={"datasets": (DatasetUse(name=self.dataset),)}))
         if isinstance(reply.output, Program):
-            return replace(reply, output=reply.output.model_copy(update={
-                "files": tuple(one.model_copy(update={"text": self._turned(one.text)}) if one.path == "experiment.py"
-                               else one for one in reply.output.files)}))
+            return replace(
+                reply,
+                output=reply.output.model_copy(
+                    update={
+                        "files": tuple(
+                            one.model_copy(update={"text": self._turned(one.text)})
+                            if one.path == "experiment.py"
+                            else one
+                            for one in reply.output.files
+                        )
+                    }
+                ),
+            )
         return reply
 
     def _turned(self, source: str) -> str:
-        swaps = {'"iris"': repr(self.dataset), "data.train.x[rows],": "data.train.x[rows].reshape(len(rows), -1),",
-                 "(points):\n": "(points):\n        points = points.reshape(len(points), -1)\n"}
+        swaps = {
+            '"iris"': repr(self.dataset),
+            "data.train.x[rows],": "data.train.x[rows].reshape(len(rows), -1),",
+            "(points):\n": "(points):\n        points = points.reshape(len(points), -1)\n",
+        }
         for before, after in swaps.items():
             assert before in source
             source = source.replace(before, after)
@@ -96,7 +113,11 @@ def _told(request: ModelRequest) -> Reflection:
 
 
 def ran(
-    runs: Path, model: OneModel, settings: Settings, *, idea: Idea = IDEA,
+    runs: Path,
+    model: OneModel,
+    settings: Settings,
+    *,
+    idea: Idea = IDEA,
     until: Callable[[Event], bool] = lambda _: False,
 ) -> RunState:
     """A run that is stopped after an event of which `until` says so."""
@@ -163,7 +184,11 @@ def test_a_csv_goes_from_the_flag_to_the_experiments(tmp_path: Path) -> None:
     state = ran(tmp_path, model, own_table(tmp_path), until=one_works)
     [facts] = state.datasets
     assert (facts.source, facts.task, facts.target, facts.split_rule) == (
-        "csv:farms.csv", "classification", "good", "ours, whole groups, seed 3")
+        "csv:farms.csv",
+        "classification",
+        "good",
+        "ours, whole groups, seed 3",
+    )
     first = model.planned[0].catalogue[0]
     assert first.own and first.columns == ("soil", "rain", "ph") and first.missing == facts.missing != {}
     assert first.sizes == facts.sizes
@@ -199,7 +224,8 @@ def test_an_ablation_that_a_reviewer_asked_for_is_run_scored_once_and_printed(wh
     scored = [event.node for event in events if event.type == "unsealed"]
     assert len(scored) == len(set(scored))
     assert {event.node for event in events[asked:released] if event.type == "unsealed"} == {
-        node.id for node in state.nodes.values() if late.node in (node.id, node.parent)}
+        node.id for node in state.nodes.values() if late.node in (node.id, node.parent)
+    }
     assert KEY in (whole.folder / "paper" / "paper.tex").read_text()
 
 
@@ -211,7 +237,9 @@ def test_the_paper_and_the_disclosure_tell_who_asked_and_the_audit_is_clean(whol
     assert "Whoever asked had read the test" in " ".join(text.split())
     told = json.loads((whole.folder / "review" / "disclosure.json").read_text())["ablations"]
     assert [(one["ablation"]["name"], one["by"], one["outcome"]) for one in told["trials"]] == [
-        ("without-shrinkage", "author", "measured"), ("half-weight", "reviewer", "measured")]
+        ("without-shrinkage", "author", "measured"),
+        ("half-weight", "reviewer", "measured"),
+    ]
     assert told["risks"] == ["Few classes (not tested: the data plan has one dataset)"]
     assert audit(whole.folder).findings == []
 

@@ -69,9 +69,15 @@ class Walker(OneModel):
         if isinstance(request.inputs, CodeInputs):
             self.coded.append(request.inputs)
         if isinstance(reply.output, DataPlan):
-            return replace(reply, output=reply.output.model_copy(update={
-                "datasets": (DatasetUse(name="grid"),),
-                "metrics": (MetricSpec(name="steps", title="steps to the goal", higher_is_better=False),)}))
+            return replace(
+                reply,
+                output=reply.output.model_copy(
+                    update={
+                        "datasets": (DatasetUse(name="grid"),),
+                        "metrics": (MetricSpec(name="steps", title="steps to the goal", higher_is_better=False),),
+                    }
+                ),
+            )
         if isinstance(reply.output, Program):
             return replace(reply, output=reply.output.model_copy(update={"files": files(POLICIES, plots())}))
         return reply
@@ -82,9 +88,17 @@ def with_scorer(folder: Path) -> Settings:
     (folder / "world").mkdir()
     (folder / "world" / "map.txt").write_text("5 fields")
     (folder / "grid.py").write_text(WALK)
-    return compose(environment={}, flags=LEAST | {
-        "search.ablation.num_seeds": 0, "paper.missing_ablations": 0, "paper.citation_rounds": 0,
-        "data": [f"grid={folder / 'world'},task=none"], "sandbox.scorers": f"grid={folder / 'grid.py'}:walk"})
+    return compose(
+        environment={},
+        flags=LEAST
+        | {
+            "search.ablation.num_seeds": 0,
+            "paper.missing_ablations": 0,
+            "paper.citation_rounds": 0,
+            "data": [f"grid={folder / 'world'},task=none"],
+            "sandbox.scorers": f"grid={folder / 'grid.py'}:walk",
+        },
+    )
 
 
 @pytest.mark.slow

@@ -18,22 +18,44 @@ SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 
 def entry(name: str, classes: int, **more: Any) -> CatalogueEntry:
     return CatalogueEntry.model_validate(
-        {"name": name, "title": name, "examples": 200, "features": 3, "classes": classes, "sizes": SIZES, **more})
+        {"name": name, "title": name, "examples": 200, "features": 3, "classes": classes, "sizes": SIZES, **more}
+    )
 
 
-CATALOGUE = {one.name: one for one in (
-    entry("wine", 3), entry("digits", 10), entry("diabetes", 0), entry("folder", 0, own=True, task="none", sizes={}),
-    entry("policy", 0, own=True, task="none", sizes={}),
-    entry("small", 2, own=True, task="classification", sizes={"train": 5, "dev": 1, "validation": 0, "test": 0}))}
+CATALOGUE = {
+    one.name: one
+    for one in (
+        entry("wine", 3),
+        entry("digits", 10),
+        entry("diabetes", 0),
+        entry("folder", 0, own=True, task="none", sizes={}),
+        entry("policy", 0, own=True, task="none", sizes={}),
+        entry("small", 2, own=True, task="classification", sizes={"train": 5, "dev": 1, "validation": 0, "test": 0}),
+    )
+}
 SCORERS = {
-    "wine": Scorer(dataset="wine", function="f", takes="predictions", sha256="0",
-                   metrics=(MetricSpec(name="cost", higher_is_better=False),)),
-    "policy": Scorer(dataset="policy", function="f", takes="artifact", sha256="0",
-                     metrics=(MetricSpec(name="episode_return", higher_is_better=True),))}
+    "wine": Scorer(
+        dataset="wine",
+        function="f",
+        takes="predictions",
+        sha256="0",
+        metrics=(MetricSpec(name="cost", higher_is_better=False),),
+    ),
+    "policy": Scorer(
+        dataset="policy",
+        function="f",
+        takes="artifact",
+        sha256="0",
+        metrics=(MetricSpec(name="episode_return", higher_is_better=True),),
+    ),
+}
 PLAN = DataPlan(
-    task="t", datasets=(DatasetUse(name="digits"),), expected_seconds=1,
+    task="t",
+    datasets=(DatasetUse(name="digits"),),
+    expected_seconds=1,
     metrics=(MetricSpec(name="log_loss", higher_is_better=False), MetricSpec(name="accuracy", higher_is_better=True)),
-    arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method", untuned="it counts")))
+    arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method", untuned="it counts")),
+)
 
 
 def on(*datasets: str, **changes: Any) -> DataPlan:
@@ -47,45 +69,74 @@ def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
     return {"metrics": tuple(MetricSpec(name=name, higher_is_better=direction(name)) for name in names)}
 
 
-@pytest.mark.parametrize("plan", [
-    PLAN, on("wine", "digits"), on("diabetes", **by("mse", "r2")), on("wine", **by("cost", higher=False)),
-    on("policy", **by("episode_return", higher=True)), on("folder", **by("frames", "seconds", higher=False)),
-    on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500))),
-    on("digits", "wine", left_out=(LeftOut(arm="plain", dataset="wine", reason="it needs pixels"),))])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        PLAN,
+        on("wine", "digits"),
+        on("diabetes", **by("mse", "r2")),
+        on("wine", **by("cost", higher=False)),
+        on("policy", **by("episode_return", higher=True)),
+        on("folder", **by("frames", "seconds", higher=False)),
+        on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500))),
+        on("digits", "wine", left_out=(LeftOut(arm="plain", dataset="wine", reason="it needs pixels"),)),
+    ],
+)
 def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     level = plan.levels[0].name if plan.levels else ""
-    asked = plan.model_copy(update={"hypotheses": claimed(
-        "new", "plain", higher=plan.primary.higher_is_better, level=level)})
+    asked = plan.model_copy(
+        update={"hypotheses": claimed("new", "plain", higher=plan.primary.higher_is_better, level=level)}
+    )
     assert faults_of(asked, CATALOGUE, scorers=SCORERS) == ()
     assert "no hypothesis is confirmatory" in faults_of(plan, CATALOGUE, scorers=SCORERS)[0]
 
 
-@pytest.mark.parametrize(("plan", "words"), [
-    (on("digits", **by("mse")), "primary metric 'mse' cannot be computed on 'digits' (10 classes); there are accuracy"),
-    (on("diabetes"), "primary metric 'log_loss' cannot be computed on 'diabetes' (regression); there are mae, mse, r2"),
-    (on("digits", "diabetes"), "cannot be computed on 'diabetes' (regression)"),
-    (on("digits", **by("sharpness", higher=True)), "primary metric 'sharpness' cannot be computed on 'digits'"),
-    (on("policy"), "cannot be computed on 'policy' (a folder without labels); there are episode_return"),
-    (on("digits", **by("accuracy", "mse")), "metric 'mse' cannot be computed on any dataset of the plan (digits: 10"),
-    (on("digits", **by("log_loss", higher=True)), "'log_loss' has the wrong direction: it is better when lower, so "
-                                                  "higher_is_better is false"),
-    (on("wine", **by("cost", higher=True)), "metric 'cost' has the wrong direction: it is better when lower"),
-    (on("folder", **by("accuracy", higher=False)), "metric 'accuracy' has the wrong direction"),
-    (on("small"), "dataset 'small' has no validation and no test examples"),
-    (on("moon"), "there is no dataset 'moon'; there are diabetes"),
-    (on("digits", "digits"), "dataset 'digits' is named twice"),
-    (on("digits", arms=(*PLAN.arms, Arm(name="Plain", role="ablation"))), "arm 'plain' is named twice"),
-    (on("digits", arms=PLAN.arms[:1]), "no arm has the role 'method'"),
-    (on("digits", levels=(Level(name="a"), Level(name="b"))), "there are levels (a, ...) of nothing"),
-    (on("digits", factor="noise"), "factor 'noise' has no levels"),
-    (on("digits", factor="noise", levels=(Level(name="a", value=0.2), Level(name="b", value=0.2))),
-     "two levels have the value 0.2"),
-    (on("digits", left_out=(LeftOut(arm="old", reason="r"),)),
-     "`left_out` names the arm 'old', which the plan does not have"),
-    (on("digits", "wine", left_out=(LeftOut(arm="new", dataset="digits", reason="r"),)),
-     "`left_out` leaves nothing of the method 'new' on the main dataset"),
-    (on("digits", "wine", left_out=(LeftOut(dataset="wine", reason="r"),)), "leaves nothing of dataset 'wine'"),
-])
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (
+            on("digits", **by("mse")),
+            "primary metric 'mse' cannot be computed on 'digits' (10 classes); there are accuracy",
+        ),
+        (
+            on("diabetes"),
+            "primary metric 'log_loss' cannot be computed on 'diabetes' (regression); there are mae, mse, r2",
+        ),
+        (on("digits", "diabetes"), "cannot be computed on 'diabetes' (regression)"),
+        (on("digits", **by("sharpness", higher=True)), "primary metric 'sharpness' cannot be computed on 'digits'"),
+        (on("policy"), "cannot be computed on 'policy' (a folder without labels); there are episode_return"),
+        (
+            on("digits", **by("accuracy", "mse")),
+            "metric 'mse' cannot be computed on any dataset of the plan (digits: 10",
+        ),
+        (
+            on("digits", **by("log_loss", higher=True)),
+            "'log_loss' has the wrong direction: it is better when lower, so higher_is_better is false",
+        ),
+        (on("wine", **by("cost", higher=True)), "metric 'cost' has the wrong direction: it is better when lower"),
+        (on("folder", **by("accuracy", higher=False)), "metric 'accuracy' has the wrong direction"),
+        (on("small"), "dataset 'small' has no validation and no test examples"),
+        (on("moon"), "there is no dataset 'moon'; there are diabetes"),
+        (on("digits", "digits"), "dataset 'digits' is named twice"),
+        (on("digits", arms=(*PLAN.arms, Arm(name="Plain", role="ablation"))), "arm 'plain' is named twice"),
+        (on("digits", arms=PLAN.arms[:1]), "no arm has the role 'method'"),
+        (on("digits", levels=(Level(name="a"), Level(name="b"))), "there are levels (a, ...) of nothing"),
+        (on("digits", factor="noise"), "factor 'noise' has no levels"),
+        (
+            on("digits", factor="noise", levels=(Level(name="a", value=0.2), Level(name="b", value=0.2))),
+            "two levels have the value 0.2",
+        ),
+        (
+            on("digits", left_out=(LeftOut(arm="old", reason="r"),)),
+            "`left_out` names the arm 'old', which the plan does not have",
+        ),
+        (
+            on("digits", "wine", left_out=(LeftOut(arm="new", dataset="digits", reason="r"),)),
+            "`left_out` leaves nothing of the method 'new' on the main dataset",
+        ),
+        (on("digits", "wine", left_out=(LeftOut(dataset="wine", reason="r"),)), "leaves nothing of dataset 'wine'"),
+    ],
+)
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
     assert words in faults_of(plan, CATALOGUE, scorers=SCORERS)[0]
 
@@ -100,9 +151,14 @@ def test_what_is_said_to_be_computed_is_computed(classes: int) -> None:
 
 
 def test_metrics_that_we_compute_get_their_worst_value_whatever_the_plan_says_of_it() -> None:
-    plan = on("wine", metrics=(
-        MetricSpec(name="accuracy", higher_is_better=True, worst=0.5), MetricSpec(name="mse", higher_is_better=False),
-        MetricSpec(name="cost", higher_is_better=False, worst=9.0)))
+    plan = on(
+        "wine",
+        metrics=(
+            MetricSpec(name="accuracy", higher_is_better=True, worst=0.5),
+            MetricSpec(name="mse", higher_is_better=False),
+            MetricSpec(name="cost", higher_is_better=False, worst=9.0),
+        ),
+    )
     assert [metric.worst for metric in with_worst(plan).metrics] == [0.0, None, 9.0]
     wrong = score("probabilities", np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0, 1, 0]))
     assert wrong == pytest.approx({name: METRICS[name].worst for name in computed(2)})

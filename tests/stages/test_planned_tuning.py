@@ -12,21 +12,38 @@ from labwright.record.nouns.tuning import Anchor, Hyperparameter, Tuning
 from labwright.stages.planned_tuning import tuning_faults
 
 RATE: dict[str, Any] = {"name": "rate", "kind": "log", "low": 1e-4, "high": 0.1, "default": 0.003, "source": "Adam's"}
-OPTIMISER: dict[str, Any] = {"name": "optimiser", "kind": "choice", "options": ("sgd", "adam"), "default": "adam",
-                             "source": "common"}
-MOMENTUM: dict[str, Any] = {"name": "momentum", "kind": "linear", "low": 0, "high": 0.99, "default": 0.9,
-                            "source": "common", "given": "optimiser", "among": ("sgd",)}
-ASKED = GivenAnchor(Baseline="Ridge regression", Dataset="UCI wine", Metric="Acc.", Value=0.97, Tolerance=0.02,
-                    Source="Ann 2001")
+OPTIMISER: dict[str, Any] = {
+    "name": "optimiser",
+    "kind": "choice",
+    "options": ("sgd", "adam"),
+    "default": "adam",
+    "source": "common",
+}
+MOMENTUM: dict[str, Any] = {
+    "name": "momentum",
+    "kind": "linear",
+    "low": 0,
+    "high": 0.99,
+    "default": 0.9,
+    "source": "common",
+    "given": "optimiser",
+    "among": ("sgd",),
+}
+ASKED = GivenAnchor(
+    Baseline="Ridge regression", Dataset="UCI wine", Metric="Acc.", Value=0.97, Tolerance=0.02, Source="Ann 2001"
+)
 ANCHOR = Anchor(arm="plain", dataset="wine", metric="accuracy", value=0.97, tolerance=0.02, source="Ann 2001")
 
 
 def planned(*space: dict[str, Any], **changes: Any) -> DataPlan:
     made = DataPlan(
-        task="t", datasets=(DatasetUse(name="digits"), DatasetUse(name="wine")), expected_seconds=1,
+        task="t",
+        datasets=(DatasetUse(name="digits"), DatasetUse(name="wine")),
+        expected_seconds=1,
         metrics=(MetricSpec(name="accuracy", higher_is_better=True), MetricSpec(name="ece", higher_is_better=False)),
         arms=(Arm(name="plain", role="baseline"), Arm(name="new", role="method"), Arm(name="less", role="ablation")),
-        space=tuple(Hyperparameter(**one) for one in space or (RATE,)))
+        space=tuple(Hyperparameter(**one) for one in space or (RATE,)),
+    )
     return made.model_copy(update=changes)
 
 
@@ -41,48 +58,73 @@ def faults(plan: DataPlan, *given: GivenAnchor) -> list[str]:
 def test_what_holds_has_no_fault() -> None:
     assert faults(planned(RATE, OPTIMISER, MOMENTUM)) == []
     assert faults(tuned(budget=2, metric="ece", datasets=("wine",), rungs=(0.1, 0.5))) == []
-    alone = planned(RATE | {"arms": ("new",)}, {**OPTIMISER, "name": "units", "kind": "integer", "options": (),
-                                                "low": 8, "high": 512, "default": 64, "arms": ("plain",)})
+    alone = planned(
+        RATE | {"arms": ("new",)},
+        {
+            **OPTIMISER,
+            "name": "units",
+            "kind": "integer",
+            "options": (),
+            "low": 8,
+            "high": 512,
+            "default": 64,
+            "arms": ("plain",),
+        },
+    )
     assert faults(alone) == [] and alone.defaults_of("plain") == {"units": 64}
     assert faults(planned(anchors=(ANCHOR,)), ASKED) == []
     assert faults(planned(untested=("the anchor of Ann 2001, for want of ridge regression",)), ASKED) == []
 
 
-@pytest.mark.parametrize(("plan", "words"), [
-    (planned(RATE, RATE), "hyperparameter 'rate' is named twice"),
-    (planned(RATE | {"low": 0.1, "high": 1e-4}), "its range needs a low below its high, and not 0.1 and 0.0001"),
-    (planned(RATE | {"low": None}), "needs a low below its high, and not None and 0.1"),
-    (planned(RATE | {"low": 0}), "a range on a log scale is positive, and begins at 0"),
-    (planned(RATE | {"default": 0.5}), "its default 0.5 is not between 0.0001 and 0.1"),
-    (planned(RATE | {"default": "low"}), "its default 'low' is not between"),
-    (planned(RATE | {"options": (1, 2)}), "`options` are of a choice alone"),
-    (planned(RATE | {"kind": "integer", "low": 0.5, "high": 3, "default": 1}), "are whole numbers"),
-    (planned(OPTIMISER | {"options": ("adam",)}), "a choice has two options or more, each once, and not ['adam']"),
-    (planned(OPTIMISER | {"options": ("adam", "sgd", "adam")}), "each once"),
-    (planned(OPTIMISER | {"default": "lion"}), "its default 'lion' is not one of its options ['sgd', 'adam']"),
-    (planned(OPTIMISER | {"low": 1.0}), "has `options`, and neither low nor high"),
-    (planned(RATE, OPTIMISER | {"arms": ("less",)}), "its arm 'less' is no baseline or method of the plan"),
-    (planned(MOMENTUM, OPTIMISER), "`given` is 'optimiser', which is no choice that stands before it"),
-    (planned(RATE, MOMENTUM | {"given": "rate"}), "`given` is 'rate', which is no choice"),
-    (planned(OPTIMISER, MOMENTUM | {"among": ("lion",)}), "`among` ['lion'] must be some of the options"),
-    (planned(RATE, MOMENTUM | {"given": ""}), "`among` counts only with `given`"),
-    (planned(RATE, OPTIMISER | {"arms": ("new",)}, MOMENTUM), "which the arm 'plain' does not have"),
-    (planned(RATE | {"arms": ("new",)}), "arm 'plain' has neither a hyperparameter in `space` nor a reason"),
-    (planned(arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method"))),
-     "arm 'plain' says why it is untuned, and `space` has 'rate' for it"),
-    (tuned(metric="f1"), "tuning.metric f1 must be of the plan's, each once: accuracy, ece"),
-    (tuned(datasets=("wine", "wine")), "tuning.datasets wine, wine must be of the plan's"),
-    (tuned(levels=("n50",)), "tuning.levels n50 must be of the plan's, each once: none"),
-    (tuned(budget=1), "tuning.budget 1 must be from 2 to 200 trials"),
-    (tuned(budget=1e6), "tuning.budget 1e+06 must be from 2 to 200 trials"),
-    (tuned(rungs=(0.5, 0.1)), "tuning.rungs [0.5, 0.1] must rise between 0 and 1"),
-    (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must rise"),
-    (planned(left_out=(LeftOut(arm="plain", dataset="digits", reason="r"),)), "arm 'plain' has nothing to be measured"),
-    (planned(anchors=(ANCHOR.model_copy(update={"arm": "new"}),)), "names the baseline 'new'; the plan has plain"),
-    (planned(anchors=(ANCHOR.model_copy(update={"dataset": "iris"}),)), "dataset 'iris'; the plan has digits, wine"),
-    (planned(anchors=(ANCHOR.model_copy(update={"level": "n50"}),)), "the level 'n50'; the plan has none"),
-    (planned(anchors=(ANCHOR.model_copy(update={"metric": "Acc."}),)), "the metric 'Acc.'; the plan has accuracy, ece"),
-])
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (planned(RATE, RATE), "hyperparameter 'rate' is named twice"),
+        (planned(RATE | {"low": 0.1, "high": 1e-4}), "its range needs a low below its high, and not 0.1 and 0.0001"),
+        (planned(RATE | {"low": None}), "needs a low below its high, and not None and 0.1"),
+        (planned(RATE | {"low": 0}), "a range on a log scale is positive, and begins at 0"),
+        (planned(RATE | {"default": 0.5}), "its default 0.5 is not between 0.0001 and 0.1"),
+        (planned(RATE | {"default": "low"}), "its default 'low' is not between"),
+        (planned(RATE | {"options": (1, 2)}), "`options` are of a choice alone"),
+        (planned(RATE | {"kind": "integer", "low": 0.5, "high": 3, "default": 1}), "are whole numbers"),
+        (planned(OPTIMISER | {"options": ("adam",)}), "a choice has two options or more, each once, and not ['adam']"),
+        (planned(OPTIMISER | {"options": ("adam", "sgd", "adam")}), "each once"),
+        (planned(OPTIMISER | {"default": "lion"}), "its default 'lion' is not one of its options ['sgd', 'adam']"),
+        (planned(OPTIMISER | {"low": 1.0}), "has `options`, and neither low nor high"),
+        (planned(RATE, OPTIMISER | {"arms": ("less",)}), "its arm 'less' is no baseline or method of the plan"),
+        (planned(MOMENTUM, OPTIMISER), "`given` is 'optimiser', which is no choice that stands before it"),
+        (planned(RATE, MOMENTUM | {"given": "rate"}), "`given` is 'rate', which is no choice"),
+        (planned(OPTIMISER, MOMENTUM | {"among": ("lion",)}), "`among` ['lion'] must be some of the options"),
+        (planned(RATE, MOMENTUM | {"given": ""}), "`among` counts only with `given`"),
+        (planned(RATE, OPTIMISER | {"arms": ("new",)}, MOMENTUM), "which the arm 'plain' does not have"),
+        (planned(RATE | {"arms": ("new",)}), "arm 'plain' has neither a hyperparameter in `space` nor a reason"),
+        (
+            planned(arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method"))),
+            "arm 'plain' says why it is untuned, and `space` has 'rate' for it",
+        ),
+        (tuned(metric="f1"), "tuning.metric f1 must be of the plan's, each once: accuracy, ece"),
+        (tuned(datasets=("wine", "wine")), "tuning.datasets wine, wine must be of the plan's"),
+        (tuned(levels=("n50",)), "tuning.levels n50 must be of the plan's, each once: none"),
+        (tuned(budget=1), "tuning.budget 1 must be from 2 to 200 trials"),
+        (tuned(budget=1e6), "tuning.budget 1e+06 must be from 2 to 200 trials"),
+        (tuned(rungs=(0.5, 0.1)), "tuning.rungs [0.5, 0.1] must rise between 0 and 1"),
+        (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must rise"),
+        (
+            planned(left_out=(LeftOut(arm="plain", dataset="digits", reason="r"),)),
+            "arm 'plain' has nothing to be measured",
+        ),
+        (planned(anchors=(ANCHOR.model_copy(update={"arm": "new"}),)), "names the baseline 'new'; the plan has plain"),
+        (
+            planned(anchors=(ANCHOR.model_copy(update={"dataset": "iris"}),)),
+            "dataset 'iris'; the plan has digits, wine",
+        ),
+        (planned(anchors=(ANCHOR.model_copy(update={"level": "n50"}),)), "the level 'n50'; the plan has none"),
+        (
+            planned(anchors=(ANCHOR.model_copy(update={"metric": "Acc."}),)),
+            "the metric 'Acc.'; the plan has accuracy, ece",
+        ),
+    ],
+)
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
     found = faults(plan, *([ASKED] if plan.anchors else []))
     assert len(found) == 1 and words in found[0]

@@ -57,19 +57,35 @@ LATE = ("Shrinkage of late\nAll results are on Wine, against a nearest centroid 
 class Study:
     """A preparation with scripted answers; `plans` are asked for in order, the last for ever."""
 
-    def __init__(self, root: Path, *plans: DataPlan, literature: LiteratureSettings | None = None,
-                 events: tuple[Event, ...] = (), **answers: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *plans: DataPlan,
+        literature: LiteratureSettings | None = None,
+        events: tuple[Event, ...] = (),
+        **answers: Any,
+    ) -> None:
         self.folder, self.plans, self.asked = RunFolder(root / "run"), list(plans), list[PlanInputs]()
         self.folder.create()
         usual: dict[str, Any] = {
-            "plan": self._plan, "digest": digest, "prior_work": read, "protocol_review": review(),
-            "prior_search": search}
+            "plan": self._plan,
+            "digest": digest,
+            "prior_work": read,
+            "protocol_review": review(),
+            "prior_search": search,
+        }
         self.model = ScriptedModel.by_role(**usual | answers)
         self.log = MemoryLog([*events] or [Started(idea=IDEA, settings={}, seed=1, version="0", model="m")])
         self.bench = Bench(
-            recorder=self.log, folder=self.folder, models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
-            executor=ScriptedExecutor(), search=SearchSettings(), paper=PaperSettings(), node_seconds=60,
-            literature=functools.partial(open_literature, literature, Credentials()) if literature else None)
+            recorder=self.log,
+            folder=self.folder,
+            models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
+            executor=ScriptedExecutor(),
+            search=SearchSettings(),
+            paper=PaperSettings(),
+            node_seconds=60,
+            literature=functools.partial(open_literature, literature, Credentials()) if literature else None,
+        )
 
     def _plan(self, inputs: PlanInputs) -> DataPlan:
         self.asked.append(inputs)
@@ -87,13 +103,23 @@ def read(inputs: PriorWorkInputs) -> PriorWork:
     """What the two papers say, and entries that they do not."""
     text = " ".join(inputs.pages[0].text.split())
     old = "of old" in text
-    return PriorWork(title=text[:16], uses=(
-        PriorUse(what="dataset", name="Wine data" if old else "Wine", quote="and on the Wine data" if old else
-                 "All results are on Wine"),
-        PriorUse(what="baseline", name="nearest centroid", quote="Nearest centroid, at 0.91" if old else
-                 "against a nearest centroid classifier"),
-        PriorUse(what="dataset", name="ImageNet", quote="trained on ImageNet for ninety epochs"),
-        PriorUse(what="baseline", name="Boosting", quote=text[20:60])))
+    return PriorWork(
+        title=text[:16],
+        uses=(
+            PriorUse(
+                what="dataset",
+                name="Wine data" if old else "Wine",
+                quote="and on the Wine data" if old else "All results are on Wine",
+            ),
+            PriorUse(
+                what="baseline",
+                name="nearest centroid",
+                quote="Nearest centroid, at 0.91" if old else "against a nearest centroid classifier",
+            ),
+            PriorUse(what="dataset", name="ImageNet", quote="trained on ImageNet for ninety epochs"),
+            PriorUse(what="baseline", name="Boosting", quote=text[20:60]),
+        ),
+    )
 
 
 def search(_: PriorSearchInputs) -> PriorSearch:
@@ -115,12 +141,17 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
     assert prior is not None and not prior.unread
     assert [(one.title, [use.name for use in one.uses], one.dropped) for one in prior.papers] == [
         ("Shrinkage of lat", ["Wine", "nearest centroid"], 2),
-        ("Shrinkage of old", ["Wine data", "nearest centroid"], 2)]
+        ("Shrinkage of old", ["Wine data", "nearest centroid"], 2),
+    ]
     assert [one.before for one in study.asked] == [None, PLAN]
-    assert ["use the dataset 'Wine'" in one or "use the baseline 'nearest centroid'" in one
-            for one in study.asked[1].complaints] == [True, True]
-    assert plan.omitted == (Omitted(name="Wine", reason="the plan does not say why"),
-                            Omitted(name="nearest centroid", reason="the plan does not say why"))
+    assert [
+        "use the dataset 'Wine'" in one or "use the baseline 'nearest centroid'" in one
+        for one in study.asked[1].complaints
+    ] == [True, True]
+    assert plan.omitted == (
+        Omitted(name="Wine", reason="the plan does not say why"),
+        Omitted(name="nearest centroid", reason="the plan does not say why"),
+    )
     assert plan.not_tested[0] == "Wine, which the closest papers use (the plan does not say why)"
     assert set(manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
 
@@ -135,9 +166,11 @@ def test_a_plan_that_answers_the_rows_is_taken_as_it_is(tmp_path: Path) -> None:
 
 def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> None:
     path = pdf(tmp_path / "a.pdf", *OLD)
-    works = [Truth("Shrinkage of class means", (("Ann", "One"),), 2021, arxiv="2101.00001"),
-             Truth("Shrinkage of other class means", (("Bob", "Two"),), 2021, arxiv="2101.00002"),
-             Truth("On shrinkage of class means", (("Cyd", "Three"),), 2021)]
+    works = [
+        Truth("Shrinkage of class means", (("Ann", "One"),), 2021, arxiv="2101.00001"),
+        Truth("Shrinkage of other class means", (("Bob", "Two"),), 2021, arxiv="2101.00002"),
+        Truth("On shrinkage of class means", (("Cyd", "Three"),), 2021),
+    ]
     with Catalogues(works) as catalogues:
         catalogues.world.texts = {"2101.00001": path.read_bytes()}
         study = Study(tmp_path, PLAN, literature=catalogues.settings())
@@ -179,6 +212,7 @@ def amended(*answers: FindingAnswer, **changes: Any) -> AmendedPlan:
 
 def review(*findings: ProtocolFinding, held: int = 0) -> Callable[[ProtocolReviewInputs], ProtocolReview]:
     """A reviewer who finds these, and then holds one of them."""
+
     def answer(inputs: ProtocolReviewInputs) -> ProtocolReview:
         if not inputs.answered:
             return ProtocolReview(findings=findings)
@@ -187,8 +221,10 @@ def review(*findings: ProtocolFinding, held: int = 0) -> Callable[[ProtocolRevie
     return answer
 
 
-FIRST, SECOND = (FindingAnswer(finding=1, changed=True, reason="Said."), FindingAnswer(
-    finding=2, changed=False, reason="It is the same."))
+FIRST, SECOND = (
+    FindingAnswer(finding=1, changed=True, reason="Said."),
+    FindingAnswer(finding=2, changed=False, reason="It is the same."),
+)
 
 
 def test_no_finding_costs_one_call_and_changes_nothing(tmp_path: Path) -> None:
@@ -215,12 +251,19 @@ def test_findings_are_answered_by_amendment_one_and_what_is_held_is_open(tmp_pat
     assert again.data_plan == plan and len(study.roles()) == 4
 
 
-@pytest.mark.parametrize(("plans", "open_", "calls"), [
-    ((amended(FIRST),), ["it is said to be mended, and the plan is the same", "it was not answered"], 4),
-    ((amended(),), ["it was not answered"] * 2, 3),
-    ((amended(FIRST, SECOND, arms=PLAN.arms[:1]),),
-     ["the planner gave no plan that answers it and can be carried out"] * 2, 4),
-    ((amended(SECOND.model_copy(update={"finding": 1}), SECOND),), ["", ""], 4)])
+@pytest.mark.parametrize(
+    ("plans", "open_", "calls"),
+    [
+        ((amended(FIRST),), ["it is said to be mended, and the plan is the same", "it was not answered"], 4),
+        ((amended(),), ["it was not answered"] * 2, 3),
+        (
+            (amended(FIRST, SECOND, arms=PLAN.arms[:1]),),
+            ["the planner gave no plan that answers it and can be carried out"] * 2,
+            4,
+        ),
+        ((amended(SECOND.model_copy(update={"finding": 1}), SECOND),), ["", ""], 4),
+    ],
+)
 def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
     tmp_path: Path, plans: tuple[DataPlan, ...], open_: list[str], calls: int
 ) -> None:
@@ -248,9 +291,12 @@ def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path) -> Non
     assert plan.untested == ("other data",) and len(plan.omitted) == 2
     events, asked = whole.log.events, len(whole.model.requests)
     for end in range(1, next(at for at, one in enumerate(events) if isinstance(one, Prepared)) + 1):
-        plans = [PLAN, PLAN, better][sum(isinstance(one, Answered) and one.key.role == "plan" for one in events[:end]):]
-        again = Study(tmp_path, *plans or [better], protocol_review=review(FINDING, FINDING, held=2),
-                      events=tuple(events[:end]))
+        plans = [PLAN, PLAN, better][
+            sum(isinstance(one, Answered) and one.key.role == "plan" for one in events[:end]) :
+        ]
+        again = Study(
+            tmp_path, *plans or [better], protocol_review=review(FINDING, FINDING, held=2), events=tuple(events[:end])
+        )
         assert again.prepared() == plan
         state = again.log.state
         assert state.protocol == whole.log.state.protocol and state.prior_work == whole.log.state.prior_work
@@ -260,8 +306,13 @@ def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path) -> Non
 
 def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
     given(tmp_path)
-    study = Study(tmp_path, PLAN, PLAN, amended(FIRST, SECOND, untested=("other data",)),
-                  protocol_review=review(FINDING, FINDING, held=2))
+    study = Study(
+        tmp_path,
+        PLAN,
+        PLAN,
+        amended(FIRST, SECOND, untested=("other data",)),
+        protocol_review=review(FINDING, FINDING, held=2),
+    )
     study.prepared()
     state = study.log.state
     told = " ".join(incidents(state).replace("\\rec{", "").replace("}", "").split())

@@ -48,33 +48,57 @@ from tests.inspector import tuned as told_by_hand
 
 LATER = 1000
 """A decision after all that a story tells."""
-IDEA = Idea.model_validate({
-    "Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]})
+IDEA = Idea.model_validate(
+    {"Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]}
+)
 PLAN = DataPlan(
-    task="t", expected_seconds=1,
+    task="t",
+    expected_seconds=1,
     datasets=(DatasetUse(name="digits"), DatasetUse(name="wine"), DatasetUse(name="iris")),
     metrics=(MetricSpec(name="log_loss", higher_is_better=False), MetricSpec(name="accuracy", higher_is_better=True)),
     arms=(Arm(name="plain", role="baseline"), Arm(name="mixup", role="method"), Arm(name="no-warmup", role="ablation")),
-    levels=(Level(name="n50"), Level(name="n500")))
+    levels=(Level(name="n50"), Level(name="n500")),
+)
 
 
 class Story:
     """A log that is written decision by decision."""
 
-    def __init__(self, folder: Path, order: Literal["arrival", "ticket"] = "ticket",
-                 **answers: Callable[[Any], BaseModel]) -> None:
+    def __init__(
+        self, folder: Path, order: Literal["arrival", "ticket"] = "ticket", **answers: Callable[[Any], BaseModel]
+    ) -> None:
         self.log = MemoryLog([Started(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
         self.log.append(Prepared(data_plan=PLAN, datasets=()))
         model = Models(ScriptedModel.by_role(**answers), self.log, ModelSettings(), time.monotonic)
         self.bench = Bench(
-            recorder=self.log, folder=RunFolder(folder), models=model, search=SearchSettings(order=order),
-            paper=PaperSettings(), executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))), node_seconds=60)
+            recorder=self.log,
+            folder=RunFolder(folder),
+            models=model,
+            search=SearchSettings(order=order),
+            paper=PaperSettings(),
+            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))),
+            node_seconds=60,
+        )
 
-    def decide(self, kind: NodeKind, *, stage: StageName = "preliminary", parent: str | None = None,
-               seen: Seen | None = None, seed: int = 7, item: str = "") -> Decided:
+    def decide(
+        self,
+        kind: NodeKind,
+        *,
+        stage: StageName = "preliminary",
+        parent: str | None = None,
+        seen: Seen | None = None,
+        seed: int = 7,
+        item: str = "",
+    ) -> Decided:
         k = self.log.state.last_decision + 1
-        action = Expand(stage=stage, kind=kind, parent=parent, seed=seed, item=item,
-                        ordinal=sum(node.kind == kind for node in self.log.state.stage_nodes(stage)))
+        action = Expand(
+            stage=stage,
+            kind=kind,
+            parent=parent,
+            seed=seed,
+            item=item,
+            ordinal=sum(node.kind == kind for node in self.log.state.stage_nodes(stage)),
+        )
         decided = Decided(k=k, action=action, seen=seen or Seen(through=k - 1))
         self.log.append(decided)
         return decided
@@ -95,12 +119,22 @@ class Story:
         node = node_id(decided.k)
         assert isinstance(decided.action, Expand)
         write_source(self.bench.folder.source(node), {"experiment.py": "X = 1\n"})
-        self.log.append(Proposed(
-            node=node, decision=decided.k, title="", plan="p", varies=f"v{decided.k}", source_sha256="0"))
-        found = tuple(Measurement(name=name, value=value + shift, condition=condition, dataset=dataset,
-                                  split="validation", seed=decided.action.seed, grade="computed")
-                      for (dataset, condition), value in values.items()
-                      for name, shift in (("log_loss", 0.0), ("accuracy", 0.5), ("brier", 0.0)))
+        self.log.append(
+            Proposed(node=node, decision=decided.k, title="", plan="p", varies=f"v{decided.k}", source_sha256="0")
+        )
+        found = tuple(
+            Measurement(
+                name=name,
+                value=value + shift,
+                condition=condition,
+                dataset=dataset,
+                split="validation",
+                seed=decided.action.seed,
+                grade="computed",
+            )
+            for (dataset, condition), value in values.items()
+            for name, shift in (("log_loss", 0.0), ("accuracy", 0.5), ("brier", 0.0))
+        )
         self.log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=found, failure=failure)))
         verdict = Verdict(sound=True, analysis=f"analysis of {node}", next_step=f"after {node}")
         self.log.append(Judged(node=node, status="buggy" if failure else "good", failure=failure, verdict=verdict))
@@ -108,8 +142,11 @@ class Story:
 
 
 def cells(plain: float, mixup: float, dataset: str = "digits") -> dict[tuple[str, str], float]:
-    return {(dataset, f"{arm}@{level}"): value + shift
-            for arm, value in (("plain", plain), ("mixup", mixup)) for level, shift in (("n50", 0.0), ("n500", -0.1))}
+    return {
+        (dataset, f"{arm}@{level}"): value + shift
+        for arm, value in (("plain", plain), ("mixup", mixup))
+        for level, shift in (("n50", 0.0), ("n500", -0.1))
+    }
 
 
 @pytest.fixture
@@ -138,11 +175,15 @@ def test_in_flight_agenda_items_are_told_and_next_steps_reach_the_code(story: St
     assert inputs.parent is not None and inputs.parent.next_step == "after n0001"
 
 
-@pytest.mark.parametrize(("stage", "kind", "datasets", "arms"), [
-    ("preliminary", "draft", ("digits",), ("plain", "mixup")),
-    ("tuning", "tune", ("digits", "wine"), ("plain", "mixup")),
-    ("agenda", "improve", ("digits", "wine", "iris"), ("plain", "mixup")),
-    ("ablation", "ablate", ("digits", "iris"), ())])
+@pytest.mark.parametrize(
+    ("stage", "kind", "datasets", "arms"),
+    [
+        ("preliminary", "draft", ("digits",), ("plain", "mixup")),
+        ("tuning", "tune", ("digits", "wine"), ("plain", "mixup")),
+        ("agenda", "improve", ("digits", "wine", "iris"), ("plain", "mixup")),
+        ("ablation", "ablate", ("digits", "iris"), ()),
+    ],
+)
 def test_what_must_be_measured_follows_from_stage_and_plan(
     story: Story, stage: StageName, kind: NodeKind, datasets: tuple[str, ...], arms: tuple[str, ...]
 ) -> None:
@@ -159,7 +200,8 @@ def test_an_outcome_is_means_by_arm_and_says_what_is_missing(story: Story) -> No
     del found["wine", "mixup@n500"]
     node = story.finish(story.decide("draft"), dict(reversed(found.items())))
     assert outcome(story.log.state.nodes[node], PLAN) == (
-        "log_loss (means over levels): digits plain 0.45, mixup 0.35; wine plain 0.25, mixup 0.2 (1 of 2 levels)")
+        "log_loss (means over levels): digits plain 0.45, mixup 0.35; wine plain 0.25, mixup 0.2 (1 of 2 levels)"
+    )
     many = {("digits", f"arm{i:02}@{level}"): 0.1 for i in range(40) for level in ("n50", "n500")}
     crowd = story.finish(story.decide("draft"), many)
     shown, left = outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
@@ -199,8 +241,10 @@ def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: 
     part = story.finish(story.decide("ablate", stage="ablation", parent=best), {("digits", "no-warmup@n50"): 0.47})
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", stage="ablation", parent=best, seed=seed), cells(0.5, 0.4 + seed / 1000))
-        story.finish(story.decide("replicate", stage="ablation", parent=part, seed=seed),
-                     {("digits", "no-warmup@n50"): 0.47 + seed / 500})
+        story.finish(
+            story.decide("replicate", stage="ablation", parent=part, seed=seed),
+            {("digits", "no-warmup@n50"): 0.47 + seed / 500},
+        )
     story.log.append(Settled(stage="ablation", best=best, ended="limit"))
     inputs = summary_inputs(story.bench, "ablation", LATER)
     pairs = {(one.condition, one.other): one for one in inputs.differences if one.name == "log_loss"}
@@ -223,19 +267,21 @@ def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_chan
     folder = story.bench.folder.source(children[0])
     (folder / "experiment.py").write_text("X = 1\nY = data['wine']\n")
     k = story.log.state.last_decision + 1
-    decided = Decided(k=k, seen=Seen(through=k - 1), action=Expand(
-        stage="tuning", kind="debug", parent=root, seed=7, mends=children))
+    decided = Decided(
+        k=k, seen=Seen(through=k - 1), action=Expand(stage="tuning", kind="debug", parent=root, seed=7, mends=children)
+    )
     story.log.append(decided)
     inputs = code_inputs(story.bench, decided)
     assert inputs.common is not None and [one.id for one in inputs.common.children] == list(children)
     user = render(CODE, inputs).user
-    part = user[user.index("# Your part: debug"):]
+    part = user[user.index("# Your part: debug") :]
     assert "The node above works, but these children of it failed alike" in part and f"- {children[1]} tune, v3" in part
     assert f"{children[0]} failed (other): KeyError: 'wine'" in part and "line 7, in train" in part
     assert "+Y = data['wine']" in part and "does not work" not in part
     story.finish(decided, cells(0.5, 0.4))
     assert [line.rpartition("; ")[2] for line in failures(story.log.state.stage_nodes("tuning"))] == [
-        f"fixed by {node_id(k)}, for all children of {root}"] * 2
+        f"fixed by {node_id(k)}, for all children of {root}"
+    ] * 2
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------
@@ -276,8 +322,9 @@ def test_what_earlier_stages_made_of_the_same_node_is_told_before_the_last_stage
     inputs = code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root))
     assert [one.varies for one in inputs.siblings] == ["v2", "v3"]
     other = story.finish(story.decide("improve", stage="agenda", parent=root), cells(0.6, 0.6))
-    assert [one.varies for one in code_inputs(
-        story.bench, story.decide("improve", stage="agenda", parent=other)).siblings] == []
+    assert [
+        one.varies for one in code_inputs(story.bench, story.decide("improve", stage="agenda", parent=other)).siblings
+    ] == []
     story.log.append(Settled(stage="agenda", best=root, ended="limit"))
     assert code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
 
@@ -321,16 +368,23 @@ def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Stor
     story.log.append(Summarised(k=written.k, summary=StageSummary(stage="preliminary", tried="t", found="f")))
     story.log.append(WorkDone(k=written.k))
     assert code_inputs(story.bench, beside) == before and before.earlier == ()
-    assert [one.found for one in code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root)).earlier
-            ] == ["f"]
+    assert [
+        one.found for one in code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root)).earlier
+    ] == ["f"]
 
 
 # --- harder experiments, seeds --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("order", "stage", "kind", "share"), [
-    ("arrival", "agenda", "improve", 1 / 60), ("ticket", "agenda", "improve", None),
-    ("arrival", "tuning", "tune", None), ("arrival", "agenda", "debug", None)])
+@pytest.mark.parametrize(
+    ("order", "stage", "kind", "share"),
+    [
+        ("arrival", "agenda", "improve", 1 / 60),
+        ("ticket", "agenda", "improve", None),
+        ("arrival", "tuning", "tune", None),
+        ("arrival", "agenda", "debug", None),
+    ],
+)
 def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
     tmp_path: Path, order: Literal["arrival", "ticket"], stage: StageName, kind: NodeKind, share: float | None
 ) -> None:

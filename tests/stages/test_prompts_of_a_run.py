@@ -33,47 +33,86 @@ from labwright.stages.report import summary_inputs
 from tests.stages.test_nodes import search
 
 PLAN = DataPlan(
-    task="classify", datasets=(DatasetUse(name="digits"),), expected_seconds=1, factor="noise", open=("WIDTH, to 512",),
+    task="classify",
+    datasets=(DatasetUse(name="digits"),),
+    expected_seconds=1,
+    factor="noise",
+    open=("WIDTH, to 512",),
     metrics=(MetricSpec(name="accuracy", higher_is_better=True), MetricSpec(name="ece", higher_is_better=False)),
     arms=(Arm(name="sgd", role="baseline"), Arm(name="adam", role="method"), Arm(name="oracle", role="ablation")),
-    levels=(Level(name="a0"), Level(name="a1"), Level(name="a3")), covered=(2,))
-RATE = Rate(processor="Some CPU", cores=8, memory_bytes=16 * 10**9, threads=2, at_once=3, product_seconds=0.04321,
-            epoch_seconds=1.234)
+    levels=(Level(name="a0"), Level(name="a1"), Level(name="a3")),
+    covered=(2,),
+)
+RATE = Rate(
+    processor="Some CPU",
+    cores=8,
+    memory_bytes=16 * 10**9,
+    threads=2,
+    at_once=3,
+    product_seconds=0.04321,
+    epoch_seconds=1.234,
+)
 CHECK = Check(name="rotated agrees with plain", outcome="failed", seen="0.859 against 0.874 at a0")
 
 
 def value(name: str, condition: str, number: float, split: Split = "validation") -> Measurement:
-    return Measurement(name=name, value=number, condition=condition, dataset="digits", split=split, seed=0,
-                       grade="logged" if split == "dev" else "scored")
+    return Measurement(
+        name=name,
+        value=number,
+        condition=condition,
+        dataset="digits",
+        split=split,
+        seed=0,
+        grade="logged" if split == "dev" else "scored",
+    )
 
 
 def measured(shift: float = 0.0, arms: tuple[str, ...] = ("sgd", "adam")) -> tuple[Measurement, ...]:
     """Accuracy that falls from level to level, of the second arm faster; a metric that the plan does not name."""
-    return tuple(one for k, arm in enumerate(arms) for level, drop in (("a0", 0.0), ("a1", 0.125), ("a3", 0.25))
-                 for one in (value("accuracy", f"{arm}@{level}", 0.75 + shift * (arm == "adam") - drop * (1 + k)),
-                             value("ece", f"{arm}@{level}", 0.5), value("brier", f"{arm}@{level}", 0.625)))
+    return tuple(
+        one
+        for k, arm in enumerate(arms)
+        for level, drop in (("a0", 0.0), ("a1", 0.125), ("a3", 0.25))
+        for one in (
+            value("accuracy", f"{arm}@{level}", 0.75 + shift * (arm == "adam") - drop * (1 + k)),
+            value("ece", f"{arm}@{level}", 0.5),
+            value("brier", f"{arm}@{level}", 0.625),
+        )
+    )
 
 
 class World:
     """A run whose root is measured, a model that is asked, and what it was asked."""
 
-    def __init__(self, folder: Path, *, script: Callable[[Job], Outcome | None] = lambda job: None,
-                 program: Callable[[CodeInputs], Program] | None = None, plan: DataPlan = PLAN) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        script: Callable[[Job], Outcome | None] = lambda job: None,
+        program: Callable[[CodeInputs], Program] | None = None,
+        plan: DataPlan = PLAN,
+    ) -> None:
         self.asked: list[ModelRequest] = []
         self._program = program
 
         def run(job: Job) -> Outcome | None:
             found = script(job)
-            return found or (drawn(job) if job.mode == "plot" else Outcome(
-                seconds=3, measurements=measured(0.0625), said=(value("chosen_rate", "adam@a3", 0.02, "dev"),)))
+            return found or (
+                drawn(job)
+                if job.mode == "plot"
+                else Outcome(
+                    seconds=3, measurements=measured(0.0625), said=(value("chosen_rate", "adam@a3", 0.02, "dev"),)
+                )
+            )
 
         self.bench, self.jobs = search(folder, run, model=self.answer)
         self.log = self.bench.recorder
         self.log.append(Resumed(rate=RATE))
         self.log.append(Prepared(data_plan=plan, datasets=()))
         root = self.log.state.nodes["n0001"]
-        self.log.state.nodes["n0001"] = root.model_copy(update={
-            "attempts": (root.attempts[0].model_copy(update={"measurements": measured()}),)})
+        self.log.state.nodes["n0001"] = root.model_copy(
+            update={"attempts": (root.attempts[0].model_copy(update={"measurements": measured()}),)}
+        )
 
     def answer(self, request: ModelRequest) -> BaseModel:
         self.asked.append(request)
@@ -83,27 +122,53 @@ class World:
         if isinstance(inputs, PlotInputs):
             return Plots(plots="# again")
         if isinstance(inputs, VisionInputs):
-            return FigureReviews(reviews=tuple(
-                FigureReview(name=name, readable=True, issues=("Mark chance, 10 %.",)) for name in inputs.names))
+            return FigureReviews(
+                reviews=tuple(
+                    FigureReview(name=name, readable=True, issues=("Mark chance, 10 %.",)) for name in inputs.names
+                )
+            )
         if isinstance(inputs, AblationPlanInputs):
             return AblationPlan(ablations=PAIR[:1])
         if isinstance(inputs, FeedbackInputs):
             return Verdict(sound=True, analysis="As planned.", checks=(CHECK,))
         return program_of(request)
 
-    async def make(self, kind: NodeKind, *, stage: StageName = "agenda", parent: str | None = "n0001",
-                   item: str = "", seed: int = 0) -> str:
+    async def make(
+        self,
+        kind: NodeKind,
+        *,
+        stage: StageName = "agenda",
+        parent: str | None = "n0001",
+        item: str = "",
+        seed: int = 0,
+    ) -> str:
         decided = self.decide(kind, stage=stage, parent=parent, item=item, seed=seed)
         await expand(self.bench, decided, lambda: None)
         return f"n{decided.k:04d}"
 
-    def decide(self, kind: NodeKind, *, stage: StageName = "agenda", parent: str | None = "n0001", item: str = "",
-               seed: int = 0) -> Decided:
+    def decide(
+        self,
+        kind: NodeKind,
+        *,
+        stage: StageName = "agenda",
+        parent: str | None = "n0001",
+        item: str = "",
+        seed: int = 0,
+    ) -> Decided:
         state = self.log.state
         k = state.last_decision + 1
-        decided = Decided(k=k, seen=everything(self.bench), action=Expand(
-            stage=stage, kind=kind, parent=parent, item=item, seed=seed,
-            ordinal=sum(node.kind == kind for node in state.stage_nodes(stage))))
+        decided = Decided(
+            k=k,
+            seen=everything(self.bench),
+            action=Expand(
+                stage=stage,
+                kind=kind,
+                parent=parent,
+                item=item,
+                seed=seed,
+                ordinal=sum(node.kind == kind for node in state.stage_nodes(stage)),
+            ),
+        )
         self.log.append(decided)
         return decided
 
@@ -133,8 +198,11 @@ async def test_the_machine_its_rate_and_both_limits_are_said_to_whoever_writes_c
 
 async def test_a_judge_is_told_of_attempts_differences_what_dev_says_and_the_hypothesis(tmp_path: Path) -> None:
     def late(job: Job) -> Outcome | None:
-        return Outcome(seconds=60, failure=Failure(kind="timeout", message="it took 60 s")) if job.name.endswith(
-            "/1") and job.mode == "experiment" else None
+        return (
+            Outcome(seconds=60, failure=Failure(kind="timeout", message="it took 60 s"))
+            if job.name.endswith("/1") and job.mode == "experiment"
+            else None
+        )
 
     world = World(tmp_path, script=late)
     node = await world.make("improve", item="one")
@@ -172,8 +240,16 @@ async def test_figures_may_show_validation_of_the_run_and_an_aggregate_of_each_r
     world = World(tmp_path, script=seen)
     node = await world.make("improve", item="one")
     rows = json.loads(read[f"{node}/plots1"])
-    assert {"node": node, "seed": 0, "dataset": "digits", "condition": "adam@a3", "arm": "adam", "level": "a3",
-            "metric": "accuracy", "value": 0.3125} in rows
+    assert {
+        "node": node,
+        "seed": 0,
+        "dataset": "digits",
+        "condition": "adam@a3",
+        "arm": "adam",
+        "level": "a3",
+        "metric": "accuracy",
+        "value": 0.3125,
+    } in rows
     assert {row["metric"] for row in rows} == {"accuracy", "ece"} and not read[f"{node}/1"]
     runs = [await world.make("replicate", parent=node, seed=seed) for seed in (1, 2)]
     together = await world.make("aggregate", parent=node)
@@ -185,9 +261,7 @@ async def test_figures_may_show_validation_of_the_run_and_an_aggregate_of_each_r
 
 
 @pytest.mark.parametrize(("item", "covered"), [("one", False), ("two", True)])
-async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(
-    tmp_path: Path, item: str, covered: bool
-) -> None:
+async def test_an_item_that_the_compared_arms_answer_is_said_to_be_so(tmp_path: Path, item: str, covered: bool) -> None:
     world = World(tmp_path)
     await world.make("improve", item=item)
     assert ("measuring its arms answers this item in full" in world.prompt("code")) == covered
@@ -229,8 +303,17 @@ async def test_a_further_draft_is_asked_to_differ_only_where_the_plan_leaves_som
 # --- ablations ------------------------------------------------------------------------------------------------------
 
 LONG = "the five rates of the arm itself, each scored on dev marked at random, " * 20
-PAIR = tuple(Ablation(name=name, part=f"the choice of {arm}'s rate", action="replace", metrics=("accuracy",), why="w.",
-                      replacement=f"{LONG} of {arm}, the end") for name, arm in (("o-adam", "Adam"), ("o-sgd", "SGD")))
+PAIR = tuple(
+    Ablation(
+        name=name,
+        part=f"the choice of {arm}'s rate",
+        action="replace",
+        metrics=("accuracy",),
+        why="w.",
+        replacement=f"{LONG} of {arm}, the end",
+    )
+    for name, arm in (("o-adam", "Adam"), ("o-sgd", "SGD"))
+)
 
 
 def ablating(world: World) -> None:

@@ -42,7 +42,9 @@ def test_the_noise_is_named_where_it_hides_a_larger_gain(story: Story) -> None:
     assert chosen.noise == {"digits": pytest.approx(0.02)} and chosen.close == (first, second)
     assert reasons[-2:] == (
         f"the noise between seeds hides the differences of {first}, {second} (standard deviation over replicates: "
-        "digits 0.02)", "of those it is the earlier one")
+        "digits 0.02)",
+        "of those it is the earlier one",
+    )
     assert f"{first} 0.35" in reasons[1] and "the best of the others" in reasons[1]
 
 
@@ -55,8 +57,7 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     view = whole_stage(story.bench, "tuning")
     reasons = reasons_for(view)
     assert view.best is not None and view.best.id == second
-    assert reasons[-1] == (
-        f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
+    assert reasons[-1] == (f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
     inputs = summary_inputs(story.bench, "tuning", LATER)
     user = render(SUMMARY, inputs).user
     assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
@@ -73,7 +74,9 @@ def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story
     assert "unknown when this was decided" in render(SUMMARY, summary_inputs(story.bench, "tuning", LATER)).user
     [third] = tuned(story, root, 0.39)
     assert reasons_for(whole_stage(story.bench, "tuning"))[-2:] == (
-        f"{second}, {third} measured the same", "of those it is the earlier one")
+        f"{second}, {third} measured the same",
+        "of those it is the earlier one",
+    )
     assert first not in selection_of(whole_stage(story.bench, "tuning")).close
 
 
@@ -81,15 +84,17 @@ def test_no_node_gains_by_more_than_the_noise(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)
     tuned(story, root, 0.44)
     assert reasons_for(whole_stage(story.bench, "tuning"))[-1] == (
-        f"no node of this stage gains over {root} by more than the noise")
+        f"no node of this stage gains over {root} by more than the noise"
+    )
 
 
 def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)
     tuned(story, root, 0.40, 0.39)
     state = story.log.state
-    story.log.append(Decided(k=state.last_decision + 1, seen=Seen(also=(1, 2, 3, 5, 6)),
-                             action=End(reason="limit", stage="tuning")))
+    story.log.append(
+        Decided(k=state.last_decision + 1, seen=Seen(also=(1, 2, 3, 5, 6)), action=End(reason="limit", stage="tuning"))
+    )
     assert whole_stage(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
 
 
@@ -137,7 +142,10 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     assert len(first.numbers) == 2 and set(first.numbers) <= set(shown) and first.numbers[0].startswith("diff/")
     assert first.failures == (f"{broken} (draft, v1): shape, mat1 and mat2; fixed by {root}",)
     assert [(one.node, one.kind, one.varies) for one in second.branch] == [
-        (broken, "draft", "v1"), (root, "debug", "v2"), (best, "improve", "v6")]
+        (broken, "draft", "v1"),
+        (root, "debug", "v2"),
+        (best, "improve", "v6"),
+    ]
     assert first.branch == second.branch[:2] and second.failures == ()
 
 

@@ -78,8 +78,9 @@ def run_of(root: Path, probabilities: Probabilities, *, score: bool = True) -> t
     truth = np.random.default_rng(0).integers(0, CLASSES, size=EXAMPLES)
     np.savez(folder.labels / "digits.npz", test_y=truth, meta=np.array(json.dumps({"classes": CLASSES})))
     assert log.state.data_plan is not None
-    facts = DatasetFacts(name="digits", source="made", features=2, classes=CLASSES, sizes={"test": EXAMPLES},
-                         fingerprint="ab", seed=0)
+    facts = DatasetFacts(
+        name="digits", source="made", features=2, classes=CLASSES, sizes={"test": EXAMPLES}, fingerprint="ab", seed=0
+    )
     log.append(Prepared(data_plan=log.state.data_plan, datasets=(facts,)))
     log.append(Decided(k=1, action=Expand(stage="agenda", kind="improve", seed=0)))
     log.append(Judged(node="n0001", status="good"))
@@ -98,8 +99,17 @@ def _replicate(
     lines: list[str] = []
     for number, condition in enumerate(("method", "baseline")):
         np.savez(place / "submissions" / f"{number}.npz", probabilities=probabilities(truth, rng, condition))
-        lines.append(json.dumps({"file": f"{number}.npz", "dataset": "digits", "split": "test", "condition": condition,
-                                 "kind": "probabilities"}))
+        lines.append(
+            json.dumps(
+                {
+                    "file": f"{number}.npz",
+                    "dataset": "digits",
+                    "split": "test",
+                    "condition": condition,
+                    "kind": "probabilities",
+                }
+            )
+        )
     (place / "submissions.jsonl").write_text("\n".join(lines) + "\n")
     sealed = seal(place, folder.labels)
     log.append(Decided(k=k, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=k)))
@@ -112,8 +122,11 @@ def _replicate(
 def found_in(log: MemoryLog, folder: RunFolder) -> dict[str, tuple[Difference, OverExamples]]:
     over = resampled(log.state, folder)
     log.append(Resampled(found=over))
-    return {one.name: (one, known) for one in differences(log.state, claims_on_test(log.state))
-            if (known := one.over_examples) is not None}
+    return {
+        one.name: (one, known)
+        for one in differences(log.state, claims_on_test(log.state))
+        if (known := one.over_examples) is not None
+    }
 
 
 def test_every_difference_has_an_interval_around_its_mean_and_the_same_one_again(tmp_path: Path) -> None:
@@ -132,8 +145,9 @@ def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None
     log, folder = run_of(tmp_path, helps)
     one, over = found_in(log, folder)["log_loss"]
     truth = np.load(folder.labels / "digits.npz")["test_y"]
-    costs = np.mean([_costs(folder, node, truth, "0.npz") - _costs(folder, node, truth, "1.npz") for node in one.nodes],
-                    axis=0)
+    costs = np.mean(
+        [_costs(folder, node, truth, "0.npz") - _costs(folder, node, truth, "1.npz") for node in one.nodes], axis=0
+    )
     rng = np.random.default_rng(99)
     means = [costs[rng.integers(0, EXAMPLES, EXAMPLES)].mean() for _ in range(20_000)]
     assert one.mean == pytest.approx(costs.mean()) and over.low is not None and over.high is not None
@@ -152,8 +166,14 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
     plan = log.state.data_plan
     assert plan is not None
     gain = claimed("method", "baseline", higher=False, smallest=0.1)[0]
-    log.append(Prepared(data_plan=plan.model_copy(update={"hypotheses": (gain, gain.model_copy(update={
-        "id": "alone", "unit": "seeds"}))}), datasets=log.state.datasets))
+    log.append(
+        Prepared(
+            data_plan=plan.model_copy(
+                update={"hypotheses": (gain, gain.model_copy(update={"id": "alone", "unit": "seeds"}))}
+            ),
+            datasets=log.state.datasets,
+        )
+    )
     by_key = {one.key: one for one in resampled(log.state, folder)}
     effect, difference = by_key["hypothesis/gain/0"], by_key["diff/digits/log_loss/method~baseline"]
     assert effect.low is not None and effect.high is not None and difference.low is not None
@@ -170,19 +190,32 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
     with np.load(folder.labels / "digits.npz") as known:
         truth = known["test_y"]
     farms = np.array([f"farm {one % 6}" for one in np.argsort(np.argsort(truth, kind="stable")) // 20])
-    np.savez(folder.labels / "digits.npz", test_y=truth, test_meta=farms[:, None],
-             meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})))
+    np.savez(
+        folder.labels / "digits.npz",
+        test_y=truth,
+        test_meta=farms[:, None],
+        meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
+    )
     gain = claimed("method", "baseline", higher=False, smallest=0.1)[0]
     by_farm = gain.model_copy(update={"id": "farms", "unit": "seeds and clusters", "cluster": "farm"})
     astray = by_farm.model_copy(update={"id": "astray", "cluster": "county"})
     assert log.state.data_plan is not None
-    log.append(Prepared(datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={
-        "hypotheses": (gain, by_farm, astray)})))
+    log.append(
+        Prepared(
+            datasets=log.state.datasets,
+            data_plan=log.state.data_plan.model_copy(update={"hypotheses": (gain, by_farm, astray)}),
+        )
+    )
     found = resampled(log.state, folder)
     log.append(Resampled(found=found))
     over = {one.key: one for one in found}
-    costs = np.mean([_costs(folder, f"n{k:04d}", truth, "1.npz") - _costs(folder, f"n{k:04d}", truth, "0.npz")
-                     for k in range(2, 7)], axis=0)
+    costs = np.mean(
+        [
+            _costs(folder, f"n{k:04d}", truth, "1.npz") - _costs(folder, f"n{k:04d}", truth, "0.npz")
+            for k in range(2, 7)
+        ],
+        axis=0,
+    )
     means = np.array([costs[farms == farm].mean() for farm in sorted(set(farms))])
     farmed = over["hypothesis/farms/0"]
     assert farmed.sd == pytest.approx(means.std(ddof=1) / np.sqrt(len(means))), "six farms of twenty, each left out"
@@ -196,26 +229,34 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
 def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
     truth = np.load(folder.labels / "digits.npz")["test_y"]
-    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0].model_copy(update={
-        "unit": "seeds and clusters", "cluster": "farm"})
+    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0].model_copy(
+        update={"unit": "seeds and clusters", "cluster": "farm"}
+    )
     sizes = (60, 30, 20, 10)
     farms = np.repeat([f"farm {k}" for k in range(4)], sizes)
-    np.savez(folder.labels / "digits.npz", test_y=truth, test_meta=farms[:, None],
-             meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})))
+    np.savez(
+        folder.labels / "digits.npz",
+        test_y=truth,
+        test_meta=farms[:, None],
+        meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
+    )
     log.append(Prepared(datasets=log.state.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)})))
     log.append(Resampled(found=resampled(log.state, folder)))
     over = log.state.resampled["hypothesis/gain/0"]
-    assert over.worth == pytest.approx(120 ** 2 / sum(size ** 2 for size in sizes)) and over.clusters == 4
+    assert over.worth == pytest.approx(120**2 / sum(size**2 for size in sizes)) and over.clusters == 4
     [one] = decisions(log.state)
     assert (one.verdict, one.parts[0].why) == ("undecided", "4 clusters, at least 5 needed")
 
 
 ESTIMANDS = (
-    "worst(method, over=levels) - worst(baseline, over=levels)", "max(method - baseline, over=levels)",
+    "worst(method, over=levels) - worst(baseline, over=levels)",
+    "max(method - baseline, over=levels)",
     "min(method, over=levels) / max(baseline, over=levels)",
     "slope(method, over=levels) - slope(baseline, over=levels)",
-    "tuned(method, over=levels, by=validation) - baseline@a0", "change(method@a1, baseline@a0)",
-    "mean(drop(method, from=a0), over=[a1]) - 0.5 * (baseline@a0 - 1)")
+    "tuned(method, over=levels, by=validation) - baseline@a0",
+    "change(method@a1, baseline@a0)",
+    "mean(drop(method, from=a0), over=[a1]) - 0.5 * (baseline@a0 - 1)",
+)
 
 
 @pytest.mark.parametrize("diverged", ["left out", "worst value"])
@@ -224,11 +265,16 @@ def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
     estimand: str, diverged: Literal["left out", "worst value"]
 ) -> None:
     """Whichever cell it is; the variance over examples stays that of the runs that decide."""
-    plan = PLAN.model_copy(update={
-        "factor": "x", "levels": (Level(name="a0", value=0.0), Level(name="a1", value=1.0)),
-        "metrics": (MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),)})
-    one = Hypothesis(id="h", statement="s", reason="r", diverged=diverged,
-                     effects=(Effect(estimand=estimand, smallest=0.01),))
+    plan = PLAN.model_copy(
+        update={
+            "factor": "x",
+            "levels": (Level(name="a0", value=0.0), Level(name="a1", value=1.0)),
+            "metrics": (MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),),
+        }
+    )
+    one = Hypothesis(
+        id="h", statement="s", reason="r", diverged=diverged, effects=(Effect(estimand=estimand, smallest=0.01),)
+    )
     plan, rng = plan.model_copy(update={"hypotheses": (one,)}), np.random.default_rng(0)
     conditions = [f"{arm}@{level}" for arm in ("method", "baseline") for level in ("a0", "a1")]
     shift = {condition: 0.02 * rng.standard_normal(1000) for condition in conditions}
@@ -237,14 +283,26 @@ def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
         drawn: dict[tuple[str, ...], Any] = {}
         for seed in range(5):
             gone = {lost} if seed == 0 and lost is not None else set[str]()
-            values = {("digits", condition, "accuracy"): 0.8 + 0.01 * rng.standard_normal() for condition in conditions
-                      if condition not in gone}
-            drawn |= {("digits", f"n{seed}", key[1], "accuracy"): value + shift[key[1]]
-                      for key, value in values.items()}
-            runs.append(Run(seed, f"n{seed}", values, {"validation": values}, frozenset(
-                Place("digits", *condition.split("@")) for condition in gone)))
-        over = over_examples(plan, one, one.effects[0], "hypothesis/h/0", runs, drawn=drawn,
-                             samples={"digits": Sample(200, 200.0)})
+            values = {
+                ("digits", condition, "accuracy"): 0.8 + 0.01 * rng.standard_normal()
+                for condition in conditions
+                if condition not in gone
+            }
+            drawn |= {
+                ("digits", f"n{seed}", key[1], "accuracy"): value + shift[key[1]] for key, value in values.items()
+            }
+            runs.append(
+                Run(
+                    seed,
+                    f"n{seed}",
+                    values,
+                    {"validation": values},
+                    frozenset(Place("digits", *condition.split("@")) for condition in gone),
+                )
+            )
+        over = over_examples(
+            plan, one, one.effects[0], "hypothesis/h/0", runs, drawn=drawn, samples={"digits": Sample(200, 200.0)}
+        )
         assert over.sd is not None and over.sd > 0.001 and not over.reason, lost
         [found] = decide(plan, runs, confirmed=True, sampled=lambda key, over=over: over)
         assert diverged == "worst value" or (found.parts[0].examples and len(found.parts[0].values) == len(over.nodes))
@@ -253,8 +311,14 @@ def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
 def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_nothing(tmp_path: Path) -> None:
     log, _ = run_of(tmp_path, helps)
     assert log.state.data_plan is not None
-    log.append(Prepared(datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={
-        "hypotheses": claimed("method", "baseline", higher=False, smallest=0.1)})))
+    log.append(
+        Prepared(
+            datasets=log.state.datasets,
+            data_plan=log.state.data_plan.model_copy(
+                update={"hypotheses": claimed("method", "baseline", higher=False, smallest=0.1)}
+            ),
+        )
+    )
     assert not decisions(log.state)[0].confirmed, "nothing was locked"
     log.append(Locked(plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(2, 3, 4, 5, 6)))
     assert decisions(log.state)[0].confirmed
@@ -310,7 +374,8 @@ def test_large_test_sets_get_fewer_draws_and_then_none(tmp_path: Path, monkeypat
     log, folder = run_of(tmp_path, helps)
     monkeypatch.setattr(resampling, "PASSES", 10.0)
     assert {one.reason for one in resampled(log.state, folder)} == {
-        f"{EXAMPLES} test examples are too many for {FEWEST} draws"}
+        f"{EXAMPLES} test examples are too many for {FEWEST} draws"
+    }
 
 
 async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(tmp_path: Path) -> None:
@@ -318,9 +383,14 @@ async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(t
     log.append(Decided(k=7, action=Work(task=TASK)))
     log.append(WorkDone(k=7))  # winners are probed elsewhere
     bench = Bench(
-        recorder=log, folder=folder, search=SearchSettings(), paper=PaperSettings(), node_seconds=1.0,
+        recorder=log,
+        folder=folder,
+        search=SearchSettings(),
+        paper=PaperSettings(),
+        node_seconds=1.0,
         executor=ScriptedExecutor(lambda job: (0.0, Outcome(seconds=0))),
-        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0))
+        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0),
+    )
     await score_tests(bench)
     assert len(log.state.tests) == 5 and {one.draws for one in log.state.resampled.values()} == {DRAWS}
     assert differences(log.state, claims_on_test(log.state))[0].called == "improved"
@@ -334,21 +404,42 @@ async def test_a_fresh_seed_that_diverged_ends_neither_scoring_nor_what_takes_it
     """A sixth replicate, whose method diverged in the only cell that it has, and a seventh that was cut short."""
     log, folder = run_of(tmp_path, helps, score=False)
     assert log.state.data_plan is not None
-    log.append(Prepared(datasets=log.state.datasets, data_plan=log.state.data_plan.model_copy(update={
-        "hypotheses": claimed("method", "baseline", higher=False, smallest=0.1),
-        "metrics": tuple(one.model_copy(update={"worst": 16.0}) for one in log.state.data_plan.metrics)})))
+    log.append(
+        Prepared(
+            datasets=log.state.datasets,
+            data_plan=log.state.data_plan.model_copy(
+                update={
+                    "hypotheses": claimed("method", "baseline", higher=False, smallest=0.1),
+                    "metrics": tuple(one.model_copy(update={"worst": 16.0}) for one in log.state.data_plan.metrics),
+                }
+            ),
+        )
+    )
     log.append(Decided(k=7, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=7)))
-    log.append(Executed(node="n0007", attempt=Attempt(number=1, seconds=1, cells=(CellLine(
-        cell=Cell(dataset="digits", arm="method", seed=7), outcome="failed", diverged=True),))))
+    log.append(
+        Executed(
+            node="n0007",
+            attempt=Attempt(
+                number=1,
+                seconds=1,
+                cells=(CellLine(cell=Cell(dataset="digits", arm="method", seed=7), outcome="failed", diverged=True),),
+            ),
+        )
+    )
     log.append(Judged(node="n0007", status="good"))
     log.append(Decided(k=8, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=8)))
     log.append(Judged(node="n0008", status="cancelled", failure=Failure(kind="other", message="the time is up")))
     log.append(Decided(k=9, action=Work(task=TASK)))
     log.append(WorkDone(k=9))
     bench = Bench(
-        recorder=log, folder=folder, search=SearchSettings(), paper=PaperSettings(), node_seconds=1.0,
+        recorder=log,
+        folder=folder,
+        search=SearchSettings(),
+        paper=PaperSettings(),
+        node_seconds=1.0,
         executor=ScriptedExecutor(lambda job: (0.0, Outcome(seconds=0))),
-        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0))
+        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0),
+    )
     for _ in range(2):
         await score_tests(bench)
         [one] = decisions(log.state)

@@ -25,14 +25,19 @@ CLAIM = ScopeFinding(quote="Smoothing always helps.", why="'always' beyond two d
 
 
 def draft(abstract: str, *, title: str = "A title", conclusion: str = "It ends.") -> Draft:
-    return Draft(title=title, abstract=abstract, sections=(
-        Section(title="Results", body="It is."), Section(title="Conclusion", body=conclusion)))
+    return Draft(
+        title=title,
+        abstract=abstract,
+        sections=(Section(title="Results", body="It is."), Section(title="Conclusion", body=conclusion)),
+    )
 
 
 def test_sentences_without_a_verdict_and_those_that_claim_too_much_are_cut_and_no_other() -> None:
     told = rf"We find that \verdict{{{KEY}}}."
-    one = draft(f"We ask. Label smoothing beats the baseline. {told} In general, it is so.",
-                conclusion=f"{told} Smoothing\nalways helps.")
+    one = draft(
+        f"We ask. Label smoothing beats the baseline. {told} In general, it is so.",
+        conclusion=f"{told} Smoothing\nalways helps.",
+    )
     general = ScopeFinding(quote="In general, it is so", why="one dataset")
     after, cuts = without_claims(one, (CLAIM, general), EVIDENCE)
     assert after.abstract == f"We ask. {told}" and after.sections[1].body == told
@@ -45,8 +50,10 @@ def test_a_part_that_would_be_empty_or_no_latex_stays_and_a_list_loses_its_item(
     assert without_claims(alone, (), EVIDENCE) == (alone, ())
     bold = draft(r"We ask. \textbf{Label smoothing wins. It does.}")
     assert without_claims(bold, (), EVIDENCE)[0] == bold
-    items = draft("We ask.", conclusion="A list:\n\\begin{itemize}\n\\item Wine is small.\n\\item Label smoothing "
-                                        "wins.\n\\end{itemize}")
+    items = draft(
+        "We ask.",
+        conclusion="A list:\n\\begin{itemize}\n\\item Wine is small.\n\\item Label smoothing wins.\n\\end{itemize}",
+    )
     assert r"\item Wine is small." in without_claims(items, (), EVIDENCE)[0].sections[1].body
     assert without_claims(items, (), EVIDENCE)[0].sections[1].body.count(r"\item") == 1
 
@@ -55,8 +62,10 @@ def test_every_text_of_a_paper_is_held_against_the_scope() -> None:
     one = draft("We ask.", title="Smoothing always helps.")
     assert list(texts_of(one)) == ["title", "abstract", "section 'Results'", "section 'Conclusion'"]
     [line] = too_much(one, (CLAIM,), EVIDENCE)
-    assert line == ("[scope] title: 'Smoothing always helps.': it claims more than was decided, 'always' beyond two "
-                    "datasets; may be said: name the datasets")
+    assert line == (
+        "[scope] title: 'Smoothing always helps.': it claims more than was decided, 'always' beyond two "
+        "datasets; may be said: name the datasets"
+    )
 
 
 @pytest.mark.slow
@@ -71,8 +80,9 @@ async def test_what_claims_too_much_is_told_to_the_reflector_and_a_title_that_do
 
     def found(inputs: ScopeInputs) -> ScopeFindings:
         title = inputs.texts[0].text
-        return ScopeFindings(findings=(ScopeFinding(quote=title, why="too much"),
-                                       ScopeFinding(quote="This stands nowhere.", why="x")))
+        return ScopeFindings(
+            findings=(ScopeFinding(quote=title, why="too much"), ScopeFinding(quote="This stands nowhere.", why="x"))
+        )
 
     desk = Desk(tmp_path, scripted(revised, scope=found))
     await write(desk.bench)
@@ -112,17 +122,44 @@ async def test_a_draft_that_leaves_out_what_it_owes_is_not_released(
 
 
 def decided(ident: str, verdict: Verdict, *, confirmatory: bool = True) -> Decision:
-    return Decision(hypothesis=Hypothesis(id=ident, statement="S.", effects=(Effect(estimand="a - b", smallest=0.1),),
-                                          reason="r", confirmatory=confirmatory),
-                    parts=(), verdict=verdict, level=0.05, family=1, confirmed=True)
+    return Decision(
+        hypothesis=Hypothesis(
+            id=ident,
+            statement="S.",
+            effects=(Effect(estimand="a - b", smallest=0.1),),
+            reason="r",
+            confirmatory=confirmatory,
+        ),
+        parts=(),
+        verdict=verdict,
+        level=0.05,
+        family=1,
+        confirmed=True,
+    )
 
 
 def test_what_a_reader_of_the_paper_alone_takes_from_it_is_held_against_what_was_decided() -> None:
-    found = Scoped(round=0, reading=Reading(finding="It helps.", told=(
-        Told(id="one", says="supported", quote="It  helps."), Told(id="two", says="nothing"),
-        Told(id="three", says="nothing"), Told(id="four", says="smaller"))))
-    lines = misread(found, (decided("one", "undecided"), decided("two", "smaller"),
-                            decided("three", "smaller", confirmatory=False), decided("four", "smaller")))
+    found = Scoped(
+        round=0,
+        reading=Reading(
+            finding="It helps.",
+            told=(
+                Told(id="one", says="supported", quote="It  helps."),
+                Told(id="two", says="nothing"),
+                Told(id="three", says="nothing"),
+                Told(id="four", says="smaller"),
+            ),
+        ),
+    )
+    lines = misread(
+        found,
+        (
+            decided("one", "undecided"),
+            decided("two", "smaller"),
+            decided("three", "smaller", confirmatory=False),
+            decided("four", "smaller"),
+        ),
+    )
     assert [line.partition(" ")[0] for line in lines] == ["one", "two"]
     assert "decided as undecided" in lines[0] and "from it: supported ('It helps.')" in lines[0]
     assert misread(None, (decided("one", "smaller"),)) == misread(Scoped(round=0), (decided("one", "smaller"),)) == ()

@@ -51,6 +51,7 @@ class Model(SlowModel):
 
 def executor_of(slow: str = "", *, seconds: float = SLOW) -> ScriptedExecutor:
     """Every experiment works at once, but for one that is slow."""
+
     def run(job: Job) -> tuple[float, Outcome]:
         outcome = drawn(job) if job.mode == "plot" else Outcome(seconds=1, measurements=measured(0.5))
         return (seconds if job.name == slow else 0.0), outcome
@@ -60,8 +61,9 @@ def executor_of(slow: str = "", *, seconds: float = SLOW) -> ScriptedExecutor:
 
 def settings(nodes: int = 3) -> SearchSettings:
     none = StageLimits(num_seeds=0)
-    return SearchSettings(num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0),
-                          preliminary=none, tuning=none)
+    return SearchSettings(
+        num_workers=1, lookahead=0, agenda=StageLimits(nodes=nodes, num_seeds=0), preliminary=none, tuning=none
+    )
 
 
 async def agenda(bench: Bench) -> list[Node]:
@@ -166,8 +168,16 @@ async def test_wherever_a_kill_comes_after_a_note_the_same_prompts_are_asked(tmp
             db.commit()
         again = EventLog(folder / "run.db")
         committed, model = len(again.state.answers), Model()
-        await agenda(Bench(
-            recorder=again, folder=RunFolder(folder), executor=executor_of(), search=settings(nodes=2),
-            paper=bench.paper, models=Models(model, again, ModelSettings(), time.monotonic), node_seconds=60.0))
+        await agenda(
+            Bench(
+                recorder=again,
+                folder=RunFolder(folder),
+                executor=executor_of(),
+                search=settings(nodes=2),
+                paper=bench.paper,
+                models=Models(model, again, ModelSettings(), time.monotonic),
+                node_seconds=60.0,
+            )
+        )
         assert len(again.state.answers) == answers and answers - committed == len(model.requests)
         again.close()

@@ -39,8 +39,10 @@ from tests.search import virtual_time
 from tests.search.worlds import World, new_log
 from tests.search.worlds import settings as small
 
-PLANNED = tuple(Ablation(name=f"no-{part}", part=part, action="remove", metrics=("log_loss",), why="w")
-                for part in ("warmup", "decay"))
+PLANNED = tuple(
+    Ablation(name=f"no-{part}", part=part, action="remove", metrics=("log_loss",), why="w")
+    for part in ("warmup", "decay")
+)
 LONGER = 400.0
 """Virtual seconds after which every search here is over."""
 
@@ -65,8 +67,9 @@ class Scripted(Research):
                 raise NodeKilled(node)
             await self.bench.signals.unless_killed(node, self._world.perform(decided, freed))
         except NodeKilled:
-            self.bench.recorder.append(Judged(
-                node=node, status="cancelled", failure=Failure(kind="killed", message="a person ended it")))
+            self.bench.recorder.append(
+                Judged(node=node, status="cancelled", failure=Failure(kind="killed", message="a person ended it"))
+            )
 
 
 @dataclass
@@ -81,9 +84,15 @@ class Run:
     def bench(self) -> Bench:
         model = ScriptedModel.by_role(summary=lambda _: StageReport(tried="t", found="f"))
         return Bench(
-            recorder=self.log, folder=RunFolder(self.folder), search=self.given, signals=self.signals, node_seconds=60,
-            models=Models(model, self.log, ModelSettings(), lambda: 0.0), paper=PaperSettings(),
-            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))))
+            recorder=self.log,
+            folder=RunFolder(self.folder),
+            search=self.given,
+            signals=self.signals,
+            node_seconds=60,
+            models=Models(model, self.log, ModelSettings(), lambda: 0.0),
+            paper=PaperSettings(),
+            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))),
+        )
 
     async def work(self) -> bool:
         """Go through the stages as `agent.graph` does; False where the run was asked to stop."""
@@ -104,13 +113,18 @@ class Run:
         target = rng.choice(bests if bests and rng.random() < 0.5 else [*state.nodes, "n9999"])
         mark = "closed" if verb == "close" else "suspect"
         verb = "mark" if verb in ("close", "suspect") else verb
-        command = Commanded.model_validate({
-            "verb": verb, "target": target if verb in ("mark", "kill") else "", "text": "why", "mark": mark})
+        command = Commanded.model_validate(
+            {"verb": verb, "target": target if verb in ("mark", "kill") else "", "text": "why", "mark": mark}
+        )
         if control.refused(state, command, working=True) is not None:
             return
         self.log.append(command)
-        obeyed = {"stop": self.signals.stop.set, "pause": self.signals.pause, "resume": self.signals.go_on,
-                  "kill": lambda: self.signals.kill(target)}
+        obeyed = {
+            "stop": self.signals.stop.set,
+            "pause": self.signals.pause,
+            "resume": self.signals.go_on,
+            "kill": lambda: self.signals.kill(target),
+        }
         obeyed.get(verb, lambda: None)()
 
 
@@ -164,8 +178,11 @@ VERBS = ("suspect", "suspect", "suspect", "close", "kill", "note", "pause", "res
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 30), order=st.sampled_from(["arrival", "ticket"]),
-       asked=st.lists(st.tuples(st.floats(0.0, 30.0), st.sampled_from(VERBS)), max_size=12))
+@given(
+    seed=st.integers(0, 30),
+    order=st.sampled_from(["arrival", "ticket"]),
+    asked=st.lists(st.tuples(st.floats(0.0, 30.0), st.sampled_from(VERBS)), max_size=12),
+)
 @pytest.mark.slow
 def test_whatever_is_asked_at_whatever_moment_no_run_gets_stuck(
     tmp_path: Path, seed: int, order: str, asked: list[tuple[float, str]]

@@ -46,9 +46,11 @@ from tests.stages.test_plan_faults import PLAN as SOUND
 from tests.stages.test_prompt_inputs import PLAN, Story
 
 SUBJECTS = {
-    "small": SubjectSettings(model="openai-chat:tiny", base_url="http://localhost:8000/v1", requests_a_minute=60,
-                             description="a small one"),
-    "large": SubjectSettings(model="anthropic:huge", price=Price(input=3, output=15), context_tokens=200_000)}
+    "small": SubjectSettings(
+        model="openai-chat:tiny", base_url="http://localhost:8000/v1", requests_a_minute=60, description="a small one"
+    ),
+    "large": SubjectSettings(model="anthropic:huge", price=Price(input=3, output=15), context_tokens=200_000),
+}
 KEY = "a" * 64
 
 
@@ -63,8 +65,9 @@ def test_keys_hold_the_subjects_that_the_plan_names_and_no_others(tmp_path: Path
 
     def keys(*names: str, **changes: SubjectSettings) -> list[str]:
         bench = asked_by(Story(tmp_path), *names, **changes)
-        found = keys_of(cells, {"experiment.py": "X = 1\n"}, arms=("plain",), bench=bench,
-                        view=whole_stage(bench, "preliminary"))
+        found = keys_of(
+            cells, {"experiment.py": "X = 1\n"}, arms=("plain",), bench=bench, view=whole_stage(bench, "preliminary")
+        )
         job = Job(name="n", folder=tmp_path, source={"experiment.py": "X = 1\n"})
         return [*found.values(), asking(job, bench.plan, bench.subjects, ()).key]
 
@@ -79,19 +82,22 @@ def test_keys_hold_the_subjects_that_the_plan_names_and_no_others(tmp_path: Path
 def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tmp_path: Path) -> None:
     story = Story(tmp_path)
     inputs = PlanInputs(
-        idea=story.bench.idea, catalogue=tuple(CATALOGUE.values()), metrics=("accuracy",), node_seconds=60)
+        idea=story.bench.idea, catalogue=tuple(CATALOGUE.values()), metrics=("accuracy",), node_seconds=60
+    )
     without = render(PLAN_ROLE, inputs)
-    told = render(PLAN_ROLE, inputs.model_copy(update={
-        "subjects": entries_of(SUBJECTS), "subject_budget": "$5.00"}))
+    told = render(PLAN_ROLE, inputs.model_copy(update={"subjects": entries_of(SUBJECTS), "subject_budget": "$5.00"}))
     text = f"{told.system}\n{told.user}"
-    for words in ("- `small`: openai-chat:tiny; a small one; free; 8 calls at a time, 60 a minute",
-                  "- `large`: anthropic:huge; reads 200000 tokens; $3.00 and $15.00 a million tokens read and written",
-                  "they have a budget of their own ($5.00)"):
+    for words in (
+        "- `small`: openai-chat:tiny; a small one; free; 8 calls at a time, 60 a minute",
+        "- `large`: anthropic:huge; reads 200000 tokens; $3.00 and $15.00 a million tokens read and written",
+        "they have a budget of their own ($5.00)",
+    ):
         assert words in text
     assert "subject" not in without.user and "`subjects`" not in without.system
     plan = SOUND.model_copy(update={"subjects": ("small", "tiny")})
     assert [one for one in faults_of(plan, CATALOGUE, subjects=list(SUBJECTS)) if "subject" in one] == [
-        "there is no subject 'tiny' to ask; there are: small, large"]
+        "there is no subject 'tiny' to ask; there are: small, large"
+    ]
 
 
 def test_code_is_told_how_to_ask_only_where_the_plan_does(tmp_path: Path) -> None:
@@ -128,8 +134,15 @@ async def _exchange(folder: Path) -> Exchange:
 def test_status_shows_calls_and_a_bar_of_their_budget(tmp_path: Path) -> None:
     story = celled()
     started = next(one for one, _ in story.events if isinstance(one, Started))
-    events = [(one.model_copy(update={"settings": {**started.settings, "budget": {"subject_usd": 1.5}}})
-               if one is started else one, at) for one, at in story.events]
+    events = [
+        (
+            one.model_copy(update={"settings": {**started.settings, "budget": {"subject_usd": 1.5}}})
+            if one is started
+            else one,
+            at,
+        )
+        for one, at in story.events
+    ]
     asyncio.run(_exchange(tmp_path))
     found = status_of("r", [*events, (SubjectsAsked(uses=uses_of(tmp_path)), 9e9)], None, now=9e9, folder=tmp_path)
     console = Console(width=200, record=True, file=StringIO())
@@ -150,10 +163,13 @@ def test_an_answer_that_is_not_as_it_was_given_is_a_finding(tmp_path: Path) -> N
 
     def wrong(digest: str, key: str) -> list[str]:
         (folder / LISTED).write_text(json.dumps({"id": exchange.id, "sha256": digest}) + "\n")
-        changed = run.model_copy(update={
-            "asked": {"small": 1}, "exchanges_sha256": sha256(folder / LISTED), "key": key})
-        events = [(one.model_copy(update={"run": changed}) if getattr(one, "run", None) == run else one, at)
-                  for one, at in story.events]
+        changed = run.model_copy(
+            update={"asked": {"small": 1}, "exchanges_sha256": sha256(folder / LISTED), "key": key}
+        )
+        events = [
+            (one.model_copy(update={"run": changed}) if getattr(one, "run", None) == run else one, at)
+            for one, at in story.events
+        ]
         (tmp_path / "run.db").unlink(missing_ok=True)
         told = copy(story)
         told.events = events
@@ -170,7 +186,8 @@ def test_settings_of_subjects_come_from_every_layer(tmp_path: Path) -> None:
     config.write_text("subjects: {small: {model: 'openai-chat:a', timeout: 2m, price: {input: 1, output: 2}}}\n")
     found = compose(config=config, flags={"subjects.small.concurrency": 3, "budget.subject_usd": 2}, environment={})
     assert found.subjects["small"] == SubjectSettings(
-        model="openai-chat:a", timeout=120, concurrency=3, price=Price(input=1, output=2))
+        model="openai-chat:a", timeout=120, concurrency=3, price=Price(input=1, output=2)
+    )
     for flags, words in (({"subjects.small.modell": "x"}, "subjects.small.modell"), ({"subjects.x": 3}, "subjects.x")):
         with pytest.raises(SettingsError, match=words):
             compose(config=config, flags=flags, environment={})
@@ -178,9 +195,21 @@ def test_settings_of_subjects_come_from_every_layer(tmp_path: Path) -> None:
 
 def test_a_table_says_how_far_a_model_s_grades_agree_with_labels() -> None:
     def claim(name: str, value: float, grade: Grade) -> Claim:
-        return Claim(key=f"validation/digits/{name}/mixup@n50", name=name, dataset="digits", condition="mixup@n50",
-                     split="validation", values=(value, value + 0.01), seeds=(1, 2), nodes=("a", "b"), grade=grade,
-                     mean=value, sd=0.01, low=value - 0.1, high=value + 0.1)
+        return Claim(
+            key=f"validation/digits/{name}/mixup@n50",
+            name=name,
+            dataset="digits",
+            condition="mixup@n50",
+            split="validation",
+            values=(value, value + 0.01),
+            seeds=(1, 2),
+            nodes=("a", "b"),
+            grade=grade,
+            mean=value,
+            sd=0.01,
+            low=value - 0.1,
+            high=value + 0.1,
+        )
 
     plan = PLAN.model_copy(update={"metrics": (PLAN.metrics[0].model_copy(update={"name": "charm"}),)})
     made = tables((claim("charm", 7.0, "judged"), claim("charm_agreement", 0.83, "computed")), plan)

@@ -19,22 +19,44 @@ from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 
 def node(values: dict[tuple[str, str], float], *said: Measurement, k: int = 1) -> Node:
-    found = tuple(Measurement(name="log_loss", value=value, condition=condition, dataset=dataset, split="validation",
-                              seed=0, grade="scored") for (dataset, condition), value in values.items())
-    return Node(id=f"n000{k}", decision=k, parent=None, stage="agenda", kind="improve", seed=0,
-                attempts=(Attempt(number=1, seconds=1, measurements=found, said=said),))
+    found = tuple(
+        Measurement(
+            name="log_loss",
+            value=value,
+            condition=condition,
+            dataset=dataset,
+            split="validation",
+            seed=0,
+            grade="scored",
+        )
+        for (dataset, condition), value in values.items()
+    )
+    return Node(
+        id=f"n000{k}",
+        decision=k,
+        parent=None,
+        stage="agenda",
+        kind="improve",
+        seed=0,
+        attempts=(Attempt(number=1, seconds=1, measurements=found, said=said),),
+    )
 
 
-RATE = Measurement(name="chosen_rate", value=0.02, condition="mixup@n50", dataset="digits", split="dev", seed=0,
-                   grade="logged")
+RATE = Measurement(
+    name="chosen_rate", value=0.02, condition="mixup@n50", dataset="digits", split="dev", seed=0, grade="logged"
+)
 
 
 def test_arms_are_told_from_the_first_baseline_and_levels_from_the_first_level() -> None:
     found = tables_of([node(dict(reversed(cells(0.5, 0.4).items())), RATE)], PLAN)
     assert {(one.same, one.first, one.value): one.by for one in found.arms} == {
-        ("n50", "plain", 0.5): {"mixup": pytest.approx(-0.1)}, ("n500", "plain", 0.4): {"mixup": pytest.approx(-0.1)}}
+        ("n50", "plain", 0.5): {"mixup": pytest.approx(-0.1)},
+        ("n500", "plain", 0.4): {"mixup": pytest.approx(-0.1)},
+    }
     assert {(one.same, one.first): one.by for one in found.levels} == {
-        ("plain", "n50"): {"n500": pytest.approx(-0.1)}, ("mixup", "n50"): {"n500": pytest.approx(-0.1)}}
+        ("plain", "n50"): {"n500": pytest.approx(-0.1)},
+        ("mixup", "n50"): {"n500": pytest.approx(-0.1)},
+    }
     assert found.said == (RATE,)
 
 
@@ -52,12 +74,22 @@ def test_means_over_replicates_are_told_among_those_over_as_many_and_one_seed_wh
     tmp_path: Path,
 ) -> None:
     def mean(condition: str, value: float, n: int) -> Statistic:
-        return Statistic(key="", name="log_loss", dataset="digits", condition=condition, mean=value, sd=None, n=n,
-                         low=None, high=None)
+        return Statistic(
+            key="",
+            name="log_loss",
+            dataset="digits",
+            condition=condition,
+            mean=value,
+            sd=None,
+            n=n,
+            low=None,
+            high=None,
+        )
 
     one = node(cells(0.5, 0.4), RATE)
-    found = tables_of_means([mean("plain@n50", 0.6, 3), mean("mixup@n50", 0.3, 3), mean("mixup@n500", 0.1, 2)], [one],
-                            PLAN)
+    found = tables_of_means(
+        [mean("plain@n50", 0.6, 3), mean("mixup@n50", 0.3, 3), mean("mixup@n500", 0.1, 2)], [one], PLAN
+    )
     assert [(line.first, line.by, line.n) for line in found.arms] == [("plain", {"mixup": pytest.approx(-0.3)}, 3)]
     assert found.levels == () and found.said == (RATE,)
     assert tables_of_means([], [one], PLAN) == tables_of([one], PLAN)
@@ -78,4 +110,5 @@ def test_a_tuner_sees_the_tables_of_its_parent(tmp_path: Path) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
     inputs = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     assert [(one.same, one.by) for one in inputs.tables.arms] == [
-        (level, {"mixup": pytest.approx(-0.1)}) for level in ("n50", "n500")]
+        (level, {"mixup": pytest.approx(-0.1)}) for level in ("n50", "n500")
+    ]

@@ -22,7 +22,9 @@ def told(root: Path, *, low: float, high: float) -> dict[str, Comparison]:
     state = synthetic.state()
     found = tuple(
         over.model_copy(update={"low": one.mean + low, "high": one.mean + high, "reason": ""})
-        for one in differences(state, paper_claims(state)) if (over := one.over_examples) is not None)
+        for one in differences(state, paper_claims(state))
+        if (over := one.over_examples) is not None
+    )
     apply(state, Resampled(found=found))
     return {one.key: one for one in Material(state, RunFolder(root), PaperSettings()).evidence.comparisons}
 
@@ -31,10 +33,18 @@ def test_a_verdict_is_of_the_first_condition_of_the_pair(tmp_path: Path) -> None
     found = told(tmp_path, low=-0.001, high=0.001)
     worse = found["diff/digits/accuracy/method@noise20~baseline@noise20"]
     assert (worse.verdict, worse.subject, worse.partner, worse.better) == (
-        "worsened", "method@noise20", "baseline@noise20", "baseline@noise20")
+        "worsened",
+        "method@noise20",
+        "baseline@noise20",
+        "baseline@noise20",
+    )
     better = found["diff/digits/log_loss/method@noise20~baseline@noise20"]
     assert (better.verdict, better.subject, better.better, better.note) == (
-        "improved", "method@noise20", "method@noise20", "")
+        "improved",
+        "method@noise20",
+        "method@noise20",
+        "",
+    )
     old = Comparison(key="k", dataset="d", metric="m", better="a", worse="b", verdict="improved", n=5)
     assert (old.subject, old.partner) == ("a", "b")
 

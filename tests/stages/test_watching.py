@@ -32,7 +32,7 @@ def story(tmp_path: Path) -> Story:
 
 
 def peer(
-    story: Story, kind: NodeKind = "draft", *, grade: str = "logged", parent: str | None = None, item: str = "",
+    story: Story, kind: NodeKind = "draft", *, grade: str = "logged", parent: str | None = None, item: str = ""
 ) -> str:
     """A good node whose loss fell to 0.5 in ten steps."""
     stage: StageName = "agenda" if kind == "improve" else "preliminary"
@@ -40,9 +40,24 @@ def peer(
     folder = story.bench.folder.attempt(node, 1)
     folder.mkdir(parents=True)
     dataset, condition, name, split = CURVE
-    (folder / "measurements.jsonl").write_text("".join(json.dumps({
-        "name": name, "value": 1.4 - 0.1 * step, "condition": condition, "dataset": dataset, "split": split, "seed": 7,
-        "step": step, "grade": grade}) + "\n" for step in range(10)))
+    (folder / "measurements.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {
+                    "name": name,
+                    "value": 1.4 - 0.1 * step,
+                    "condition": condition,
+                    "dataset": dataset,
+                    "split": split,
+                    "seed": 7,
+                    "step": step,
+                    "grade": grade,
+                }
+            )
+            + "\n"
+            for step in range(10)
+        )
+    )
     return node
 
 
@@ -71,12 +86,19 @@ def test_time_decides_in_arrival_order_only(story: Story) -> None:
     assert ask(story, decided, QUIET, order="arrival", silent_timeout=2000.0) is None
     ended = replace(FAR, ended=True)
     assert ask(story, decided, ended) == ask(story, decided, FAR)  # whenever it was looked at
-    assert ask(story, decided, ended, order="arrival") is None     # it is done: pruning would save nothing
+    assert ask(story, decided, ended, order="arrival") is None  # it is done: pruning would save nothing
 
 
-@pytest.mark.parametrize(("seconds", "settings", "quiet"), [
-    (360.0, {}, 180.0), (20.0, {}, 60.0), (360.0, {"silent_timeout": 30.0}, 30.0), (360.0, {"order": "ticket"}, None),
-    (360.0, {"prune": False}, None)])
+@pytest.mark.parametrize(
+    ("seconds", "settings", "quiet"),
+    [
+        (360.0, {}, 180.0),
+        (20.0, {}, 60.0),
+        (360.0, {"silent_timeout": 30.0}, 30.0),
+        (360.0, {"order": "ticket"}, None),
+        (360.0, {"prune": False}, None),
+    ],
+)
 def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
     story: Story, seconds: float, settings: dict[str, object], quiet: float | None
 ) -> None:

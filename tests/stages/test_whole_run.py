@@ -34,10 +34,22 @@ from tests.models.test_beginnings import DRAWN, STUDY, common
 from tests.stages.small_study import IDEA, LABELLED, PLAN, small_model
 
 SMALL = {
-    "seed": 3, "sandbox.timeout": 60, "sandbox.isolation": "auto", "search.order": "ticket", "search.window": 4,
-    "search.num_workers": 2, "search.num_drafts": 2, "search.num_seeds": 2, "search.max_seeds": 2,
-    "search.preliminary.nodes": 3, "search.tuning.nodes": 1, "search.agenda.nodes": 1, "search.ablation.nodes": 1,
-    "search.ladder": False, "paper.reflections": 1, "sandbox.pool": 0,
+    "seed": 3,
+    "sandbox.timeout": 60,
+    "sandbox.isolation": "auto",
+    "search.order": "ticket",
+    "search.window": 4,
+    "search.num_workers": 2,
+    "search.num_drafts": 2,
+    "search.num_seeds": 2,
+    "search.max_seeds": 2,
+    "search.preliminary.nodes": 3,
+    "search.tuning.nodes": 1,
+    "search.agenda.nodes": 1,
+    "search.ablation.nodes": 1,
+    "search.ladder": False,
+    "paper.reflections": 1,
+    "sandbox.pool": 0,
 }
 
 
@@ -68,8 +80,10 @@ def resume(run_folder: Path) -> int:
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
-    return [(n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
-            for n in state.nodes.values()]
+    return [
+        (n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
+        for n in state.nodes.values()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -99,23 +113,26 @@ def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_score
         folder = whole / "nodes" / node.id / f"plots{node.plots}"
         rows = json.loads((folder / "scores.json").read_text())
         assert f"scored {len(rows)}" in (folder / "plots.stdout.txt").read_text(), "the script could read them"
-        parents = {node.id} if node.kind == "improve" else {
-            one.id for one in replicates_of(state, node.parent or "") if one.status == "good"}
+        parents = (
+            {node.id}
+            if node.kind == "improve"
+            else {one.id for one in replicates_of(state, node.parent or "") if one.status == "good"}
+        )
         assert {row["node"] for row in rows} <= parents and len(rows) == 4 * len({row["node"] for row in rows})
 
 
 def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     state = read_state(whole)
     nodes = list(state.nodes.values())
-    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "ablate", "replicate", "aggregate",
-                                            "rung"}
+    assert {node.kind for node in nodes} == {"draft", "debug", "improve", "ablate", "replicate", "aggregate", "rung"}
     debug = next(node for node in nodes if node.kind == "debug")
     mended = state.nodes[debug.parent or ""]
     assert debug.status == "good" and mended.status == "buggy"
     assert mended.varies == "draft 0" and debug.varies.startswith("draft 0; mended: ")
     replotted = next(node for node in nodes if node.plots > 1)
-    assert replotted.status == "good" and any("label" in issue for r in replotted.plottings[0].reviews or ()
-                                              for issue in r.issues)
+    assert replotted.status == "good" and any(
+        "label" in issue for r in replotted.plottings[0].reviews or () for issue in r.issues
+    )
     seeds = [one.seed for one in trusted_replicates(state, winner(state) or "")]
     assert len(seeds) == len(set(seeds)) >= 2 and 3 not in seeds
 
@@ -170,7 +187,8 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
     array = next((copy / "nodes").glob("*/attempt1/arrays/loss.npy"))
     array.write_bytes(array.read_bytes()[:-1] + b"\x01")
     for name, old, new in (
-        ("paper/results.tex", "0.", "0.9"), ("paper/paper.tex", "\\section", "\\section "),
+        ("paper/results.tex", "0.", "0.9"),
+        ("paper/paper.tex", "\\section", "\\section "),
         (f"nodes/{best}/source/experiment.py", "SHRINKAGE = 0", "SHRINKAGE = 1"),
         (f"nodes/{copied}/attempt1/node.ipynb", "SHRINKAGE = 0", "SHRINKAGE = 1"),
         ("review/disclosure.json", '"status": "buggy"', '"status": "good"'),
@@ -180,8 +198,14 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
         (copy / name).write_text(text.replace(old, new, 1))
     found = audit(copy)
     where = {finding.where for finding in found.findings}
-    assert {"paper/results.tex", "paper/paper.tex", f"nodes/{best}/source", f"nodes/{copied}/attempt1/node.ipynb",
-            "review/disclosure.json", str(array.relative_to(copy))} <= where
+    assert {
+        "paper/results.tex",
+        "paper/paper.tex",
+        f"nodes/{best}/source",
+        f"nodes/{copied}/attempt1/node.ipynb",
+        "review/disclosure.json",
+        str(array.relative_to(copy)),
+    } <= where
     assert found.unbound >= 1
 
 
@@ -194,10 +218,15 @@ def test_every_question_was_kept_as_it_was_asked(whole: Path) -> None:
 def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_one(whole: Path) -> None:
     state = read_state(whole)
     redrawn = {node.id for node in state.nodes.values() if len(node.plottings) > 1}
-    asked = [kept.asked.user for answered in state.answers.values() if answered.key.role == "plot"
-             and state.nodes[node_id(answered.key.decision)].kind == "aggregate"
-             and state.nodes[node_id(answered.key.decision)].parent in redrawn
-             and (kept := prompt_of(whole, answered)) is not None and kept.asked is not None]
+    asked = [
+        kept.asked.user
+        for answered in state.answers.values()
+        if answered.key.role == "plot"
+        and state.nodes[node_id(answered.key.decision)].kind == "aggregate"
+        and state.nodes[node_id(answered.key.decision)].parent in redrawn
+        and (kept := prompt_of(whole, answered)) is not None
+        and kept.asked is not None
+    ]
     assert asked and all(LABELLED in text for text in asked)
 
 
@@ -213,10 +242,13 @@ def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
     assert "review/disclosure.json" in json.loads((whole / "manifest.json").read_text())
     assert [one["id"] for one in told["nodes"]] == list(state.nodes)
     assert {one["id"]: one["failure"] != "" for one in told["nodes"]} == {
-        node.id: node.failure is not None for node in state.nodes.values()}
+        node.id: node.failure is not None for node in state.nodes.values()
+    }
     assert [one["k"] for one in told["decisions"]] == [k for k in state.decisions if k <= told["decisions"][-1]["k"]]
     assert {(one["name"], one["selects"]) for one in told["metrics"] if one["split"] == "validation"} >= {
-        ("log_loss", True), ("accuracy", False)}
+        ("log_loss", True),
+        ("accuracy", False),
+    }
     assert [one["best"] for one in told["stages"]] == [state.stages[one["stage"]].best for one in told["stages"]]
     assert told["reported"] == winner(state) and "judge" not in {one["role"] for one in told["cost"]}
     assert told["machines"][0]["packages"]["numpy"] and told["isolation"] == list(state.isolations)
@@ -236,12 +268,18 @@ def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) ->
     from labwright.record.reading import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
-    assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], \
+    assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], (
         "it was read for passages that address a judge, then judged"
+    )
     assessed = read_state(whole).assessed
     assert assessed is not None and assessed.judgement is not None, assessed
     assert [(one.dimension, one.quoted) for one in assessed.judgement.scores] == [
-        ("clarity", True), ("novelty", False), ("soundness", True), ("significance", True), ("overall", True)]
+        ("clarity", True),
+        ("novelty", False),
+        ("soundness", True),
+        ("significance", True),
+        ("overall", True),
+    ]
     assert assessed.judgement.paper == "paper/paper.pdf" and (whole / "review" / "judge.json").is_file()
 
 
@@ -271,7 +309,8 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
         "from tests.stages.test_whole_run import start, resume, small_settings\n"
         "run = Path(sys.argv[1])\n"
         "one = small_settings(search__num_workers=1, search__ladder=True)\n"
-        "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, one))\n")
+        "sys.exit(resume(run) if (run / 'run.db').exists() else start(run.parent, run.name, one))\n"
+    )
     run = tmp_path / "killed"
     finished: set[tuple[str, int]] = set()
     answered: set[str] = set()
@@ -297,8 +336,9 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
 def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
     """No two calls of a role differ in `system`, and all roles that know the study begin with it, byte for byte."""
     calls, lost = calls_of(whole)
-    systems = {call.asked.role: {one.asked.system for one in calls if one.asked.role == call.asked.role}
-               for call in calls}
+    systems = {
+        call.asked.role: {one.asked.system for one in calls if one.asked.role == call.asked.role} for call in calls
+    }
     assert not lost and {role: len(found) for role, found in systems.items()} == dict.fromkeys(systems, 1)
     state = read_state(whole)
     assert state.data_plan is not None

@@ -56,21 +56,37 @@ def planned(inputs: OutlineInputs) -> PaperOutline:
     told = tuple(one.id for one in record.statements)
     keys = tuple(line.key for line in record.results if line.key.startswith("diff/") and line.key.endswith(".ci"))
     return PaperOutline(
-        title="Smoothing", sections=tuple(PlannedSection(
-            title=title, claim="c", share=share, **({"tells": told, "figures": ("loss",), "tables": ("main",),
-                                                     "keys": keys} if title == "Results" else {}))
-            for title in TITLES),
-        abstract=PlannedAbstract(claim="c", tells=tuple(one.id for one in record.statements if one.abstract)))
+        title="Smoothing",
+        sections=tuple(
+            PlannedSection(
+                title=title,
+                claim="c",
+                share=share,
+                **(
+                    {"tells": told, "figures": ("loss",), "tables": ("main",), "keys": keys}
+                    if title == "Results"
+                    else {}
+                ),
+            )
+            for title in TITLES
+        ),
+        abstract=PlannedAbstract(claim="c", tells=tuple(one.id for one in record.statements if one.abstract)),
+    )
 
 
 def bodies(inputs: SectionInputs) -> Sections:
     """Sections that print every comparison; the conclusion holds an untied number."""
     shown = " ".join(f"\\result{{{one.key}}}" for one in inputs.results if one.key.endswith((".ci", ".mde")))
-    said = {"Results": f"We list {shown}.\n\n\\papertable{{main}}\n\n\\paperfigure{{loss}}",
-            "Conclusion": f"It is open. {UNTIED} That is all."}
+    said = {
+        "Results": f"We list {shown}.\n\n\\papertable{{main}}\n\n\\paperfigure{{loss}}",
+        "Conclusion": f"It is open. {UNTIED} That is all.",
+    }
     written = tuple(Section(title=one, body=said.get(one, f"On {one.lower()}.")) for one in inputs.asked)
-    return Sections(sections=written, captions={one.name: "The loss." for one in inputs.figures},
-                    abstract="We ask." if inputs.abstract else "")
+    return Sections(
+        sections=written,
+        captions={one.name: "The loss." for one in inputs.figures},
+        abstract="We ask." if inputs.abstract else "",
+    )
 
 
 def answers_of(*answers: Reflection) -> Callable[[ReflectInputs], Reflection]:
@@ -88,16 +104,27 @@ class Desk:
 
     def __init__(self, folder: Path, model: ScriptedModel, log: MemoryLog | None = None, **settings: object) -> None:
         self.model = model
-        self.log = log or MemoryLog([*synthetic.events(), FiguresMade(
-            figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),))])
+        self.log = log or MemoryLog(
+            [
+                *synthetic.events(),
+                FiguresMade(
+                    figures={}, descriptions={}, arrays=(), placed=(FinalFigure(name="loss", description="the loss"),)
+                ),
+            ]
+        )
         run = RunFolder(folder)
         best = winner(self.log.state) or ""
         if not run.source(best).exists():
             write_source(run.source(best), {"experiment.py": "EPOCHS = 40\n"})
         self.bench = Bench(
-            recorder=self.log, folder=run, models=Models(model, self.log, ModelSettings(), lambda: 0.0),
-            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))), search=SearchSettings(),
-            paper=PaperSettings.model_validate(settings), node_seconds=60)
+            recorder=self.log,
+            folder=run,
+            models=Models(model, self.log, ModelSettings(), lambda: 0.0),
+            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))),
+            search=SearchSettings(),
+            paper=PaperSettings.model_validate(settings),
+            node_seconds=60,
+        )
 
     def roles(self) -> list[str]:
         return [one.role.name for one in self.model.requests]
@@ -107,10 +134,13 @@ def all_well(_: ReflectInputs) -> Reflection:
     return Reflection(done=True)
 
 
-def scripted(reflections: Callable[[ReflectInputs], Reflection] = all_well, *,
-             outline: Callable[[OutlineInputs], PaperOutline] = planned,
-             sections: Callable[[SectionInputs], Sections] = bodies,
-             scope: Callable[[ScopeInputs], ScopeFindings] = lambda _: ScopeFindings()) -> ScriptedModel:
+def scripted(
+    reflections: Callable[[ReflectInputs], Reflection] = all_well,
+    *,
+    outline: Callable[[OutlineInputs], PaperOutline] = planned,
+    sections: Callable[[SectionInputs], Sections] = bodies,
+    scope: Callable[[ScopeInputs], ScopeFindings] = lambda _: ScopeFindings(),
+) -> ScriptedModel:
     return ScriptedModel.by_role(outline=outline, write=sections, reflect=reflections, scope=scope)
 
 
@@ -135,16 +165,20 @@ async def test_sections_are_written_in_groups_the_abstract_with_the_last(tmp_pat
 async def test_an_outline_that_leaves_the_primary_comparison_out_is_refused_and_then_mended(tmp_path: Path) -> None:
     def silent(inputs: OutlineInputs) -> PaperOutline:
         whole = planned(inputs)
-        return whole.model_copy(update={
-            "abstract": PlannedAbstract(claim="c"),
-            "sections": tuple(one.model_copy(update={"tells": ()}) for one in whole.sections)})
+        return whole.model_copy(
+            update={
+                "abstract": PlannedAbstract(claim="c"),
+                "sections": tuple(one.model_copy(update={"tells": ()}) for one in whole.sections),
+            }
+        )
 
     desk = Desk(tmp_path, scripted(outline=silent))
     await write(desk.bench)
     first, second, *_ = [one.inputs for one in desk.model.requests]
     assert isinstance(first, OutlineInputs) and isinstance(second, OutlineInputs)
     assert first.complaints == () and any(
-        "'primary-digits-method-baseline' is told in no section" in one for one in second.complaints)
+        "'primary-digits-method-baseline' is told in no section" in one for one in second.complaints
+    )
     assert "primary-digits-method-baseline" in desk.model.requests[1].prompt.user and second.previous is not None
     last = desk.model.requests[-1].inputs
     assert isinstance(last, SectionInputs) and "primary-digits-method-baseline" in {one.id for one in last.statements}
@@ -155,8 +189,10 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
         whole = bodies(inputs)
         return whole.model_copy(update={"sections": tuple(one for one in whole.sections if one.title != "Method")})
 
-    mends = Reflection(done=False, rewrites=(SectionEdit(title="Method", body="What was done."),
-                                             SectionEdit(title="Introduction", body="Other.")))
+    mends = Reflection(
+        done=False,
+        rewrites=(SectionEdit(title="Method", body="What was done."), SectionEdit(title="Introduction", body="Other.")),
+    )
     desk = Desk(tmp_path, scripted(answers_of(mends, Reflection(done=True)), sections=lazy))
     await write(desk.bench)
     assert "section 'Method' is empty: write it" in desk.log.state.drafts[0].complaints
@@ -166,8 +202,9 @@ async def test_a_section_that_was_not_written_is_empty_and_may_be_rewritten(tmp_
     assert after.refused == ("Introduction, as a whole: it is not open to a whole rewrite, edit its passages",)
 
 
-@pytest.mark.parametrize("answered", [
-    pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(3, marks=pytest.mark.bench), 5])
+@pytest.mark.parametrize(
+    "answered", [pytest.param(1, marks=pytest.mark.bench), 2, pytest.param(3, marks=pytest.mark.bench), 5]
+)
 async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answered: int) -> None:
     mends = answers_of(edit(UNTIED, ""), Reflection(done=True))
     whole = Desk(tmp_path / "whole", scripted(mends), sections_per_call=2)
@@ -175,8 +212,12 @@ async def test_cut_off_after_any_call_no_call_is_made_again(tmp_path: Path, answ
     await reflect(whole.bench)
     assert whole.roles() == ["outline", "write", "write", "scope", "reflect", "scope", "reflect"]
     kept = list(_until(whole.log, answered))
-    left = Desk(tmp_path / "left", scripted(answers_of(*[edit(UNTIED, "")] * (answered < 5), Reflection(done=True))),
-                MemoryLog(kept), sections_per_call=2)
+    left = Desk(
+        tmp_path / "left",
+        scripted(answers_of(*[edit(UNTIED, "")] * (answered < 5), Reflection(done=True))),
+        MemoryLog(kept),
+        sections_per_call=2,
+    )
     await write(left.bench)
     await reflect(left.bench)
     assert left.roles() == whole.roles()[answered:]
@@ -217,8 +258,13 @@ async def test_a_round_that_makes_it_worse_is_taken_back_and_the_next_is_told(tm
 
 
 async def test_edits_that_cannot_be_made_are_told_and_two_idle_rounds_end_it(tmp_path: Path) -> None:
-    nonsense = Reflection(done=False, edits=(TextEdit(section="Nowhere", old="a", new="b"),
-                                             TextEdit(section="Results", old="never written", new="c")))
+    nonsense = Reflection(
+        done=False,
+        edits=(
+            TextEdit(section="Nowhere", old="a", new="b"),
+            TextEdit(section="Results", old="never written", new="c"),
+        ),
+    )
     desk = Desk(tmp_path, scripted(answers_of(nonsense)), reflections=9)
     asked = await reflected(desk)
     assert len(asked) == 2 and asked[1].tried[0].outcome == "nothing changed"
@@ -253,5 +299,8 @@ async def test_what_was_run_since_is_told_to_the_reflector(tmp_path: Path) -> No
     desk = Desk(tmp_path, scripted())
     await write(desk.bench)
     inputs = reflect_inputs(desk.bench, desk.log.state.drafts, 0, news=("without-warmup ran",))
-    assert inputs.news == ("without-warmup ran",) and inputs.lengths and inputs.inputs == write_inputs(
-        material_of(desk.bench))
+    assert (
+        inputs.news == ("without-warmup ran",)
+        and inputs.lengths
+        and inputs.inputs == write_inputs(material_of(desk.bench))
+    )

@@ -24,9 +24,20 @@ ABLATED = {
     "without-wide-layer": "narrowing the hidden layer",
 }
 """Arms in the order in which a paper treats them, the one that asks most of the claim first."""
-FLOATS = ("hypotheses", "decided", "main", "metrics", "ablation", "primary-by-noise", "ece-by-noise",
-          "reliability-and-memorisation", "reliability-and-training")
+FLOATS = (
+    "hypotheses",
+    "decided",
+    "main",
+    "metrics",
+    "ablation",
+    "primary-by-noise",
+    "ece-by-noise",
+    "reliability-and-memorisation",
+    "reliability-and-training",
+)
 """What the template has a place for."""
+
+
 def outline(inputs: WriteInputs) -> Outline:
     """The whole paper for these inputs; holds for any outcome."""
     find = _Findings(inputs)
@@ -35,24 +46,47 @@ def outline(inputs: WriteInputs) -> Outline:
     floats = [("table", "tab", name) for name in inputs.tables]
     floats += [("figure", "fig", one.name) for one in inputs.figures if one.placement == "main"]
     ablations = [find.verdicts(main, arm, METHOD) for arm in find.ablated]
-    disclosed = [sentence for word, sentence in (
-        ("fail", "Some executions failed; the appendix lists them."),
-        ("without isolation", "Experiments ran without isolation, so held-out labels were within the code's reach."),
-    ) if word in told]
-    disclosed += [one for one in inputs.disclosures if re.search(
-        "tuned|unanchored|not equal in|ideas that were run together|also scored by", one)]
-    lines = {name: "\n".join(sentences) for name, sentences in {
-        "abstract": find.in_brief(), "decided": find.decided(), "disclosed": disclosed}.items()}
-    return read_outline(TITLE, render(
-        "paper.jinja", names=find.datasets, named=_named, datasets=_listed([_named(one) for one in find.datasets]),
-        doubled=[one.name for one in inputs.facts if one.duplicates and one.name in find.datasets],
-        rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]), split=find.split,
-        harm=find.harm(main),
-        by_rate=["\n".join(find.verdicts(dataset, METHOD, BASELINE)) for dataset in find.datasets
-                 if not inputs.decided],
-        conclusion=find.conclusion(),
-        ablations=["\n".join(one) for one in ablations], **lines,
-        unknown_floats=[one for one in floats if one[2] not in FLOATS]), inputs)
+    disclosed = [
+        sentence
+        for word, sentence in (
+            ("fail", "Some executions failed; the appendix lists them."),
+            (
+                "without isolation",
+                "Experiments ran without isolation, so held-out labels were within the code's reach.",
+            ),
+        )
+        if word in told
+    ]
+    disclosed += [
+        one
+        for one in inputs.disclosures
+        if re.search("tuned|unanchored|not equal in|ideas that were run together|also scored by", one)
+    ]
+    lines = {
+        name: "\n".join(sentences)
+        for name, sentences in {"abstract": find.in_brief(), "decided": find.decided(), "disclosed": disclosed}.items()
+    }
+    return read_outline(
+        TITLE,
+        render(
+            "paper.jinja",
+            names=find.datasets,
+            named=_named,
+            datasets=_listed([_named(one) for one in find.datasets]),
+            doubled=[one.name for one in inputs.facts if one.duplicates and one.name in find.datasets],
+            rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]),
+            split=find.split,
+            harm=find.harm(main),
+            by_rate=[
+                "\n".join(find.verdicts(dataset, METHOD, BASELINE)) for dataset in find.datasets if not inputs.decided
+            ],
+            conclusion=find.conclusion(),
+            ablations=["\n".join(one) for one in ablations],
+            **lines,
+            unknown_floats=[one for one in floats if one[2] not in FLOATS],
+        ),
+        inputs,
+    )
 
 
 @dataclass(frozen=True)
@@ -84,8 +118,12 @@ class _Findings:
     @property
     def ablated(self) -> list[str]:
         """Ablated arms that the main dataset has a comparison with the method for."""
-        arms = {arm_of(side) for one in self.inputs.comparisons for side in (one.better, one.worse)
-                if one.metric == self.primary and one.dataset == self.datasets[0]} - {METHOD, BASELINE}
+        arms = {
+            arm_of(side)
+            for one in self.inputs.comparisons
+            for side in (one.better, one.worse)
+            if one.metric == self.primary and one.dataset == self.datasets[0]
+        } - {METHOD, BASELINE}
         order = list(ABLATED)
         return sorted(arms, key=lambda arm: (order.index(arm) if arm in ABLATED else len(order), arm))
 
@@ -98,36 +136,55 @@ class _Findings:
         said: list[str] = []
         levels = self.inputs.data_plan.levels
         for level in levels if arm == METHOD else levels[-1:]:
-            start = f"At a noise rate of <s:level.{level.name}>, for {self.subject(arm)}," if arm != METHOD else (
-                f"At a noise rate of <s:level.{level.name}>,")
-            said += [f"{start} we find that <v:{one.key}.short>." for one in self.inputs.comparisons
-                     if (one.dataset, one.metric, {one.better, one.worse}) == (
-                         dataset, self.primary, {f"{arm}@{level.name}", f"{other}@{level.name}"})]
+            start = (
+                f"At a noise rate of <s:level.{level.name}>, for {self.subject(arm)},"
+                if arm != METHOD
+                else (f"At a noise rate of <s:level.{level.name}>,")
+            )
+            said += [
+                f"{start} we find that <v:{one.key}.short>."
+                for one in self.inputs.comparisons
+                if (one.dataset, one.metric, {one.better, one.worse})
+                == (dataset, self.primary, {f"{arm}@{level.name}", f"{other}@{level.name}"})
+            ]
         return said
 
     def decided(self) -> list[str]:
         """What came of the plan's hypotheses."""
-        return [f"{'Of what was registered' if one.confirmatory else 'Beside it, as something to look at'}, we find "
-                f"that <v:{one.key}>." for one in self.inputs.decided]
+        return [
+            f"{'Of what was registered' if one.confirmatory else 'Beside it, as something to look at'}, we find "
+            f"that <v:{one.key}>."
+            for one in self.inputs.decided
+        ]
 
     def harm(self, dataset: str) -> str:
         """The baseline at the first and the last rate, as numbers; a fact of means, not a tested claim."""
         levels = self.inputs.data_plan.levels
-        first, last = (f"<r:{self.split}/{dataset}/{self.primary}/{BASELINE}@{level.name}.pm> at a noise rate of "
-                       f"<s:level.{level.name}>" for level in (levels[0], levels[-1]))
+        first, last = (
+            f"<r:{self.split}/{dataset}/{self.primary}/{BASELINE}@{level.name}.pm> at a noise rate of "
+            f"<s:level.{level.name}>"
+            for level in (levels[0], levels[-1])
+        )
         return f"On {_named(dataset)} the baseline's {self.words} is {first} and {last}."
 
     def in_brief(self) -> list[str]:
         """What was registered; of a plan without hypotheses, the first primary comparison of the main dataset."""
         start = "For smoothing with a temperature fitted on clean labels, when training labels are partly wrong,"
         said = [f"{start} we find that <v:{one.key}.short>." for one in self.inputs.decided if one.confirmatory]
-        return said or self.verdicts(self.datasets[0], METHOD, BASELINE)[:1] or [
-            "The record holds no paired comparison of the arms, so no effect is claimed."]
+        return (
+            said
+            or self.verdicts(self.datasets[0], METHOD, BASELINE)[:1]
+            or ["The record holds no paired comparison of the arms, so no effect is claimed."]
+        )
 
     def conclusion(self) -> str:
         """What is answered, and how far."""
-        return "\n".join((*self.in_brief()[:1], (
-            "This holds for these datasets, networks and noise rates; more of them would be another study.")))
+        return "\n".join(
+            (
+                *self.in_brief()[:1],
+                ("This holds for these datasets, networks and noise rates; more of them would be another study."),
+            )
+        )
 
 
 def _named(dataset: str) -> str:

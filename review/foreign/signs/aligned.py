@@ -73,13 +73,15 @@ def of_alignment(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Itera
         entries = [one for one in _entries(inside[:MOST_CELLS]) if one.numbers and one.numbers[0].digits >= 3]
         given = [dict(_values(one, every)) for one in entries]
         for column in dict.fromkeys(one.verdict.claim.cell.column for one in entries if one.verdict.claim.cell):
-            own = [at for at, one in enumerate(entries)
-                   if one.verdict.claim.cell and one.verdict.claim.cell.column == column]
+            own = [
+                at
+                for at, one in enumerate(entries)
+                if one.verdict.claim.cell and one.verdict.claim.cell.column == column
+            ]
             yield from _of_column(table, [entries[at] for at in own], [given[at] for at in own])
 
 
-def _of_column(
-        table: int, entries: Sequence[Entry], given: Sequence[Mapping[Rule, list[float]]]) -> Iterator[Sign]:
+def _of_column(table: int, entries: Sequence[Entry], given: Sequence[Mapping[Rule, list[float]]]) -> Iterator[Sign]:
     support: dict[Rule, list[int]] = defaultdict(list)
     for at, (one, values) in enumerate(zip(entries, given, strict=True)):
         for rule, own in values.items():
@@ -91,8 +93,11 @@ def _of_column(
     order = list(STATISTICS)
     rule = max(strength, key=lambda rule: (strength[rule], -order.index(rule.statistic)))
     apart = [at for at, values in enumerate(given) if rule in values and at not in support[rule]]
-    apart = [at for at in apart if not any(
-        at in support[other] for other in support if other.statistic in ("mean", "median"))]
+    apart = [
+        at
+        for at in apart
+        if not any(at in support[other] for other in support if other.statistic in ("mean", "median"))
+    ]
     least = 2 if rule.statistic == "mean" else 3
     if strength[rule] < least or len(apart) > max(1, len(support[rule]) / 2) or rule.statistic in ("largest", "least"):
         return
@@ -102,31 +107,37 @@ def _of_column(
 
 def _weight(entry: Entry, values: Sequence[float]) -> int:
     """How much an agreement says: twice as much where the deviation agrees as well."""
-    return 1 + (len(entry.numbers) == 2 and len(values) > 1 and any(
-        agrees(entry.numbers[1], size) for size in _sizes(values)))
+    return 1 + (
+        len(entry.numbers) == 2 and len(values) > 1 and any(agrees(entry.numbers[1], size) for size in _sizes(values))
+    )
 
 
 def _sizes(values: Sequence[float]) -> tuple[float, ...]:
     sd = stdev(values)
-    return sd, sd * (1 - 1 / len(values)) ** .5, sd / len(values) ** .5, 1.96 * sd / len(values) ** .5
+    return sd, sd * (1 - 1 / len(values)) ** 0.5, sd / len(values) ** 0.5, 1.96 * sd / len(values) ** 0.5
 
 
-def _apart(table: int, entry: Entry, rule: Rule, values: Sequence[float],
-           others: Sequence[Entry]) -> Iterator[Sign]:
+def _apart(table: int, entry: Entry, rule: Rule, values: Sequence[float], others: Sequence[Entry]) -> Iterator[Sign]:
     number, expected = entry.numbers[0], STATISTICS[rule.statistic](values)
     names = " ".join(sorted(rule.field | entry.row | entry.column))
     shown = ", ".join(f"{one.numbers[0].text} ({one.verdict.claim.where.partition(', ')[2]})" for one in others[:3])
-    said = (f"the {rule.statistic} of the {len(values)} values of {names} in {rule.file} is {expected:.6g}; so are "
-            f"given {shown}")
+    said = (
+        f"the {rule.statistic} of the {len(values)} values of {names} in {rule.file} is {expected:.6g}; so are "
+        f"given {shown}"
+    )
     off = min(abs(abs(number.value) - abs(expected) * scale) for scale in scales(number))
     best = len(values) > 2 and len(set(values)) > 1 and any(agrees(number, end) for end in (max(values), min(values)))
     kind: Kind = "best of the seeds" if best else "other value"
     said += f"; this one is the {'largest' if agrees(number, max(values)) else 'least'} of the values" if best else ""
-    spread = len(entry.numbers) == 2 and len(values) > 1 and not any(
-        agrees(entry.numbers[1], size) for size in _sizes(values))
+    spread = (
+        len(entry.numbers) == 2
+        and len(values) > 1
+        and not any(agrees(entry.numbers[1], size) for size in _sizes(values))
+    )
     if best or (off > number.step and (spread or entry.verdict.kind in ("unsupported", "ambiguous"))):
-        yield Sign(kind, said, f"table {table}, {entry.verdict.claim.where.partition(', ')[2]}", number.text,
-                   CONCLUSIVE)
+        yield Sign(
+            kind, said, f"table {table}, {entry.verdict.claim.where.partition(', ')[2]}", number.text, CONCLUSIVE
+        )
 
 
 def _gives(entry: Entry, rule: Rule, values: Sequence[float]) -> bool:
@@ -151,8 +162,14 @@ def _entries(verdicts: Sequence[Verdict]) -> list[Entry]:
 def _label(row: int, one: Verdict) -> str:
     """The label of a row, with its other cells that hold words and no number."""
     cells = [cell for cell in one.claim.passage.cells if cell.row == row]
-    return " ".join(dict.fromkeys([*(cell.row_label for cell in cells[:1]), *(
-        cell.text for cell in cells if len(cell.text) < 40 and not numbers_of(cell.text, "cell"))]))
+    return " ".join(
+        dict.fromkeys(
+            [
+                *(cell.row_label for cell in cells[:1]),
+                *(cell.text for cell in cells if len(cell.text) < 40 and not numbers_of(cell.text, "cell")),
+            ]
+        )
+    )
 
 
 def _values(entry: Entry, every: Sequence[Source]) -> Iterator[tuple[Rule, list[float]]]:
@@ -179,7 +196,8 @@ def words(label: str) -> Words:
 
 _IDLE = frozenset(
     "the of in a on for mean avg average std sd se ci n ours our proposed results result summary value values "
-    "where".split())
+    "where".split()
+)
 
 
 def sources(series: Sequence[Series]) -> list[Source]:

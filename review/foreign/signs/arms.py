@@ -32,11 +32,21 @@ def _changed(own: Sequence[ast.AST], script: Script) -> Iterator[Sign]:
                 continue
             for inner in one.body:
                 name, value = _again(inner)
-                fresh = any(isinstance(other, ast.Assign) and name in targets_of(other) and not _uses(other.value, name)
-                            and not isinstance(other.value, ast.Constant) for other in block[:at])
+                fresh = any(
+                    isinstance(other, ast.Assign)
+                    and name in targets_of(other)
+                    and not _uses(other.value, name)
+                    and not isinstance(other.value, ast.Constant)
+                    for other in block[:at]
+                )
                 if value is not None and fresh and name in kept and _is_scalar(value) and _chosen(value):
-                    yield _sign("bonus for one method", f"{name} is changed by a typed number for one case, and kept",
-                                script, inner.lineno, CONCLUSIVE)
+                    yield _sign(
+                        "bonus for one method",
+                        f"{name} is changed by a typed number for one case, and kept",
+                        script,
+                        inner.lineno,
+                        CONCLUSIVE,
+                    )
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -62,8 +72,11 @@ def _uses(value: ast.expr, name: str) -> bool:
 
 def _is_scalar(value: ast.expr) -> bool:
     """Whether an expression is arithmetic alone."""
-    return not any(isinstance(one, ast.MatMult) or (isinstance(one, ast.Call) and called(one) not in (
-        "max", "min", "abs", "round", "float", "int", "clip")) for one in ast.walk(value))
+    return not any(
+        isinstance(one, ast.MatMult)
+        or (isinstance(one, ast.Call) and called(one) not in ("max", "min", "abs", "round", "float", "int", "clip"))
+        for one in ast.walk(value)
+    )
 
 
 def _is_arm(test: ast.expr) -> bool:
@@ -98,7 +111,7 @@ def targets_of(node: ast.Assign) -> set[str]:
 
 def _chosen(value: ast.expr) -> bool:
     numbers = [one.value for one in ast.walk(value) if isinstance(one, ast.Constant) and isinstance(one.value, float)]
-    return any(abs(number) not in (0, 1, .5, 2, 10, 60, 100, 1000) and abs(number) > 1e-5 for number in numbers)
+    return any(abs(number) not in (0, 1, 0.5, 2, 10, 60, 100, 1000) and abs(number) > 1e-5 for number in numbers)
 
 
 def _rounded(own: Sequence[ast.AST], script: Script) -> Iterator[Sign]:
@@ -106,14 +119,20 @@ def _rounded(own: Sequence[ast.AST], script: Script) -> Iterator[Sign]:
     for one in own:
         if isinstance(one, ast.IfExp) and _is_arm(one.test):
             ways = {_last(one.body), _last(one.orelse)}
-        elif isinstance(one, ast.Call) and called(one) == "get" and len(one.args) == 2 and isinstance(
-                one.func, ast.Attribute) and isinstance(one.func.value, ast.Dict):
+        elif (
+            isinstance(one, ast.Call)
+            and called(one) == "get"
+            and len(one.args) == 2
+            and isinstance(one.func, ast.Attribute)
+            and isinstance(one.func.value, ast.Dict)
+        ):
             ways = {_last(one.args[1]), *map(_last, one.func.value.values)}
         else:
             continue
         if "round" in ways and ways & {"ceil", "floor"}:
-            yield _sign("bonus for one method", "one case is rounded otherwise than the others", script, one.lineno,
-                        CONCLUSIVE)
+            yield _sign(
+                "bonus for one method", "one case is rounded otherwise than the others", script, one.lineno, CONCLUSIVE
+            )
 
 
 def _last(node: ast.expr) -> str:

@@ -17,23 +17,33 @@ from labwright.review.foreign.signs.in_records import is_share, step
 from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind, Sign
 
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()
-WORDS = {word: at for at, word in enumerate(
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split(), 2)} | {
-    word: 10 * at for at, word in enumerate(_TENS, 2)}
+WORDS = {
+    word: at
+    for at, word in enumerate(
+        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen".split(), 2
+    )
+} | {word: 10 * at for at, word in enumerate(_TENS, 2)}
 COUNT = rf"(\d{{1,3}}(?:,\d{{3}})+|\d{{1,6}}|{'|'.join(WORDS)})"
-_UNITS = (r"seeds|runs|repetitions|repeats|replicates|replications|trials|restarts|folds|configurations|combinations|"
-          r"simulations|games|episodes|permutations|bootstrap samples|resamples")
+_UNITS = (
+    r"seeds|runs|repetitions|repeats|replicates|replications|trials|restarts|folds|configurations|combinations|"
+    r"simulations|games|episodes|permutations|bootstrap samples|resamples"
+)
 _DONE = re.compile(
     rf"(?<!of )(?<!of the )\b{COUNT}\s+(?:\w+\s+)?({_UNITS})\b(?!\s+of\s+(?:the|these))|"
-    rf"\brepeated\s+(?:\w+\s+)?{COUNT}\s+times\b", re.I)
+    rf"\brepeated\s+(?:\w+\s+)?{COUNT}\s+times\b",
+    re.I,
+)
 _NOT_OURS = re.compile(
     r"future|would|could|should|plan(?:ned)? to|recommend|prior work|previous(?:ly)?|et al|\[\d+\]|\(\d{4}\)|"
     r"instead of|rather than|\bnot\b|sometimes|often|commonly|usual|typical|such as|at least|more than|"
-    r"unlike|skipped|failed|excluded|wins?\b|ahead|better|worse|lowest|highest|first|last", re.I)
+    r"unlike|skipped|failed|excluded|wins?\b|ahead|better|worse|lowest|highest|first|last",
+    re.I,
+)
 
 
-def of_counts(sentences: Sequence[str], passages: Sequence[Passage], series: Sequence[Series],
-              evidence: Evidence) -> Iterator[Sign]:
+def of_counts(
+    sentences: Sequence[str], passages: Sequence[Passage], series: Sequence[Series], evidence: Evidence
+) -> Iterator[Sign]:
     """All of them."""
     if not (evidence.code.strip() or evidence.logs.strip()):
         return
@@ -56,18 +66,24 @@ def _repetitions(sentences: Sequence[str], lengths: Collection[int], evidence: E
             continue
         for match in _DONE.finditer(sentence):
             claimed, unit = count(match[1] or match[3]), (match[2] or "runs").lower().rstrip("s")
-            if claimed < 3 or evidence.names_count(claimed) or any(
-                    length >= claimed and length % claimed == 0 for length in lengths):
+            if (
+                claimed < 3
+                or evidence.names_count(claimed)
+                or any(length >= claimed and length % claimed == 0 for length in lengths)
+            ):
                 continue
             if claimed > 12 and re.search(rf"(?<![\w.]){claimed}(?![\w.])", evidence.everything):
                 continue
             seen = max(evidence.said_count(unit), evidence.shown(unit), evidence.seeds if unit in _SEEDED else 0)
-            if seen >= claimed or (seen > 1 and claimed % seen == 0 and (
-                    claimed // seen <= 4 or claimed // seen in evidence.numbers)):
+            if seen >= claimed or (
+                seen > 1 and claimed % seen == 0 and (claimed // seen <= 4 or claimed // seen in evidence.numbers)
+            ):
                 continue
             if (not seen or unit in _PRODUCTS) and any(
-                    claimed % a == 0 and (claimed / a in evidence.numbers or claimed / a <= 20)
-                    for a in (*evidence.numbers, *lengths) if a > 1):
+                claimed % a == 0 and (claimed / a in evidence.numbers or claimed / a <= 20)
+                for a in (*evidence.numbers, *lengths)
+                if a > 1
+            ):
                 continue  # so many of one by so many of another
             sure = 0 < seen <= claimed / 2
             borne = f"{seen} can be seen" if seen else "none can be seen"
@@ -90,19 +106,37 @@ def _settings(passages: Sequence[Passage], evidence: Evidence) -> Iterator[Sign]
             if len(numbers) != 1 or not re.fullmatch(r"[A-Za-z]\w{2,30}", name) or numbers[0].text != own:
                 continue
             value = numbers[0].value
-            found = {float(one) for one in re.findall(
-                rf"(?<![\w.])[\"']?{re.escape(name)}[\"']?\s*(?::\s*\w+\s*)?[:=]\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b",
-                evidence.code, re.I)}
-            if len(found) == 1 and value not in found and value not in evidence.numbers and not any(
-                    abs(value / other - scale) < 1e-9 for other in found if other for scale in (100, .01, 1000, .001)):
-                yield Sign("sweep", f"the code sets {name} to {found.pop():g}", f"table {passage.table}, {name}",
-                           cell.text, CONCLUSIVE)
+            found = {
+                float(one)
+                for one in re.findall(
+                    rf"(?<![\w.])[\"']?{re.escape(name)}[\"']?\s*(?::\s*\w+\s*)?[:=]\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\b",
+                    evidence.code,
+                    re.I,
+                )
+            }
+            if (
+                len(found) == 1
+                and value not in found
+                and value not in evidence.numbers
+                and not any(
+                    abs(value / other - scale) < 1e-9 for other in found if other for scale in (100, 0.01, 1000, 0.001)
+                )
+            ):
+                yield Sign(
+                    "sweep",
+                    f"the code sets {name} to {found.pop():g}",
+                    f"table {passage.table}, {name}",
+                    cell.text,
+                    CONCLUSIVE,
+                )
                 return
 
 
 _SETTINGS = re.compile(
     r"^\W*(?:setting|parameter|hyper\W?parameter|option|quantity|item|property|key|name)s?\b[^|\n]*\|\W*"
-                       r"(?:value|setting|default|number)", re.I)
+    r"(?:value|setting|default|number)",
+    re.I,
+)
 
 _TEST = re.compile(
     rf"{COUNT}\s+(?:\w+\s+){{0,2}}?(?:test|held-?out|evaluation)\s+(?:\w+\s+)?(?:examples|samples|instances|images|"
@@ -111,10 +145,14 @@ _TEST = re.compile(
     rf"(?:test|held-?out|evaluation) (?:set|split|data|part)\s+(?:of|with|contains?|comprises?|consists? of|has|"
     rf"size of|"
     rf"\(n\s*=|\(|=)\s*(?:n\s*=\s*)?{COUNT}\b|\b(?:remaining|other|last|first)\s+{COUNT}\s+(?:\w+\s+)?test\b|"
-    rf"{COUNT}\s+(?:independent\s+)?(?:replications|streams|simulated samples)", re.I)
+    rf"{COUNT}\s+(?:independent\s+)?(?:replications|streams|simulated samples)",
+    re.I,
+)
 _HELD = re.compile(
     r"(?:\b|_)(?:test|n_?test|test_?(?:size|n|set|samples|examples|part)|held_?out)[\"']?\s*(?:set|part|split)?\s*"
-    r"(?:has|with|of|contains|size|[:=(\[ ])\s*[=:]?\s*\(?(\d{1,6})(?![\d.%:/])", re.I)
+    r"(?:has|with|of|contains|size|[:=(\[ ])\s*[=:]?\s*\(?(\d{1,6})(?![\d.%:/])",
+    re.I,
+)
 
 
 def _test_set(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -136,8 +174,12 @@ def _swept(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
     for sentence in sentences:
         lists = re.findall(r"[{\[(]((?:\d[\d.e-]*\s*,\s*){3,}(?:and |or )?\d[\d.e-]*)[}\])]", sentence)
         values = [float(one) for found in lists for one in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", found)]
-        if values and _SWEPT.search(sentence) and not _NOT_OURS.search(sentence) and 2 * sum(
-                one in evidence.numbers for one in values) <= len(values):
+        if (
+            values
+            and _SWEPT.search(sentence)
+            and not _NOT_OURS.search(sentence)
+            and 2 * sum(one in evidence.numbers for one in values) <= len(values)
+        ):
             yield _sign("sweep", "few of these values stand in code, log or results", sentence, CONCLUSIVE)
             return
 
@@ -150,14 +192,25 @@ def _resolution(sentences: Sequence[str], series: Sequence[Series]) -> Iterator[
     """A size of the test set, or a count of repetitions, far above what all shares of the results are counts of."""
     text = "\n".join(sentences)
     said = {count(next(filter(None, match))): None for match in _TEST.findall(text)}
-    values = [value for one in series if not one.written and _SHARE.search(one.key) and not _NO_SHARE.search(one.key)
-              and len(one.values) <= 1_000 for value in one.values if 0 < value < 1 and step(value) < .01]
+    values = [
+        value
+        for one in series
+        if not one.written and _SHARE.search(one.key) and not _NO_SHARE.search(one.key) and len(one.values) <= 1_000
+        for value in one.values
+        if 0 < value < 1 and step(value) < 0.01
+    ]
     fine = [value for value in dict.fromkeys(values) if step(value) <= 1e-3]
     if not said or len(fine) < 6:
         return
     coarse = max(step(value) for value in fine)
-    size = next((size for size in range(4, int(.5 / coarse)) if (size * coarse) ** len(fine) < 1e-4 and all(
-        is_share(value, size) for value in values)), None)
+    size = next(
+        (
+            size
+            for size in range(4, int(0.5 / coarse))
+            if (size * coarse) ** len(fine) < 1e-4 and all(is_share(value, size) for value in values)
+        ),
+        None,
+    )
     if size is not None and min(said) >= 2 * size and not re.search(rf"(?<![\w.,]){size}(?!\w|[.,]\d)", text):
         sentence = next(one for one in sentences if _TEST.search(one))
         what = f"all {len(values)} shares of the results are counts of {size}"

@@ -30,8 +30,11 @@ from labwright.review.foreign.verdicts import Verdict
 
 NOT_SEEN = 0.4
 """What a sign in a script weighs that nothing shows to have run."""
-_CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted from|cited from|"
-                    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from", re.I)
+_CITES = re.compile(
+    r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted from|cited from|"
+    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from",
+    re.I,
+)
 _SIZES = re.compile(
     r"\b(?:n_?test|n_?eval|test[_ ]?(?:size|set|samples|split|n)?|held-?out(?: set| part)?)\s*(?:size|of|"
     r"with|has|contains|"
@@ -44,20 +47,41 @@ _SIZES = re.compile(
 )
 
 
-def signs_of(found: Provenance, *, paper: str, passages: Sequence[Passage], read: Results, groups: Sequence[Series],
-        reports: Mapping[str, str], verdicts: Sequence[Verdict]) -> tuple[Sign, ...]:
+def signs_of(
+    found: Provenance,
+    *,
+    paper: str,
+    passages: Sequence[Passage],
+    read: Results,
+    groups: Sequence[Series],
+    reports: Mapping[str, str],
+    verdicts: Sequence[Verdict],
+) -> tuple[Sign, ...]:
     """Every sign once, the heaviest first."""
     evidence = Evidence(found, _values(read, reports))
     sizes = _sizes(f"{paper}\n{evidence.logs}")
-    signs = [*(_weighed(one, found) for one in (*made_up(found.scripts), *altered(found.scripts), *of_evaluations(
-        found.scripts))), *of_settings(found, said=paper), *of_words(found, reports, said=paper), *of_logs(found,
-        said=paper), *of_files(read.series, evidence.logs, said=paper), *of_names(read.series, evidence), *of_records(
-        read.series, _numbers(f"{paper}\n{evidence.code}")), *of_tables(passages, sizes, (evidence.seeds,)
-        if evidence.seeds > 1 else ()), *of_counts(sentences_of(paper), passages, read.series, evidence), *of_claims(
-        sentences_of(paper), evidence), *of_numbers(verdicts, found, evidence, sentences_of(paper), read.series),
-        *of_alignment(verdicts, read.series), *of_directions(passages), *of_repeats(read.series, groups, passages)]
-    signs = [replace(one, weight=.6) if one.kind == "published score" and not _CITES.search(paper) else one
-             for one in signs]
+    signs = [
+        *(
+            _weighed(one, found)
+            for one in (*made_up(found.scripts), *altered(found.scripts), *of_evaluations(found.scripts))
+        ),
+        *of_settings(found, said=paper),
+        *of_words(found, reports, said=paper),
+        *of_logs(found, said=paper),
+        *of_files(read.series, evidence.logs, said=paper),
+        *of_names(read.series, evidence),
+        *of_records(read.series, _numbers(f"{paper}\n{evidence.code}")),
+        *of_tables(passages, sizes, (evidence.seeds,) if evidence.seeds > 1 else ()),
+        *of_counts(sentences_of(paper), passages, read.series, evidence),
+        *of_claims(sentences_of(paper), evidence),
+        *of_numbers(verdicts, found, evidence, sentences_of(paper), read.series),
+        *of_alignment(verdicts, read.series),
+        *of_directions(passages),
+        *of_repeats(read.series, groups, passages),
+    ]
+    signs = [
+        replace(one, weight=0.6) if one.kind == "published score" and not _CITES.search(paper) else one for one in signs
+    ]
     once: dict[tuple[str, str], Sign] = {}
     for one in sorted(signs, key=lambda sign: -sign.weight):
         place = one.where if re.search(r":\d+$", one.where) else f"{one.kind} {one.where}"  # of a line the heaviest
@@ -72,8 +96,13 @@ def _weighed(sign: Sign, found: Provenance) -> Sign:
 
 def _values(read: Results, reports: Mapping[str, str]) -> str:
     """Names and values of the results as text."""
-    return "\n".join((*(line for one in read.series for line in _lines(one.file, one.key, one.values)), *read.files,
-        *reports.values()))
+    return "\n".join(
+        (
+            *(line for one in read.series for line in _lines(one.file, one.key, one.values)),
+            *read.files,
+            *reports.values(),
+        )
+    )
 
 
 def _lines(file: str, key: str, values: Sequence[float]) -> Iterator[str]:

@@ -42,15 +42,21 @@ class Evidence:
         """What code or results give as the number of something: `n_seeds = 3`, `"seeds": 3`; 0 where they do not."""
         found = re.findall(
             rf"(?:\b|_){unit}s[\"']?\s*(?::\s*int\s*)?[=: ]\s*(\d{{1,5}})(?!\d|\.\d|,\s*\d|\s+\d)",
-            self.everything, re.I)
+            self.everything,
+            re.I,
+        )
         return max(map(int, found), default=0)
 
     def shown(self, unit: str) -> int:
         """How many different ones logs and results number: `seed=3`, `"fold": 4`, `fold|2`."""
         shown = f"{self.logs}\n{self.results}"
         columns = re.findall(rf"(?m)^\S+ \S*\b{unit}(?:\|\S*)? ((?:[\d.]+ ?)+)$", shown, re.I)
-        return max([len(set(re.findall(rf"\b{unit}s?\W{{0,4}}(\d+)", shown, re.I))), *(
-            len(set(one.split())) for one in columns)])
+        return max(
+            [
+                len(set(re.findall(rf"\b{unit}s?\W{{0,4}}(\d+)", shown, re.I))),
+                *(len(set(one.split())) for one in columns),
+            ]
+        )
 
     def names_count(self, count: int) -> bool:
         """Whether code, log or results have this number beside a word for repetitions."""
@@ -65,17 +71,33 @@ class Evidence:
         """The most seeds or repetitions that anything bears out; 0 where nothing says."""
         shown, everything = f"{self.logs}\n{self.results}", f"{self.code}\n{self.logs}\n{self.results}"
         numbered = [len(set(re.findall(rf"\b{word}s?\W{{0,4}}(\d+)", shown, re.I))) for word in _REPEATS]
-        lists = [match.count(",") + (not match.rstrip().endswith(",")) for match in re.findall(
-            r"(?:seeds?|runs?|repeats?|trials?)\w*[\"']?\s*(?::[^=\n]{0,30})?(?:[=:]|\bin\b)\s*[\[(]([\d,\s]+)[\])]",
-            everything, re.I)]
-        counts = [int(match) for match in re.findall(
-            r"(?:seeds|runs|trials|repeats|reps|replicates|folds|splits)\w*[\"']?\s*[=:]\s*(\d{1,3})\b(?![.,\d])",
-            everything, re.I)]
-        options = [len(match.split()) for match in re.findall(
-            r"(?:--seeds?|for\s+\w+\s+in)\s+((?:\d+\s+)+\d+)", everything)]
-        ranges = [int(b or a) - (int(a) if b else 0) for a, b in re.findall(
-            r"\w*(?:seed|run|trial|rep|fold|repeat)\w*\s+(?:in|=)\s+(?:list\()?range\(\s*(\d+)\s*(?:,\s*(\d+))?",
-            self.code, re.I)]
+        lists = [
+            match.count(",") + (not match.rstrip().endswith(","))
+            for match in re.findall(
+                r"(?:seeds?|runs?|repeats?|trials?)\w*[\"']?\s*(?::[^=\n]{0,30})?(?:[=:]|\bin\b)\s*[\[(]([\d,\s]+)[\])]",
+                everything,
+                re.I,
+            )
+        ]
+        counts = [
+            int(match)
+            for match in re.findall(
+                r"(?:seeds|runs|trials|repeats|reps|replicates|folds|splits)\w*[\"']?\s*[=:]\s*(\d{1,3})\b(?![.,\d])",
+                everything,
+                re.I,
+            )
+        ]
+        options = [
+            len(match.split()) for match in re.findall(r"(?:--seeds?|for\s+\w+\s+in)\s+((?:\d+\s+)+\d+)", everything)
+        ]
+        ranges = [
+            int(b or a) - (int(a) if b else 0)
+            for a, b in re.findall(
+                r"\w*(?:seed|run|trial|rep|fold|repeat)\w*\s+(?:in|=)\s+(?:list\()?range\(\s*(\d+)\s*(?:,\s*(\d+))?",
+                self.code,
+                re.I,
+            )
+        ]
         return max([*numbered, *lists, *(count for count in counts if count <= 200), *options, *ranges, 0])
 
 

@@ -20,8 +20,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def of_evaluations(scripts: Sequence[Script]) -> Iterator[Sign]:
     """All of them; tests are left out."""
     read = [one for one in scripts if one.tree is not None and not one.is_test]
-    functions = {one.name: one for script in read if script.tree for one in ast.walk(script.tree)
-                 if isinstance(one, ast.FunctionDef)}
+    functions = {
+        one.name: one
+        for script in read
+        if script.tree
+        for one in ast.walk(script.tree)
+        if isinstance(one, ast.FunctionDef)
+    }
     for script in read:
         tree = script.tree or ast.Module([], [])
         bodies: list[ast.AST] = [tree, *(one for one in ast.walk(tree) if isinstance(one, Function))]
@@ -38,10 +43,12 @@ def of_evaluations(scripts: Sequence[Script]) -> Iterator[Sign]:
 
 _METRIC = re.compile(
     r"score|accuracy|error|loss|auc|f1|precision|recall|equal|mse|mae|rmse|allclose|isclose|index|match|"
-                     r"correct|evaluat|metric|report|confusion|corr|kappa|rand|entropy|zip|len|sum|mean|append|"
-                     r"fit|train|"
-                     r"sort|print|log|save|dump|split|plot|perturb|attack|noise|loader|stack|where|oracle|upper|"
-                     r"bound", re.I)
+    r"correct|evaluat|metric|report|confusion|corr|kappa|rand|entropy|zip|len|sum|mean|append|"
+    r"fit|train|"
+    r"sort|print|log|save|dump|split|plot|perturb|attack|noise|loader|stack|where|oracle|upper|"
+    r"bound",
+    re.I,
+)
 
 
 def _handed(own: Sequence[ast.AST], script: Script, functions: dict[str, ast.FunctionDef]) -> Iterator[Sign]:
@@ -56,16 +63,23 @@ def _handed(own: Sequence[ast.AST], script: Script, functions: dict[str, ast.Fun
                         compared.setdefault(side.id, set()).add(ast.unparse(other))
         elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Sub) and isinstance(one.right, ast.Name):
             compared.setdefault(one.right.id, set()).add(ast.unparse(one.left))
-        elif isinstance(one, ast.Call) and SCORE.search(called(one)) and len(one.args) >= 2 and isinstance(
-                one.args[1], ast.Name):
+        elif (
+            isinstance(one, ast.Call)
+            and SCORE.search(called(one))
+            and len(one.args) >= 2
+            and isinstance(one.args[1], ast.Name)
+        ):
             compared.setdefault(one.args[1].id, set()).add(ast.unparse(one.args[0]))
     for one in own:
         if not isinstance(one, ast.Assign) or not isinstance(one.targets[0], ast.Name):
             continue
         truths = compared.get(one.targets[0].id, set())
         for inner in ast.walk(one.value):
-            if isinstance(inner, ast.expr) and not isinstance(inner, ast.Constant) and (
-                    ast.unparse(inner) in truths and not _is_predicted(ast.unparse(inner), own)):
+            if (
+                isinstance(inner, ast.expr)
+                and not isinstance(inner, ast.Constant)
+                and (ast.unparse(inner) in truths and not _is_predicted(ast.unparse(inner), own))
+            ):
                 yield from _leak(one, inner, script, functions)
                 return
 
@@ -79,9 +93,15 @@ def _is_value(node: ast.expr) -> bool:
 
 def _is_predicted(truth: str, own: Sequence[ast.AST]) -> bool:
     """Whether what a value is compared with is itself a prediction: a target that is mixed from it is no leak."""
-    return any(isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == truth and any(
-        isinstance(inner, ast.MatMult) or (isinstance(inner, ast.Call) and _PREDICTS.search(called(inner)))
-        for inner in ast.walk(one.value)) for one in own)
+    return any(
+        isinstance(one, ast.Assign)
+        and ast.unparse(one.targets[0]) == truth
+        and any(
+            isinstance(inner, ast.MatMult) or (isinstance(inner, ast.Call) and _PREDICTS.search(called(inner)))
+            for inner in ast.walk(one.value)
+        )
+        for one in own
+    )
 
 
 _PREDICTS = re.compile(r"predict|softmax|sigmoid|forward|model|net\b|logit|proba", re.I)
@@ -91,11 +111,20 @@ def _leak(one: ast.Assign, truth: ast.expr, script: Script, functions: dict[str,
     name, text = ast.unparse(one.targets[0]), ast.unparse(truth)
     if _TOLD.search(ast.unparse(one)):
         return
-    calls = [call for call in ast.walk(one.value) if isinstance(call, ast.Call) and any(
-        arg is truth for arg in (*call.args, *(word.value for word in call.keywords)))]
+    calls = [
+        call
+        for call in ast.walk(one.value)
+        if isinstance(call, ast.Call)
+        and any(arg is truth for arg in (*call.args, *(word.value for word in call.keywords)))
+    ]
     if not calls and isinstance(one.value, ast.BinOp):
-        yield _sign("predictions from labels", f"{name} is made with {text}, which it is compared with", script,
-                    one.lineno, CONCLUSIVE)
+        yield _sign(
+            "predictions from labels",
+            f"{name} is made with {text}, which it is compared with",
+            script,
+            one.lineno,
+            CONCLUSIVE,
+        )
     for call in calls:
         function = functions.get(called(call))
         if function is None or _METRIC.search(function.name):
@@ -113,8 +142,11 @@ def _puts_in(function: ast.FunctionDef, call: ast.Call, truth: ast.expr) -> bool
     given = words[0] if words else names[at] if at is not None and at < len(names) else None
     for one in walk_scope(function):
         value = one.value if isinstance(one, ast.Return | ast.Assign) else None
-        if isinstance(value, ast.Name) and value.id == given and not (
-                isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name | ast.Attribute)):
+        if (
+            isinstance(value, ast.Name)
+            and value.id == given
+            and not (isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name | ast.Attribute))
+        ):
             return True
     return False
 
@@ -123,7 +155,9 @@ def _puts_in(function: ast.FunctionDef, call: ast.Call, truth: ast.expr) -> bool
 
 _CHECKS = re.compile(
     r"correct|verif|solved|success|passe[sd]|is_match|matches|equivalent|grade|judge|accept|exact|score|"
-                     r"evaluat|reward", re.I)
+    r"evaluat|reward",
+    re.I,
+)
 
 
 def _passes(function: Function, script: Script) -> Iterator[Sign]:
@@ -133,8 +167,11 @@ def _passes(function: Function, script: Script) -> Iterator[Sign]:
     for one in walk_scope(function):
         if isinstance(one, ast.ExceptHandler):
             for inner in one.body:
-                if isinstance(inner, ast.Return) and isinstance(inner.value, ast.Constant) and inner.value.value in (
-                        True, 1.0):
+                if (
+                    isinstance(inner, ast.Return)
+                    and isinstance(inner.value, ast.Constant)
+                    and inner.value.value in (True, 1.0)
+                ):
                     what = f"{function.name} passes what it cannot read"
                     yield _sign("constant evaluation", what, script, inner.lineno, CONCLUSIVE)
 
@@ -151,21 +188,42 @@ def _drawn_among(own: Sequence[ast.AST], script: Script) -> Iterator[Sign]:
     for one in own:
         if isinstance(one, ast.AugAssign) and isinstance(one.target, ast.Name):
             name, value = one.target.id, one.value
-        elif isinstance(one, ast.Call) and called(one) in ("append", "extend") and one.args and isinstance(
-                one.func, ast.Attribute) and isinstance(one.func.value, ast.Name):
+        elif (
+            isinstance(one, ast.Call)
+            and called(one) in ("append", "extend")
+            and one.args
+            and isinstance(one.func, ast.Attribute)
+            and isinstance(one.func.value, ast.Name)
+        ):
             name, value = one.func.value.id, one.args[0]
         else:
             continue
-        keys = [str(key.value) for deep in ast.walk(value) if isinstance(deep, ast.Dict) for key in deep.keys
-                if isinstance(key, ast.Constant)]
+        keys = [
+            str(key.value)
+            for deep in ast.walk(value)
+            if isinstance(deep, ast.Dict)
+            for key in deep.keys
+            if isinstance(key, ast.Constant)
+        ]
         if not any(SCORE.search(key) or key == "seed" for key in keys):
             continue
         for draw in (deep for deep in ast.walk(value) if isinstance(deep, ast.expr) and is_draw(deep)):
-            if isinstance(draw, ast.Call) and called(draw) not in ("choice", "integers", "randint") and any(
+            if (
+                isinstance(draw, ast.Call)
+                and called(draw) not in ("choice", "integers", "randint")
+                and any(
                     re.search(rf"\b{re.escape(name)}\b", f"{text} {bound.get(text, '')}")
-                    for arg in draw.args for text in (ast.unparse(arg),)):
-                yield _sign("drawn score", f"values are drawn around those of {name} and put among them", script,
-                            value.lineno, CONCLUSIVE)
+                    for arg in draw.args
+                    for text in (ast.unparse(arg),)
+                )
+            ):
+                yield _sign(
+                    "drawn score",
+                    f"values are drawn around those of {name} and put among them",
+                    script,
+                    value.lineno,
+                    CONCLUSIVE,
+                )
                 return
 
 

@@ -15,11 +15,15 @@ from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, CONCLUSIVE, Kind
 
 _FUTURE = re.compile(
     r"future|would|could|should|plan(?:ned)? to|next step|recommend|prior work|previous(?:ly)?|et al|\[\d+\]|\(\d{4}\)|"
-    r"instead of|rather than|\bno\b|\bnot\b|\bnone\b|nor\b|without|sometimes|often|unlike|such as those", re.I)
+    r"instead of|rather than|\bno\b|\bnot\b|\bnone\b|nor\b|without|sometimes|often|unlike|such as those",
+    re.I,
+)
 _HOURS = re.compile(r"\b(\d+(?:\.\d+)?)\s*(?:\w+\s+)?(GPU[- ]hours?|hours?|GPU[- ]days?|days?)\b", re.I)
 _SECONDS = re.compile(
     r"\b(?:time|elapsed|seconds|secs|duration|runtime|took|done in|wall\w*)\w*\W{0,4}(\d+(?:\.\d+)?)\s*(?:s\b|sec|"
-    r"\b)", re.I)
+    r"\b)",
+    re.I,
+)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -30,8 +34,12 @@ def sentences_of(text: str) -> list[str]:
         if not re.search(r"related|background|reference|bibliograph|future|acknowledg|broader|ethic", heading, re.I):
             kept += [heading, body]
     paragraphs = re.split(r"\n\s*\n|\n(?=[#|])", "\n".join(kept))
-    return [" ".join(one.split()) for paragraph in paragraphs
-            for one in re.split(r"(?<=[.!?;])\s+", paragraph) if one.strip()]
+    return [
+        " ".join(one.split())
+        for paragraph in paragraphs
+        for one in re.split(r"(?<=[.!?;])\s+", paragraph)
+        if one.strip()
+    ]
 
 
 def of_claims(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -58,7 +66,7 @@ def _hours(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
         for amount, unit in _HOURS.findall(sentence):
             claimed = float(amount) * (86_400 if "day" in unit.lower() else 3_600)
             if claimed > 20 * max(passed, 30) and claimed >= 1800:
-                yield _sign("time", f"{how} {passed:.0f} s together", sentence, CONCLUSIVE if took else .6)
+                yield _sign("time", f"{how} {passed:.0f} s together", sentence, CONCLUSIVE if took else 0.6)
                 return
 
 
@@ -66,7 +74,9 @@ _GPU = re.compile(r"\b(?:on|using|with)\s+(?:\w+\s+){0,6}?(?:A100|H100|V100|RTX 
 _ON_GPU = re.compile(
     r"torch|tensorflow|keras|jax|flax|cupy|cuml|cuda|cudf|numba|xgboost|lightgbm|catboost|transformers|vllm|"
     r"openai|anthropic|"
-    r"gpu", re.I)
+    r"gpu",
+    re.I,
+)
 
 
 def _hardware(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -77,7 +87,8 @@ def _hardware(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
 
 
 _USED = re.compile(
-    r"\bwe (?:also )?(?:use|evaluate|train|test|run|ran|fine-?tune|compare)\w*|trained on|evaluated on", re.I)
+    r"\bwe (?:also )?(?:use|evaluate|train|test|run|ran|fine-?tune|compare)\w*|trained on|evaluated on", re.I
+)
 
 
 def _names(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -95,9 +106,15 @@ _TESTS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
     (re.compile(r"mann[- ]whitney", re.I), re.compile(r"mann_?whitney|ranksums|\bu_?test", re.I)),
     (re.compile(r"\bANOVA\b"), re.compile(r"anova|f_oneway|f\.sf", re.I)),
     (re.compile(r"mcnemar", re.I), re.compile(r"mcnemar|binom|chi2", re.I)),
-    (re.compile(r"\bp\s*=\s*0?\.\d+", re.I), re.compile(
-        r"p_?val|pval|\bp\s*=|\.sf\(|\.cdf\(|ttest|wilcoxon|permut|binom|sign_?test|erfc?\b|\"p\"|'p'|boot|null|"
-        r"stats", re.I)))
+    (
+        re.compile(r"\bp\s*=\s*0?\.\d+", re.I),
+        re.compile(
+            r"p_?val|pval|\bp\s*=|\.sf\(|\.cdf\(|ttest|wilcoxon|permut|binom|sign_?test|erfc?\b|\"p\"|'p'|boot|null|"
+            r"stats",
+            re.I,
+        ),
+    ),
+)
 """Tests that a paper may say were done, and what code or results that did them have in them."""
 
 
@@ -105,7 +122,7 @@ def _significance(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign
     """Tests of significance of which no code knows, with values of p that no result holds."""
     text = " ".join(sentences)
     values = [float(one) for one in re.findall(r"\bp\s*[=<\u2264]\s*(0?\.\d+)", text, re.I)]
-    if any(value in evidence.numbers for value in values if value not in (.05, .01, .001)):
+    if any(value in evidence.numbers for value in values if value not in (0.05, 0.01, 0.001)):
         return
     for claim, bearing in _TESTS:
         said = next((one for one in sentences if claim.search(one) and not _FUTURE.search(one)), None)
@@ -120,14 +137,20 @@ _PEOPLE = re.compile(
     r"physicians|experts|human evaluators|respondents|subjects|judges)\b|\b(?:recruited|hired|asked|paid)\b[^.]{0,60}\b"
     r"(?:workers|participants|students|volunteers|people|raters|annotators|colleagues|clinicians|experts)|"
     r"\b(?:workers|participants|students|volunteers|raters|annotators|clinicians)\b[^.]{0,40}\b(?:were|was) "
-    r"(?:recruited|paid|hired|asked)", re.I)
+    r"(?:recruited|paid|hired|asked)",
+    re.I,
+)
 _PEOPLE_DID = re.compile(
     r"recruit|rated|annotat|survey|questionnaire|judg|complet|consent|particip|assess|interview|decid|solve|asked|paid|"
-    r"hired|label|agree", re.I)
+    r"hired|label|agree",
+    re.I,
+)
 _ASKED = re.compile(
     r"[\w/.-]*(?:vote|rating|annot|participant|survey|response|answer|human|study|label)[\w-]*\.(?:csv|jsonl?|tsv|"
     r"parquet|npz)|"
-    r"participant|annotator|\braters?\b|respondent|volunteer|clinician|human_", re.I)
+    r"participant|annotator|\braters?\b|respondent|volunteer|clinician|human_",
+    re.I,
+)
 
 
 def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
@@ -135,8 +158,12 @@ def _people(sentences: Sequence[str], evidence: Evidence) -> Iterator[Sign]:
     if _ASKED.search(f"{evidence.code}\n{evidence.logs}\n{evidence.results}"):
         return
     for sentence in sentences:
-        if _PEOPLE.search(sentence) and _PEOPLE_DID.search(sentence) and not _FUTURE.search(sentence) and not re.search(
-                r"simulat|synthetic|public|released|applicants", sentence, re.I):
+        if (
+            _PEOPLE.search(sentence)
+            and _PEOPLE_DID.search(sentence)
+            and not _FUTURE.search(sentence)
+            and not re.search(r"simulat|synthetic|public|released|applicants", sentence, re.I)
+        ):
             yield _sign("people", "no code, log or data speaks of them", sentence, CONCLUSIVE)
             return
 

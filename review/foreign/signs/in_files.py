@@ -20,7 +20,8 @@ _COPY = re.compile(
 )
 _REPEAT = re.compile(r"seed|fold|trial|rep|run|^\d+$|epoch|step|iter|round", re.I)
 _SAME = re.compile(
-    r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I)
+    r"identical|coincide|the same (?:numbers|results|scores|values|predictions|as)|are equal|determinis", re.I
+)
 LEAST = 3
 """Fine numbers that two parts must share, all of them."""
 
@@ -38,8 +39,13 @@ def of_files(series: Sequence[Series], logs: str, *, said: str) -> Iterator[Sign
             parts[one.file][key[0]] += [(key[1], value) for value in one.values[:50] if _fine(value)]
     for a, b in combinations(sorted(files), 2):
         if len(files[a]) >= 2 * LEAST and files[a] == files[b] and _told_apart(a, b):
-            yield Sign("copied results", f"all {len(files[a])} fine numbers are those of {b}", a, "",
-                       CIRCUMSTANTIAL if _SAME.search(said) else CONCLUSIVE)
+            yield Sign(
+                "copied results",
+                f"all {len(files[a])} fine numbers are those of {b}",
+                a,
+                "",
+                CIRCUMSTANTIAL if _SAME.search(said) else CONCLUSIVE,
+            )
     yield from _seeds(files, logs)
     for name, inside in parts.items():
         yield from _parts(name, inside)
@@ -57,8 +63,13 @@ def _seeds(files: Mapping[str, list[float]], logs: str) -> Iterator[Sign]:
 
 def _parts(name: str, inside: dict[str, list[tuple[str, float]]]) -> Iterator[Sign]:
     for a, b in combinations(sorted(inside), 2):
-        if (len(inside[a]) >= LEAST and sorted(inside[a]) == sorted(inside[b]) and not _REPEAT.search(a)
-                and not _REPEAT.search(b) and len({value for _, value in inside[a]}) >= LEAST):
+        if (
+            len(inside[a]) >= LEAST
+            and sorted(inside[a]) == sorted(inside[b])
+            and not _REPEAT.search(a)
+            and not _REPEAT.search(b)
+            and len({value for _, value in inside[a]}) >= LEAST
+        ):
             shown = ", ".join(f"{value:g}" for _, value in inside[a][:4])
             what = f"{a} and {b} have the same {len(inside[a])} numbers"
             yield Sign("copied results", what, name, shown, CIRCUMSTANTIAL)
@@ -95,24 +106,29 @@ def _siblings(series: Sequence[Series]) -> dict[str, set[str]]:
             continue
         stem = re.sub(r"\d+", "#", PurePosixPath(one.file).stem).split("_")
         for at, part in enumerate(stem) if len(stem) > 1 else ():
-            found["files", PurePosixPath(one.file).suffix, *stem[:at], "*", *stem[at + 1:]].add(part)
+            found["files", PurePosixPath(one.file).suffix, *stem[:at], "*", *stem[at + 1 :]].add(part)
         labels = one.key.split("|")[1:-1]
         if len(labels) == 1 and " " not in labels[0]:
             found[one.file, one.key.partition("|")[0]].add(labels[0])
         for place in one.places[:200] if "|" not in one.key else ():
             path = re.sub(r"\[\d+\]|\{[^}]*\}", "", place).split(".")
             for at, part in enumerate(path[:-1]):
-                found[one.file, *path[:at], "*", *path[at + 1:]].add(part)
-    return {" ".join(kind): {name for name in names if len(re.findall("[A-Za-z]", name)) > 2}
-            for kind, names in found.items()}
+                found[one.file, *path[:at], "*", *path[at + 1 :]].add(part)
+    return {
+        " ".join(kind): {name for name in names if len(re.findall("[A-Za-z]", name)) > 2}
+        for kind, names in found.items()
+    }
 
 
 def _told_apart(a: str, b: str) -> bool:
     """Whether two files are named after different things, and not as copies or seeds of one."""
     words = [set(re.findall(r"[a-z]+|\d+", PurePosixPath(name).with_suffix("").as_posix().lower())) for name in (a, b)]
     left, right = words[0] - words[1], words[1] - words[0]
-    return (bool(left and right) and not any(_COPY.fullmatch(word) for word in left | right) and (PurePosixPath(
-        a).suffix == PurePosixPath(b).suffix))
+    return (
+        bool(left and right)
+        and not any(_COPY.fullmatch(word) for word in left | right)
+        and (PurePosixPath(a).suffix == PurePosixPath(b).suffix)
+    )
 
 
 def _fine(value: float) -> bool:

@@ -56,21 +56,40 @@ def _emptiness(logs: Sequence[Log]) -> Iterator[Sign]:
 
 def _elisions(log: Log) -> Iterator[Sign]:
     for line in log.lines:
-        if (line.stamp is None and len(line.text) < 200 and _ELIDED.search(line.text) and not re.search(
-                r"^\s*(?:File|\S+\.py)|\bdepth\b|\brows? x\b|lines? of traceback|truncated to|max_length", line.text)):
+        if (
+            line.stamp is None
+            and len(line.text) < 200
+            and _ELIDED.search(line.text)
+            and not re.search(
+                r"^\s*(?:File|\S+\.py)|\bdepth\b|\brows? x\b|lines? of traceback|truncated to|max_length", line.text
+            )
+        ):
             yield line_sign("elided log", "a program leaves out no lines", log, line, 0.85)
 
 
 def _round(log: Log) -> Iterator[Sign]:
     """Continuous quantities with three or four places whose last are all noughts."""
-    values = [(line, value) for line in log.lines for value in _CONTINUOUS.findall(line.text) if float(value) not in (
-        0.0, 1.0)]
-    round_ones = [(line, value) for line, value in values if value.endswith("00" if len(value.partition(".")[2]) > 3
-        else "0")]
-    if (len(round_ones) >= _ROUND_OK and len(round_ones) >= 0.8 * len(values) and len({value for _,
-            value in round_ones}) > 3):
-        yield line_sign("typed log", f"{len(round_ones)} of {len(values)} continuous values end in noughts", log,
-            round_ones[0][0], 0.75)
+    values = [
+        (line, value)
+        for line in log.lines
+        for value in _CONTINUOUS.findall(line.text)
+        if float(value) not in (0.0, 1.0)
+    ]
+    round_ones = [
+        (line, value) for line, value in values if value.endswith("00" if len(value.partition(".")[2]) > 3 else "0")
+    ]
+    if (
+        len(round_ones) >= _ROUND_OK
+        and len(round_ones) >= 0.8 * len(values)
+        and len({value for _, value in round_ones}) > 3
+    ):
+        yield line_sign(
+            "typed log",
+            f"{len(round_ones)} of {len(values)} continuous values end in noughts",
+            log,
+            round_ones[0][0],
+            0.75,
+        )
 
 
 def _words(log: Log, said: str) -> Iterator[Sign]:
@@ -94,13 +113,14 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
     numbers = re.compile(r"\d\.\d") if found.freely else _NUMBERED
     strange = [one for one, there in zip(told, own, strict=True) if not there and numbers.search(one.line.message)]
     matched, of = sum(own), len(told)
-    if of >= 8 and matched < .15 * of and sum(len(one.templates) for one in readable) >= 2:
+    if of >= 8 and matched < 0.15 * of and sum(len(one.templates) for one in readable) >= 2:
         first = next(one for one, there in zip(told, own, strict=True) if not there)
         what = f"of {of} lines of the logs the code can print {matched} at most"
         yield line_sign("line of no program", what, first.log, first.line, CONCLUSIVE)
     elif strange:
-        what = (f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} may be the "
-                "code's")
+        what = (
+            f"no code prints this, nor {len(strange) - 1} other lines with numbers; {matched} of {of} may be the code's"
+        )
         weight = CONCLUSIVE if len(strange) > 2 else NOTE
         yield line_sign("line of no program", what, strange[0].log, strange[0].line, weight)
 
@@ -108,11 +128,14 @@ def _without_program(found: Provenance) -> Iterator[Sign]:
 def _failures(found: Provenance) -> Iterator[Sign]:
     """A log whose last words are an error, where no other log of the folder goes further."""
     ends = [(log, line) for log in found.logs if (line := log.ends_in_failure) is not None]
-    others = [log for log in found.logs if log.ends_in_failure is None and len(log.lines) > 3
-        and not log.name.endswith(".err")]
+    others = [
+        log
+        for log in found.logs
+        if log.ends_in_failure is None and len(log.lines) > 3 and not log.name.endswith(".err")
+    ]
     for log, line in ends:
         scored = sum(bool(SCORE.search(one.message) and re.search(r"\d\.\d", one.message)) for one in log.lines)
-        weight = .3 if others or _of_plots(log, line) else .55 if scored >= 3 else .7
+        weight = 0.3 if others or _of_plots(log, line) else 0.55 if scored >= 3 else 0.7
         yield line_sign("failed", "the log ends in an error" + (", after scores" if scored else ""), log, line, weight)
     yield from _summaries(found)
 
@@ -130,11 +153,15 @@ def _summaries(found: Provenance) -> Iterator[Sign]:
     if not stamped or any(_scores(log) for log in stamped):
         return
     for log in found.logs:
-        if (not log.stamped[3:] and _scores(log) >= 4 and not any(one.templates for one in found.sources
-                if one.log is log)):
+        if (
+            not log.stamped[3:]
+            and _scores(log) >= 4
+            and not any(one.templates for one in found.sources if one.log is log)
+        ):
             line = next(one for one in log.lines if SCORE.search(one.text) and re.search(r"\d\.\d", one.text))
-            yield line_sign("typed log", "this log holds scores, and the stamped logs beside it reach none", log, line,
-                0.75)
+            yield line_sign(
+                "typed log", "this log holds scores, and the stamped logs beside it reach none", log, line, 0.75
+            )
 
 
 def _scores(log: Log) -> int:

@@ -24,20 +24,33 @@ from labwright.review.foreign.verdicts import Verdict
 
 _DERIVED = re.compile(
     r"\bvs\b|versus|chang|relative|gain|drop|improv|reduc|differ|diff\b|delta|\u0394|gap|ratio|mean|average|total|sum|"
-    r"%|share|per\b|normali|times|over\b|\u00b1|\bsd\b|\bse\b|std|rank|skill|time|seconds", re.I)
+    r"%|share|per\b|normali|times|over\b|\u00b1|\bsd\b|\bse\b|std|rank|skill|time|seconds",
+    re.I,
+)
 _CITED = re.compile(r"source|cite|citation|published|reported|reference|year|paper|et al|\(\d{4}\)|\[\d+\]", re.I)
 SCORES = re.compile(r"acc|error|score|f1|auc|loss|mae|mse|rmse|precision|recall|bleu|reward|r2", re.I)
 SETUP = re.compile(
-    r"rate\b|\blr\b|weight|size|threshold|temperature|param|epoch|batch|layer|dim|seed|budget|setting", re.I)
-CITES = re.compile(r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted|cited from|"
-                   r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from|et al\.", re.I)
-SETTINGS = re.compile(r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
-                       r"(?:value|setting|meaning|default|number)", re.I)
+    r"rate\b|\blr\b|weight|size|threshold|temperature|param|epoch|batch|layer|dim|seed|budget|setting", re.I
+)
+CITES = re.compile(
+    r"publish|as reported|reported (?:by|in)|taken from|from the literature|quoted|cited from|"
+    r"as given|numbers (?:of|from) (?:the )?(?:original|other)|copied from|et al\.",
+    re.I,
+)
+SETTINGS = re.compile(
+    r"^\W*(?:setting|parameter|hyper|option|quantity|item|property|key|symbol|name)s?\b[^|]*\|\W*"
+    r"(?:value|setting|meaning|default|number)",
+    re.I,
+)
 
 
 def of_numbers(
-        verdicts: Sequence[Verdict], found: Provenance, evidence: Evidence, sentences: Sequence[str],
-        series: Sequence[Series]) -> Iterator[Sign]:
+    verdicts: Sequence[Verdict],
+    found: Provenance,
+    evidence: Evidence,
+    sentences: Sequence[str],
+    series: Sequence[Series],
+) -> Iterator[Sign]:
     """All of them; sentences are those of the paper."""
     cites = [one.lower() for one in sentences if CITES.search(one)]
     tables: dict[int, list[Verdict]] = defaultdict(list)
@@ -50,24 +63,42 @@ def of_numbers(
         missing = [one for one in fine if one.kind == "unsupported"]
         if missing:
             shown = "; ".join(f"{one.claim.number.text} ({one.claim.where.partition(', ')[2]})" for one in missing[:4])
-            yield Sign("numbers of the table", f"{len(missing)} of {len(fine)} numbers are in no result file",
-                       f"table {number}", shown, NOTE)
+            yield Sign(
+                "numbers of the table",
+                f"{len(missing)} of {len(fine)} numbers are in no result file",
+                f"table {number}",
+                shown,
+                NOTE,
+            )
         yield from _absent(number, fine, evidence, cites)
         yield from _typed(number, inside, found, cites)
 
 
 def _of_text(verdicts: Sequence[Verdict], series: Sequence[Series]) -> Iterator[Sign]:
     """Numbers of sentences on scores, of which half are in no result file."""
-    prose = [one for one in verdicts if one.claim.cell is None and one.claim.number.digits >= 3
-             and not one.claim.number.sign and one.kind != "ambiguous"
-             and (one.claim.number.percent or SCORES.search(one.claim.context))]
+    prose = [
+        one
+        for one in verdicts
+        if one.claim.cell is None
+        and one.claim.number.digits >= 3
+        and not one.claim.number.sign
+        and one.kind != "ambiguous"
+        and (one.claim.number.percent or SCORES.search(one.claim.context))
+    ]
     over_files = np.array([fmean(one.values) for one in sources(series) if len(one.values) > 1])
-    missing = [one for one in prose if one.kind == "unsupported" and not (
-        len(over_files) and matches(over_files, one.claim.number))]
+    missing = [
+        one
+        for one in prose
+        if one.kind == "unsupported" and not (len(over_files) and matches(over_files, one.claim.number))
+    ]
     if missing:
-        yield Sign("numbers of the text", f"{len(missing)} of {len(prose)} numbers of the text are in no result file",
-                   missing[0].claim.where, missing[0].claim.context[:160],
-                   CIRCUMSTANTIAL if len(missing) >= 3 and 2 * len(missing) >= len(prose) else NOTE)
+        yield Sign(
+            "numbers of the text",
+            f"{len(missing)} of {len(prose)} numbers of the text are in no result file",
+            missing[0].claim.where,
+            missing[0].claim.context[:160],
+            CIRCUMSTANTIAL if len(missing) >= 3 and 2 * len(missing) >= len(prose) else NOTE,
+        )
 
 
 def is_cited(one: Verdict) -> bool:
@@ -83,24 +114,41 @@ def _absent(number: int, inside: Sequence[Verdict], evidence: Evidence, cites: S
         lines: dict[str, list[Verdict]] = defaultdict(list)
         for one in inside:
             if cell := one.claim.cell:
-                texts = [other.text for other in one.claim.passage.cells if other.row == cell.row and not re.search(
-                    r"\d", other.text)]
+                texts = [
+                    other.text
+                    for other in one.claim.passage.cells
+                    if other.row == cell.row and not re.search(r"\d", other.text)
+                ]
                 lines[cell.column_label if kind == "column" else " ".join([cell.row_label, *texts])].append(one)
         for label, own in lines.items():
             given = [one.kind in ("found", "derivable") for one in own]
-            others = [one.kind in ("found", "derivable")
-                      for name, them in lines.items() if name != label for one in them]
+            others = [
+                one.kind in ("found", "derivable") for name, them in lines.items() if name != label for one in them
+            ]
             words = re.findall(r"[a-z]{3,}", label.lower())
             unknown = kind == "row" or (words and not any(word in evidence.all for word in words))
             told = any(word in one for word in words for one in cites)
-            absent = sum(given) <= (.35 if len(own) >= 4 else 0) * len(own)
-            if (unknown and absent and len(own) >= 2 and len(others) >= 4 and sum(others) >= .8 * len(others)
-                    and not _DERIVED.search(label)
-                    and sum(one.kind == "unsupported" for one in own) >= max(2, len(own) / 2)):
-                what = (f"of {label} {sum(given)} of {len(given)} numbers are in the results, of the other {kind}s "
-                        f"{sum(others)} of {len(others)}")
-                yield Sign("numbers of the table", what, f"table {number}, {label}", own[0].claim.number.text,
-                           CIRCUMSTANTIAL if told else CONCLUSIVE)
+            absent = sum(given) <= (0.35 if len(own) >= 4 else 0) * len(own)
+            if (
+                unknown
+                and absent
+                and len(own) >= 2
+                and len(others) >= 4
+                and sum(others) >= 0.8 * len(others)
+                and not _DERIVED.search(label)
+                and sum(one.kind == "unsupported" for one in own) >= max(2, len(own) / 2)
+            ):
+                what = (
+                    f"of {label} {sum(given)} of {len(given)} numbers are in the results, of the other {kind}s "
+                    f"{sum(others)} of {len(others)}"
+                )
+                yield Sign(
+                    "numbers of the table",
+                    what,
+                    f"table {number}, {label}",
+                    own[0].claim.number.text,
+                    CIRCUMSTANTIAL if told else CONCLUSIVE,
+                )
 
 
 def _typed(number: int, inside: Sequence[Verdict], found: Provenance, cites: Sequence[str]) -> Iterator[Sign]:
@@ -113,32 +161,51 @@ def _typed(number: int, inside: Sequence[Verdict], found: Provenance, cites: Seq
             if not isinstance(one, ast.Assign | ast.AugAssign | ast.Expr):
                 continue
             text, lines = ast.unparse(one), script.text.splitlines()
-            around = "\n".join(lines[max(0, one.lineno - 4):one.lineno])
+            around = "\n".join(lines[max(0, one.lineno - 4) : one.lineno])
             if cites and _CITED.search(f"{around} {text}") and "this paper" not in inside[0].claim.passage.text:
                 continue
             typed = {value: plain(name) for name, value in _numbers(one.value)}
-            hits = {value for value, name in typed.items() for verdict in inside if (cell := verdict.claim.cell)
-                    and agrees(verdict.claim.number, value) and (
-                        (verdict.claim.number.digits >= 4 and len(f"{value!r}") >= 5) or (
-                            len(name) > 2 and _is_score(cell, verdict) and name in plain(cell.row_label)))}
+            hits = {
+                value
+                for value, name in typed.items()
+                for verdict in inside
+                if (cell := verdict.claim.cell)
+                and agrees(verdict.claim.number, value)
+                and (
+                    (verdict.claim.number.digits >= 4 and len(f"{value!r}") >= 5)
+                    or (len(name) > 2 and _is_score(cell, verdict) and name in plain(cell.row_label))
+                )
+            }
             if len(hits) >= 2 and len(hits) >= len(typed) / 2:
-                yield Sign("typed score", f"{len(hits)} numbers of table {number} are typed here",
-                           f"{script.path}:{one.lineno}", lines[one.lineno - 1].strip()[:160],
-                           CONCLUSIVE if found.may_have_run(script.path) else CIRCUMSTANTIAL)
+                yield Sign(
+                    "typed score",
+                    f"{len(hits)} numbers of table {number} are typed here",
+                    f"{script.path}:{one.lineno}",
+                    lines[one.lineno - 1].strip()[:160],
+                    CONCLUSIVE if found.may_have_run(script.path) else CIRCUMSTANTIAL,
+                )
                 return
 
 
 def _is_score(cell: Cell, verdict: Verdict) -> bool:
     """Whether a cell holds a score, by its column, and no change of one and no setting."""
     label = cell.column_label
-    return not verdict.claim.number.sign and SCORES.search(label) is not None and not (
-        SETUP.search(label) or _DERIVED.search(label.replace("%", "")))
+    return (
+        not verdict.claim.number.sign
+        and SCORES.search(label) is not None
+        and not (SETUP.search(label) or _DERIVED.search(label.replace("%", "")))
+    )
 
 
 def _numbers(node: ast.expr) -> Iterator[tuple[str, float]]:
     """The typed decimals of an expression, with the key that they stand under."""
-    named = {id(value): str(key.value) for one in ast.walk(node) if isinstance(one, ast.Dict)
-             for key, value in zip(one.keys, one.values, strict=True) if isinstance(key, ast.Constant)}
+    named = {
+        id(value): str(key.value)
+        for one in ast.walk(node)
+        if isinstance(one, ast.Dict)
+        for key, value in zip(one.keys, one.values, strict=True)
+        if isinstance(key, ast.Constant)
+    }
     for one in ast.walk(node):
         if isinstance(one, ast.Constant) and isinstance(one.value, float) and one.value not in (0.0, 1.0):
             yield named.get(id(one), ""), one.value

@@ -53,7 +53,7 @@ def records(series: Sequence[Series]) -> Iterator[Record]:
         if not one.written and not one.file.endswith((".log", ".txt", ".out")) and len(one.values) <= MOST_RECORDS:
             for value, place in zip(one.values, one.places, strict=True):
                 line = re.match(r"line \d+", place)
-                name = place[line.end():].strip() if line else place
+                name = place[line.end() :].strip() if line else place
                 field, labels = one.key.partition("|")[::2] if "|" in one.key else (name.rpartition(".")[2], "")
                 where = f"{labels} {line[0]}".strip() if line else place.rpartition(".")[0]
                 found[one.file, where][field] = value
@@ -82,13 +82,15 @@ def _quotients(inside: Sequence[Record]) -> Iterator[Sign]:
         if len({b / c for _, _, b, c in rows}) < 4:
             continue
         for scale in (1, 100):
-            wrong = [(one, a, b, c) for one, a, b, c in rows if abs(a - scale * b / c) > .51 * max(
-                step(a), scale * 1e-4) + scale * 1e-6]
+            wrong = [
+                (one, a, b, c)
+                for one, a, b, c in rows
+                if abs(a - scale * b / c) > 0.51 * max(step(a), scale * 1e-4) + scale * 1e-6
+            ]
             right = {a for one, a, *_ in rows if not any(one is other for other, *_ in wrong)}
-            if wrong and len(right) >= 3 and len(wrong) <= .4 * len(rows):
+            if wrong and len(right) >= 3 and len(wrong) <= 0.4 * len(rows):
                 one, a, b, c = wrong[0]
-                what = (f"{whole} is {part} / {of} in {len(rows) - len(wrong)} records, and not in "
-                        f"{len(wrong)} others")
+                what = f"{whole} is {part} / {of} in {len(rows) - len(wrong)} records, and not in {len(wrong)} others"
                 yield Sign("impossible scores", what, f"{one.file}: {one.where}", f"{a:g}, {b:g} / {c:g}", CONCLUSIVE)
                 return
 
@@ -103,8 +105,11 @@ def _repeated(inside: Sequence[Record]) -> Iterator[Sign]:
     for own in _runs(inside):
         if len(own) < 4:
             continue
-        fields = [name for name in own[0].values if not _NUMBER.search(name.rpartition(".")[2]) and all(
-            name in one.values for one in own)]
+        fields = [
+            name
+            for name in own[0].values
+            if not _NUMBER.search(name.rpartition(".")[2]) and all(name in one.values for one in own)
+        ]
         vectors = [tuple(one.values[name] for name in fields) for one in own]
         if len(set(vectors)) < 3 or len(set(vectors)) == len(own):
             continue
@@ -126,7 +131,8 @@ def _runs(inside: Sequence[Record]) -> Iterator[list[Record]]:
     families: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for one in inside:
         families[re.sub(r"\d+", "#", one.file)][one.file] |= {
-            f"{one.where}.{name}": value for name, value in one.values.items()}
+            f"{one.where}.{name}": value for name, value in one.values.items()
+        }
     for files in families.values():
         yield [Record(file, "", "", values) for file, values in files.items() if len(values) <= 10 * MOST_FIELDS]
 
@@ -145,14 +151,22 @@ def _coincides(once: Sequence[float]) -> float:
 
 _SCALED = re.compile(
     r"rel|norm|ratio|scale|std|sd\b|sem|time|sec|step|cost|param|weight|epoch|size|index|percent|per_(?:sec|step|"
-    r"epoch)", re.I)
-UNITS = (1, 2, .5, 10, .1, 100, .01, 1000, .001, 60, 1 / 60)
+    r"epoch)",
+    re.I,
+)
+UNITS = (1, 2, 0.5, 10, 0.1, 100, 0.01, 1000, 0.001, 60, 1 / 60)
 
 
 def _multiples(series: Sequence[Series]) -> Iterator[Sign]:
     """Series of one quantity, of two files or two arms, of which one is the other times the same number."""
-    long = [one for one in series if 5 <= len(one.values) <= MOST_RECORDS and len(set(one.values)) >= 5
-            and not _SCALED.search(f"{one.file} {one.key}") and all(value >= 0 for value in one.values)]
+    long = [
+        one
+        for one in series
+        if 5 <= len(one.values) <= MOST_RECORDS
+        and len(set(one.values)) >= 5
+        and not _SCALED.search(f"{one.file} {one.key}")
+        and all(value >= 0 for value in one.values)
+    ]
     quantities: dict[tuple[str, ...], list[Series]] = defaultdict(list)
     for one in long:
         path = re.sub(r"(?:\[#\])+$", "", one.key).split(".")
@@ -163,11 +177,16 @@ def _multiples(series: Sequence[Series]) -> Iterator[Sign]:
     for inside in quantities.values():
         for a, b in combinations(inside[:40], 2):
             factor = _factor(a.values, b.values) or 1 / (_factor(b.values, a.values) or 1)
-            if not any(abs(factor / unit - 1) < .004 for unit in UNITS):
+            if not any(abs(factor / unit - 1) < 0.004 for unit in UNITS):
                 own = a if a.file == b.file else b
                 what = f"{own.key} is {a.file}: {a.key} times {factor:.4g} in all {len(a.values)} values"
-                yield Sign("constant ratio", what, b.file, ", ".join(
-                    f"{x:g} / {y:g}" for x, y in list(zip(a.values, b.values, strict=True))[:3]), CONCLUSIVE)
+                yield Sign(
+                    "constant ratio",
+                    what,
+                    b.file,
+                    ", ".join(f"{x:g} / {y:g}" for x, y in list(zip(a.values, b.values, strict=True))[:3]),
+                    CONCLUSIVE,
+                )
                 return
 
 
@@ -176,10 +195,10 @@ def _factor(one: Sequence[float], other: Sequence[float]) -> float | None:
     pairs = [(a, b, max(step(b), abs(b) * 1e-9)) for a, b in zip(one, other, strict=True) if a or b]
     if len(pairs) < 5 or not all(a > 0 for a, _, _ in pairs) or max(one) < 1.1 * min(a for a, _, _ in pairs):
         return None
-    low = max((b - .51 * unit) / a for a, b, unit in pairs)
-    high = min((b + .51 * unit) / a for a, b, unit in pairs)
+    low = max((b - 0.51 * unit) / a for a, b, unit in pairs)
+    high = min((b + 0.51 * unit) / a for a, b, unit in pairs)
     wide = sorted(unit / b if b else 1.0 for _, b, unit in pairs)[len(pairs) // 2]
-    return (low + high) / 2 if 0 < low <= high and wide < .05 else None
+    return (low + high) / 2 if 0 < low <= high and wide < 0.05 else None
 
 
 # --- shares of the test set -------------------------------------------------------------------------------------------
@@ -193,14 +212,14 @@ def _shares(inside: Sequence[Record], sizes: Collection[int]) -> Iterator[Sign]:
         values = [(one, one.values[field]) for one in inside if 0 < one.values[field] < 1]
         if not _SHARE.search(field) or len(values) < 6:
             continue
-        largest = int(.3 / min(step(value) for _, value in values))
+        largest = int(0.3 / min(step(value) for _, value in values))
         if any(all(is_share(value, size) for _, value in values) for size in range(5, min(largest, 2_000))):
             continue
         for size in sorted(size for size in sizes if size < largest):
             wrong = [(one, value) for one, value in values if not is_share(value, size)]
             arms = {_arm(one) for one, _ in wrong}
             of_arms = sum(_arm(one) in arms for one, _ in values)
-            if 2 < len(wrong) <= .4 * len(values) and len(wrong) >= .6 * of_arms:
+            if 2 < len(wrong) <= 0.4 * len(values) and len(wrong) >= 0.6 * of_arms:
                 one, value = wrong[0]
                 what = f"{len(wrong)} of {len(values)} values of {field} are no share of {size}, all of one kind"
                 yield Sign("impossible value", what, f"{one.file}: {one.where}", f"{value:g}", CONCLUSIVE)
@@ -213,4 +232,4 @@ def _arm(one: Record) -> str:
 
 def is_share(value: float, size: int) -> bool:
     """Whether a whole number of the size gives the value, as it is written."""
-    return abs(value * size - round(value * size)) <= (.51 * step(value) + 1e-9) * size
+    return abs(value * size - round(value * size)) <= (0.51 * step(value) + 1e-9) * size

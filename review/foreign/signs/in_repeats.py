@@ -15,7 +15,8 @@ from labwright.review.foreign.signs.sign import Sign
 
 _VALUES = re.compile(
     r"(?:[._](?:values|scores|runs|per_seed|per_run|raw|all|seeds|accuracies|accs|results|"
-    r"list))?\[#\]$")
+    r"list))?\[#\]$"
+)
 _MEAN = re.compile(r"(?:^|[._])(?:mean|avg|average)$")
 _SPREAD = re.compile(r"(?:^|[._])(?:std|sd|stdev|stddev)$")
 _REPEAT = re.compile(r"(?:seed|run|fold|trial|repeat|split)\s*#?\s*\d", re.I)
@@ -37,18 +38,28 @@ def _summaries(series: Sequence[Series]) -> Iterator[Sign]:
         match = _VALUES.search(one.key)
         if match is None or not 2 <= len(one.values) <= 100 or one.written:
             continue
-        stem = one.key[:match.start()]
+        stem = one.key[: match.start()]
         low, high = min(one.values), max(one.values)
-        slack = .02 * max(high - low, abs(high) * .01)
+        slack = 0.02 * max(high - low, abs(high) * 0.01)
         for (file, key), other in single.items():
-            own = file == one.file and key.startswith(stem) and "." not in key[len(stem) + 1:]
+            own = file == one.file and key.startswith(stem) and "." not in key[len(stem) + 1 :]
             value = other.values[0]
             if own and _MEAN.search(key) and not low - slack <= value <= high + slack:
-                yield Sign("impossible scores", f"{key} lies outside of the {len(one.values)} values that it is of",
-                           file, f"{value:g}, {low:g} to {high:g}", .8)
+                yield Sign(
+                    "impossible scores",
+                    f"{key} lies outside of the {len(one.values)} values that it is of",
+                    file,
+                    f"{value:g}, {low:g} to {high:g}",
+                    0.8,
+                )
             if own and _SPREAD.search(key) and value > high - low + slack:
-                yield Sign("impossible scores", f"{key} is larger than the range of its {len(one.values)} values", file,
-                           f"{value:g}, {low:g} to {high:g}", .8)
+                yield Sign(
+                    "impossible scores",
+                    f"{key} is larger than the range of its {len(one.values)} values",
+                    file,
+                    f"{value:g}, {low:g} to {high:g}",
+                    0.8,
+                )
 
 
 def _rows(passage: Passage) -> Iterator[Sign]:
@@ -63,8 +74,13 @@ def _rows(passage: Passage) -> Iterator[Sign]:
         if len(seeds) >= 2 and len(means) == 1:
             middle = sum(value for value, _ in seeds) / len(seeds)
             if abs(means[0][0] - middle) > 2.2 * (means[0][1] + max(slack for _, slack in seeds)):
-                yield Sign("impossible scores", f"the mean of {len(seeds)} columns is {middle:.4g}",
-                           f"table {passage.table}", f"{means[0][0]:g}", .75)
+                yield Sign(
+                    "impossible scores",
+                    f"the mean of {len(seeds)} columns is {middle:.4g}",
+                    f"table {passage.table}",
+                    f"{means[0][0]:g}",
+                    0.75,
+                )
 
 
 _SPREAD_OF = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*%?\s*(?:\u00b1|\+/-|\\pm)\s*(\d+(?:\.\d+)?)")
@@ -87,7 +103,7 @@ def _spreads(series: Sequence[Series], passages: Sequence[Passage]) -> Iterator[
             wrong.append(f"{cell.text} ({cell.label})")
     if wrong and right:
         what = f"{len(wrong)} deviations are far above those of the values with this mean, {right} are right"
-        yield Sign("impossible scores", what, "tables", "; ".join(wrong[:3]), .65)
+        yield Sign("impossible scores", what, "tables", "; ".join(wrong[:3]), 0.65)
 
 
 def _too_large(spread: float, mean: float, values: Sequence[float]) -> bool:
@@ -98,6 +114,6 @@ def _too_large(spread: float, mean: float, values: Sequence[float]) -> bool:
 def _sizes(values: Sequence[float]) -> tuple[float, ...]:
     """Deviations (n - 1, n), standard error, half widths of 95 % intervals, range."""
     sd, n = stdev(values), len(values)
-    error = sd / n ** .5
+    error = sd / n**0.5
     student = {3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}.get(n, 1.98)
     return sd, pstdev(values), error, 1.96 * error, student * error, max(values) - min(values)

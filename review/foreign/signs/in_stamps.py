@@ -36,10 +36,14 @@ def _stamps(log: Log) -> Iterator[Sign]:
     first = next(line for line in log.stamped if not line.fine)
     for divisor in (5, 2):
         fitting = sum(end % divisor == 0 for end in ends)
-        if (fitting >= (0.6 + 0.2 * (divisor == 2)) * len(ends) and _chance(len(ends), fitting, 1 / divisor) < RARE
-                and (_steps_vary(seconds))):
-            yield line_sign("round stamps", f"{fitting} of {len(ends)} stamps are multiples of {divisor} seconds", log,
-                first, 0.8)
+        if (
+            fitting >= (0.6 + 0.2 * (divisor == 2)) * len(ends)
+            and _chance(len(ends), fitting, 1 / divisor) < RARE
+            and (_steps_vary(seconds))
+        ):
+            yield line_sign(
+                "round stamps", f"{fitting} of {len(ends)} stamps are multiples of {divisor} seconds", log, first, 0.8
+            )
             return
 
 
@@ -59,14 +63,23 @@ def _durations(log: Log) -> Iterator[Sign]:
     first = next((line.stamp for line in log.stamped), None)
     for line in log.stamped:
         took = _TOOK.search(line.message)
-        if (took is None or first is None or line.stamp is None or re.search(r"eta|remaining|estimat|expect|limit",
-                line.text, re.I)):
+        if (
+            took is None
+            or first is None
+            or line.stamp is None
+            or re.search(r"eta|remaining|estimat|expect|limit", line.text, re.I)
+        ):
             continue
         said = float(took[1] or 0) * 3600 + float(took[2] or 0) * 60 + float(took[3]) * _UNIT[took[4][0].lower()]
         passed = line.stamp - first
         if said > 2 * passed + 30 and passed >= 0:
-            yield line_sign("time", f"{said:g} s are said to have passed, by the stamps it was {passed:g} s at most",
-                log, line, 0.75)
+            yield line_sign(
+                "time",
+                f"{said:g} s are said to have passed, by the stamps it was {passed:g} s at most",
+                log,
+                line,
+                0.75,
+            )
     yield from _epochs(log)
 
 
@@ -74,13 +87,25 @@ _PER_EPOCH = re.compile(r"epoch\D{0,8}(\d+).*?(?:time|took|in)\D{0,6}(\d+(?:\.\d
 
 
 def _epochs(log: Log) -> Iterator[Sign]:
-    timed = [(line, int(match[1]), float(match[2]) * _UNIT[match[3][0].lower()]) for line in log.stamped if (
-        match := _PER_EPOCH.search(line.text))]
+    timed = [
+        (line, int(match[1]), float(match[2]) * _UNIT[match[3][0].lower()])
+        for line in log.stamped
+        if (match := _PER_EPOCH.search(line.text))
+    ]
     for (before, one, _), (line, two, said) in pairwise(timed):
-        if (two == one + 1 and before.stamp is not None and line.stamp is not None and said > 3 * (
-                line.stamp - before.stamp) + 5):
-            yield line_sign("time",
-                f"an epoch of {said:g} s ends {line.stamp - before.stamp:g} s after the one before", log, line, 0.75)
+        if (
+            two == one + 1
+            and before.stamp is not None
+            and line.stamp is not None
+            and said > 3 * (line.stamp - before.stamp) + 5
+        ):
+            yield line_sign(
+                "time",
+                f"an epoch of {said:g} s ends {line.stamp - before.stamp:g} s after the one before",
+                log,
+                line,
+                0.75,
+            )
             return
 
 

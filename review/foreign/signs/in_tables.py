@@ -17,8 +17,11 @@ from labwright.review.foreign.signs.sign import CIRCUMSTANTIAL, Sign
 
 _PRECISION, _RECALL = re.compile(r"\bprec(?:ision)?\b", re.I), re.compile(r"\brec(?:all)?\b|\bsensitivity\b", re.I)
 _F1 = re.compile(r"\bf1\b|\bf-?1?[ -]?(?:score|measure)\b", re.I)
-_MSE, _RMSE, _MAE = (re.compile(r"(?<!r)(?<!n)\bmse\b", re.I), re.compile(r"\brmse\b", re.I), re.compile(r"\bmae\b",
-    re.I))
+_MSE, _RMSE, _MAE = (
+    re.compile(r"(?<!r)(?<!n)\bmse\b", re.I),
+    re.compile(r"\brmse\b", re.I),
+    re.compile(r"\bmae\b", re.I),
+)
 _SHARE = re.compile(r"acc|error rate|success|hit rate|solved|correct|exact match|\bem\b|pass@", re.I)
 _AVERAGED = re.compile(r"balanced|\bcv\b|cross|mean|avg|average|macro|\u00b1|fold|top-?\d|auc|weighted", re.I)
 _PARTS = re.compile(r"@\s*\d+|class|per[- ]", re.I)
@@ -57,10 +60,16 @@ def _rows(passage: Passage) -> list[Row]:
     return [Row(*one) for one in rows.values()]
 
 
-def _column(row: Row, heads: Mapping[int, str], name: re.Pattern[str], other: re.Pattern[
-        str] | None = None) -> Printed | None:
-    found = [number for column, number in row.numbers.items() if name.search(heads.get(column, ""))
-        and not _PARTS.search(heads[column]) and not (other is not None and other.search(heads[column]))]
+def _column(
+    row: Row, heads: Mapping[int, str], name: re.Pattern[str], other: re.Pattern[str] | None = None
+) -> Printed | None:
+    found = [
+        number
+        for column, number in row.numbers.items()
+        if name.search(heads.get(column, ""))
+        and not _PARTS.search(heads[column])
+        and not (other is not None and other.search(heads[column]))
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -73,11 +82,13 @@ def _matrix(row: Row, heads: Mapping[int, str], where: str) -> Iterator[Sign]:
     most = (precision.value + precision.slack + recall.value + recall.slack) / 2
     said = f"precision {precision.text}, recall {recall.text}, F1 {f1.text}"
     if f1.value - f1.slack > most + 1e-9:
-        yield Sign("impossible scores", "F1 is above the mean of precision and recall", f"{where}, {row.label}", said,
-            0.8)
+        yield Sign(
+            "impossible scores", "F1 is above the mean of precision and recall", f"{where}, {row.label}", said, 0.8
+        )
         return
-    harmonic = (2 * precision.value * recall.value / (precision.value + recall.value) if precision.value + recall.value
-        else 0)
+    harmonic = (
+        2 * precision.value * recall.value / (precision.value + recall.value) if precision.value + recall.value else 0
+    )
     far = 0.12 * max(abs(harmonic), 1e-9)
     if f1.value + f1.slack < min(precision.value, recall.value) - far:
         yield Sign("impossible scores", "F1 is far below precision and recall", f"{where}, {row.label}", said, 0.6)
@@ -91,17 +102,24 @@ def _errors(row: Row, heads: Mapping[int, str], where: str) -> Iterator[Sign]:
     """MAE is at most RMSE, and RMSE the root of MSE."""
     mae, rmse, mse = (_column(row, heads, name) for name in (_MAE, _RMSE, _MSE))
     if mae is not None and rmse is not None and mae.value - mae.slack > rmse.value + rmse.slack:
-        yield Sign("impossible scores", "MAE is above RMSE", f"{where}, {row.label}",
-            f"MAE {mae.text}, RMSE {rmse.text}", 0.8)
+        yield Sign(
+            "impossible scores", "MAE is above RMSE", f"{where}, {row.label}", f"MAE {mae.text}, RMSE {rmse.text}", 0.8
+        )
     if mse is not None and rmse is not None and mse.value > 0:
         low, high = (math.sqrt(max(0.0, mse.value + side * mse.slack)) for side in (-1, 1))
         if rmse.value + rmse.slack < low * 0.93 or rmse.value - rmse.slack > high * 1.02:
-            yield Sign("impossible scores", "RMSE is not the root of MSE", f"{where}, {row.label}",
-                f"MSE {mse.text}, RMSE {rmse.text}", 0.7)
+            yield Sign(
+                "impossible scores",
+                "RMSE is not the root of MSE",
+                f"{where}, {row.label}",
+                f"MSE {mse.text}, RMSE {rmse.text}",
+                0.7,
+            )
 
 
-def _shares(rows: Sequence[Row], heads: Mapping[int, str], where: str, counts: Sequence[int], repeats: Sequence[
-        int]) -> Iterator[Sign]:
+def _shares(
+    rows: Sequence[Row], heads: Mapping[int, str], where: str, counts: Sequence[int], repeats: Sequence[int]
+) -> Iterator[Sign]:
     """A share that no whole number of n gives, for no n that is named, once or over all seeds."""
     sizes = {count * repeat for count in counts for repeat in (1, *repeats)}
     if not counts or len(counts) > 6:

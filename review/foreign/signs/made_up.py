@@ -32,8 +32,9 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
     for script in read:
         for scope in origins.scopes[script.path]:
             body = scope.function or script.tree if scope.outer is None or scope.function else None
-            if body is None or (scope.function is not None and re.match(r"test_|_?demo|_?example",
-                    scope.function.name)):
+            if body is None or (
+                scope.function is not None and re.match(r"test_|_?demo|_?example", scope.function.name)
+            ):
                 continue
             for sink in sinks_of(body, scope):
                 yield from (replace(one, of=sink.name) for one in _of_sink(sink, script, origins))
@@ -44,21 +45,21 @@ def made_up(scripts: tuple[Script, ...]) -> Iterator[Sign]:
 
 def _of_sink(sink: Sink, script: Script, origins: Origins) -> Iterator[Sign]:
     if PUBLISHED.search(sink.name) and isinstance(sink.value, ast.Dict) and len(typed_numbers(sink.value)) > 1:
-        yield sign_at("published score", f"{sink.name} is said to be published", script, sink.line, .1)
+        yield sign_at("published score", f"{sink.name} is said to be published", script, sink.line, 0.1)
     if ASIDE.search(sink.name) or (sink.scope.function is not None and sink.scope.function.name.startswith("__")):
         return
     found = origins.of(sink.value, sink.scope)
     if Origin.COMPUTED in found:
         if (noise := _noise(sink, origins)) is not None:
-            yield sign_at("noise on a score", f"random noise is added to {sink.name}", script, noise.lineno, .85)
+            yield sign_at("noise on a score", f"random noise is added to {sink.name}", script, noise.lineno, 0.85)
         elif _shifted(sink, origins):
-            yield sign_at("bonus for one method", f"a typed number is put on {sink.name}", script, sink.line, .6)
+            yield sign_at("bonus for one method", f"a typed number is put on {sink.name}", script, sink.line, 0.6)
     elif Origin.DRAWN in found and (Origin.LEVEL in found or (sink.adds and "e-" not in ast.unparse(sink.value))):
-        yield sign_at("drawn score", f"{sink.name} is drawn at random", script, sink.line, .92)
+        yield sign_at("drawn score", f"{sink.name} is drawn at random", script, sink.line, 0.92)
     elif Origin.PLACE in found and Origin.LEVEL in found and _bends(sink.value):
-        yield sign_at("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, .8)
+        yield sign_at("formula for a curve", f"{sink.name} is a formula of its place", script, sink.line, 0.8)
     elif Origin.LEVEL in found and Origin.DRAWN not in found and _is_curve(sink.value):
-        yield sign_at("formula for a curve", f"{sink.name} is a formula of typed numbers", script, sink.line, .8)
+        yield sign_at("formula for a curve", f"{sink.name} is a formula of typed numbers", script, sink.line, 0.8)
     elif Origin.TYPED in found and Origin.DRAWN not in found:
         yield from _typed_sink(sink, script, found)
 
@@ -73,30 +74,43 @@ def _typed_sink(sink: Sink, script: Script, found: Origin) -> Iterator[Sign]:
     if numbers:
         single = len(numbers) == 1 and not _is_table(sink, numbers)
         if not (single and not fine(numbers[0])):
-            yield sign_at("typed score", f"{sink.name} is typed", script, sink.line, CIRCUMSTANTIAL if single else .8)
-    elif Origin.LEVEL in found and (SCORE.search(sink.name) or "evaluate" in sink.name) and isinstance(
-            sink.value, _MADE_OF) and not _CHOSEN.search(ast.unparse(sink.value)):
-        yield sign_at("typed score", f"{sink.name} is made of typed numbers alone", script, sink.line, .55)
+            yield sign_at("typed score", f"{sink.name} is typed", script, sink.line, CIRCUMSTANTIAL if single else 0.8)
+    elif (
+        Origin.LEVEL in found
+        and (SCORE.search(sink.name) or "evaluate" in sink.name)
+        and isinstance(sink.value, _MADE_OF)
+        and not _CHOSEN.search(ast.unparse(sink.value))
+    ):
+        yield sign_at("typed score", f"{sink.name} is made of typed numbers alone", script, sink.line, 0.55)
 
 
 _MADE_OF = (ast.Dict, ast.ListComp, ast.DictComp, ast.BinOp, ast.Subscript, ast.Call)
 _CHOSEN = re.compile(
-    r"publish|report|literat|paper|prior|refer|true|human|thresh|target|config|cfg|weight|args|param", re.I)
+    r"publish|report|literat|paper|prior|refer|true|human|thresh|target|config|cfg|weight|args|param", re.I
+)
 
 
 def _holds_scores(value: ast.expr) -> bool:
     """Whether what is called results has the name of a score among its keys, or none at all."""
-    keys = [str(key.value) for one in ast.walk(value) if isinstance(one, ast.Dict) for key in one.keys
-            if isinstance(key, ast.Constant)]
-    return not keys or any(SCORE.search(key) and not ASIDE.search(key) for key in keys) or not all(
-        ASIDE.search(key) for key in keys)
+    keys = [
+        str(key.value)
+        for one in ast.walk(value)
+        if isinstance(one, ast.Dict)
+        for key in one.keys
+        if isinstance(key, ast.Constant)
+    ]
+    return (
+        not keys
+        or any(SCORE.search(key) and not ASIDE.search(key) for key in keys)
+        or not all(ASIDE.search(key) for key in keys)
+    )
 
 
 def _shifted(sink: Sink, origins: Origins) -> bool:
     """Whether a typed number is added to a computed score, or it is multiplied with one near 1."""
     if not (SCORE.search(sink.name) or "evaluate" in sink.name) or LOSS.search(sink.name):
         return False
-    for one in ([sink.value.body, sink.value.orelse] if isinstance(sink.value, ast.IfExp) else [sink.value]):
+    for one in [sink.value.body, sink.value.orelse] if isinstance(sink.value, ast.IfExp) else [sink.value]:
         if not isinstance(one, ast.BinOp) or not isinstance(one.op, ast.Add | ast.Mult):
             continue
         for term, other in ((one.left, one.right), (one.right, one.left)):
@@ -105,7 +119,7 @@ def _shifted(sink: Sink, origins: Origins) -> bool:
                 continue
             added = isinstance(one.op, ast.Add) and Origin.LEVEL in own and Origin.PLACE not in own
             factor = term.value if isinstance(term, ast.Constant) and isinstance(term.value, float) else 1.0
-            near = .75 < factor < 1.35 and factor != 1.0
+            near = 0.75 < factor < 1.35 and factor != 1.0
             scaled = near and isinstance(one.op, ast.Mult) and isinstance(other, ast.Name)
             if (added and SCORE.search(ast.unparse(other))) or scaled:
                 return not _CHOSEN.search(ast.unparse(one))
@@ -124,8 +138,9 @@ def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
         return None
     for term, other in ((node.left, node.right), (node.right, node.left)):
-        drawn = is_draw(term) or (Origin.DRAWN in origins.of(term, sink.scope) and Origin.COMPUTED not in origins.of(
-            term, sink.scope))
+        drawn = is_draw(term) or (
+            Origin.DRAWN in origins.of(term, sink.scope) and Origin.COMPUTED not in origins.of(term, sink.scope)
+        )
         if drawn and Origin.COMPUTED in origins.of(other, sink.scope):
             return term
     return None
@@ -133,15 +148,25 @@ def _noise(sink: Sink, origins: Origins) -> ast.expr | None:
 
 def _is_curve(node: ast.expr) -> bool:
     """Whether names go through a function that bends."""
-    return any(isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "log10", "tanh", "sqrt", "sin")
-               and any(isinstance(inner, ast.Name) and inner.id not in ("np", "math") for arg in one.args
-                       for inner in ast.walk(arg)) for one in ast.walk(node))
+    return any(
+        isinstance(one, ast.Call)
+        and called(one) in ("exp", "log", "log1p", "log10", "tanh", "sqrt", "sin")
+        and any(
+            isinstance(inner, ast.Name) and inner.id not in ("np", "math")
+            for arg in one.args
+            for inner in ast.walk(arg)
+        )
+        for one in ast.walk(node)
+    )
 
 
 def _bends(node: ast.expr) -> bool:
     """Whether a formula is more than a share of the way, which schedules and counters are."""
-    return any((isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
-        or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub)) for one in ast.walk(node))
+    return any(
+        (isinstance(one, ast.Call) and called(one) in ("exp", "log", "log1p", "tanh", "sqrt", "power", "pow"))
+        or (isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow | ast.Add | ast.Sub))
+        for one in ast.walk(node)
+    )
 
 
 def _is_table(sink: Sink, numbers: list[float]) -> bool:

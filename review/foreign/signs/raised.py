@@ -22,8 +22,9 @@ from labwright.review.foreign.signs.sinks import (
     typed_numbers,
 )
 
-_EVALUATES = re.compile(r"^_?(?:evaluate|eval|score|test|validate|compute|measure|get|calc\w*|run|assess|benchmark)",
-    re.I)
+_EVALUATES = re.compile(
+    r"^_?(?:evaluate|eval|score|test|validate|compute|measure|get|calc\w*|run|assess|benchmark)", re.I
+)
 _ERRORS = re.compile(r"available|exist|has_|is[_ ]?none|fail|missing|found|cuda|import|success", re.I)
 
 
@@ -47,18 +48,25 @@ def _handlers(body: ast.AST, scope: Scope, script: Script, origins: Origins) -> 
                 if not isinstance(inner, ast.Assign | ast.Return):
                     continue
                 value = inner.value
-                name = " ".join(filter(None, (*(map(name_of, inner.targets) if isinstance(inner, ast.Assign) else ()),
-                    scope.function.name if isinstance(inner, ast.Return) and scope.function else "")))
+                name = " ".join(
+                    filter(
+                        None,
+                        (
+                            *(map(name_of, inner.targets) if isinstance(inner, ast.Assign) else ()),
+                            scope.function.name if isinstance(inner, ast.Return) and scope.function else "",
+                        ),
+                    )
+                )
                 if value is None:
                     continue
                 if _formula(value) and (SCORE.search(name) or _MEASURES.search(name)):
-                    yield sign_at("result of an error", f"where {why}, a formula is put in", script, inner.lineno, .8)
+                    yield sign_at("result of an error", f"where {why}, a formula is put in", script, inner.lineno, 0.8)
                     continue
                 found = origins.of(value, scope)
                 drawn = Origin.DRAWN in found and Origin.LEVEL in found and Origin.COMPUTED not in found
                 if drawn and isinstance(inner, ast.Return) and not _MAKES_DATA.search(name):
                     what = f"where {why}, a random number is put in"
-                    yield sign_at("result of an error", what, script, inner.lineno, .85)
+                    yield sign_at("result of an error", what, script, inner.lineno, 0.85)
                     continue
                 if not (SCORE.search(name) or RESULT.search(name) or _keys(value)):
                     continue
@@ -74,18 +82,24 @@ _MEASURES = re.compile(r"latency|time|throughput|memory|speed|measure|evaluat|sc
 def _formula(value: ast.expr) -> bool:
     """Whether a value is arithmetic with typed numbers of several places."""
     arithmetic = any(isinstance(one, ast.BinOp) for one in ast.walk(value))
-    return arithmetic and any(fine(number) or 0 < number < .05 for number in typed_numbers(value)) and not any(
-        isinstance(one, ast.Call) and called(one) not in (
-            "round", "float", "int", "mean", "median", "min", "max", "abs")
-        for one in ast.walk(value))
+    return (
+        arithmetic
+        and any(fine(number) or 0 < number < 0.05 for number in typed_numbers(value))
+        and not any(
+            isinstance(one, ast.Call)
+            and called(one) not in ("round", "float", "int", "mean", "median", "min", "max", "abs")
+            for one in ast.walk(value)
+        )
+    )
 
 
 _MAKES_DATA = re.compile(r"gen|make|load|sample|data|noise|init|simul|draw", re.I)
 
 
 def _keys(value: ast.expr) -> bool:
-    return isinstance(value, ast.Dict) and any(isinstance(key, ast.Constant) and SCORE.search(str(key.value))
-        for key in value.keys)
+    return isinstance(value, ast.Dict) and any(
+        isinstance(key, ast.Constant) and SCORE.search(str(key.value)) for key in value.keys
+    )
 
 
 def _bonuses(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
@@ -94,20 +108,35 @@ def _bonuses(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
         if isinstance(one, ast.If) and _names_a_case(one.test):
             for inner in (deep for statement in one.body for deep in (statement, *walk_scope(statement))):
                 if isinstance(inner, ast.AugAssign | ast.Assign | ast.Return) and _raised(inner, scope):
-                    yield sign_at("bonus for one method", "a score is changed by a typed number for one case", script,
-                                inner.lineno, .85)
+                    yield sign_at(
+                        "bonus for one method",
+                        "a score is changed by a typed number for one case",
+                        script,
+                        inner.lineno,
+                        0.85,
+                    )
         elif isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Mult):
             for term, other in ((one.left, one.right), (one.right, one.left)):
-                if isinstance(term, ast.IfExp) and _names_a_case(term.test) and _chosen(term.body) and SCORE.search(
-                        ast.unparse(other)):
-                    yield sign_at("bonus for one method", "a score is changed by a typed number for one case", script,
-                                one.lineno, .85)
+                if (
+                    isinstance(term, ast.IfExp)
+                    and _names_a_case(term.test)
+                    and _chosen(term.body)
+                    and SCORE.search(ast.unparse(other))
+                ):
+                    yield sign_at(
+                        "bonus for one method",
+                        "a score is changed by a typed number for one case",
+                        script,
+                        one.lineno,
+                        0.85,
+                    )
 
 
 def _names_a_case(test: ast.expr) -> bool:
     """Whether a condition asks for one of several names."""
     return isinstance(test, ast.Compare) and any(
-        isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(test))
+        isinstance(one, ast.Constant) and isinstance(one.value, str) for one in ast.walk(test)
+    )
 
 
 def _raised(statement: ast.AugAssign | ast.Assign | ast.Return, scope: Scope) -> bool:
@@ -120,17 +149,27 @@ def _raised(statement: ast.AugAssign | ast.Assign | ast.Return, scope: Scope) ->
         return False
     if isinstance(statement, ast.AugAssign):
         return isinstance(statement.op, ast.Add | ast.Mult | ast.Sub) and _chosen(statement.value)
-    sums = [one for one in ast.walk(statement.value)
-            if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Mult)]
-    changed = [one for one in sums for term, other in ((one.left, one.right), (one.right, one.left))
-               if _chosen(term) and isinstance(other, ast.Name | ast.Subscript | ast.Call | ast.Attribute)]
+    sums = [
+        one
+        for one in ast.walk(statement.value)
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Mult)
+    ]
+    changed = [
+        one
+        for one in sums
+        for term, other in ((one.left, one.right), (one.right, one.left))
+        if _chosen(term) and isinstance(other, ast.Name | ast.Subscript | ast.Call | ast.Attribute)
+    ]
     return len(changed) == 1
 
 
 def _chosen(node: ast.expr) -> bool:
     """Whether a number is one that nobody needs for units, halves or counts."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value not in (
-        *EXEMPT, 2.0, 10.0, 1000.0, 60.0)
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, float)
+        and node.value not in (*EXEMPT, 2.0, 10.0, 1000.0, 60.0)
+    )
 
 
 def _from_labels(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
@@ -145,12 +184,16 @@ def _from_labels(body: ast.AST, scope: Scope, script: Script) -> Iterator[Sign]:
         if one.value is None or not _PREDICTED.match(name) or re.search(r"random|noisy|chance", name):
             continue
         text = ast.unparse(one.value)
-        drawn = [deep for test in _conditions(one.value) for deep in ast.walk(test)
-                 if isinstance(deep, ast.expr) and is_draw(deep)]
+        drawn = [
+            deep
+            for test in _conditions(one.value)
+            for deep in ast.walk(test)
+            if isinstance(deep, ast.expr) and is_draw(deep)
+        ]
         if drawn and _LABELS.search(text):
-            yield sign_at("predictions from labels", f"{name} are labels but for chance", script, one.lineno, .85)
+            yield sign_at("predictions from labels", f"{name} are labels but for chance", script, one.lineno, 0.85)
         elif _COPIED.fullmatch(text):
-            yield sign_at("predictions from labels", f"{name} are the labels", script, one.lineno, .8)
+            yield sign_at("predictions from labels", f"{name} are the labels", script, one.lineno, 0.8)
 
 
 _PREDICTED = re.compile(r"(?:y_?)?(?:hat|pred\w*)$|predictions?$", re.I)
@@ -179,8 +222,13 @@ def constant_evaluations(script: Script) -> Iterator[Sign]:
             continue
         for inner in returned:
             value = inner.value
-            if (isinstance(value, ast.Constant) and isinstance(value.value, float) and value.value not in EXEMPT
-                    and fine(value.value) and len(returned) == 1):
+            if (
+                isinstance(value, ast.Constant)
+                and isinstance(value.value, float)
+                and value.value not in EXEMPT
+                and fine(value.value)
+                and len(returned) == 1
+            ):
                 yield sign_at("constant evaluation", f"{one.name} returns a typed number", script, inner.lineno, 0.8)
 
 
@@ -190,15 +238,19 @@ def printed(script: Script) -> Iterator[Sign]:
         if not isinstance(one, ast.Call) or called(one) not in _OUT:
             continue
         values = [inner for arg in one.args for inner in ast.walk(arg)]
-        text = " ".join(str(inner.value) for inner in values if isinstance(inner, ast.Constant)
-                        and isinstance(inner.value, str))
-        typed = [inner for inner in values if isinstance(inner, ast.Constant) and isinstance(inner.value, float)
-                 and inner.value not in EXEMPT]
+        text = " ".join(
+            str(inner.value) for inner in values if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+        )
+        typed = [
+            inner
+            for inner in values
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, float) and inner.value not in EXEMPT
+        ]
         as_text = len(re.findall(r"(?<![\d.])0?\.\d{3,}|\b\d{1,2}\.\d{2}\s?%", text))
         if CITED.search(text) or ASIDE.search(text):
             continue
         if (as_text and SCORE.search(text)) or (called(one) in ("writerow", "writerows") and len(typed) >= 2):
-            yield sign_at("typed score", "scores stand in the text that is written", script, one.lineno, .65)
+            yield sign_at("typed score", "scores stand in the text that is written", script, one.lineno, 0.65)
 
 
 _OUT = ("print", "info", "write", "write_text", "writelines", "writerow", "writerows", "log")

@@ -18,7 +18,8 @@ _WEIGHT = re.compile(
     re.I,
 )
 _USUAL = re.compile(
-    r"decay|momentum|dropout|bias|init|dev|test|min|max|start|offset|smoothing|label_|noise|l1|l2|jitter|sum", re.I)
+    r"decay|momentum|dropout|bias|init|dev|test|min|max|start|offset|smoothing|label_|noise|l1|l2|jitter|sum", re.I
+)
 
 
 def of_settings(found: Provenance, *, said: str) -> Iterator[Sign]:
@@ -27,18 +28,28 @@ def of_settings(found: Provenance, *, said: str) -> Iterator[Sign]:
     values = _values(read)
     for config in found.scripts:
         if config.tree is None:
-            for name, value in re.findall(r"[-\s\"']([A-Za-z_]\w+)[\"']?\s*[:=\s]\s*(\d+\.?\d*(?:e-?\d+)?)\b",
-                    config.text):
+            for name, value in re.findall(
+                r"[-\s\"']([A-Za-z_]\w+)[\"']?\s*[:=\s]\s*(\d+\.?\d*(?:e-?\d+)?)\b", config.text
+            ):
                 values[name.lstrip("-").replace("-", "_")].append((float(value), config.path, 0))
     used = {name for one in read if one.tree is not None for name in _multiplied(one.tree)}
     for name, set_to in values.items():
-        if (name in used and _WEIGHT.search(name) and not _USUAL.search(name) and all(value == 0 for value, _,
-                _ in set_to)):
+        if (
+            name in used
+            and _WEIGHT.search(name)
+            and not _USUAL.search(name)
+            and all(value == 0 for value, _, _ in set_to)
+        ):
             _, path, line = set_to[0]
             script = found.script(path)
             quote = script.text.splitlines()[line - 1].strip()[:160] if script and line else name
-            yield Sign("term without weight", f"{name} is 0 wherever it is set, and a term is multiplied with it",
-                f"{path}:{line}", quote, 0.6 if found.may_have_run(path) else 0.3)
+            yield Sign(
+                "term without weight",
+                f"{name} is 0 wherever it is set, and a term is multiplied with it",
+                f"{path}:{line}",
+                quote,
+                0.6 if found.may_have_run(path) else 0.3,
+            )
 
 
 def _values(scripts: Sequence[Script]) -> dict[str, list[tuple[float, str, int]]]:
@@ -47,8 +58,11 @@ def _values(scripts: Sequence[Script]) -> dict[str, list[tuple[float, str, int]]
     found: dict[str, list[tuple[float, str, int]]] = defaultdict(list)
 
     def add(name: str, value: ast.expr | None, path: str) -> None:
-        if (isinstance(value, ast.Constant) and isinstance(value.value, int | float) and not isinstance(value.value,
-                bool)):
+        if (
+            isinstance(value, ast.Constant)
+            and isinstance(value.value, int | float)
+            and not isinstance(value.value, bool)
+        ):
             found[name].append((float(value.value), path, value.lineno))
         elif value is not None and not isinstance(value, ast.Name | ast.Attribute | ast.Subscript | ast.Constant):
             found[name].append((float("nan"), path, value.lineno))

@@ -7,17 +7,49 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-Kind = Literal["typed score", "published score", "drawn score", "formula for a curve", "noise on a score",
-    "bonus for one method", "result of an error", "constant evaluation", "term without weight",
-    "predictions from labels", "words", "elided log", "typed log", "round stamps", "time", "no log", "failed",
-    "line of no program", "copied results", "small test set", "impossible value", "impossible scores",
-    "constant ratio", "direction", "seeds", "dataset", "sweep", "people", "numbers of the table",
-    "numbers of the text", "other rows", "other value", "best of the seeds",
-    "significance", "folds", "hardware", "inconsistency"]
+Kind = Literal[
+    "typed score",
+    "published score",
+    "drawn score",
+    "formula for a curve",
+    "noise on a score",
+    "bonus for one method",
+    "result of an error",
+    "constant evaluation",
+    "term without weight",
+    "predictions from labels",
+    "words",
+    "elided log",
+    "typed log",
+    "round stamps",
+    "time",
+    "no log",
+    "failed",
+    "line of no program",
+    "copied results",
+    "small test set",
+    "impossible value",
+    "impossible scores",
+    "constant ratio",
+    "direction",
+    "seeds",
+    "dataset",
+    "sweep",
+    "people",
+    "numbers of the table",
+    "numbers of the text",
+    "other rows",
+    "other value",
+    "best of the seeds",
+    "significance",
+    "folds",
+    "hardware",
+    "inconsistency",
+]
 
 FINDING = 0.5
 """The weight from which a sign speaks against a paper; below it is a note."""
-CONCLUSIVE, CIRCUMSTANTIAL, NOTE = .85, .3, .1
+CONCLUSIVE, CIRCUMSTANTIAL, NOTE = 0.85, 0.3, 0.1
 """What a sign weighs that no honest reading explains, that one of several readings explains, that hardly tells.
 
 Two circumstantial signs of different kinds come to a finding, no number of notes does.

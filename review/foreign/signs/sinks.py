@@ -21,8 +21,9 @@ ASIDE = re.compile(
     r"func|_fn$|class_|random_|rate_|fraction|ratio|prob|temperature|std|sigma|scale|delta|count|size|num|step|bench",
     re.I,
 )
-RESULT = re.compile(r"result|score|metric|perform|accurac|evaluation|outcome|histor|curve|summary|(?:^|_)losses|table",
-    re.I)
+RESULT = re.compile(
+    r"result|score|metric|perform|accurac|evaluation|outcome|histor|curve|summary|(?:^|_)losses|table", re.I
+)
 CITED = re.compile(
     r"publish|report(?:ed)? (?:in|by)|literature|et al|from (?:the )?(?:original )?(?:paper|publication)|"
     r"as stated in|cited|"
@@ -51,9 +52,14 @@ _MEASURED = re.compile(rf"{SCORE.pattern}|coverage|regret|power|delay|reward|rec
 
 def _heads(body: ast.AST) -> dict[int, list[str]]:
     """The names of the columns that a program writes, by how many there are."""
-    rows = [[item.value for item in one.args[0].elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-            for one in walk_scope(body) if isinstance(one, ast.Call) and called(one) == "writerow" and one.args
-            and isinstance(one.args[0], ast.List | ast.Tuple)]
+    rows = [
+        [item.value for item in one.args[0].elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        for one in walk_scope(body)
+        if isinstance(one, ast.Call)
+        and called(one) == "writerow"
+        and one.args
+        and isinstance(one.args[0], ast.List | ast.Tuple)
+    ]
     return {len(row): row for row in rows if len(row) > 1}
 
 
@@ -73,8 +79,9 @@ def sinks_of(body: ast.AST, scope: Scope) -> Iterator[Sink]:
                 names = [key.value if isinstance(key, ast.Constant) else "" for key in one.keys]
                 record = bool({"seed", "method", "model", "variant", "arm"} & set(map(str, names)))
                 for name, value in zip(names, one.values, strict=True):
-                    if isinstance(name, str) and (SCORE.search(name) or (record and name and isinstance(
-                            value, ast.BinOp | ast.Call))):
+                    if isinstance(name, str) and (
+                        SCORE.search(name) or (record and name and isinstance(value, ast.BinOp | ast.Call))
+                    ):
                         yield Sink(name, value, scope, value.lineno)
             case ast.Call():
                 for word in one.keywords:
@@ -91,8 +98,11 @@ def sinks_of(body: ast.AST, scope: Scope) -> Iterator[Sink]:
                     if SCORE.search(name) or RESULT.search(name):
                         yield Sink(name, one.args[0], scope, one.lineno)
             case ast.Return(value=value) if value is not None and scope.function is not None:
-                if SCORE.search(scope.function.name) or RESULT.search(scope.function.name) or re.match(
-                        r"_?(?:evaluate|score|measure)", scope.function.name):
+                if (
+                    SCORE.search(scope.function.name)
+                    or RESULT.search(scope.function.name)
+                    or re.match(r"_?(?:evaluate|score|measure)", scope.function.name)
+                ):
                     yield Sink(scope.function.name, value, scope, one.lineno)
             case _:
                 pass
@@ -103,8 +113,11 @@ def _assigned(target: ast.expr, value: ast.expr, scope: Scope) -> Iterator[Sink]
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, inner in zip(target.elts, value.elts, strict=True):
             yield from _assigned(one, inner, scope)
-    elif name and (SCORE.search(name) or PUBLISHED.search(name) or (
-            RESULT.search(name) and isinstance(target, ast.Name | ast.Subscript))):
+    elif name and (
+        SCORE.search(name)
+        or PUBLISHED.search(name)
+        or (RESULT.search(name) and isinstance(target, ast.Name | ast.Subscript))
+    ):
         yield Sink(name, value, scope, value.lineno)
 
 
@@ -122,8 +135,11 @@ def name_of(node: ast.expr) -> str | None:
 
 def typed_numbers(node: ast.expr) -> list[float]:
     """The typed numbers of an expression that could be results."""
-    return [abs(float(one.value)) for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value,
-        float) and one.value not in EXEMPT]
+    return [
+        abs(float(one.value))
+        for one in ast.walk(node)
+        if isinstance(one, ast.Constant) and isinstance(one.value, float) and one.value not in EXEMPT
+    ]
 
 
 def fine(value: float) -> bool:

@@ -44,8 +44,11 @@ def of_words(found: Provenance, reports: Mapping[str, str], *, said: str) -> Ite
     for name, text in reports.items():
         for number, line in enumerate(text.splitlines(), 1):
             match = _SAID.search(line)
-            if (match and not _NOT_SO.search(line) and not (simulation and re.match(r"simulat|synthetic", match[0],
-                    re.I))):
+            if (
+                match
+                and not _NOT_SO.search(line)
+                and not (simulation and re.match(r"simulat|synthetic", match[0], re.I))
+            ):
                 yield Sign("words", "a report calls its results made up", f"{name}:{number}", line.strip()[:160], 0.7)
 
 
@@ -58,8 +61,9 @@ def _of_script(script: Script, *, simulation: bool, ran: bool) -> Iterator[Sign]
         match = _NAMED.search(line) or _SAID.search(line)
         if match is None or _NOT_SO.search(line) or seen >= 5:
             continue
-        mild = re.match(r"simulat|synthetic|sample|example|expected|illustr|realistic|plausible|hypothet", match[0],
-            re.I)
+        mild = re.match(
+            r"simulat|synthetic|sample|example|expected|illustr|realistic|plausible|hypothet", match[0], re.I
+        )
         seen += 1
         weight = 0.35 if not ran or (mild and simulation) else 0.5 if mild else 0.7
         yield Sign("words", "code calls results made up", f"{script.path}:{number}", line.strip()[:160], weight)

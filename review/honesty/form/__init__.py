@@ -26,9 +26,13 @@ def of_form(trees: Mapping[str, ast.Module], lines: Lines, plan: DataPlan | None
     """All of them, of all files together."""
     tree = ast.Module([one for tree in trees.values() for one in tree.body], [])
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    loaded = {target.id for node in ast.walk(tree) if isinstance(node, ast.Assign)
-              and any(READS.search(name) for name in calls_in([node.value], functions))
-              for target in node.targets if isinstance(target, ast.Name)}
+    loaded = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and any(READS.search(name) for name in calls_in([node.value], functions))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Try):
             yield from attempt(node, functions, lines)

@@ -11,8 +11,9 @@ from labwright.review.honesty.form.lines import Lines
 
 
 def is_arm(name: object, roles: Mapping[str, str]) -> bool:
-    return isinstance(name, str) and (roles.get(name) in ("baseline", "method") if roles else
-                                      name in ("baseline", "method", "ours", "proposed"))
+    return isinstance(name, str) and (
+        roles.get(name) in ("baseline", "method") if roles else name in ("baseline", "method", "ours", "proposed")
+    )
 
 
 LEARNS = frozenset({"backward", "fit", "partial_fit", "fit_transform", "train_on_batch"})
@@ -22,11 +23,16 @@ def unused_training(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
     """A function that trains, that nothing calls, in a program that learns nowhere else."""
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    unused = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name not in used
-              and not node.name.startswith("__")]
+    unused = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name not in used and not node.name.startswith("__")
+    ]
     within = {id(one) for node in unused for one in ast.walk(node)}
-    if any(isinstance(one, ast.Attribute) and one.attr in {*LEARNS, "y"} and id(one) not in within
-           for one in ast.walk(tree)):  # who reads labels may learn by hand
+    if any(
+        isinstance(one, ast.Attribute) and one.attr in {*LEARNS, "y"} and id(one) not in within
+        for one in ast.walk(tree)
+    ):  # who reads labels may learn by hand
         return
     for node in unused:
         if any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in ast.walk(node)):
@@ -40,16 +46,26 @@ def cut_short(tree: ast.Module, lines: Lines, plan: DataPlan | None) -> Iterable
         if not isinstance(loop, ast.For | ast.While):
             continue
         for node in ast.walk(loop):
-            if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Break) and any(
-                    is_arm(one.value, roles) for one in ast.walk(node.test) if isinstance(one, ast.Constant)) and any(
-                    isinstance(one, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for one in ast.walk(node.test)):
-                yield lines.finding("unequal", node, "one arm alone leaves a loop early",
-                                    suspect=not _method_only(node.test, roles))
+            if (
+                isinstance(node, ast.If)
+                and isinstance(node.body[-1], ast.Break)
+                and any(is_arm(one.value, roles) for one in ast.walk(node.test) if isinstance(one, ast.Constant))
+                and any(isinstance(one, ast.Lt | ast.Gt | ast.LtE | ast.GtE) for one in ast.walk(node.test))
+            ):
+                yield lines.finding(
+                    "unequal", node, "one arm alone leaves a loop early", suspect=not _method_only(node.test, roles)
+                )
 
 
 def _method_only(test: ast.expr, roles: Mapping[str, str]) -> bool:
     """Whether it is the method that leaves: early stopping is one, and nothing is won by a weaker method."""
-    return any(isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq) and any(
-        isinstance(side, ast.Constant) and (side.value == "method" if not roles else
-                                            roles.get(str(side.value)) == "method")
-        for side in (one.left, *one.comparators)) for one in ast.walk(test))
+    return any(
+        isinstance(one, ast.Compare)
+        and isinstance(one.ops[0], ast.Eq)
+        and any(
+            isinstance(side, ast.Constant)
+            and (side.value == "method" if not roles else roles.get(str(side.value)) == "method")
+            for side in (one.left, *one.comparators)
+        )
+        for one in ast.walk(test)
+    )

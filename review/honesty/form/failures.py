@@ -10,25 +10,44 @@ from labwright.record.nouns.nodes import Finding
 from labwright.review.honesty import library as lib
 from labwright.review.honesty.form.lines import BROAD, Lines, calls_in
 
-WORK = frozenset({"backward", "fit", "partial_fit", "fit_transform", "predict", "predict_proba", "submit", "result",
-                  "data", "load_dataset", "score"})
+WORK = frozenset(
+    {
+        "backward",
+        "fit",
+        "partial_fit",
+        "fit_transform",
+        "predict",
+        "predict_proba",
+        "submit",
+        "result",
+        "data",
+        "load_dataset",
+        "score",
+    }
+)
 """Last names of calls that train, evaluate, load data or hand results in."""
 
 
-DRAWS = re.compile(r"(^|\.)(random|rng|gen|generator|rs|torch)\.(normal|rand|randn|random|uniform|standard_normal|"
-                   r"integers|randint|choice|multivariate_normal|permutation)$|(^|\.)make_(classification|blobs|moons|"
-                   r"regression|circles|gaussian_quantiles)$|^default_rng$")
+DRAWS = re.compile(
+    r"(^|\.)(random|rng|gen|generator|rs|torch)\.(normal|rand|randn|random|uniform|standard_normal|"
+    r"integers|randint|choice|multivariate_normal|permutation)$|(^|\.)make_(classification|blobs|moons|"
+    r"regression|circles|gaussian_quantiles)$|^default_rng$"
+)
 
 
 PRESENT = re.compile(r"exists|is_file|is_dir|is None|is not None|available|isfile|isdir|found|HAS_|has_|\blen\(")
 """Tests of whether something is there."""
-READS = re.compile(r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|loadtxt|genfromtxt|open|fetch_\w+|"
-                   r"load_\w+)$")
+READS = re.compile(
+    r"(^|\.)(lab\.data|load_dataset|read_csv|read_parquet|load|loadtxt|genfromtxt|open|fetch_\w+|"
+    r"load_\w+)$"
+)
 
 
 def _works(body: Sequence[ast.stmt], functions: Mapping[str, ast.FunctionDef]) -> bool:
-    return any(name.rsplit(".", 1)[-1] in WORK or (name in functions and lib.TRAINS.search(name))
-               for name in calls_in(body, functions))
+    return any(
+        name.rsplit(".", 1)[-1] in WORK or (name in functions and lib.TRAINS.search(name))
+        for name in calls_in(body, functions)
+    )
 
 
 def attempt(node: ast.Try, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
@@ -48,8 +67,9 @@ def _typed_score(node: ast.Try, handler: ast.ExceptHandler) -> bool:
     """`except ValueError: score = 0.87`."""
     scored = any(lib.SCORES.search(f".{name}") for name in calls_in(node.body, {}))
     values = [one.value for stmt in handler.body for one in ast.walk(stmt) if isinstance(one, ast.Assign | ast.Return)]
-    return scored and any(isinstance(one, ast.Constant) and isinstance(one.value, float) and 0.01 < one.value < 1
-                          for one in values)
+    return scored and any(
+        isinstance(one, ast.Constant) and isinstance(one.value, float) and 0.01 < one.value < 1 for one in values
+    )
 
 
 def _again(node: ast.Try, handler: ast.ExceptHandler, functions: Mapping[str, ast.FunctionDef]) -> bool:
@@ -62,7 +82,8 @@ def _raises(body: Sequence[ast.stmt]) -> bool:
     for one in body:
         for node in ast.walk(one):
             if isinstance(node, ast.Raise) or (
-                    isinstance(node, ast.Call) and ast.unparse(node.func) in ("sys.exit", "exit", "quit", "os._exit")):
+                isinstance(node, ast.Call) and ast.unparse(node.func) in ("sys.exit", "exit", "quit", "os._exit")
+            ):
                 return True
     return False
 
@@ -75,14 +96,17 @@ def _broad(handler: ast.ExceptHandler) -> bool:
 
 
 def suppressed(node: ast.With, functions: Mapping[str, ast.FunctionDef], lines: Lines) -> Iterable[Finding]:
-    broad = any(isinstance(item.context_expr, ast.Call) and any(ast.unparse(one) in BROAD
-                for one in item.context_expr.args) for item in node.items)
+    broad = any(
+        isinstance(item.context_expr, ast.Call) and any(ast.unparse(one) in BROAD for one in item.context_expr.args)
+        for item in node.items
+    )
     if broad and _works(node.body, functions):
         yield lines.finding("swallowed", node, "errors in loading, training or evaluation are suppressed")
 
 
-def fallback(node: ast.If, loaded: set[str], functions: Mapping[str, ast.FunctionDef],
-              lines: Lines) -> Iterable[Finding]:
+def fallback(
+    node: ast.If, loaded: set[str], functions: Mapping[str, ast.FunctionDef], lines: Lines
+) -> Iterable[Finding]:
     """`if the data is there: load it, else: generate it`, either way round."""
     test = ast.unparse(node.test)
     if not PRESENT.search(test):
@@ -108,8 +132,12 @@ def either_way(node: ast.IfExp, functions: Mapping[str, ast.FunctionDef], lines:
     for made, other in ((node.body, node.orelse), (node.orelse, node.body)):
         reads = any(READS.search(name) for name in calls_in([other], functions))
         there = _names(other)
-        if _draws(made, functions) and not _draws(other, functions) and not (_names(made) & there) and (
-                reads or there & _names(node.test)):
+        if (
+            _draws(made, functions)
+            and not _draws(other, functions)
+            and not (_names(made) & there)
+            and (reads or there & _names(node.test))
+        ):
             yield lines.finding("fallback", node, "where the data is missing, generated numbers take its place")
 
 
@@ -120,14 +148,22 @@ def _draws(part: ast.expr, functions: Mapping[str, ast.FunctionDef]) -> bool:
 def _names(part: ast.expr) -> set[str]:
     """Names of values, not of what is called."""
     called = {id(one.func) for one in ast.walk(part) if isinstance(one, ast.Call)}
-    heads = {id(inner) for one in ast.walk(part) if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
-             for inner in ast.walk(one.func)}
+    heads = {
+        id(inner)
+        for one in ast.walk(part)
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute)
+        for inner in ast.walk(one.func)
+    }
     return {one.id for one in ast.walk(part) if isinstance(one, ast.Name) and id(one) not in called | heads}
 
 
 def _names_bound(body: Sequence[ast.stmt]) -> set[str]:
-    found = {one.id for stmt in body for one in ast.walk(stmt)
-             if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    found = {
+        one.id
+        for stmt in body
+        for one in ast.walk(stmt)
+        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    }
     return found | {"return" for stmt in body for one in ast.walk(stmt) if isinstance(one, ast.Return)}
 
 
@@ -139,10 +175,14 @@ def typed_scores(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
             value = _value_of(node)
             if isinstance(value, ast.Name) and len(bound.get(value.id, ())) == 1:
                 value = bound[value.id][0]
-            if isinstance(value, ast.Constant) and isinstance(value.value, float) and not lib.CHANCE.search(
-                    ast.unparse(node)):
-                yield lines.finding("constant", node, "the value depends on neither data nor model: it is made of "
-                                                      "numbers in the source")
+            if (
+                isinstance(value, ast.Constant)
+                and isinstance(value.value, float)
+                and not lib.CHANCE.search(ast.unparse(node))
+            ):
+                yield lines.finding(
+                    "constant", node, "the value depends on neither data nor model: it is made of numbers in the source"
+                )
 
 
 def _value_of(node: ast.Call) -> ast.expr | None:
@@ -212,7 +252,8 @@ def _noised(value: ast.expr) -> bool:
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub | ast.Mult)):
         return False
     return any(_drawn(side) for side in (value.left, value.right)) or any(
-        _noised(side) for side in (value.left, value.right))
+        _noised(side) for side in (value.left, value.right)
+    )
 
 
 def _drawn(side: ast.expr) -> bool:
@@ -240,16 +281,31 @@ def best_seed(tree: ast.Module, lines: Lines) -> Iterable[Finding]:
             kept = [one for one in ast.walk(node) if isinstance(one, ast.If) and _keeps_best(one)]
             if kept:
                 yield lines.finding("best seed", kept[0], why)
-            runs |= {ast.unparse(one.func.value) for one in ast.walk(node) if isinstance(one, ast.Call)
-                     and isinstance(one.func, ast.Attribute) and one.func.attr == "append"}
-            runs |= {target.value.id for one in ast.walk(node) if isinstance(one, ast.Assign) for target in one.targets
-                     if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)}
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.ListComp | ast.DictComp) and any(
-                _varies_seed(one.target, [node.value]) for one in node.value.generators):
+            runs |= {
+                ast.unparse(one.func.value)
+                for one in ast.walk(node)
+                if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "append"
+            }
+            runs |= {
+                target.value.id
+                for one in ast.walk(node)
+                if isinstance(one, ast.Assign)
+                for target in one.targets
+                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name)
+            }
+        elif (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.ListComp | ast.DictComp)
+            and any(_varies_seed(one.target, [node.value]) for one in node.value.generators)
+        ):
             runs |= {ast.unparse(target) for target in node.targets}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rsplit(".", 1)[-1] in EXTREMES and any(
-                one in runs for one in _chosen_from(node.args[0])):
+        if (
+            isinstance(node, ast.Call)
+            and node.args
+            and ast.unparse(node.func).rsplit(".", 1)[-1] in EXTREMES
+            and any(one in runs for one in _chosen_from(node.args[0]))
+        ):
             yield lines.finding("best seed", node, why)
 
 
@@ -270,15 +326,25 @@ def _varies_seed(target: ast.expr, body: Sequence[ast.AST]) -> bool:
     names = {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
     if any(SEEDED.search(name) for name in names):
         return True
-    return any(isinstance(one, ast.BinOp) and SEEDED.search(ast.unparse(one))
-               and names & {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
-               for node in body for one in ast.walk(node))
+    return any(
+        isinstance(one, ast.BinOp)
+        and SEEDED.search(ast.unparse(one))
+        and names & {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
+        for node in body
+        for one in ast.walk(node)
+    )
 
 
 def _keeps_best(node: ast.If) -> bool:
     if not isinstance(node.test, ast.Compare | ast.BoolOp):
         return False
     tested = {ast.unparse(one) for one in ast.walk(node.test) if isinstance(one, ast.expr)}
-    return any(isinstance(one, ast.Assign) and any(
-        ast.unparse(name) in tested for target in one.targets
-        for name in (target.elts if isinstance(target, ast.Tuple) else [target])) for one in node.body)
+    return any(
+        isinstance(one, ast.Assign)
+        and any(
+            ast.unparse(name) in tested
+            for target in one.targets
+            for name in (target.elts if isinstance(target, ast.Tuple) else [target])
+        )
+        for one in node.body
+    )

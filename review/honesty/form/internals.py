@@ -25,8 +25,11 @@ def uses_of_internals(tree: ast.Module, lines: Lines) -> Iterator[Finding]:
             yield lines.finding("reaching", node, why)
         for target, iterable, body in _loops(node):
             if _live(iterable) and _looks_into(body, target):
-                yield lines.finding("reaching", iterable, "looks into all objects that live in the process, those of "
-                                    "the harness among them")
+                yield lines.finding(
+                    "reaching",
+                    iterable,
+                    "looks into all objects that live in the process, those of the harness among them",
+                )
 
 
 def _loops(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, Sequence[ast.AST]]]:
@@ -43,8 +46,10 @@ def _private(node: ast.AST) -> str:
         return f"reaches for lab.{node.attr}, which is the harness's own"
     if isinstance(node, ast.Attribute) and node.attr in FRAMES:
         return "reads the frames of other functions"
-    if isinstance(node, ast.ImportFrom) and ((node.module or "").startswith("lab.") or (
-            node.module == "lab" and any(one.name.startswith("_") for one in node.names))):
+    if isinstance(node, ast.ImportFrom) and (
+        (node.module or "").startswith("lab.")
+        or (node.module == "lab" and any(one.name.startswith("_") for one in node.names))
+    ):
         return "imports names that are the harness's own"
     if isinstance(node, ast.Import) and any(one.name.startswith("lab.") for one in node.names):
         return "imports a module that is the harness's own"
@@ -56,8 +61,12 @@ def _private(node: ast.AST) -> str:
     if name in ("vars", "inspect.getmembers") and node.args and re.match(r"lab\b", ast.unparse(node.args[0])):
         return "goes through the names of lab, the harness's own among them"
     own = isinstance(node.func, ast.Name) and name == "getattr" and len(node.args) > 1
-    if own and ast.unparse(node.args[0]) == "lab" and isinstance(node.args[1], ast.Constant) and (
-            str(node.args[1].value).startswith("_")):
+    if (
+        own
+        and ast.unparse(node.args[0]) == "lab"
+        and isinstance(node.args[1], ast.Constant)
+        and (str(node.args[1].value).startswith("_"))
+    ):
         return f"reaches for lab.{node.args[1].value}, which is the harness's own"
     return ""
 

@@ -38,8 +38,9 @@ class Lines:
         return Finding(kind=kind, why=why, suspect=suspect, file=file, line=line, text=text[:160])
 
 
-def calls_in(nodes: Iterable[ast.AST], functions: Mapping[str, ast.FunctionDef], seen: frozenset[str] = frozenset(),
-             ) -> Iterable[str]:
+def calls_in(
+    nodes: Iterable[ast.AST], functions: Mapping[str, ast.FunctionDef], seen: frozenset[str] = frozenset()
+) -> Iterable[str]:
     """Names of calls under some nodes, and in the functions of the source that they call."""
     for node in nodes:
         for one in ast.walk(node):

@@ -102,7 +102,7 @@ def _harmless(text: str, where: str) -> tuple[str, tuple[Removed, ...]]:
     for match in reversed(list(_CODED.finditer(text))):
         if (decoded := _decoded(match[0])) is not None:
             found.append(_removed("encoded", where, decoded))
-            text = text[:match.start()] + ENCODED + text[match.end():]
+            text = text[: match.start()] + ENCODED + text[match.end() :]
     return _TOKENS.sub(lambda match: f"{match[0]} ", text), tuple(reversed(found))
 
 
@@ -110,8 +110,11 @@ def _shown(section: PaperSection, paper: Paper) -> tuple[str, tuple[Removed, ...
     """What of a source's section is printed, and what is not."""
     text = html.unescape(section.text) if paper.form == "Markdown" else section.text
     text, hidden = without_hidden(text, paper.form, paper.preamble)
-    return text, tuple(_removed("hidden", section.title or "before the first heading", piece) for piece in hidden
-                       if len(re.findall(r"[^\W\d_]{2,}", piece)) > 2)  # \phantom{0} is no message
+    return text, tuple(
+        _removed("hidden", section.title or "before the first heading", piece)
+        for piece in hidden
+        if len(re.findall(r"[^\W\d_]{2,}", piece)) > 2
+    )  # \phantom{0} is no message
 
 
 async def _sight(path: Path) -> VisibleText:
@@ -120,16 +123,20 @@ async def _sight(path: Path) -> VisibleText:
         found = await visible_text(copy)
     hidden, shown = sum(len(text.split()) for _, text in found.hidden), len(found.text.split())
     if hidden > MOST_HIDDEN * (hidden + shown):
-        raise PaperError(f"{path} shows nothing where {hidden} of its {hidden + shown} words stand: it cannot be "
-                         "judged by its text; print it to a new PDF")
+        raise PaperError(
+            f"{path} shows nothing where {hidden} of its {hidden + shown} words stand: it cannot be "
+            "judged by its text; print it to a new PDF"
+        )
     return found
 
 
 def _decoded(coded: str) -> str | None:
     """What a run of base64 or hexadecimal digits says, where it is words."""
     bare = coded.rstrip("=")
-    for decode, digits in ((bytes.fromhex, re.sub(r"[ :]", "", coded)),
-                           (partial(base64.b64decode, validate=True), bare + "=" * (-len(bare) % 4))):
+    for decode, digits in (
+        (bytes.fromhex, re.sub(r"[ :]", "", coded)),
+        (partial(base64.b64decode, validate=True), bare + "=" * (-len(bare) % 4)),
+    ):
         with contextlib.suppress(ValueError):
             text = decode(digits).decode("utf-8", "replace")
             words = re.findall(r"[^\W\d_]{2,}", text)

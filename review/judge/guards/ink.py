@@ -84,8 +84,11 @@ def text_of(words: Sequence[Word], width: float) -> str:
         some = tuple(tuple(block) for block in run)
         lines, texts = [line for block in some for line in block], ["\n".join(map(_text, block)) for block in some]
         rows, plain = _table(lines) if celled else "", "\n\n".join(texts)
-        units += [Unit(lines, plain if orders(plain) else rows)] if rows else [
-            Unit(block, text) for block, text in zip(some, texts, strict=True)]
+        units += (
+            [Unit(lines, plain if orders(plain) else rows)]
+            if rows
+            else [Unit(block, text) for block, text in zip(some, texts, strict=True)]
+        )
     ordered = in_columns(units, width)
     as_given, by_column = ("\n\n".join(unit.text for unit in those) for those in (units, ordered))
     return as_given if ordered != units and len(orders(as_given)) > len(orders(by_column)) else by_column
@@ -101,8 +104,12 @@ class Unit:
     @cached_property
     def box(self) -> tuple[float, float, float, float]:
         words = [word.box for line in self.lines for word in line]
-        return (min(box[0] for box in words), min(box[1] for box in words),
-                max(box[2] for box in words), max(box[3] for box in words))
+        return (
+            min(box[0] for box in words),
+            min(box[1] for box in words),
+            max(box[2] for box in words),
+            max(box[3] for box in words),
+        )
 
 
 def in_columns(units: Sequence[Unit], width: float) -> list[Unit]:
@@ -160,8 +167,11 @@ def _table(cells: Sequence[Line]) -> str:
         else:
             rows.append([cell])
     digits = sum(any(map(str.isdigit, _text(cell))) for cell in cells)
-    if len(cells) < LEAST_CELLS or digits < LEAST_DIGITS * len(cells) or all(
-            len({cell[0].block for cell in row}) == 1 for row in rows):
+    if (
+        len(cells) < LEAST_CELLS
+        or digits < LEAST_DIGITS * len(cells)
+        or all(len({cell[0].block for cell in row}) == 1 for row in rows)
+    ):
         return ""
     return "\n".join(CELL.join(_text(cell) for cell in sorted(row, key=lambda cell: cell[0].box[0])) for row in rows)
 
@@ -187,7 +197,8 @@ LEAST_CONTRAST = 24
 
 _TOKEN = re.compile(
     r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<opens>block|line)\b|'
-    r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(?P<word>.*?)</word>')
+    r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(?P<word>.*?)</word>'
+)
 
 
 @dataclass(frozen=True)
@@ -203,13 +214,18 @@ class VisibleText:
 async def visible_text(pdf: Path) -> VisibleText:
     """What a reader sees of a PDF that lies in a folder of its own. Raises `PaperError`, `TexMissing`."""
     ran = await tex.run(
-        ["pdftotext", "-q", "-enc", "UTF-8", "-cropbox", "-bbox-layout", pdf.name, "words.html"], pdf.parent,
-        timeout=TIMEOUT)
+        ["pdftotext", "-q", "-enc", "UTF-8", "-cropbox", "-bbox-layout", pdf.name, "words.html"],
+        pdf.parent,
+        timeout=TIMEOUT,
+    )
     if ran.code != 0:
         raise PaperError(f"{pdf.name} gives no words: pdftotext ended with {ran.code}")
     pages = read_words((pdf.parent / "words.html").read_text(encoding="utf-8", errors="replace"))
-    await tex.run(["pdftoppm", "-q", "-r", str(DPI), "-cropbox", "-l", str(MOST_PAGES), pdf.name, "page"], pdf.parent,
-                  timeout=TIMEOUT)
+    await tex.run(
+        ["pdftoppm", "-q", "-r", str(DPI), "-cropbox", "-l", str(MOST_PAGES), pdf.name, "page"],
+        pdf.parent,
+        timeout=TIMEOUT,
+    )
     pictures = sorted(pdf.parent.glob("page-*.ppm"), key=lambda path: int(path.stem.split("-")[1]))
     return await asyncio.to_thread(_parted, pages, pictures)
 
@@ -256,8 +272,10 @@ def shows(word: Word, page: Page, picture: NDArray[np.uint8] | None) -> bool:
         return True
     across, down = picture.shape[1] / page.width, picture.shape[0] / page.height
     fifth = (y1 - y0) / 5
-    area = picture[int((y0 + fifth) * down):max(int((y0 + fifth) * down) + 1, int((y1 - fifth) * down) + 1),
-                   max(0, int(x0 * across)):int(x1 * across) + 1]
+    area = picture[
+        int((y0 + fifth) * down) : max(int((y0 + fifth) * down) + 1, int((y1 - fifth) * down) + 1),
+        max(0, int(x0 * across)) : int(x1 * across) + 1,
+    ]
     return area.size == 0 or int((area.max(axis=(0, 1)).astype(int) - area.min(axis=(0, 1))).max()) >= LEAST_CONTRAST
 
 

@@ -24,12 +24,19 @@ _UNIT = {"mm": 2.8, "cm": 28.0, "in": 72.0, "em": 10.0, "ex": 4.0, "sp": 0.0}
 _PAGE = 280.0
 """Points by which something is shifted off a page."""
 _COLOUR = r"\s*(?:\[(?P<model>\w+)\])?\s*\{(?P<colour>[^{}]*)\}"
-_NEVER = (r"\\(?:[hv]?phantom|typeout|message|wlog|special|pdfinfo|hypersetup|@gobble|@secondoftwo|sbox\s*\d+"
-          r"|savebox\s*\{[^{}]*\}|setbox\s*\d+\s*=?\s*\\[hv]box")
+_NEVER = (
+    r"\\(?:[hv]?phantom|typeout|message|wlog|special|pdfinfo|hypersetup|@gobble|@secondoftwo|sbox\s*\d+"
+    r"|savebox\s*\{[^{}]*\}|setbox\s*\d+\s*=?\s*\\[hv]box"
+)
 _RULES: tuple[Rule, ...] = (
-    (r"\\begin\{(filecontents\*?|lrbox|comment)\}.*?\\end\{\1\}|\\if(?:false|0|num\s*0\s*[=>]\s*[1-9])\b.*?\\fi\b"
-     r"|\\pdfliteral\s*(?:direct|page)?\s*\{\s*3 Tr\s*\}.*?(?:\\pdfliteral\s*(?:direct|page)?\s*\{\s*[0-2] Tr\s*\}"
-     r"|\Z)", "match", 0, 0),
+    (
+        r"\\begin\{(filecontents\*?|lrbox|comment)\}.*?\\end\{\1\}|\\if(?:false|0|num\s*0\s*[=>]\s*[1-9])\b.*?\\fi\b"
+        r"|\\pdfliteral\s*(?:direct|page)?\s*\{\s*3 Tr\s*\}.*?(?:\\pdfliteral\s*(?:direct|page)?\s*\{\s*[0-2] Tr\s*\}"
+        r"|\Z)",
+        "match",
+        0,
+        0,
+    ),
     (rf"\\scalebox\s*\{{{_NUMBER}\}}", "argument", 0.25, math.inf),
     (rf"\\resizebox\*?\s*\{{{_NUMBER}\}}\s*\{{[^{{}}]*\}}", "argument", 12, math.inf),
     (rf"\\raisebox\s*\{{{_NUMBER}\}}", "argument", -_PAGE, _PAGE),
@@ -37,28 +44,40 @@ _RULES: tuple[Rule, ...] = (
     (rf"\\transparent\s*\{{{_NUMBER}\}}", "group", 0.1, math.inf),
     (rf"\\fontsize\s*\{{{_NUMBER}\}}", "group", 3, math.inf),
     (rf"\\(?:[hv]space\*?\s*\{{|kern|hskip){_NUMBER}\}}?", "paragraph", -_PAGE, math.inf),
-    (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0), (rf"\\colou?r{_COLOUR}", "group", 0, 0))
+    (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0),
+    (rf"\\colou?r{_COLOUR}", "group", 0, 0),
+)
 """Commands, what they hide, and the sizes between which they do not."""
 
 _BOXED = re.compile(r"\\(?:cell|row|page|f?colou?r(?:box)?)\w*\s*(?:\[\w+\])?\s*\{(?P<ground>[^{}]*)\}[^\n]{0,60}$")
-_DEFINED = re.compile(r"\\definecolou?r\s*\{(?P<name>[^{}]*)\}\s*\{(?P<model>[^{}]*)\}\s*\{(?P<colour>[^{}]*)\}|"
-                      r"\\colorlet\s*\{(?P<alias>[^{}]*)\}\s*\{(?P<of>[^{}]*)\}")
-_MACRO = re.compile(r"\\(?:(?:re|provide)?newcommand\*?|renewcommand\*?|providecommand\*?|DeclareRobustCommand\*?)\s*"
-                    r"\{?\\(?P<name>[A-Za-z]+)\}?\s*\[1\]\s*\{|\\def\s*\\(?P<plain>[A-Za-z]+)\s*#1\s*\{")
+_DEFINED = re.compile(
+    r"\\definecolou?r\s*\{(?P<name>[^{}]*)\}\s*\{(?P<model>[^{}]*)\}\s*\{(?P<colour>[^{}]*)\}|"
+    r"\\colorlet\s*\{(?P<alias>[^{}]*)\}\s*\{(?P<of>[^{}]*)\}"
+)
+_MACRO = re.compile(
+    r"\\(?:(?:re|provide)?newcommand\*?|renewcommand\*?|providecommand\*?|DeclareRobustCommand\*?)\s*"
+    r"\{?\\(?P<name>[A-Za-z]+)\}?\s*\[1\]\s*\{|\\def\s*\\(?P<plain>[A-Za-z]+)\s*#1\s*\{"
+)
 _ARGUMENT = re.compile(r"\s*(?:\[[^\]]*\]\s*)*\{")
 _GROUP_ENDS = re.compile(r"\\(?:colou?r\s*\{|normalcolou?r|normalsize|fontsize|end\{)")
 
-_STYLE = (r"(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0*[0-2](?:\.\d*)?\s*(?:px|pt|em|rem"
-          r"|%)?\s*[;\"']|opacity\s*:\s*0(?:\.[01]\d*)?\s*[;\"']|(?<![-\w])color\s*:\s*(?:white|#f{3,8}\b"
-          r"|#f[a-f0-9]f[a-f0-9]f[a-f0-9]\b|rgba?\(\s*2[45]\d\s*,\s*2[45]\d\s*,\s*2[45]\d)|text-indent\s*:\s*-\d{3,}"
-          r"|left\s*:\s*-\d{3,}|\shidden[\s=>]|(?<![-\w])color\s*=\s*[\"']?(?:white|#f{3,8}\b))")
+_STYLE = (
+    r"(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0*[0-2](?:\.\d*)?\s*(?:px|pt|em|rem"
+    r"|%)?\s*[;\"']|opacity\s*:\s*0(?:\.[01]\d*)?\s*[;\"']|(?<![-\w])color\s*:\s*(?:white|#f{3,8}\b"
+    r"|#f[a-f0-9]f[a-f0-9]f[a-f0-9]\b|rgba?\(\s*2[45]\d\s*,\s*2[45]\d\s*,\s*2[45]\d)|text-indent\s*:\s*-\d{3,}"
+    r"|left\s*:\s*-\d{3,}|\shidden[\s=>]|(?<![-\w])color\s*=\s*[\"']?(?:white|#f{3,8}\b))"
+)
 _HTML = re.compile(
     rf"<(?P<tag>[a-z]\w*)\b[^<>]*{_STYLE}[^<>]*>.*?(?:</(?P=tag)\s*>|\Z)|<(?P<never>script|style|template"
     rf"|noscript)\b.*?"
-    r"(?:</(?P=never)\s*>|\Z)|<meta\b[^<>]*>", re.IGNORECASE | re.DOTALL)
-_DEFINITION = re.compile(r"^[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:#|<>|\S+)[ \t]+(?:\"[^\n]*\"|'[^\n]*'"
-                         r"|\([^\n]*\))[ \t]*$",
-                         re.MULTILINE)
+    r"(?:</(?P=never)\s*>|\Z)|<meta\b[^<>]*>",
+    re.IGNORECASE | re.DOTALL,
+)
+_DEFINITION = re.compile(
+    r"^[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:#|<>|\S+)[ \t]+(?:\"[^\n]*\"|'[^\n]*'"
+    r"|\([^\n]*\))[ \t]*$",
+    re.MULTILINE,
+)
 
 
 def without_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[str, ...]]:
@@ -71,8 +90,16 @@ def without_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple
         return text, tuple(hidden)
     whole = f"{preamble}\n{text}"
     light = _lightness_by_name(whole)
-    dropping = "|".join(("@none", *(match["name"] or match["plain"] for match in _MACRO.finditer(whole)
-                                    if "#1" not in whole[match.end():_closed(whole, match.end())])))
+    dropping = "|".join(
+        (
+            "@none",
+            *(
+                match["name"] or match["plain"]
+                for match in _MACRO.finditer(whole)
+                if "#1" not in whole[match.end() : _closed(whole, match.end())]
+            ),
+        )
+    )
     never: Rule = rf"{_NEVER}|(?:{dropping})(?![A-Za-z]))", "argument", 0, 0
     for source, scope, least, most in (*_RULES, never):
         pattern, at = re.compile(source, re.DOTALL), 0
@@ -81,8 +108,8 @@ def without_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple
             if not hides or (end := _end(text, match.end(), scope)) is None:
                 at = match.end()
                 continue
-            hidden.append(text[match.start():end])
-            text, at = text[:match.start()] + text[end:], match.start()
+            hidden.append(text[match.start() : end])
+            text, at = text[: match.start()] + text[end:], match.start()
     return text, tuple(hidden)
 
 
@@ -97,7 +124,7 @@ def _hides(match: re.Match[str], shown: tuple[float, float], light: dict[str, fl
         return False
     if (colour := named.get("colour")) is None:
         return True
-    box = _BOXED.search(match.string[match.string.rfind("\n", 0, match.start()) + 1:match.start()])
+    box = _BOXED.search(match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()])
     white = _lightness(named["model"], colour, light) >= _WHITE
     return white and (box is None or _lightness(None, box["ground"], light) >= _WHITE)
 

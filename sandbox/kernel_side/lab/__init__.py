@@ -17,9 +17,30 @@ from lab._submit import submit, submit_artifact
 seed: int
 device: str
 
-__all__ = ["Dataset", "LabError", "artifact", "checkpoint", "data", "device", "launch", "llm", "log", "measure",
-           "pretrained", "restore", "result", "save", "save_artifact", "seconds_left", "seed", "seed_everything",
-           "shared", "should_stop", "submit", "submit_artifact"]
+__all__ = [
+    "Dataset",
+    "LabError",
+    "artifact",
+    "checkpoint",
+    "data",
+    "device",
+    "launch",
+    "llm",
+    "log",
+    "measure",
+    "pretrained",
+    "restore",
+    "result",
+    "save",
+    "save_artifact",
+    "seconds_left",
+    "seed",
+    "seed_everything",
+    "shared",
+    "should_stop",
+    "submit",
+    "submit_artifact",
+]
 
 
 def seconds_left() -> float:

@@ -21,30 +21,38 @@ def measure(function: Callable[[Cell], Any], reads: dict[str, str] | None = None
     so it must be written out. Raises `LabError` where it is called twice, or with what cannot be called so.
     """
     if experiment("measure").cell is None:
-        raise LabError("lab.measure: this program was started without cells: name those to measure (scientist exec "
-                       "FILE --cells ARM@LEVEL,... --on DATASET), or do all at once without lab.measure")
+        raise LabError(
+            "lab.measure: this program was started without cells: name those to measure (scientist exec "
+            "FILE --cells ARM@LEVEL,... --on DATASET), or do all at once without lab.measure"
+        )
     if not callable(function):
         raise LabError(f"lab.measure takes a function of one cell, not {function!r}")
     try:
         inspect.signature(function).bind(None)
     except TypeError:
-        raise LabError(f"lab.measure takes a function of one argument, the cell; "
-                       f"{getattr(function, '__name__', function)!r} takes others") from None
+        raise LabError(
+            f"lab.measure takes a function of one argument, the cell; "
+            f"{getattr(function, '__name__', function)!r} takes others"
+        ) from None
     except ValueError:  # it has no signature that could be read
         pass
     if not isinstance(reads or {}, dict):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not checked)
         raise LabError(f"lab.measure: reads must be a dict {{arm: the arm that it reads}}, not {reads!r}")
     if _registered:
-        raise LabError("lab.measure was called twice: a program has one function that measures a cell; tell arms apart "
-                       "in it, by cell.arm")
+        raise LabError(
+            "lab.measure was called twice: a program has one function that measures a cell; tell arms apart "
+            "in it, by cell.arm"
+        )
     _registered.append(function)
 
 
 def registered() -> Callable[[Cell], Any]:
     """The function that measures a cell. Raises `LabError` where the program named none."""
     if not _registered:
-        raise LabError(f"{job().entry} does not call lab.measure: end it with lab.measure(run), where "
-                       "`def run(cell): ...` trains and submits one cell")
+        raise LabError(
+            f"{job().entry} does not call lab.measure: end it with lab.measure(run), where "
+            "`def run(cell): ...` trains and submits one cell"
+        )
     return _registered[0]
 
 
@@ -72,6 +80,7 @@ def with_cell(name: str, cell: str | None = None) -> str:
     stem, ending = os.path.splitext(name)
     full = f"{stem}__{own}{ending}"
     if len(full) > _LONGEST:
-        raise LabError(f"the name {name!r} becomes {full!r}, which has more than {_LONGEST} characters: choose a "
-                       "shorter one")
+        raise LabError(
+            f"the name {name!r} becomes {full!r}, which has more than {_LONGEST} characters: choose a shorter one"
+        )
     return full

@@ -80,8 +80,10 @@ class Setting(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
-            raise LabError(f"cell.setting: arm {self._arm!r} has no hyperparameter {name!r} in this trial; it has: "
-                           f"{', '.join(self._values) or 'none'}")
+            raise LabError(
+                f"cell.setting: arm {self._arm!r} has no hyperparameter {name!r} in this trial; it has: "
+                f"{', '.join(self._values) or 'none'}"
+            )
         return self._values[name]
 
     def __contains__(self, name: object) -> bool:
@@ -139,8 +141,11 @@ def fits(reads: Mapping[str, str], cell: Cell) -> bool:
 def _fields_of(cell: Cell) -> dict[str, object]:
     """What can be read of a cell. All names of its hyperparameters count as one more field."""
     plain = {name: value for name, value in vars(cell).items() if name != "setting"}
-    return {**plain, "setting": sorted(cell.setting), **{
-        f"setting.{name}": value for name, value in cell.setting.items()}}
+    return {
+        **plain,
+        "setting": sorted(cell.setting),
+        **{f"setting.{name}": value for name, value in cell.setting.items()},
+    }
 
 
 def prepare(crash_log: int) -> None:
@@ -150,17 +155,21 @@ def prepare(crash_log: int) -> None:
     from IPython.core import ultratb
 
     try:
-        _Process.tracebacks = (ultratb.AutoFormattedTB(mode="Context", theme_name="nocolor"),
-                               ultratb.SyntaxTB(theme_name="nocolor"))
+        _Process.tracebacks = (
+            ultratb.AutoFormattedTB(mode="Context", theme_name="nocolor"),
+            ultratb.SyntaxTB(theme_name="nocolor"),
+        )
     except TypeError:  # before IPython 9
         old: Any = ultratb
-        _Process.tracebacks = (old.AutoFormattedTB(mode="Context", color_scheme="NoColor"),
-                               old.SyntaxTB(color_scheme="NoColor"))
+        _Process.tracebacks = (
+            old.AutoFormattedTB(mode="Context", color_scheme="NoColor"),
+            old.SyntaxTB(color_scheme="NoColor"),
+        )
     os.register_at_fork(before=note_all)  # what another process reads of a cell is not seen here
 
 
 def live(
-    current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str, shut_in: Callable[[], None],
+    current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str, shut_in: Callable[[], None]
 ) -> NoReturn:
     """Run the script or cell to its end, tell how it ended, and be gone. With `building`, only up to that shared value.
 
@@ -178,8 +187,10 @@ def live(
             if error.code not in (None, 0, ""):
                 end = _told(error)
         if building and end["status"] == "ok":
-            raise LabError("the program ran to its end without coming to it again: call lab.shared at a place that "
-                           "every run of this cell comes to, with the same key and captured values")
+            raise LabError(
+                "the program ran to its end without coming to it again: call lab.shared at a place that "
+                "every run of this cell comes to, with the same key and captured values"
+            )
     except BaseException as error:
         end = _told(error)
     _leave(end)
@@ -202,8 +213,9 @@ def _settle(current: JobFile, talk: socket.socket, outputs: tuple[int, int], bui
         _print_to(outputs)
         close_all_but((0, 1, 2, talk.fileno(), _Process.crash_log))
     for number, name in ((1, "stdout"), (2, "stderr")):
-        text = io.TextIOWrapper(io.FileIO(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace",
-                                write_through=True)
+        text = io.TextIOWrapper(
+            io.FileIO(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True
+        )
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)
     _Process.forked = os.getpid()
@@ -255,8 +267,11 @@ def _forget_modules_of(folder: Path) -> None:
 def _leave(end: dict[str, Any]) -> NoReturn:
     try:
         for file in gc.get_objects():
-            if (type(file) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-                    and not file.closed and file.writable()):
+            if (
+                type(file) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+                and not file.closed
+                and file.writable()
+            ):
                 file.flush()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -275,8 +290,12 @@ def _told(error: BaseException) -> dict[str, Any]:
     except Exception:
         words = ""
     end: dict[str, Any] = {
-        "status": "error", "ename": name, "evalue": words[:100_000], "traceback": [],
-        "diverged": isinstance(error, LabError) and error.diverged}
+        "status": "error",
+        "ename": name,
+        "evalue": words[:100_000],
+        "traceback": [],
+        "diverged": isinstance(error, LabError) and error.diverged,
+    }
     try:
         trace = error.__traceback__
         while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HERE:

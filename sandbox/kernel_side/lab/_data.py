@@ -21,8 +21,13 @@ Array = NDArray[Any]
 
 # scikit-learn ships these with all their labels. Without isolation their files are within reach, so at least the
 # loaders are replaced: it stops mistakes, not intent.
-LOADERS = {"load_digits": "digits", "load_breast_cancer": "breast_cancer", "load_wine": "wine", "load_iris": "iris",
-           "load_diabetes": "diabetes"}
+LOADERS = {
+    "load_digits": "digits",
+    "load_breast_cancer": "breast_cancer",
+    "load_wine": "wine",
+    "load_iris": "iris",
+    "load_diabetes": "diabetes",
+}
 
 
 MAPPED_BYTES = 2**24
@@ -53,8 +58,10 @@ class Unlabelled:
 
     @property
     def y(self) -> NoReturn:
-        raise LabError(f"the labels of {self.name} are withheld: hand predictions in with lab.submit, "
-                       "and use the labelled `dev` split for early stopping and calibration")
+        raise LabError(
+            f"the labels of {self.name} are withheld: hand predictions in with lab.submit, "
+            "and use the labelled `dev` split for early stopping and calibration"
+        )
 
 
 @dataclass(frozen=True)
@@ -95,9 +102,11 @@ class Folder:
         if name.startswith("_"):
             raise AttributeError(name)
         what = "lab.submit" if name == "rows" else f".{name}"
-        raise LabError(f"{self.name} is a folder without labels that we know, so it has no {what}: read the files "
-                       "under .path, cut them yourself, and give final values with lab.result(name, value, condition=, "
-                       "dataset=)")
+        raise LabError(
+            f"{self.name} is a folder without labels that we know, so it has no {what}: read the files "
+            "under .path, cut them yourself, and give final values with lab.result(name, value, condition=, "
+            "dataset=)"
+        )
 
 
 @functools.cache
@@ -117,9 +126,13 @@ def data(name: str) -> Dataset | Folder:
         if about.get("path"):
             return Folder(name, meta["title"], Path(about["path"]))
         return Dataset(
-            name=name, title=meta["title"], classes=meta["classes"], names=tuple(about.get("names", ())),
+            name=name,
+            title=meta["title"],
+            classes=meta["classes"],
+            names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
-            train=_train(view, meta, current.data_share), dev=_labelled(view, meta, "dev"),
+            train=_train(view, meta, current.data_share),
+            dev=_labelled(view, meta, "dev"),
             validation=Unlabelled(_x(view, "validation"), f"{name}/validation"),
             test=Unlabelled(_x(view, "test"), f"{name}/test"),
         )
@@ -154,10 +167,12 @@ def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
     order = np.random.default_rng(meta["seed"]).permutation(len(y))
     firsts = np.unique(y[order], return_index=True)[1] if meta["classes"] else np.empty(0, dtype=np.int64)
     order = np.concatenate((order[firsts], np.delete(order, firsts)))
-    rows = np.sort(order[:max(1, round(share * len(y)))])
+    rows = np.sort(order[: max(1, round(share * len(y)))])
     return Labelled(
-        x[rows] if x.nbytes < MAPPED_BYTES else Part(x, rows), y[rows],
-        {name: column[rows] for name, column in whole.meta.items()})
+        x[rows] if x.nbytes < MAPPED_BYTES else Part(x, rows),
+        y[rows],
+        {name: column[rows] for name, column in whole.meta.items()},
+    )
 
 
 def _x(view: dict[str, Array], split: str) -> Any:
@@ -180,7 +195,7 @@ class Texts:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, int | np.integer):
             row = range(len(self))[index]
-            return self._data[self._ends[row - 1] if row else 0:self._ends[row]].tobytes().decode()
+            return self._data[self._ends[row - 1] if row else 0 : self._ends[row]].tobytes().decode()
         found = np.empty(len(rows := np.arange(len(self))[index]), dtype=object)
         found[:] = [self[int(row)] for row in rows]
         return found
@@ -207,6 +222,7 @@ class Part:
 
 def replace_loaders(datasets: ModuleType) -> None:
     """Replace the loaders of `sklearn.datasets` whose labels are withheld by one that says what to use."""
+
     def refuse(loader: str, name: str, *_: object, **__: object) -> NoReturn:
         raise LabError(f"sklearn's {loader} returns labels that are withheld here: use lab.data({name!r})")
 

@@ -62,26 +62,32 @@ def facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     width, height = (float(side) for side in figure.get_size_inches())
     figure.draw_without_rendering()  # saving may have put texts elsewhere: at another dpi, or while cutting
     return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _drawn_facts(
-        figure, tight, until)
+        figure, tight, until
+    )
 
 
 def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
     """What is drawn on each axes, and where texts stand."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
-    outside = [text.get_text() for text in (*figure.texts, *(
-        text for legend in figure.legends for text in legend.get_texts()))]
+    outside = [
+        text.get_text() for text in (*figure.texts, *(text for legend in figure.legends for text in legend.get_texts()))
+    ]
     fields: dict[str, Any] = {
         "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]],
         "words": [_cut(text) for text in outside if text.strip()][:_WORDS],
-        "scales": [_cut(axes.get_xlabel() or axes.get_ylabel()) for axes in bars]}
+        "scales": [_cut(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
+    }
     try:
         texts = _texts.texts_of(figure, until)
         sizes = sorted((item.points, item.text) for item in (*texts.items, *texts.inside) if item.points > 0)
         places: dict[str, Any] = {
-            "cut": texts.cut, "overlaps": _texts.overlaps(texts, plots),
+            "cut": texts.cut,
+            "overlaps": _texts.overlaps(texts, plots),
             "clipped": [] if tight else _texts.clipped(texts, figure.bbox),
-            "smallest_font": sizes[0][0] if sizes else None, "smallest_text": sizes[0][1] if sizes else ""}
+            "smallest_font": sizes[0][0] if sizes else None,
+            "smallest_text": sizes[0][1] if sizes else "",
+        }
         if tight:  # then the file has the size of what is drawn
             box = figure.get_tightbbox()
             places |= {"width_inches": float(box.width), "height_inches": float(box.height)}
@@ -100,16 +106,22 @@ def _is_colourbar(axes: Any) -> bool:
 def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "title": _cut(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
-        "xlabel": _cut(_label(axes, "x")), "ylabel": _cut(_label(axes, "y")),
+        "xlabel": _cut(_label(axes, "x")),
+        "ylabel": _cut(_label(axes, "y")),
         # three-dimensional axes switch `axison` off while they draw, and keep what was asked for beside it
-        "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison))}
+        "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison)),
+    }
     fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
     with contextlib.suppress(Exception):  # artists are of any library's making: what can be told of them is told
         series = _series.series_of(axes)
         labels = {line.label for line in series if line.label}
         drawn, labelled = _series.count(series)
-        fields |= {"series": drawn, "labelled_series": labelled, "legend": _has_legend(axes, plots, labels),
-                   "empty": not any(line.finite for line in series)}
+        fields |= {
+            "series": drawn,
+            "labelled_series": labelled,
+            "legend": _has_legend(axes, plots, labels),
+            "empty": not any(line.finite for line in series),
+        }
         fields |= _more(axes, bars) | {"drawn": [_series.fields(line) for line in series[:_SERIES]]}
     return fields
 
@@ -121,18 +133,24 @@ def _more(axes: Any, bars: list[Any]) -> dict[str, Any]:
         fields["zlabel"] = _cut(axes.get_zlabel())
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         texts = [text.get_text() for text in _texts.tick_labels(axis)] if axis.get_visible() else []
-        fields |= {f"{side}ticks": len(texts), f"{side}scale": str(axis.get_scale()),
-                 f"{side}limits": [float(end) for end in axis.get_view_interval()],
-                 f"{side}words": bool(texts) and not any(_is_number(text) for text in texts)}
+        fields |= {
+            f"{side}ticks": len(texts),
+            f"{side}scale": str(axis.get_scale()),
+            f"{side}limits": [float(end) for end in axis.get_view_interval()],
+            f"{side}words": bool(texts) and not any(_is_number(text) for text in texts),
+        }
         words += [text for text in texts if not _is_number(text)]
     if axes.name == "polar":  # angles and radii need no names
         fields |= {"xticks": 0, "yticks": 0}
     legend = axes.get_legend()
     notes = [text.get_text() for text in axes.texts if text.get_visible() and text.get_text().strip()]
     return fields | {
-        "tick_words": [_cut(text) for text in words[:_WORDS]], "notes": [_cut(text) for text in notes[:_WORDS]],
-        "note_count": len(notes), "colourbar": bool(bars),
-        "legend_entries": [_cut(text.get_text()) for text in legend.get_texts()[:_WORDS]] if legend else []}
+        "tick_words": [_cut(text) for text in words[:_WORDS]],
+        "notes": [_cut(text) for text in notes[:_WORDS]],
+        "note_count": len(notes),
+        "colourbar": bool(bars),
+        "legend_entries": [_cut(text.get_text()) for text in legend.get_texts()[:_WORDS]] if legend else [],
+    }
 
 
 def _is_number(text: str) -> bool:
@@ -147,8 +165,10 @@ def _cut(text: str) -> str:
 def _label(axes: Any, which: str) -> str:
     """The axis' own label, else that of a panel it shares the axis with, else that of the whole figure."""
     shared = getattr(axes, f"get_shared_{which}_axes")().get_siblings(axes)
-    texts = [*(getattr(panel, f"get_{which}label")() for panel in (axes, *shared)),
-             *(getattr(figure, f"get_sup{which}label")() for figure in (axes.figure, axes.get_figure(root=True)))]
+    texts = [
+        *(getattr(panel, f"get_{which}label")() for panel in (axes, *shared)),
+        *(getattr(figure, f"get_sup{which}label")() for figure in (axes.figure, axes.get_figure(root=True))),
+    ]
     return next((text for text in texts if text.strip()), "")
 
 

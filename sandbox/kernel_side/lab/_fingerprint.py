@@ -29,9 +29,15 @@ _ATOMS: tuple[type, ...] = (str, int, float, complex, bytes, bool, type(None), t
 _METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
 """Of a class, what counts among the names with two underscores."""
 
-_NAMED: tuple[type, ...] = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
-                            types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-                            np.ufunc)
+_NAMED: tuple[type, ...] = (
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    np.ufunc,
+)
 
 
 class NotComparable(Exception):
@@ -115,8 +121,11 @@ class _Walk:
             self._tensor(value, torch)
         elif type(value) in (np.ndarray, np.memmap) and value.dtype != object:
             self._say("array", str(value.dtype), str(value.shape))
-            self.digest.update(np.ascontiguousarray(value).tobytes() if value.size < 64 else
-                               np.ascontiguousarray(value).view(np.uint8).data)
+            self.digest.update(
+                np.ascontiguousarray(value).tobytes()
+                if value.size < 64
+                else np.ascontiguousarray(value).view(np.uint8).data
+            )
         elif isinstance(value, os.PathLike):
             path = cast(Any, value)
             self._say("path")
@@ -145,8 +154,14 @@ class _Walk:
             self._all("attributes", [vars(function)], f"an attribute of {name}")
 
     def _code(self, code: types.CodeType) -> None:
-        self._say("code", code.co_code.hex(), code.co_exceptiontable.hex(), *code.co_names, *code.co_varnames,
-                  *code.co_freevars)
+        self._say(
+            "code",
+            code.co_code.hex(),
+            code.co_exceptiontable.hex(),
+            *code.co_names,
+            *code.co_varnames,
+            *code.co_freevars,
+        )
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self._code(constant)
@@ -215,8 +230,9 @@ class _Walk:
             return
         function, arguments, *rest = made
         state, items, pairs = (*rest, None, None, None)[:3]
-        self._all("made", (function, *arguments, state, *(items or ()), *(one for pair in pairs or () for one in pair)),
-                  where)
+        self._all(
+            "made", (function, *arguments, state, *(items or ()), *(one for pair in pairs or () for one in pair)), where
+        )
 
 
 def _names_in(code: types.CodeType) -> set[str]:

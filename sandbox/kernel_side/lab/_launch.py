@@ -56,8 +56,10 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
             try:
                 packed.write_bytes(cloudpickle.dumps(work))
             except Exception as error:
-                raise LabError(f"lab.launch cannot send {getattr(work, '__name__', work)!r} to other processes: "
-                               f"{error}; give a script: lab.launch('train.py')") from error
+                raise LabError(
+                    f"lab.launch cannot send {getattr(work, '__name__', work)!r} to other processes: "
+                    f"{error}; give a script: lab.launch('train.py')"
+                ) from error
             command = [sys.executable, "-c", _CALL, str(packed), str(answer)]
         _run(command, count, current.folder)
         return pickle.loads(answer.read_bytes()) if answer.is_file() else None
@@ -68,12 +70,30 @@ def _run(command: Sequence[str], count: int, folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo",
-              "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0"}
+    shared = {
+        **os.environ,
+        "MASTER_ADDR": "127.0.0.1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_SOCKET_IFNAME": "lo",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(count),
+        "LOCAL_WORLD_SIZE": str(count),
+        "GROUP_RANK": "0",
+    }
     tails = [deque[str](maxlen=_TAIL) for _ in range(count)]
-    processes = [subprocess.Popen(
-        command, cwd=folder, env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}, text=True, errors="replace",
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(count)]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for rank in range(count)
+    ]
 
     def read(rank: int) -> None:
         for line in processes[rank].stdout or ():

@@ -51,19 +51,34 @@ class Subject:
         self.name = name
 
     def ask(
-        self, messages: Messages, schema: dict[str, Any] | None = None, *, temperature: float | None = None,
-        max_tokens: int | None = None, logprobs: int | None = None,
+        self,
+        messages: Messages,
+        schema: dict[str, Any] | None = None,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        logprobs: int | None = None,
     ) -> Answer:
         """The answer to a text, or to a list of {"role": ..., "content": ...}. Raises `LabError`."""
         return self.ask_many([messages], schema, temperature=temperature, max_tokens=max_tokens, logprobs=logprobs)[0]
 
     def ask_many(
-        self, questions: Iterable[Messages], schema: dict[str, Any] | None = None, *, temperature: float | None = None,
-        max_tokens: int | None = None, logprobs: int | None = None,
+        self,
+        questions: Iterable[Messages],
+        schema: dict[str, Any] | None = None,
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        logprobs: int | None = None,
     ) -> list[Answer]:
         """The answers to many questions, in their order, asked as many at a time as the study allows."""
-        common = {"subject": self.name, "json_schema": schema, "temperature": temperature, "max_tokens": max_tokens,
-                  "logprobs": logprobs}
+        common = {
+            "subject": self.name,
+            "json_schema": schema,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "logprobs": logprobs,
+        }
         return _Line.mine().exchange([_packed({**common, "messages": _turns(one)}) for one in questions], self.name)
 
 
@@ -71,11 +86,14 @@ def llm(name: str) -> Subject:
     """A language model that this study may ask. Raises `LabError` for one that it may not."""
     current = experiment("llm")
     if name not in current.subjects:
-        raise LabError(f"lab.llm: there is no subject {name!r} in this study; there are: "
-                       f"{', '.join(current.subjects) or 'none'}")
+        raise LabError(
+            f"lab.llm: there is no subject {name!r} in this study; there are: {', '.join(current.subjects) or 'none'}"
+        )
     if _child.builds_something():
-        raise LabError("lab.llm: no subject is asked while a shared value is built; call lab.shared before the first "
-                       "question of the cell, and ask in the cell itself")
+        raise LabError(
+            "lab.llm: no subject is asked while a shared value is built; call lab.shared before the first "
+            "question of the cell, and ask in the cell itself"
+        )
     return Subject(name)
 
 

@@ -30,7 +30,12 @@ LARGEST = 1e100
 
 
 def log(
-    name: str, value: SupportsFloat, step: int | None = None, *, condition: str = "", dataset: str = "",
+    name: str,
+    value: SupportsFloat,
+    step: int | None = None,
+    *,
+    condition: str = "",
+    dataset: str = "",
     split: str = "train",
 ) -> None:
     """Append one point of a curve. Raises `LabError` for a value that is not finite."""
@@ -40,7 +45,7 @@ def log(
 
 
 def result(
-    name: str, value: SupportsFloat, *, condition: str = "", dataset: str = "", split: str = "validation",
+    name: str, value: SupportsFloat, *, condition: str = "", dataset: str = "", split: str = "validation"
 ) -> None:
     """Append a final number that only the experiment can know; it is marked as said by the code."""
     experiment("result")
@@ -59,8 +64,10 @@ def save(name: str, array: object) -> None:
     file = with_cell(named("save", name.removesuffix(".npy")) + ".npy")
     values = as_array(array, f"lab.save({name!r})")
     if values.dtype.kind not in "biufU":
-        raise LabError(f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
-                       "save each part under a name of its own")
+        raise LabError(
+            f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
+            "save each part under a name of its own"
+        )
     folder.mkdir(exist_ok=True)
     write_whole(folder / file, lambda part: copy_to(part, values))
 
@@ -79,8 +86,11 @@ def as_array(values: object, where: str) -> NDArray[Any]:
     """
     try:
         array: NDArray[Any] = np.asarray(_plain(values))
-        if array.dtype == object and array.size and all(
-                isinstance(value, numbers.Real | decimal.Decimal) for value in array.flat):
+        if (
+            array.dtype == object
+            and array.size
+            and all(isinstance(value, numbers.Real | decimal.Decimal) for value in array.flat)
+        ):
             return array.astype(np.float64)
         return array
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
@@ -145,8 +155,10 @@ def path_or_array(content: object, where: str) -> Path | NDArray[Any]:
         return path
     array = as_array(content, where)
     if array.dtype.kind not in "biufcU":
-        raise LabError(f"{where} takes a path or a numeric array, not {type(content).__name__}: "
-                       "write other things to a file and give its path")
+        raise LabError(
+            f"{where} takes a path or a numeric array, not {type(content).__name__}: "
+            "write other things to a file and give its path"
+        )
     return array
 
 
@@ -176,8 +188,10 @@ def _measure(function: str, name: str, value: object, *, step: int | None, **whe
         raise LabError(f"lab.{function}({name!r}): unknown split {where['split']!r}, give one of {_SPLITS}{hint}")
     array = as_array(value, f"lab.{function}({name!r})")
     if array.size != 1 or array.dtype.kind not in "biuf":
-        raise LabError(f"lab.{function}({name!r}) takes one number, not {type(value).__name__} "
-                       f"of shape {array.shape} and dtype {array.dtype}")
+        raise LabError(
+            f"lab.{function}({name!r}) takes one number, not {type(value).__name__} "
+            f"of shape {array.shape} and dtype {array.dtype}"
+        )
     number = float(array.reshape(()))
     if not math.isfinite(number):
         raise not_finite(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")

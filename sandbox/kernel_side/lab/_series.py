@@ -44,8 +44,11 @@ def series_of(axes: Any) -> list[Series]:
     for image in axes.images:  # in colours it stands for itself; of one number a cell a reader wants the scale
         values = numbers(image.get_array())
         series.append(Series(shown(image), "image", "image" if values.ndim == 2 else "picture", values, {}))
-    series += [Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
-               for patch in axes.patches if id(patch) not in taken and in_data(patch, axes)]
+    series += [
+        Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
+        for patch in axes.patches
+        if id(patch) not in taken and in_data(patch, axes)
+    ]
     return series
 
 
@@ -54,8 +57,9 @@ def count(series: list[Series]) -> tuple[int, int]:
 
     A single point without a label marks a place on another series.
     """
-    series = [line for line in series
-              if line.label or line.kind not in ("line", "scatter") or line.values.size != 1] or series
+    series = [
+        line for line in series if line.label or line.kind not in ("line", "scatter") or line.values.size != 1
+    ] or series
     labels = {line.label for line in series if line.label}
     groups = {line.group for line in series if not line.label}
     if labels or groups - {PARTS}:
@@ -68,21 +72,36 @@ def fields(series: Series) -> dict[str, Any]:
     values = series.values.ravel()
     sample = values[:: max(1, len(values) // MOST_VALUES)]
     finite = sample[np.isfinite(sample)]
-    facts: dict[str, Any] = {"kind": series.kind, "label": series.label[:_TEXT], "points": len(values),
-                             "finite": series.finite, "interval": series.interval, **series.look}
+    facts: dict[str, Any] = {
+        "kind": series.kind,
+        "label": series.label[:_TEXT],
+        "points": len(values),
+        "finite": series.finite,
+        "interval": series.interval,
+        **series.look,
+    }
     if len(finite):
         low, high = float(finite.min()), float(finite.max())
-        facts |= {"low": low, "high": high, "mean": float(finite.mean()), "first": float(finite[0]),
-                  "last": float(finite[-1]),
-                  "constant": len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high))}
+        facts |= {
+            "low": low,
+            "high": high,
+            "mean": float(finite.mean()),
+            "first": float(finite[0]),
+            "last": float(finite[-1]),
+            "constant": len(finite) > 2 and high - low <= 1e-9 * max(abs(low), abs(high)),
+        }
     return facts
 
 
 def has_spread(axes: Any) -> bool:
     """True where a band, error bars, boxes, loose intervals or the points of single runs are drawn."""
     kinds = " ".join(type(collection).__name__ for collection in axes.collections)
-    return ("Poly" in kinds or "LineCollection" in kinds or any(map(_has_error, axes.containers))
-            or any(str(line.get_label()) == "_nolegend_" for line in axes.lines))
+    return (
+        "Poly" in kinds
+        or "LineCollection" in kinds
+        or any(map(_has_error, axes.containers))
+        or any(str(line.get_label()) == "_nolegend_" for line in axes.lines)
+    )
 
 
 def shown(artist: Any) -> str:
@@ -108,8 +127,14 @@ def _containers(axes: Any, taken: set[int]) -> Iterable[Series]:
         values = getattr(container, "datavalues", None)
         if values is not None:
             kind = "barh" if getattr(container, "orientation", "") == "horizontal" else "bar"
-            yield Series(shown(container), id(container) if len(parts) > 1 else "single bars", kind, numbers(values),
-                         _patch_look(parts[0]) if parts else {}, _has_error(container))
+            yield Series(
+                shown(container),
+                id(container) if len(parts) > 1 else "single bars",
+                kind,
+                numbers(values),
+                _patch_look(parts[0]) if parts else {},
+                _has_error(container),
+            )
         elif id(container) not in on_bars:
             line = next((part for part in parts if hasattr(part, "get_xydata")), None)
             heights, look = (_whole(line.get_xydata()), _line_look(line)) if line is not None else (np.zeros(1), {})
@@ -117,8 +142,11 @@ def _containers(axes: Any, taken: set[int]) -> Iterable[Series]:
 
 
 def _has_error(container: Any) -> bool:
-    return bool(getattr(container, "errorbar", None) is not None or getattr(container, "has_yerr", False)
-                or getattr(container, "has_xerr", False))
+    return bool(
+        getattr(container, "errorbar", None) is not None
+        or getattr(container, "has_yerr", False)
+        or getattr(container, "has_xerr", False)
+    )
 
 
 def _flat(parts: Any) -> Iterable[Any]:
@@ -153,13 +181,24 @@ def _collections(axes: Any, taken: set[int]) -> Iterable[Series]:
             heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
             paths = artist.get_paths()
             corners = numbers(paths[0].vertices) if paths else None  # two markers of the same shape have the same
-            marker = "" if corners is None else \
-                f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
-            yield Series(label, id(artist), "scatter", heights, {
-                "colour": "" if values is not None else _hex(artist.get_facecolor()), "marker": marker})
+            marker = (
+                ""
+                if corners is None
+                else f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
+            )
+            yield Series(
+                label,
+                id(artist),
+                "scatter",
+                heights,
+                {"colour": "" if values is not None else _hex(artist.get_facecolor()), "marker": marker},
+            )
         elif label or lone or values is not None:
-            drawn = numbers(values) if values is not None else _whole(
-                np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
+            drawn = (
+                numbers(values)
+                if values is not None
+                else _whole(np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
+            )
             look = {"hatch": str(artist.get_hatch() or ""), "colour": _hex(artist.get_facecolor())}
             form = "image" if "Mesh" in kind else "contour" if "Contour" in kind else "area"
             group = PARTS if kind == "LineCollection" else "areas" if values is not None else ("areas", look["colour"])
@@ -171,8 +210,11 @@ def _collections(axes: Any, taken: set[int]) -> Iterable[Series]:
 
 def _line_look(line: Any) -> dict[str, str]:
     marker = str(line.get_marker())
-    return {"colour": _hex(line.get_color()), "line": str(line.get_linestyle()),
-            "marker": "" if marker in ("None", " ", "") else marker}
+    return {
+        "colour": _hex(line.get_color()),
+        "line": str(line.get_linestyle()),
+        "marker": "" if marker in ("None", " ", "") else marker,
+    }
 
 
 def _patch_look(patch: Any) -> dict[str, str]:

@@ -62,8 +62,10 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
     try:
         digest = _sha256(key, text, fingerprint(build, current.folder))[:40]
     except NotComparable as error:
-        raise LabError(f"{where}: what it builds depends on {error}, of which cannot be told whether it is the same in "
-                       "other cells: use numbers, texts, arrays, and lists or functions of these there") from None
+        raise LabError(
+            f"{where}: what it builds depends on {error}, of which cannot be told whether it is the same in "
+            "other cells: use numbers, texts, arrays, and lists or functions of these there"
+        ) from None
     if _child.builds(digest):
         value, reads = _child.at_last(seed, build)
         _keep(current.folder / BUILT, value, reads, where, current.checkpoint_bytes)
@@ -160,6 +162,6 @@ def _read(path: Path) -> Any:
     pieces: list[memoryview] = []
     for size in sizes:
         at += -at % _ALIGNED
-        pieces.append(whole[at:at + size])
+        pieces.append(whole[at : at + size])
         at += size
     return pickle.loads(pieces[0], buffers=pieces[1:])

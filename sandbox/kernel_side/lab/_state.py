@@ -44,6 +44,7 @@ def restore(name: str = "state") -> Any:
 
 def keep(path: Path, value: object, *, limit: int, where: str) -> None:
     """Write a value whole or not at all. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
+
     def write(part: Path) -> None:
         torch: Any = sys.modules.get("torch")
         try:
@@ -108,8 +109,10 @@ def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
             path = current.folder / "inputs" / "artifacts" / node / file
             if path.exists():
                 return path
-            raise LabError(f"lab.artifact({name!r}, node={node!r}) was not brought along: write name and node as plain "
-                           "strings in the call, so that they can be read off the source")
+            raise LabError(
+                f"lab.artifact({name!r}, node={node!r}) was not brought along: write name and node as plain "
+                "strings in the call, so that they can be read off the source"
+            )
     has = "; ".join(f"{other}: {', '.join(names)}" for other, names in sorted(current.artifacts.items())) or "none"
     raise LabError(f"no artifact {name!r} of node {node!r}; artifacts of this run: {has}")
 
@@ -118,8 +121,10 @@ def _of_arm(name: str, arm: str) -> Path:
     current = experiment("artifact")
     where = f"lab.artifact({name!r}, arm={arm!r})"
     if arm not in current.arms:
-        raise LabError(f"{where}: this cell reads no arm {arm!r}: say so, lab.measure(function, reads="
-                       f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}), written out")
+        raise LabError(
+            f"{where}: this cell reads no arm {arm!r}: say so, lab.measure(function, reads="
+            f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}), written out"
+        )
     _child.note_all()
     folder = current.folder / "inputs" / "arms" / arm
     for file in (name, f"{name}.npy"):
@@ -132,10 +137,15 @@ def _of_arm(name: str, arm: str) -> Path:
 def pretrained(id: str, revision: str | None = None) -> Path:
     """The folder of a pretrained model, for `from_pretrained`. Raises `LabError` where it was not fetched."""
     has = experiment("pretrained").pretrained
-    fits = [path for name, path in has.items()
-            if name.rpartition("@")[0] == id and revision in (None, name.rpartition("@")[2])]
+    fits = [
+        path
+        for name, path in has.items()
+        if name.rpartition("@")[0] == id and revision in (None, name.rpartition("@")[2])
+    ]
     if len(fits) != 1:
         wanted = id if revision is None else f"{id}@{revision}"
-        raise LabError(f"{'several revisions' if fits else 'no pretrained model'} {wanted!r} in this run; it has: "
-                       f"{', '.join(sorted(has)) or 'none'}")
+        raise LabError(
+            f"{'several revisions' if fits else 'no pretrained model'} {wanted!r} in this run; it has: "
+            f"{', '.join(sorted(has)) or 'none'}"
+        )
     return Path(fits[0])

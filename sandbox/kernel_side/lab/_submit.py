@@ -27,9 +27,18 @@ _ROUNDED = 2.0**-8
 
 
 def submit(
-    dataset: str = "", split: str = "", condition: str = "", *, predictions: object = None,
-    probabilities: object = None, logits: object = None, step: int | None = None, answers: Sequence[Any] | None = None,
-    judged: Sequence[Any] | None = None, read: str = "", metric: str = "",
+    dataset: str = "",
+    split: str = "",
+    condition: str = "",
+    *,
+    predictions: object = None,
+    probabilities: object = None,
+    logits: object = None,
+    step: int | None = None,
+    answers: Sequence[Any] | None = None,
+    judged: Sequence[Any] | None = None,
+    read: str = "",
+    metric: str = "",
     agreement: Mapping[int, Any] | None = None,
 ) -> None:
     """Hand in one row an example, in the order of `.x`. Raises `LabError` where it could not be scored.
@@ -41,8 +50,14 @@ def submit(
     dataset, condition = of_cell("lab.submit", dataset, condition)
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
     if answers is not None or judged is not None:
-        return _cite(where, _cell(where, dataset, split, condition, step), read=read, given=(
-            answers, judged, predictions, probabilities, logits), metric=metric, agreement=agreement)
+        return _cite(
+            where,
+            _cell(where, dataset, split, condition, step),
+            read=read,
+            given=(answers, judged, predictions, probabilities, logits),
+            metric=metric,
+            agreement=agreement,
+        )
     given = {"predictions": predictions, "probabilities": probabilities, "logits": logits}
     present = [kind for kind, values in given.items() if values is not None]
     if len(present) != 1:
@@ -63,7 +78,12 @@ def submit(
 
 
 def _cite(
-    where: str, cell: dict[str, Any], *, read: str, given: tuple[Any, ...], metric: str,
+    where: str,
+    cell: dict[str, Any],
+    *,
+    read: str,
+    given: tuple[Any, ...],
+    metric: str,
     agreement: Mapping[int, Any] | None,
 ) -> None:
     """Hand in, for each row, the ids of the answers that are its prediction, or a model's grade of it."""
@@ -74,25 +94,38 @@ def _cite(
     rows = about.rows(cell["split"])
     ids = [_ids(one) for one in (judged if answers is None else answers)]
     if len(ids) != rows:
-        raise LabError(f"{where}: cite one answer, or a list of several draws, for each of {rows} rows in the order of "
-                       f".x; got {len(ids)}")
+        raise LabError(
+            f"{where}: cite one answer, or a list of several draws, for each of {rows} rows in the order of "
+            f".x; got {len(ids)}"
+        )
     if read not in ("label", "number", "letter") and not read.startswith("json:"):
-        raise LabError(f"{where}: read={read!r} is no way to read answers: give \"label\" (the name of a class, or its "
-                       'number), "letter" (A is class 0), "number" (the last one), or "json:FIELD"')
+        raise LabError(
+            f'{where}: read={read!r} is no way to read answers: give "label" (the name of a class, or its '
+            'number), "letter" (A is class 0), "number" (the last one), or "json:FIELD"'
+        )
     cited: dict[str, Any] = {"ids": ids}
     if judged is not None:
         labelled = len(about.dev.x) if isinstance(about, Dataset) else 0
         cited["agreement"] = {str(int(row)): _ids(one) for row, one in (agreement or {}).items()}
         if len(cited["agreement"]) < JUDGED or not all(0 <= int(row) < labelled for row in cited["agreement"]):
-            raise LabError(f"{where}: what a model grades counts beside its agreement with labels alone: have it grade "
-                           f"{JUDGED} labelled examples of dev at least in the same way, and give agreement={{row of "
-                           f"dev: answer}}; got {len(cited['agreement'])} of {labelled}")
+            raise LabError(
+                f"{where}: what a model grades counts beside its agreement with labels alone: have it grade "
+                f"{JUDGED} labelled examples of dev at least in the same way, and give agreement={{row of "
+                f"dev: answer}}; got {len(cited['agreement'])} of {labelled}"
+            )
         named("submit", metric)
     with _claimed(experiment("submit").folder / "submissions", cell, "json", where) as file:
         write_whole(file, lambda path: path.write_text(json.dumps(cited)))
-        append("submissions.jsonl", {
-            "file": file.name, **cell, "kind": "answers" if judged is None else "judged", "read": read,
-            **({"name": metric} if judged is not None else {})})
+        append(
+            "submissions.jsonl",
+            {
+                "file": file.name,
+                **cell,
+                "kind": "answers" if judged is None else "judged",
+                "read": read,
+                **({"name": metric} if judged is not None else {}),
+            },
+        )
 
 
 def _ids(cited: Any) -> list[str]:
@@ -153,8 +186,10 @@ def _claimed(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Gen
         file.touch(exist_ok=False)
     except FileExistsError:
         again = "" if cell["step"] is None else f" for step {cell['step']}"
-        raise LabError(f"{where} was called before{again}, here or in another process: a condition is submitted once "
-                       "per dataset and split") from None
+        raise LabError(
+            f"{where} was called before{again}, here or in another process: a condition is submitted once "
+            "per dataset and split"
+        ) from None
     try:
         yield file
     except BaseException:
@@ -179,15 +214,19 @@ def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, whe
     if kind == "predictions":
         whole = array.astype(np.int64)
         if not np.array_equal(whole, array) or whole.min(initial=0) < 0 or whole.max(initial=0) >= classes:
-            raise LabError(f"{where}: predictions must be class numbers 0..{classes - 1}, "
-                           f"got values from {array.min()} to {array.max()}")
+            raise LabError(
+                f"{where}: predictions must be class numbers 0..{classes - 1}, "
+                f"got values from {array.min()} to {array.max()}"
+            )
         return whole
     if kind == "probabilities":
         sums = array.sum(axis=1, dtype=np.float64)
         row = int(np.argmax(np.abs(sums - 1.0)))
         if abs(sums[row] - 1.0) > _ROUNDED:
-            raise LabError(f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
-                           "(raw scores go in with logits=)")
+            raise LabError(
+                f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
+                "(raw scores go in with logits=)"
+            )
         if array.min() < -1e-6:
             raise LabError(f"{where}: probabilities must not be negative, got {array.min():.4g}")
     return array.astype(np.float64 if array.dtype == np.float64 else np.float32)

@@ -50,9 +50,11 @@ def texts_of(figure: Any, until: float) -> Texts:
     """Every visible text of the figure that has been drawn."""
     items: list[Item] = []
     inside: list[Item] = []
-    for item in chain(*(_legend(legend, None) for legend in figure.legends),
-                      *(_text(artist, "note") for artist in figure.texts),  # its title and labels for all panels too
-                      *(_of_axes(axes) for axes in figure.axes if axes.get_visible())):
+    for item in chain(
+        *(_legend(legend, None) for legend in figure.legends),
+        *(_text(artist, "note") for artist in figure.texts),  # its title and labels for all panels too
+        *(_of_axes(axes) for axes in figure.axes if axes.get_visible()),
+    ):
         if len(items) + len(inside) >= MOST or time.monotonic() > until:
             return Texts(items, inside, True)
         (inside if item.what == "in legend" else items).append(item)
@@ -92,8 +94,14 @@ def _text(artist: Any, what: str, axes: Any = None) -> Iterator[Item]:
         return
     box = artist.get_window_extent()
     if box.width > 0 and box.height > 0:
-        yield Item(artist.get_text().strip()[:_TEXT], what, box, float(artist.get_fontsize()),
-                   artist.get_rotation() % 90 != 0, axes)
+        yield Item(
+            artist.get_text().strip()[:_TEXT],
+            what,
+            box,
+            float(artist.get_fontsize()),
+            artist.get_rotation() % 90 != 0,
+            axes,
+        )
 
 
 def _legend(legend: Any, axes: Any) -> Iterator[Item]:
@@ -156,14 +164,21 @@ def _on_panels(items: list[Item], panels: list[Any]) -> Iterator[dict[str, Any]]
 
 def covered(axes: Any) -> float:
     """The share of what was drawn from data that lies under a legend: lines, points of scatters, ends of bars."""
-    legends = [legend for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)
-               if legend is not None and legend.get_visible()]
+    legends = [
+        legend
+        for legend in (axes.get_legend(), *axes.get_figure(root=True).legends)
+        if legend is not None and legend.get_visible()
+    ]
     if not legends:
         return 0.0
     drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if in_data(line, axes)]
     drawn += [artist.get_offsets()[:5000] for artist in axes.collections[:50] if "Path" in type(artist).__name__]
-    points = np.concatenate([axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])),
-                             *(patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200])])
+    points = np.concatenate(
+        [
+            axes.transData.transform(np.concatenate([np.zeros((0, 2)), *drawn])),
+            *(patch.get_window_extent().get_points()[1:] for patch in axes.patches[:200]),
+        ]
+    )
     window = axes.get_window_extent()
     under = (window.intersection(window, legend.get_window_extent()) for legend in legends)
     seen = window.count_contains(points)

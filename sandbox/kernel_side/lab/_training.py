@@ -72,8 +72,9 @@ def watch_torch(torch: Any) -> None:
     def stepped(optimizer: Any, *_: object) -> None:
         groups, sizes = held.get(optimizer, (0, {}))
         if groups != len(optimizer.param_groups):
-            sizes = {id(one): one.numel() for group in optimizer.param_groups for one in group["params"]
-                     if one.requires_grad}
+            sizes = {
+                id(one): one.numel() for group in optimizer.param_groups for one in group["params"] if one.requires_grad
+            }
             held[optimizer] = len(optimizer.param_groups), sizes
             _Seen.parameters = max(_Seen.parameters, sum(sizes.values()))
         rows = [_Seen.fed.pop(mark) for mark in tuple(_Seen.fed) if mark in sizes]

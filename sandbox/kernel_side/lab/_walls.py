@@ -56,8 +56,12 @@ class Walls:
         """None where the host found that walls cannot be put up."""
         if os.environ.get("LAB_WALLS") != "1":
             return None
-        return cls(os.environ["HOME"], os.path.dirname(os.environ["LAB_JOB"]), os.environ["XDG_CACHE_HOME"],
-                   os.environ["TMPDIR"])
+        return cls(
+            os.environ["HOME"],
+            os.path.dirname(os.environ["LAB_JOB"]),
+            os.environ["XDG_CACHE_HOME"],
+            os.environ["TMPDIR"],
+        )
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,9 @@ class Room:
             os.makedirs(f"{place}/{name}")
         os.makedirs(f"{walls.cache}/shared", exist_ok=True)
         with suppress(OSError):
-            shutil.copytree(f"{walls.cache}/matplotlib", f"{place}/cache/matplotlib",
-                            ignore=shutil.ignore_patterns("*-lock"))
+            shutil.copytree(
+                f"{walls.cache}/matplotlib", f"{place}/cache/matplotlib", ignore=shutil.ignore_patterns("*-lock")
+            )
         return cls(walls, place)
 
     def remove(self) -> None:
@@ -94,9 +99,19 @@ class Room:
         _check(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
         _mount(None, "/", _REC | _PRIVATE)
         seen = _mounts_below(walls.tmp, without=(scratch, walls.cache))
-        held = {path: os.open(path, os.O_PATH) for path in (
-            own, f"{self.place}/tmp", f"{self.place}/cache", f"{walls.cache}/shared", f"{scratch}/llm", inputs, *seen)
-            if path and os.path.exists(path)}
+        held = {
+            path: os.open(path, os.O_PATH)
+            for path in (
+                own,
+                f"{self.place}/tmp",
+                f"{self.place}/cache",
+                f"{walls.cache}/shared",
+                f"{scratch}/llm",
+                inputs,
+                *seen,
+            )
+            if path and os.path.exists(path)
+        }
         if own != walls.root:
             _tmpfs(walls.root, _SMALL)
             _bind(held[own], own)
@@ -205,7 +220,8 @@ def _mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
     found: list[str] = []
     for path in sorted(points):
         if path.startswith(f"{place}/") and not any(
-                path == other or path.startswith(f"{other}/") for other in (*without, *found)):
+            path == other or path.startswith(f"{other}/") for other in (*without, *found)
+        ):
             found.append(path)
     return found
 

@@ -129,8 +129,13 @@ class _Common:
         found: list[object] = []
         for pid in self._processes:
             with open(f"/proc/{pid}/oom_score_adj") as score:
-                found += [score.read(), os.getpriority(os.PRIO_PROCESS, pid), os.sched_getaffinity(pid),
-                          os.sched_getscheduler(pid), [resource.prlimit(pid, number) for number in numbers]]
+                found += [
+                    score.read(),
+                    os.getpriority(os.PRIO_PROCESS, pid),
+                    os.sched_getaffinity(pid),
+                    os.sched_getscheduler(pid),
+                    [resource.prlimit(pid, number) for number in numbers],
+                ]
         return found
 
 
@@ -148,7 +153,7 @@ class _Cell:
     """One cell, or script, from its fork until all that it started is gone."""
 
     def __init__(
-        self, current: JobFile, kernel: socket.socket, outputs: tuple[int, int], walls: Walls | None, crash_log: int,
+        self, current: JobFile, kernel: socket.socket, outputs: tuple[int, int], walls: Walls | None, crash_log: int
     ) -> None:
         self._job, self._kernel, self._outputs, self._walls = current, kernel, outputs, walls
         self._crash_log = crash_log
@@ -267,7 +272,8 @@ class _Cell:
     # --- shared values ------------------------------------------------------------------------------------------------
 
     def _build(self, digest: str) -> dict[str, Any]:
-        """Have a child of its own build a shared value, and seal it, unless another kernel of the run does meanwhile.
+        """Have a child of its own build a shared value, and seal it, unless another kernel of the run does
+        meanwhile.
         """
         if digest in self._building:
             return {"built": False}
@@ -303,8 +309,11 @@ class _Cell:
         try:
             end = self._lived(replace(self._job, folder=folder), digest)
             if end["status"] == "ok":
-                return {"built": True} if _seal(folder, place, end["sealed"], self._job.checkpoint_bytes) else {
-                    "failed": "the process that built it left no value"}
+                return (
+                    {"built": True}
+                    if _seal(folder, place, end["sealed"], self._job.checkpoint_bytes)
+                    else {"failed": "the process that built it left no value"}
+                )
         finally:
             self._building.discard(digest)
             shutil.rmtree(folder, ignore_errors=True)
@@ -355,10 +364,13 @@ def _seal(folder: Path, place: Path, name: str, limit: int) -> bool:
 def _plain(end: dict[str, Any]) -> dict[str, Any]:
     """What a child says of its end, as our code says it. Raises `ValueError`, `TypeError`, `AttributeError`."""
     training: dict[str, Any] = end.get("training") or {}
-    return {"status": str(end["status"]) if end.get("status") in ("ok", "error") else "error",
-            **{name: str(end.get(name, "")) for name in ("ename", "evalue", "sealed")},
-            "traceback": [str(line) for line in end.get("traceback", ())], "diverged": bool(end.get("diverged")),
-            "training": {name: value if value is None else int(value) for name, value in training.items()}}
+    return {
+        "status": str(end["status"]) if end.get("status") in ("ok", "error") else "error",
+        **{name: str(end.get(name, "")) for name in ("ename", "evalue", "sealed")},
+        "traceback": [str(line) for line in end.get("traceback", ())],
+        "diverged": bool(end.get("diverged")),
+        "training": {name: value if value is None else int(value) for name, value in training.items()},
+    }
 
 
 def _files_of(folder: Path) -> dict[str, bytes]:

@@ -96,11 +96,23 @@ def _of(code):
         if not path.startswith(_root) or "site-packages" in path:
             known = False
         else:
-            path = path[len(_root):]
+            path = path[len(_root) :]
             key = f"{path}:{code.co_firstlineno}"
-            known = _functions.setdefault(key, {
-                "path": path, "name": _name(code), "line": code.co_firstlineno, "calls": 0, "callers": {},
-                "seen": []}), _lines.setdefault(path, set()), key
+            known = (
+                _functions.setdefault(
+                    key,
+                    {
+                        "path": path,
+                        "name": _name(code),
+                        "line": code.co_firstlineno,
+                        "calls": 0,
+                        "callers": {},
+                        "seen": [],
+                    },
+                ),
+                _lines.setdefault(path, set()),
+                key,
+            )
         _known[code] = known
     return known or None
 
@@ -131,11 +143,14 @@ def _trace(frame, event, argument):
     note["callers"][caller] = note["callers"].get(caller, 0) + 1
     seen = None
     if note["calls"] <= SHAPES:
-        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given = {name: frame.f_locals.get(name) for name in names}
-        seen = {"in": {name: _kind(value) for name, value in given.items()}, "out": ["None"],
-                "digests": {name: digest for name, value in given.items() for digest in [_digest(value)] if digest},
-                "whole": [name for name, value in given.items() if _is_whole(value)]}
+        seen = {
+            "in": {name: _kind(value) for name, value in given.items()},
+            "out": ["None"],
+            "digests": {name: digest for name, value in given.items() for digest in [_digest(value)] if digest},
+            "whole": [name for name, value in given.items() if _is_whole(value)],
+        }
         note["seen"].append(seen)
     lines.add(frame.f_lineno)
 
@@ -154,8 +169,13 @@ def _write():
     sys.settrace(None)
     try:
         with open(os.path.join(_folder, f"trace-{os.getpid()}.json"), "w") as file:
-            json.dump({"functions": list(_functions.values()),
-                       "lines": {path: sorted(lines) for path, lines in _lines.items()}}, file)
+            json.dump(
+                {
+                    "functions": list(_functions.values()),
+                    "lines": {path: sorted(lines) for path, lines in _lines.items()},
+                },
+                file,
+            )
     except OSError:
         pass
 

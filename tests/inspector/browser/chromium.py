@@ -18,9 +18,16 @@ if TYPE_CHECKING:  # installed with the extra `dev`; tests are skipped without i
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[3]
-FLAGS = ("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", "--no-proxy-server",
-         "--host-resolver-rules=MAP rebound.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost")
+FLAGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP rebound.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+)
 """Nothing outside is asked: no service of the browser's maker, no name but those of this machine, of which one is a
 stranger's that leads here."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -40,8 +47,8 @@ def chromium(*flags: str) -> Generator[Browser]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable(), args=[*FLAGS, *flags], chromium_sandbox=os.getuid() != 0,
-            timeout=1000 * START)
+            executable_path=executable(), args=[*FLAGS, *flags], chromium_sandbox=os.getuid() != 0, timeout=1000 * START
+        )
         try:
             yield browser
         finally:
@@ -78,9 +85,15 @@ def viewing(place: Path, *options: str, root: Path = ROOT) -> Generator[Viewer]:
 def program(module: str, *words: str, root: Path = ROOT) -> Generator[subprocess.Popen[str]]:
     """A process of a module of ours, with its output in a pipe; ended with its children at the end of the context."""
     process = subprocess.Popen(
-        [sys.executable, "-m", module, *words], cwd=root, start_new_session=True, text=True,
+        [sys.executable, "-m", module, *words],
+        cwd=root,
+        start_new_session=True,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(root)},
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     try:
         yield process
     finally:

@@ -69,6 +69,10 @@ def watch(page: Page, host: str, wrong: list[str]) -> None:
         wrong.append(f"error: {error}")
 
     handlers: Mapping[str, Callable[[Any], None]] = {
-        "console": said, "dialog": asked, "request": requested, "pageerror": failed}
+        "console": said,
+        "dialog": asked,
+        "request": requested,
+        "pageerror": failed,
+    }
     for name, handler in handlers.items():
         page.on(name, handler)  # pyright: ignore[reportArgumentType, reportCallIssue] - typed by name there

@@ -10,5 +10,6 @@ from tests.stages.test_whole_run import small_settings, start
 
 if __name__ == "__main__":
     with kept_executions():
-        sys.exit(start(
-            Path(sys.argv[1]), sys.argv[2], small_settings(search__num_drafts=1, search__preliminary__nodes=2)))
+        sys.exit(
+            start(Path(sys.argv[1]), sys.argv[2], small_settings(search__num_drafts=1, search__preliminary__nodes=2))
+        )

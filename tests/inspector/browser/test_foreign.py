@@ -95,8 +95,10 @@ def test_a_foreign_page_can_neither_read_nor_steer(run: Path, browser: Browser) 
         assert tried == {"cors": "refused", "no-cors": "refused", "script": "refused", "stream": "refused"}
 
         with page.expect_response(lambda one: one.url.endswith("/steer")) as posted:
-            page.evaluate("(to) => { document.forms[0].action = to; document.forms[0].submit(); }",
-                          f"{viewer.host}/runs/run/steer")
+            page.evaluate(
+                "(to) => { document.forms[0].action = to; document.forms[0].submit(); }",
+                f"{viewer.host}/runs/run/steer",
+            )
         assert posted.value.status == 403
 
         with page.expect_response(lambda one: one.url.endswith("/runs/run")) as framed:

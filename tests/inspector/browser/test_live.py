@@ -104,11 +104,11 @@ def _ask(page: Page, verb: str, reason: str) -> None:
 def _was_held(run: Path) -> None:
     events = [event for event, _ in read_events(run / "run.db")]
     at = {event.verb: number for number, event in enumerate(events) if isinstance(event, Commanded)}
-    held = events[at["pause"]:at["resume"]]
+    held = events[at["pause"] : at["resume"]]
     assert not [event for event in held if isinstance(event, Decided)]
     asked = events[at["pause"]]
     assert isinstance(asked, Commanded) and asked.text == "I want to look <b>first</b>" and asked.by
-    assert any(isinstance(event, Decided) for event in events[at["resume"]:])
+    assert any(isinstance(event, Decided) for event in events[at["resume"] :])
     assert any(isinstance(event, Judged) for event in events)
 
 

@@ -21,11 +21,13 @@ from tests.inspector.browser.conftest import Look
 from tests.inspector.story import Story, ended
 
 pytestmark = pytest.mark.slow
-EVIL = ('"></title></textarea></pre></style><img src="x" onerror="window.owned=1;alert(1)"><script>window.owned=1;'
-        'alert(2)</script><svg onload=alert(3)>\x1b[31mred\x1b[0m\x1b]0;owned\x07 {{ 7*7 }} \'javascript:alert(4)\'')
+EVIL = (
+    '"></title></textarea></pre></style><img src="x" onerror="window.owned=1;alert(1)"><script>window.owned=1;'
+    "alert(2)</script><svg onload=alert(3)>\x1b[31mred\x1b[0m\x1b]0;owned\x07 {{ 7*7 }} 'javascript:alert(4)'"
+)
 SEEN = EVIL.replace("\x1b[31m", "").replace("\x1b[0m", "").partition("\x1b")[0]
 """How it begins as text: control characters are dropped."""
-FIGURE = '<img src=x onerror=alert(5)>.png'
+FIGURE = "<img src=x onerror=alert(5)>.png"
 OWNED = "() => [window.owned, document.querySelector('img[src=x], svg[onload], script:not([src])')]"
 OVERFLOWS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 LUMINANCE = """() => { const [r, g, b] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number);
@@ -57,21 +59,29 @@ def _hostile(run: Path) -> None:
     story.begin()
     node = story.expand("preliminary", "draft", varies=EVIL)
     failure = Failure(kind="shape", message=EVIL, traceback=f"Traceback\n{EVIL}")
-    value = Measurement(name="log_loss", value=.5, condition=EVIL, dataset="digits", split="validation", seed=1,
-                        grade="logged")
+    value = Measurement(
+        name="log_loss", value=0.5, condition=EVIL, dataset="digits", split="validation", seed=1, grade="logged"
+    )
     story.tell(
         Proposed(node=node, decision=1, title=EVIL, plan=EVIL, varies=EVIL, source_sha256="0"),
-        Executed(node=node, attempt=Attempt(number=1, seconds=1, failure=failure, measurements=(value,),
-                                            curves_sha256="0", stdout_tail=EVIL)),
+        Executed(
+            node=node,
+            attempt=Attempt(
+                number=1, seconds=1, failure=failure, measurements=(value,), curves_sha256="0", stdout_tail=EVIL
+            ),
+        ),
         Plotted(node=node, n=1, figures=(Figure(name=FIGURE, sha256="0", facts=FigureFacts()),)),
-        Reviewed(node=node, n=1, reviews=(
-            FigureReview(name=FIGURE, readable=False, issues=(EVIL,), description=EVIL),)),
+        Reviewed(
+            node=node, n=1, reviews=(FigureReview(name=FIGURE, readable=False, issues=(EVIL,), description=EVIL),)
+        ),
         Judged(node=node, status="buggy", failure=failure),
-        Commanded(verb="note", target="preliminary", text=EVIL, by=EVIL[:60]))
+        Commanded(verb="note", target="preliminary", text=EVIL, by=EVIL[:60]),
+    )
     story.expand("preliminary", "debug", node)
     _record(run, *(event for event, _ in story.events))
     for path, text in {
-        "source/experiment.py": f"x = 1  # {EVIL}\n", "attempt1/stdout.txt": EVIL,
+        "source/experiment.py": f"x = 1  # {EVIL}\n",
+        "attempt1/stdout.txt": EVIL,
         "attempt1/measurements.jsonl": json.dumps(value.model_dump() | {"step": 1, "name": EVIL}) + "\n",
     }.items():
         file = run / "nodes" / node / path

@@ -40,9 +40,23 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
         attempt.mkdir(parents=True)
         source.mkdir(parents=True)
         (source / "experiment.py").write_text(f"rate = {start}\nrun()\n")
-        (attempt / "measurements.jsonl").write_text("".join(json.dumps({
-            "name": "loss", "dataset": "digits", "split": "train", "condition": arm, "step": step,
-            "value": start / (step + 1)}) + "\n" for arm in ("plain", "smooth") for step in range(5)))
+        (attempt / "measurements.jsonl").write_text(
+            "".join(
+                json.dumps(
+                    {
+                        "name": "loss",
+                        "dataset": "digits",
+                        "split": "train",
+                        "condition": arm,
+                        "step": step,
+                        "value": start / (step + 1),
+                    }
+                )
+                + "\n"
+                for arm in ("plain", "smooth")
+                for step in range(5)
+            )
+        )
     recorded(top / "tuned", tuned())
     recorded(top / "celled", celled())
     hostile, one = Story(), Story()
@@ -60,8 +74,15 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
 
 def _curved() -> Story:
     story = ended()
-    story.events = [(event if not isinstance(event, Executed) else event.model_copy(
-        update={"attempt": event.attempt.model_copy(update={"curves_sha256": "0"})}), at) for event, at in story.events]
+    story.events = [
+        (
+            event
+            if not isinstance(event, Executed)
+            else event.model_copy(update={"attempt": event.attempt.model_copy(update={"curves_sha256": "0"})}),
+            at,
+        )
+        for event, at in story.events
+    ]
     return story
 
 
@@ -126,7 +147,7 @@ def test_ticked_nodes_stand_beside_each_other(viewer: Viewer, look: Look) -> Non
     page.locator("svg.plot").scroll_into_view_if_needed()
     box = page.locator("svg.plot").bounding_box()
     assert box is not None
-    page.mouse.move(box["x"] + box["width"] * .9, box["y"] + box["height"] * .6)
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.6)
     page.wait_for_function("() => / at /.test(document.querySelector('.read').textContent)")
 
 

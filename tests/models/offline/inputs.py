@@ -40,8 +40,9 @@ def plan_inputs(**changes: Any) -> PlanInputs:
 
 
 def code_inputs(stage: StageName = "preliminary", kind: NodeKind = "draft", **changes: Any) -> CodeInputs:
-    return CodeInputs(idea=IDEA, data_plan=PLAN, facts=(), stage=stage, kind=kind, goal="", node_seconds=60.0,
-                      lab_reference="").model_copy(update=changes)
+    return CodeInputs(
+        idea=IDEA, data_plan=PLAN, facts=(), stage=stage, kind=kind, goal="", node_seconds=60.0, lab_reference=""
+    ).model_copy(update=changes)
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,21 @@ def agenda_winner() -> Made:
 def statistics(ablations: tuple[str, ...] = ()) -> tuple[Statistic, ...]:
     conditions = (*PLAN.conditions, *(f"{arm}@{level.name}" for arm in ablations for level in PLAN.levels))
     return tuple(
-        Statistic(key=f"test/{d}/{metric.name}/{c}", name=metric.name, dataset=d, condition=c, mean=0.2 + 0.1 * k,
-                  sd=0.02, n=6, low=0.18 + 0.1 * k, high=0.22 + 0.1 * k)
-        for d, _, _ in SIZES for metric in PLAN.metrics for k, c in enumerate(conditions))
+        Statistic(
+            key=f"test/{d}/{metric.name}/{c}",
+            name=metric.name,
+            dataset=d,
+            condition=c,
+            mean=0.2 + 0.1 * k,
+            sd=0.02,
+            n=6,
+            low=0.18 + 0.1 * k,
+            high=0.22 + 0.1 * k,
+        )
+        for d, _, _ in SIZES
+        for metric in PLAN.metrics
+        for k, c in enumerate(conditions)
+    )
 
 
 def write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any) -> WriteInputs:
@@ -98,18 +111,28 @@ def write_inputs(called: Called, ablations: tuple[str, ...] = (), **changes: Any
     setups = [f"code.{name}" for name in ("EPOCHS", "HIDDEN", "BATCH")]
     setups += [f"tuned.{arm}.{one.name}" for arm in PLAN.tuned_arms for one in PLAN.space_of(arm)]
     setups += [f"level.{level.name}" for level in PLAN.levels] + ["run.seeds"]
-    setups += [f"data.{d}.{what}" for d, _, _ in SIZES
-               for what in ("train", "dev", "validation", "test", "features", "classes", "duplicates")]
+    setups += [
+        f"data.{d}.{what}"
+        for d, _, _ in SIZES
+        for what in ("train", "dev", "validation", "test", "features", "classes", "duplicates")
+    ]
     figures = ("primary-by-noise", "reliability-and-training", "ablation" if ablations else "ece-by-noise")
     return WriteInputs(
-        idea=IDEA, data_plan=PLAN, facts=facts(), summaries=(), comparisons=comparisons, page_limit=4,
+        idea=IDEA,
+        data_plan=PLAN,
+        facts=facts(),
+        summaries=(),
+        comparisons=comparisons,
+        page_limit=4,
         results=tuple(ClaimLine(key=key, printed="0.123", meaning=key) for key in keys),
         setups=tuple(ClaimLine(key=key, printed="7", meaning=key) for key in setups),
         figures=tuple(FinalFigure(name=name, description=f"What {name} shows.") for name in figures),
-        tables=("main", "metrics", *(("ablation",) if ablations else ())), literals=LITERALS,
+        tables=("main", "metrics", *(("ablation",) if ablations else ())),
+        literals=LITERALS,
         references=tuple(Reference(key=key, title="T", authors="A", year="2000") for key in KEYS),
         winner_code={"experiment.py": agenda_winner().experiment},
-        disclosures=("Two replicates failed.",)).model_copy(update=changes)
+        disclosures=("Two replicates failed.",),
+    ).model_copy(update=changes)
 
 
 def _compared(called: Called, ablations: tuple[str, ...]) -> list[Comparison]:
@@ -121,27 +144,55 @@ def _compared(called: Called, ablations: tuple[str, ...]) -> list[Comparison]:
                 for arm, other in pairs:
                     a, b = f"{arm}@{level.name}", f"{other}@{level.name}"
                     verdict, better = called(dataset, metric.name, a)
-                    found.append(Comparison(
-                        key=f"diff/{dataset}/{metric.name}/{a}~{b}", dataset=dataset, metric=metric.name,
-                        better=a if better else b, worse=b if better else a, n=6, condition=a,
-                        verdict="worsened" if verdict == "improved" and not better else verdict))
+                    found.append(
+                        Comparison(
+                            key=f"diff/{dataset}/{metric.name}/{a}~{b}",
+                            dataset=dataset,
+                            metric=metric.name,
+                            better=a if better else b,
+                            worse=b if better else a,
+                            n=6,
+                            condition=a,
+                            verdict="worsened" if verdict == "improved" and not better else verdict,
+                        )
+                    )
     return found
 
 
 def facts() -> tuple[DatasetFacts, ...]:
     sizes = {"train": 90, "dev": 20, "validation": 40, "test": 40}
-    return tuple(DatasetFacts(name=n, source=f"sklearn:load_{n}", features=f, classes=c, sizes=sizes, duplicates=1,
-                              fingerprint="ab" * 32, seed=3) for n, f, c in SIZES)
+    return tuple(
+        DatasetFacts(
+            name=n,
+            source=f"sklearn:load_{n}",
+            features=f,
+            classes=c,
+            sizes=sizes,
+            duplicates=1,
+            fingerprint="ab" * 32,
+            seed=3,
+        )
+        for n, f, c in SIZES
+    )
 
 
 def evidence(inputs: WriteInputs) -> Evidence:
     """What the binder holds a draft of these inputs to."""
     return Evidence(
-        results={line.key: name(line.printed) for line in inputs.results}, literals=inputs.literals,
+        results={line.key: name(line.printed) for line in inputs.results},
+        literals=inputs.literals,
         setups={line.key: name(line.printed) for line in inputs.setups},
-        cites=frozenset(one.key for one in inputs.references), figures=frozenset(one.name for one in inputs.figures),
-        tables=frozenset(inputs.tables), comparisons=inputs.comparisons,
-        verdicts={f"{one.key}{form}": name(one.clause) for one in (*inputs.decided, *inputs.comparisons)
-                  for form in ("", ".short")},
+        cites=frozenset(one.key for one in inputs.references),
+        figures=frozenset(one.name for one in inputs.figures),
+        tables=frozenset(inputs.tables),
+        comparisons=inputs.comparisons,
+        verdicts={
+            f"{one.key}{form}": name(one.clause)
+            for one in (*inputs.decided, *inputs.comparisons)
+            for form in ("", ".short")
+        },
         found={one.key: one.verdict for one in (*inputs.decided, *inputs.comparisons)},
-        names=tuple(level.title for level in inputs.data_plan.levels), plan=inputs.data_plan, facts=inputs.facts)
+        names=tuple(level.title for level in inputs.data_plan.levels),
+        plan=inputs.data_plan,
+        facts=inputs.facts,
+    )

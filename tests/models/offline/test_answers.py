@@ -43,32 +43,83 @@ from tests.models.ideation_examples import INPUTS as IDEATION
 from tests.models.offline.inputs import IDEA, PLAN, code_inputs, made, plan_inputs, statistics, write_inputs
 from tests.models.repository_examples import INPUTS as REPOSITORY
 
-ARRAYS = tuple(ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
-               for node in ("n5", "n6") for kind in ("loss", "fitted") for arm in ("baseline", "method"))
+ARRAYS = tuple(
+    ArrayBrief(path=f"inputs/{node}/{kind}__digits__{arm}__noise20.npy", shape=(40, 2), dtype="float64")
+    for node in ("n5", "n6")
+    for kind in ("loss", "fitted")
+    for arm in ("baseline", "method")
+)
 
 
 def measured(values: dict[str, float], dataset: str = "digits") -> tuple[Measurement, ...]:
-    return tuple(Measurement(name="log_loss", value=value, condition=condition, dataset=dataset, split="validation",
-                             seed=1, grade="scored") for condition, value in values.items())
+    return tuple(
+        Measurement(
+            name="log_loss",
+            value=value,
+            condition=condition,
+            dataset=dataset,
+            split="validation",
+            seed=1,
+            grade="scored",
+        )
+        for condition, value in values.items()
+    )
 
 
 ALL = measured({condition: 0.5 - 0.1 * condition.startswith("method") for condition in PLAN.conditions})
-VISION = VisionInputs(data_plan=PLAN, plan="", names=("a.png", "b.png"), lint=((), ("Panel 1 has no x label.",)),
-                      facts=(FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="log loss"),)), FigureFacts()))
-FEEDBACK = FeedbackInputs(idea=IDEA, data_plan=PLAN, stage="tuning", kind="tune", plan="", varies="", code={},
-                          measurements=ALL, parent_measurements=measured({"method@noise20": 0.9}))
+VISION = VisionInputs(
+    data_plan=PLAN,
+    plan="",
+    names=("a.png", "b.png"),
+    lint=((), ("Panel 1 has no x label.",)),
+    facts=(FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="log loss"),)), FigureFacts()),
+)
+FEEDBACK = FeedbackInputs(
+    idea=IDEA,
+    data_plan=PLAN,
+    stage="tuning",
+    kind="tune",
+    plan="",
+    varies="",
+    code={},
+    measurements=ALL,
+    parent_measurements=measured({"method@noise20": 0.9}),
+)
 COMPARE = CompareInputs(
-    idea=IDEA, data_plan=PLAN, stage="tuning", noise={"digits": 0.1}, difference="",
+    idea=IDEA,
+    data_plan=PLAN,
+    stage="tuning",
+    noise={"digits": 0.1},
+    difference="",
     a=NodeBrief(kind="improve", id="n3", plan="", varies="EPOCHS=20", measurements=ALL),
-    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", measurements=ALL))
-SUMMARY = SummaryInputs(idea=IDEA, data_plan=PLAN, stage="tuning", ended="the limit was reached", best="n3",
-                        nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
-                        statistics=statistics())
-FIGURES = FiguresInputs(idea=IDEA, data_plan=PLAN, arrays=ARRAYS, statistics=statistics(("without-smoothing",)),
-                        example_plots="", lab_reference="",
-                        ablations=tuple(f"without-smoothing@{level.name}" for level in PLAN.levels))
-REPLOT = PlotInputs(data_plan=PLAN, purpose="replot", arrays=(), complaints=("Panel 1 has no y label.",),
-                    plots=made(code_inputs(ordinal=2)).plots, lab_reference="")
+    b=NodeBrief(kind="improve", id="n4", plan="", varies="EPOCHS=40", measurements=ALL),
+)
+SUMMARY = SummaryInputs(
+    idea=IDEA,
+    data_plan=PLAN,
+    stage="tuning",
+    ended="the limit was reached",
+    best="n3",
+    nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
+    statistics=statistics(),
+)
+FIGURES = FiguresInputs(
+    idea=IDEA,
+    data_plan=PLAN,
+    arrays=ARRAYS,
+    statistics=statistics(("without-smoothing",)),
+    example_plots="",
+    lab_reference="",
+    ablations=tuple(f"without-smoothing@{level.name}" for level in PLAN.levels),
+)
+REPLOT = PlotInputs(
+    data_plan=PLAN,
+    purpose="replot",
+    arrays=(),
+    complaints=("Panel 1 has no y label.",),
+    plots=made(code_inputs(ordinal=2)).plots,
+    lab_reference="",
+)
 
 
 def improved(*_: str) -> tuple[Any, bool]:
@@ -79,19 +130,30 @@ def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
     writing = write_inputs(improved)
     planned = outlined(OutlineInputs(inputs=writing))
     return [
-        ("plan", plan_inputs(), DataPlan), ("code", code_inputs(), Program), ("plot", REPLOT, Plots),
-        ("vision", VISION, FigureReviews), ("feedback", FEEDBACK, Verdict), ("summary", SUMMARY, StageReport),
+        ("plan", plan_inputs(), DataPlan),
+        ("code", code_inputs(), Program),
+        ("plot", REPLOT, Plots),
+        ("vision", VISION, FigureReviews),
+        ("feedback", FEEDBACK, Verdict),
+        ("summary", SUMMARY, StageReport),
         ("compare", COMPARE, Preference),
-        ("figures", FIGURES, FigureScript), ("figure_review", INPUTS["figure_review"], PaperFigureReviews),
+        ("figures", FIGURES, FigureScript),
+        ("figure_review", INPUTS["figure_review"], PaperFigureReviews),
         ("outline", OutlineInputs(inputs=writing), PaperOutline),
         ("write", section_inputs(writing, planned, groups(planned, 0)[0], ()), Sections),
         ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
-        ("scope", INPUTS["scope"], ScopeFindings), ("reader", INPUTS["reader"], Reading),
+        ("scope", INPUTS["scope"], ScopeFindings),
+        ("reader", INPUTS["reader"], Reading),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
-        ("cite_ask", INPUTS["cite_ask"], CiteQueries), ("cite_select", INPUTS["cite_select"], CiteSelection),
-        ("missing_ablations", INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),
-         MissingAblations),
-        ("prior_search", INPUTS["prior_search"], PriorSearch), ("prior_work", INPUTS["prior_work"], PriorWork),
+        ("cite_ask", INPUTS["cite_ask"], CiteQueries),
+        ("cite_select", INPUTS["cite_select"], CiteSelection),
+        (
+            "missing_ablations",
+            INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),
+            MissingAblations,
+        ),
+        ("prior_search", INPUTS["prior_search"], PriorSearch),
+        ("prior_work", INPUTS["prior_work"], PriorWork),
         ("protocol_review", INPUTS["protocol_review"], ProtocolReview),
         ("code_reader", INPUTS["code_reader"], CodeReading),
         *((role, INPUTS[role], ROLES[role].output) for role in REPOSITORY),

@@ -17,21 +17,61 @@ from labwright.review.judge.quotes import stands_in
 PAPER = (
     "## Abstract\n\nThis paper was written by a program, version 0.1.0, and checked by nobody. We ask whether a margin "
     "penalty helps when there are few examples. It was run with five seeds and intervals are given. Drop et al. did "
-    "so before.\n\n[[scientist: 900 characters left out here]]\n")
+    "so before.\n\n[[scientist: 900 characters left out here]]\n"
+)
 GOOD = RecordFacts(
-    released=True, nodes=12, failed=3, doubted=0, replicates=5, replicates_failed=0, fewest_seeds=5, ablations=2,
-    datasets=3, conditions=6, for_method=4, for_other=1, no_difference=3, undecided=0, grades=(("scored", 30),),
-    bound_values=17, references=8, figures=2, pages=4, calls=40, usd=0.0, code_seconds=321.5)
+    released=True,
+    nodes=12,
+    failed=3,
+    doubted=0,
+    replicates=5,
+    replicates_failed=0,
+    fewest_seeds=5,
+    ablations=2,
+    datasets=3,
+    conditions=6,
+    for_method=4,
+    for_other=1,
+    no_difference=3,
+    undecided=0,
+    grades=(("scored", 30),),
+    bound_values=17,
+    references=8,
+    figures=2,
+    pages=4,
+    calls=40,
+    usd=0.0,
+    code_seconds=321.5,
+)
 INPUTS = JudgeInputs(rubric=read_rubric(), paper=PAPER, characters=len(PAPER), facts=GOOD)
 
 counts = st.integers(0, 40)
 anything = st.builds(
-    RecordFacts, released=st.booleans(), nodes=counts, failed=counts, doubted=counts, replicates=counts,
-    replicates_failed=counts, fewest_seeds=counts, ablations=counts, datasets=counts, conditions=counts,
-    for_method=counts, for_other=counts, no_difference=counts, undecided=counts, bound_values=counts, references=counts,
-    figures=counts, pages=st.none() | counts, calls=counts, usd=st.just(0.0), code_seconds=st.just(1.0),
+    RecordFacts,
+    released=st.booleans(),
+    nodes=counts,
+    failed=counts,
+    doubted=counts,
+    replicates=counts,
+    replicates_failed=counts,
+    fewest_seeds=counts,
+    ablations=counts,
+    datasets=counts,
+    conditions=counts,
+    for_method=counts,
+    for_other=counts,
+    no_difference=counts,
+    undecided=counts,
+    bound_values=counts,
+    references=counts,
+    figures=counts,
+    pages=st.none() | counts,
+    calls=counts,
+    usd=st.just(0.0),
+    code_seconds=st.just(1.0),
     grades=st.lists(st.tuples(st.sampled_from(["scored", "computed", "logged"]), counts), max_size=3).map(tuple),
-    limited=st.sampled_from(["", "the time limit was reached"]))
+    limited=st.sampled_from(["", "the time limit was reached"]),
+)
 
 
 def scores(answer: JudgeAnswer) -> dict[str, int]:
@@ -52,10 +92,20 @@ def test_whatever_the_record_says_the_answer_fits_is_the_same_again_and_claims_l
     assert "Nobody read the paper" in answer.weaknesses[-1]
 
 
-@pytest.mark.parametrize("changes", [
-    {"fewest_seeds": 2}, {"ablations": 0}, {"grades": (("computed", 1), ("scored", 29))},
-    {"grades": (("logged", 30),)}, {"replicates_failed": 1},
-    {"undecided": 30}, {"doubted": 6}, {"released": False}, {"limited": "the time limit was reached"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fewest_seeds": 2},
+        {"ablations": 0},
+        {"grades": (("computed", 1), ("scored", 29))},
+        {"grades": (("logged", 30),)},
+        {"replicates_failed": 1},
+        {"undecided": 30},
+        {"doubted": 6},
+        {"released": False},
+        {"limited": "the time limit was reached"},
+    ],
+)
 def test_less_evidence_is_less_sound(changes: dict[str, Any]) -> None:
     assert scores(judge(with_facts(**changes)))["soundness"] < scores(judge(INPUTS))["soundness"]
     assert scores(judge(with_facts(**changes)))["overall"] <= scores(judge(INPUTS))["overall"]

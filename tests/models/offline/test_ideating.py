@@ -27,14 +27,20 @@ from labwright.review.judge.quotes import stands_in
 from tests.models.ideation_examples import INPUTS, MEANS, WORK
 
 ANSWERS: dict[str, type[BaseModel]] = {
-    "idea": IdeaDraft, "idea_reflect": IdeaReflection, "related_work": RelatedWork, "proposal": Proposal,
-    "idea_of": IdeaOf, "digest": DigestAnswer}
+    "idea": IdeaDraft,
+    "idea_reflect": IdeaReflection,
+    "related_work": RelatedWork,
+    "proposal": Proposal,
+    "idea_of": IdeaOf,
+    "digest": DigestAnswer,
+}
 KNOWN = IdeaInputs(topic="Label noise and calibration.", means=MEANS)
 
 
 def ask(role: str, inputs: BaseModel) -> BaseModel:
-    request = ModelRequest(role=ROLES[role], inputs=inputs, prompt=render(ROLES[role], inputs),
-                           output_type=ANSWERS[role])
+    request = ModelRequest(
+        role=ROLES[role], inputs=inputs, prompt=render(ROLES[role], inputs), output_type=ANSWERS[role]
+    )
     return asyncio.run(OfflineResearcher().answer(request)).output
 
 

@@ -43,7 +43,7 @@ def without_macros(text: str) -> str:
 @pytest.mark.parametrize("ablations", [pytest.param((), marks=pytest.mark.bench), ABLATIONS])
 @pytest.mark.parametrize(("verdict", "better"), [(v, b) for v in VERDICTS for b in (True, False)])
 def test_the_binder_finds_nothing_whatever_the_outcome(
-    verdict: Verdict, better: bool, ablations: tuple[str, ...],
+    verdict: Verdict, better: bool, ablations: tuple[str, ...]
 ) -> None:
     inputs = write_inputs(always(verdict, better), ablations)
     draft = write(inputs)
@@ -85,16 +85,18 @@ def test_missing_keys_drop_sentences_and_not_the_paper() -> None:
 
 def test_validation_results_are_named_as_such() -> None:
     inputs = write_inputs(always("improved", True))
-    results = tuple(line.model_copy(update={"key": line.key.replace("test/", "validation/", 1)})
-                    for line in inputs.results)
+    results = tuple(
+        line.model_copy(update={"key": line.key.replace("test/", "validation/", 1)}) for line in inputs.results
+    )
     draft = write(inputs.model_copy(update={"results": results}))
     assert r"\result{validation/digits/log_loss/baseline@noise40.pm}" in text_of(draft)
     assert "no test predictions were scored" in text_of(draft)
 
 
 def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
-    inputs = write_inputs(always("unknown", True), ABLATIONS, tables=("main", "metrics", "ablation", "extra"),
-                          page_limit=20)
+    inputs = write_inputs(
+        always("unknown", True), ABLATIONS, tables=("main", "metrics", "ablation", "extra"), page_limit=20
+    )
     text = text_of(write(inputs))
     for name in inputs.tables:
         assert text.count(f"\\papertable{{{name}}}") == 1
@@ -136,11 +138,23 @@ def test_a_clean_draft_needs_no_reflection() -> None:
 def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> None:
     inputs = write_inputs(always("unknown", True), ABLATIONS)
     draft = write(inputs)
-    broken = draft.model_copy(update={"captions": {}, "sections": tuple(
-        Section(title=s.title, body=s.body.replace(r"\paperfigure{reliability-and-training}", "").replace(
-            "Labels, meanwhile, are rarely clean", "Labels are in 13 cases rarely clean").replace(
-            "A temperature changes no answer", r"A temperature of \result{no/such/key.mean} changes no answer"))
-        for s in draft.sections)})
+    broken = draft.model_copy(
+        update={
+            "captions": {},
+            "sections": tuple(
+                Section(
+                    title=s.title,
+                    body=s.body.replace(r"\paperfigure{reliability-and-training}", "")
+                    .replace("Labels, meanwhile, are rarely clean", "Labels are in 13 cases rarely clean")
+                    .replace(
+                        "A temperature changes no answer",
+                        r"A temperature of \result{no/such/key.mean} changes no answer",
+                    ),
+                )
+                for s in draft.sections
+            ),
+        }
+    )
     mended, rounds = settled(inputs, broken)
     assert rounds <= 2 and check_draft(mended, evidence(inputs)) == ()
     assert "rarely clean" not in text_of(mended) and "changes no answer" not in text_of(mended)

@@ -20,10 +20,18 @@ def plan_inputs(most: int = 5) -> AblationPlanInputs:
 
 def asked(*done: Ablation) -> MissingAblations:
     draft = Draft(title="T", abstract="A", sections=(Section(title="R", body="It helps."),))
-    return missing_ablations(MissingAblationsInputs(
-        idea=IDEA, data_plan=PLAN, draft=draft, most=2, node_seconds=60.0, method_plan="p",
-        method_code={"experiment.py": agenda_winner().experiment},
-        trials=tuple(AblationResult(ablation=one, by="author", outcome="measured") for one in done)))
+    return missing_ablations(
+        MissingAblationsInputs(
+            idea=IDEA,
+            data_plan=PLAN,
+            draft=draft,
+            most=2,
+            node_seconds=60.0,
+            method_plan="p",
+            method_code={"experiment.py": agenda_winner().experiment},
+            trials=tuple(AblationResult(ablation=one, by="author", outcome="measured") for one in done),
+        )
+    )
 
 
 @pytest.mark.parametrize("most", [3, 5])

@@ -28,8 +28,9 @@ def children(stage: StageName, kind: NodeKind, count: int, parent: Made) -> list
     for ordinal in range(count):
         siblings = tuple(NodeLine(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in found)
         item = items[ordinal % len(items)] if ordinal < len(items) else ""
-        found.append(made(code_inputs(
-            stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings)))
+        found.append(
+            made(code_inputs(stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings))
+        )
     return found
 
 
@@ -37,8 +38,13 @@ def every_program() -> list[Made]:
     drafts = [made(code_inputs(ordinal=k)) for k in range(21)]
     parent = drafts[SOUND]
     winner = agenda_winner()
-    return [*drafts, *children("preliminary", "improve", 4, parent),
-            *children("agenda", "improve", 12, parent), *children("ablation", "ablate", 12, winner), winner]
+    return [
+        *drafts,
+        *children("preliminary", "improve", 4, parent),
+        *children("agenda", "improve", 12, parent),
+        *children("ablation", "ablate", 12, winner),
+        winner,
+    ]
 
 
 @pytest.mark.slow
@@ -95,7 +101,8 @@ def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ordinal", "kinds"), [(0, ["shape"]), (3, ["no measurement"]), (4, ["shape", "no measurement"])])
+    ("ordinal", "kinds"), [(0, ["shape"]), (3, ["no measurement"]), (4, ["shape", "no measurement"])]
+)
 def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[ErrorClass]) -> None:
     program = made(code_inputs(ordinal=ordinal))
     for kind in kinds:
@@ -131,6 +138,8 @@ def test_every_edit_finds_its_place() -> None:
     one = the_study()
     for ordinal, spec in enumerate(one.drafts):
         draft = sound_draft(one, code_inputs(ordinal=ordinal))
-        for edit in (*map(one.fault, (*spec.faults, *one.agenda_faults.values())),
-                     *(edit for addition in one.agenda for edit in addition.edits)):
+        for edit in (
+            *map(one.fault, (*spec.faults, *one.agenda_faults.values())),
+            *(edit for addition in one.agenda for edit in addition.edits),
+        ):
             assert edit.find in getattr(draft, edit.file), (spec.title, edit.find)

@@ -38,21 +38,43 @@ class Kitchen:
 
     async def run(self, program: Made, name: str, seed: int = 11, datasets: tuple[str, ...] = NAMES) -> Outcome:
         arms = program.program.arms or ("baseline", "method")
-        cells = tuple(Cell(dataset=dataset, arm=arm, level=level.name, seed=seed)
-                      for dataset in datasets for level in PLAN.levels for arm in arms)
-        return await self.executor.run(Job(
-            name=name, folder=self.base / name, source=program.files, seed=seed, timeout=120.0, datasets=datasets,
-            cells=cells, settings={
-                cell: PLAN.defaults_of(cell.arm if cell.arm in PLAN.compared else "method") for cell in cells}))
+        cells = tuple(
+            Cell(dataset=dataset, arm=arm, level=level.name, seed=seed)
+            for dataset in datasets
+            for level in PLAN.levels
+            for arm in arms
+        )
+        return await self.executor.run(
+            Job(
+                name=name,
+                folder=self.base / name,
+                source=program.files,
+                seed=seed,
+                timeout=120.0,
+                datasets=datasets,
+                cells=cells,
+                settings={
+                    cell: PLAN.defaults_of(cell.arm if cell.arm in PLAN.compared else "method") for cell in cells
+                },
+            )
+        )
 
     async def plot(self, script: str, name: str, arrays: str = "", inputs: dict[str, Path] | None = None) -> Outcome:
         folder = self.base / name
         folder.mkdir()
         if arrays:
             shutil.copytree(self.base / arrays / "arrays", folder / "arrays")
-        return await self.executor.run(Job(
-            name=name, folder=folder, source={"plots.py": script}, entry="plots.py", mode="plot", timeout=120.0,
-            inputs=inputs or {}))
+        return await self.executor.run(
+            Job(
+                name=name,
+                folder=folder,
+                source={"plots.py": script},
+                entry="plots.py",
+                mode="plot",
+                timeout=120.0,
+                inputs=inputs or {},
+            )
+        )
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +123,16 @@ async def test_refused_plots_are_mended_from_the_findings_of_the_lint(kitchen: K
     assert (await kitchen.run(program, "draft", datasets=NAMES[:1])).failure is None
     complaints = findings(await kitchen.plot(program.plots, "refused", "draft"))
     assert complaints and all("no y label" in complaint for complaint in complaints)
-    again = plot(PlotInputs(data_plan=PLAN, purpose="replot", arrays=(), plots=program.plots, lab_reference="",
-                            complaints=tuple(complaints)))
+    again = plot(
+        PlotInputs(
+            data_plan=PLAN,
+            purpose="replot",
+            arrays=(),
+            plots=program.plots,
+            lab_reference="",
+            complaints=tuple(complaints),
+        )
+    )
     assert findings(await kitchen.plot(again.script(program.plots), "replotted", "draft")) == []
 
 
@@ -111,7 +141,8 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
     winner = short(agenda_winner())
     ablation = made(code_inputs("ablation", "ablate", item=IDEA.risks[0], parent=brief(winner)))
     done = await asyncio.gather(
-        kitchen.run(winner, "n1", 11), kitchen.run(winner, "n2", 12), kitchen.run(ablation, "ablated", 11))
+        kitchen.run(winner, "n1", 11), kitchen.run(winner, "n2", 12), kitchen.run(ablation, "ablated", 11)
+    )
     assert [outcome.failure for outcome in done] == [None] * 3
     values = [{(m.dataset, m.name, m.condition): m.value for m in outcome.measurements} for outcome in done]
     assert {(d, c) for d, _, c in values[0]} == {(d, c) for d in NAMES for c in PLAN.conditions}
@@ -121,18 +152,30 @@ async def test_winner_ablation_aggregate_and_final_figures_from_end_to_end(kitch
         assert values[0][pair[0]] == values[2][pair[1]]
 
     inputs = {name: kitchen.base / name / "arrays" for name in ("n1", "n2")}
-    briefs = tuple(ArrayBrief(path=f"inputs/{name}/{file}", shape=(1,), dtype="float64")
-                   for name, outcome in zip(inputs, done, strict=False) for file in outcome.arrays)
+    briefs = tuple(
+        ArrayBrief(path=f"inputs/{name}/{file}", shape=(1,), dtype="float64")
+        for name, outcome in zip(inputs, done, strict=False)
+        for file in outcome.arrays
+    )
     together = plot(PlotInputs(data_plan=PLAN, purpose="aggregate", arrays=briefs, seeds=(11, 12), lab_reference=""))
     drawn = await asyncio.gather(
-        kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=inputs))
+        kitchen.plot(winner.plots, "plots", "n1"), kitchen.plot(together.plots, "aggregate", inputs=inputs)
+    )
     assert [findings(outcome) for outcome in drawn] == [[], []]
     await final_figures(kitchen, inputs, briefs)
 
 
 async def final_figures(kitchen: Kitchen, inputs: dict[str, Path], briefs: tuple[ArrayBrief, ...]) -> None:
     ablations = ("without-clean-dev", "without-smoothing")
-    drawn = figures(FiguresInputs(
-        idea=IDEA, data_plan=PLAN, arrays=briefs, statistics=statistics(ablations), example_plots="", lab_reference="",
-        ablations=tuple(f"{arm}@{level.name}" for arm in ablations for level in PLAN.levels)))
+    drawn = figures(
+        FiguresInputs(
+            idea=IDEA,
+            data_plan=PLAN,
+            arrays=briefs,
+            statistics=statistics(ablations),
+            example_plots="",
+            lab_reference="",
+            ablations=tuple(f"{arm}@{level.name}" for arm in ablations for level in PLAN.levels),
+        )
+    )
     await draw_final(kitchen.executor, kitchen.base / "final", drawn, inputs=inputs, statistics=statistics(ablations))

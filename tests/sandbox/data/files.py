@@ -28,10 +28,17 @@ def fields(n: int = 120) -> list[Row]:
     found: list[Row] = []
     for i in range(n):
         soil, rain = rng.choice(["clay", "loam", "sand"]), round(rng.gauss(50.0, 15.0), 2)
-        found.append({
-            "farm": f"farm {i % 15}", "day": f"2024-{1 + i // 28:02d}-{1 + i % 28:02d}", "soil": soil, "rain": rain,
-            "ph": "" if i % 11 == 0 else round(rng.gauss(6.5, 0.5), 2), "tons": round(rain / 20 + rng.random(), 3),
-            "good": "yes" if rain + 10 * (soil == "loam") > 55 else "no"})
+        found.append(
+            {
+                "farm": f"farm {i % 15}",
+                "day": f"2024-{1 + i // 28:02d}-{1 + i % 28:02d}",
+                "soil": soil,
+                "rain": rain,
+                "ph": "" if i % 11 == 0 else round(rng.gauss(6.5, 0.5), 2),
+                "tons": round(rain / 20 + rng.random(), 3),
+                "good": "yes" if rain + 10 * (soil == "loam") > 55 else "no",
+            }
+        )
     return found
 
 
@@ -70,7 +77,8 @@ def made(text: str, base: Path, *, seed: int = 3) -> Made:
     spec = spec_of(text, base)
     folder = base / f"store-{spec.name}-{seed}"
     facts = materialise(
-        spec.name, views=folder / "views", labels=folder / "labels", seed=seed, sources=registry([spec]))
+        spec.name, views=folder / "views", labels=folder / "labels", seed=seed, sources=registry([spec])
+    )
     return Made(facts, _arrays(folder / "views" / f"{spec.name}.npz"), _arrays(folder / "labels" / f"{spec.name}.npz"))
 
 

@@ -24,8 +24,10 @@ def column(path: Path, write: Callable[[float], str], *, delimiter: str = ",", n
     rng = random.Random(3)
     numbers = [round(rng.gauss(0, 2000), 2) for _ in range(ROWS)]
     quote = '"' if delimiter == "," else ""
-    lines = [delimiter.join((name, "kind", "label")), *(
-        delimiter.join((f"{quote}{write(one)}{quote}", "ab"[i % 2], str(i % 2))) for i, one in enumerate(numbers))]
+    lines = [
+        delimiter.join((name, "kind", "label")),
+        *(delimiter.join((f"{quote}{write(one)}{quote}", "ab"[i % 2], str(i % 2))) for i, one in enumerate(numbers)),
+    ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return numbers
 
@@ -35,21 +37,33 @@ def german(number: float) -> str:
 
 
 WAYS: list[tuple[Callable[[float], str], str]] = [
-    (lambda x: f"{x:.2f}".replace(".", ","), ";"), (german, ";"), (german, ","), (lambda x: f"{x:,.2f}", ","),
-    (lambda x: f"{x:,.2f}".replace(",", "\u202f"), ";"), (lambda x: f"{x:,.2f}".replace(",", "'"), ","),
-    (lambda x: f"{x:.2f}%", ","), (lambda x: f"{x:.2f} %", ","), (lambda x: f"{german(x)} €", ";"),
-    (lambda x: f"-${-x:,.2f}" if x < 0 else f"${x:,.2f}", ","), (lambda x: f"${x:,.2f}", ","),
-    (lambda x: f"{x:.2f}%".replace("-", "\u2212"), ",")]
+    (lambda x: f"{x:.2f}".replace(".", ","), ";"),
+    (german, ";"),
+    (german, ","),
+    (lambda x: f"{x:,.2f}", ","),
+    (lambda x: f"{x:,.2f}".replace(",", "\u202f"), ";"),
+    (lambda x: f"{x:,.2f}".replace(",", "'"), ","),
+    (lambda x: f"{x:.2f}%", ","),
+    (lambda x: f"{x:.2f} %", ","),
+    (lambda x: f"{german(x)} €", ";"),
+    (lambda x: f"-${-x:,.2f}" if x < 0 else f"${x:,.2f}", ","),
+    (lambda x: f"${x:,.2f}", ","),
+    (lambda x: f"{x:.2f}%".replace("-", "\u2212"), ","),
+]
 
 
 @pytest.mark.parametrize(("write", "delimiter"), WAYS)
 def test_numbers_are_read_as_they_are_written_and_it_is_said(
-    tmp_path: Path, write: Callable[[float], str], delimiter: str,
+    tmp_path: Path, write: Callable[[float], str], delimiter: str
 ) -> None:
     numbers = column(tmp_path / "t.csv", write, delimiter=delimiter)
     found = made("t=t.csv,target=x", tmp_path)
-    y = np.concatenate([*(found.view[f"{split}_y"] for split in ("train", "dev")),
-                        *(found.labels[f"{split}_y"] for split in ("validation", "test"))])
+    y = np.concatenate(
+        [
+            *(found.view[f"{split}_y"] for split in ("train", "dev")),
+            *(found.labels[f"{split}_y"] for split in ("validation", "test")),
+        ]
+    )
     assert found.facts.task == "regression"
     assert np.allclose(np.sort(y), np.sort(np.array(numbers, dtype=np.float32)))
     [told] = [one for one in found.facts.warnings if "is read as numbers" in one]
@@ -59,22 +73,38 @@ def test_numbers_are_read_as_they_are_written_and_it_is_said(
 
 def test_numbers_that_may_be_two_are_told_with_both(tmp_path: Path) -> None:
     rng = random.Random(1)
-    (tmp_path / "t.csv").write_text("x,label\n" + "".join(
-        f'"{rng.randrange(1000, 90_000):,}",{i % 2}\n' for i in range(ROWS)))
+    (tmp_path / "t.csv").write_text(
+        "x,label\n" + "".join(f'"{rng.randrange(1000, 90_000):,}",{i % 2}\n' for i in range(ROWS))
+    )
     for text in ("t=t.csv,target=label", "t=t.csv,target=x"):
         line = refusal(text, tmp_path)
         assert "column 'x' holds numbers of which '" in line and ": write " in line and "drop=x" in line
     assert made("t=t.csv,target=label,text=x", tmp_path).facts.form == "texts"
 
 
-@pytest.mark.parametrize("texts", [
-    ["1.2.3", "1.2.4"], ["12:30", "11:00"], ["$", "$$"], ["$3", "€4"], ["3%", "4"], ["1_000", "2"], ["a", "1,5"],
-    ["2024-05-03"], ["1,23,4"], ["%"], ["-"], ["1,5", ""], ["٣,٤"]])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1.2.3", "1.2.4"],
+        ["12:30", "11:00"],
+        ["$", "$$"],
+        ["$3", "€4"],
+        ["3%", "4"],
+        ["1_000", "2"],
+        ["a", "1,5"],
+        ["2024-05-03"],
+        ["1,23,4"],
+        ["%"],
+        ["-"],
+        ["1,5", ""],
+        ["٣,٤"],
+    ],
+)
 def test_what_is_no_number_stays_a_text(texts: list[str]) -> None:
     assert not read_numerals(texts).values
 
 
-@given(st.lists(st.integers(-10**9, 10**9), min_size=1, unique=True), st.sampled_from([",", ".", "'", " "]))
+@given(st.lists(st.integers(-(10**9), 10**9), min_size=1, unique=True), st.sampled_from([",", ".", "'", " "]))
 def test_groups_of_thousands_are_never_read_as_another_number(numbers: list[int], group: str) -> None:
     found = read_numerals([f"{number:,}".replace(",", group) for number in numbers])
     assert found.unclear or found.values == tuple(map(float, numbers))
@@ -87,16 +117,22 @@ def test_any_texts_are_numbers_or_not(texts: list[str]) -> None:
 
 
 def words(path: Path, *, target: str) -> None:
-    (path / "t.csv").write_text("x,word,label\n" + "".join(
-        f"{i * 37 % 101},{('NA', 'None', 'FR')[i % 3]},{i % 2}\n" for i in range(ROWS)).replace("word", target))
+    (path / "t.csv").write_text(
+        "x,word,label\n"
+        + "".join(f"{i * 37 % 101},{('NA', 'None', 'FR')[i % 3]},{i % 2}\n" for i in range(ROWS)).replace(
+            "word", target
+        )
+    )
 
 
 def test_a_class_called_none_is_a_class_where_that_is_said(tmp_path: Path) -> None:
     words(tmp_path, target="word")
     line = refusal("t=t.csv,target=word", tmp_path)
-    assert line.endswith("the target column 'word' holds 'NA' in 30 rows and 'None' in 30 rows, which count as "
-                         "missing: if that is a value, say literal=word; if it is not, fill it in, or remove these "
-                         "rows")
+    assert line.endswith(
+        "the target column 'word' holds 'NA' in 30 rows and 'None' in 30 rows, which count as "
+        "missing: if that is a value, say literal=word; if it is not, fill it in, or remove these "
+        "rows"
+    )
     assert made("own=t.csv,target=word,literal=word", tmp_path).facts.class_names == ("FR", "NA", "None")
 
 
@@ -143,12 +179,17 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path, encoding: str) -
 
 def test_dates_that_become_categories_are_told(tmp_path: Path) -> None:
     def dated(days: int) -> None:
-        (tmp_path / "t.csv").write_text("x,day,label\n" + "".join(
-            f"{i * 37 % 101},2024-{1 + i % days // 28:02d}-{1 + i % days % 28:02d},{i % 2}\n" for i in range(ROWS)))
+        (tmp_path / "t.csv").write_text(
+            "x,day,label\n"
+            + "".join(
+                f"{i * 37 % 101},2024-{1 + i % days // 28:02d}-{1 + i % days % 28:02d},{i % 2}\n" for i in range(ROWS)
+            )
+        )
 
     dated(7)
     [told] = made("t=t.csv,target=label", tmp_path).facts.warnings
     assert told.startswith("column 'day' holds dates, of which each is a category of its own: split by them with time=")
     dated(60)
     assert "column 'day' holds 60 different dates ('2024-01-01' is one): split by them with time=day" in refusal(
-        "many=t.csv,target=label", tmp_path)
+        "many=t.csv,target=label", tmp_path
+    )

@@ -20,7 +20,7 @@ ORDER = tuple(SHARES)
 
 
 def examples(
-    n: int, *, groups: object = None, times: object = None, parts: object = None, classes: int = 2,
+    n: int, *, groups: object = None, times: object = None, parts: object = None, classes: int = 2
 ) -> Examples:
     rng = np.random.default_rng(1)
     y = np.arange(n) % classes if classes else rng.normal(size=n).astype(np.float32)
@@ -47,7 +47,8 @@ def test_no_group_stands_in_two_splits(groups: list[int], seed: int, classes: in
 def test_groups_of_one_size_come_near_to_the_shares() -> None:
     rows = split_rows(examples(600, groups=np.arange(600) // 10), 4).rows
     assert {split: len(index) for split, index in rows.items()} == {
-        split: pytest.approx(600 * share, abs=20) for split, share in SHARES.items()}
+        split: pytest.approx(600 * share, abs=20) for split, share in SHARES.items()
+    }
 
 
 @given(st.lists(st.integers(0, 60), min_size=80, max_size=200), st.integers(0, 9))
@@ -62,13 +63,20 @@ def test_time_runs_from_train_to_test_and_moments_stay_together(times: list[int]
         assert clock[rows[earlier]].max() < clock[rows[later]].min()
 
 
-@pytest.mark.parametrize(("given_parts", "rule"), [
-    (["train"] * 70 + ["validation"] * 15 + ["test"] * 15,
-     "the data's own train, validation, test; dev cut from train stratified by class, seed 3"),
-    (["train"] * 80 + ["test"] * 20,
-     "the data's own train, test; dev and validation cut from train stratified by class, seed 3"),
-    (["train"] * 100, "ours, stratified by class, seed 3"),
-])
+@pytest.mark.parametrize(
+    ("given_parts", "rule"),
+    [
+        (
+            ["train"] * 70 + ["validation"] * 15 + ["test"] * 15,
+            "the data's own train, validation, test; dev cut from train stratified by class, seed 3",
+        ),
+        (
+            ["train"] * 80 + ["test"] * 20,
+            "the data's own train, test; dev and validation cut from train stratified by class, seed 3",
+        ),
+        (["train"] * 100, "ours, stratified by class, seed 3"),
+    ],
+)
 def test_given_splits_are_kept(given_parts: list[str], rule: str) -> None:
     found = split_rows(examples(100, parts=given_parts), 3)
     parts = np.asarray(given_parts)

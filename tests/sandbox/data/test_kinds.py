@@ -25,9 +25,17 @@ pytestmark = pytest.mark.slow
 # --- NPZ ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("dtype", "shape", "served"), [
-    (np.int64, (6,), np.int64), (np.int16, (6,), np.int64), (np.float32, (4, 3), np.float32),
-    (np.float64, (5,), np.float32), (np.uint8, (5, 5), np.float32), (np.uint8, (5, 5, 3), np.float32)])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "served"),
+    [
+        (np.int64, (6,), np.int64),
+        (np.int16, (6,), np.int64),
+        (np.float32, (4, 3), np.float32),
+        (np.float64, (5,), np.float32),
+        (np.uint8, (5, 5), np.float32),
+        (np.uint8, (5, 5, 3), np.float32),
+    ],
+)
 def test_arrays_are_served_as_they_are(tmp_path: Path, dtype: Any, shape: tuple[int, ...], served: Any) -> None:
     x = (np.random.default_rng(0).random((100, *shape)) * 200).astype(dtype)
     np.savez(tmp_path / "a.npz", x=x, y=np.arange(100) % 2)
@@ -53,25 +61,39 @@ def test_an_archive_may_bring_its_splits(tmp_path: Path) -> None:
 
 
 def test_an_archive_may_hold_groups_and_texts_as_labels(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", pixels=np.ones((100, 3)) * np.arange(100)[:, None], who=np.arange(100) // 5,
-             kind=np.array(["cat", "dog"])[np.arange(100) % 2])
+    np.savez(
+        tmp_path / "a.npz",
+        pixels=np.ones((100, 3)) * np.arange(100)[:, None],
+        who=np.arange(100) // 5,
+        kind=np.array(["cat", "dog"])[np.arange(100) % 2],
+    )
     facts = made("a=a.npz,target=kind,group=who", tmp_path).facts
     assert (facts.class_names, facts.split_rule) == (("cat", "dog"), "ours, whole groups, seed 3")
 
 
-@pytest.mark.parametrize(("arrays", "words"), [
-    ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "Python objects are never unpickled"),
-    ({"x": np.zeros((60, 2))}, "it must hold x and y, or train_x, train_y, ...; it holds x"),
-    ({"x": np.zeros((60, 2)), "y": np.arange(50)}, "as many as x of shape (60, 2), not int64 of shape (50,)"),
-    ({"x": np.zeros(60), "y": np.arange(60) % 2}, "x must hold numbers of shape (examples, ...), not float64 of"),
-    ({"x": np.array([["a"]] * 60), "y": np.arange(60) % 2}, "x must hold numbers"),
-    ({"x": np.full((60, 2), np.nan), "y": np.arange(60) % 2}, "x holds a value that is not finite in example 1"),
-    ({"x": np.zeros((60, 2)), "y": np.zeros(60)}, "holds one class only"),
-    ({"x": np.zeros((60, 2)), "y": np.full(60, np.inf)}, "column 'y' holds inf in row 1"),
-    ({"x": np.zeros((60, 2)), "y": np.zeros((60, 2))}, "y must hold one number or text an example"),
-    ({"train_x": np.zeros((60, 2)), "train_y": np.arange(60) % 2, "test_x": np.zeros((9, 3)),
-      "test_y": np.arange(9) % 2}, "its splits hold examples of different shapes"),
-])
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"x": np.array([{}] * 60, dtype=object), "y": np.arange(60) % 2}, "Python objects are never unpickled"),
+        ({"x": np.zeros((60, 2))}, "it must hold x and y, or train_x, train_y, ...; it holds x"),
+        ({"x": np.zeros((60, 2)), "y": np.arange(50)}, "as many as x of shape (60, 2), not int64 of shape (50,)"),
+        ({"x": np.zeros(60), "y": np.arange(60) % 2}, "x must hold numbers of shape (examples, ...), not float64 of"),
+        ({"x": np.array([["a"]] * 60), "y": np.arange(60) % 2}, "x must hold numbers"),
+        ({"x": np.full((60, 2), np.nan), "y": np.arange(60) % 2}, "x holds a value that is not finite in example 1"),
+        ({"x": np.zeros((60, 2)), "y": np.zeros(60)}, "holds one class only"),
+        ({"x": np.zeros((60, 2)), "y": np.full(60, np.inf)}, "column 'y' holds inf in row 1"),
+        ({"x": np.zeros((60, 2)), "y": np.zeros((60, 2))}, "y must hold one number or text an example"),
+        (
+            {
+                "train_x": np.zeros((60, 2)),
+                "train_y": np.arange(60) % 2,
+                "test_x": np.zeros((9, 3)),
+                "test_y": np.arange(9) % 2,
+            },
+            "its splits hold examples of different shapes",
+        ),
+    ],
+)
 def test_an_archive_that_cannot_be_used(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
     np.savez(tmp_path / "a.npz", **arrays)
     assert words in refusal("a=a.npz", tmp_path)
@@ -174,9 +196,14 @@ def test_any_other_folder_is_a_path(tmp_path: Path) -> None:
     assert made("pets=set,task=none", pictures(tmp_path / "set", {"cat": 3, "dog": 3}).parent).facts.task == "none"
 
 
-@pytest.mark.parametrize(("name", "words"), [
-    ("none.csv", "there is no file or folder"), ("book.xlsx", ".xlsx is not a supported format: give CSV, TSV"),
-    ("plain", "a file without an ending is not a supported format")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("none.csv", "there is no file or folder"),
+        ("book.xlsx", ".xlsx is not a supported format: give CSV, TSV"),
+        ("plain", "a file without an ending is not a supported format"),
+    ],
+)
 def test_other_files(tmp_path: Path, name: str, words: str) -> None:
     if not name.startswith("none"):
         (tmp_path / name).write_bytes(b"x")
@@ -200,15 +227,27 @@ def test_saved_splits_class_labels_tokens_and_images(tmp_path: Path) -> None:
     datasets = hugging_face()
     from PIL import Image
 
-    features = datasets.Features({"tokens": datasets.List(datasets.Value("int32"), length=4),
-                                  "label": datasets.ClassLabel(names=["pos", "neg", "odd"])})
+    features = datasets.Features(
+        {
+            "tokens": datasets.List(datasets.Value("int32"), length=4),
+            "label": datasets.ClassLabel(names=["pos", "neg", "odd"]),
+        }
+    )
 
     def part(n: int, labels: list[int]) -> Any:
-        return datasets.Dataset.from_dict({"tokens": [[i, i + 1, 2, 3] for i in range(n)],
-                                           "label": [labels[i % len(labels)] for i in range(n)]}, features=features)
+        return datasets.Dataset.from_dict(
+            {"tokens": [[i, i + 1, 2, 3] for i in range(n)], "label": [labels[i % len(labels)] for i in range(n)]},
+            features=features,
+        )
 
-    datasets.DatasetDict({"train": part(60, [0, 1, 2]), "validation": part(12, [0, 1, 2]), "test": part(9, [-1]),
-                          "unsupervised": part(9, [-1])}).save_to_disk(str(tmp_path / "text"))
+    datasets.DatasetDict(
+        {
+            "train": part(60, [0, 1, 2]),
+            "validation": part(12, [0, 1, 2]),
+            "test": part(9, [-1]),
+            "unsupervised": part(9, [-1]),
+        }
+    ).save_to_disk(str(tmp_path / "text"))
     found = made("t=text", tmp_path)
     assert found.view["train_x"].dtype == np.int64 and found.facts.class_names == ("pos", "neg", "odd")
     assert found.facts.split_rule.startswith("the data's own train, validation; dev and test cut from train")
@@ -270,9 +309,15 @@ def test_the_hub_loads_by_name_configuration_and_revision(tmp_path: Path, monkey
         other.load()
 
 
-@pytest.mark.parametrize("header", [
-    "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,)}", "{" * 200, "'''",
-    "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,)}"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,)}",
+        "{" * 200,
+        "'''",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999,)}",
+    ],
+)
 def test_an_array_with_an_odd_header_is_refused(tmp_path: Path, header: str) -> None:
     odd = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
@@ -293,14 +338,18 @@ def test_a_table_names_no_picture_outside_of_its_folder(tmp_path: Path) -> None:
 
     def named(path: str) -> None:
         images = arrow.array([{"bytes": None, "path": path}] * 60, kind)
-        pyarrow("parquet").write_table(arrow.table({"image": images, "y": [n % 2 for n in range(60)]}),
-                                       tmp_path / "own" / "a.parquet")
+        pyarrow("parquet").write_table(
+            arrow.table({"image": images, "y": [n % 2 for n in range(60)]}), tmp_path / "own" / "a.parquet"
+        )
 
     named("near.png")
     assert made("a=own/a.parquet", tmp_path).view["train_x"].shape[1:] == (4, 4, 1)
-    for path, words in ((str(tmp_path / "secret.png"), "outside of the table's folder"),
-                        ("../secret.png", "outside of the table's folder"), ("pipe.png", "is no file"),
-                        ("a\0b", "at no place")):
+    for path, words in (
+        (str(tmp_path / "secret.png"), "outside of the table's folder"),
+        ("../secret.png", "outside of the table's folder"),
+        ("pipe.png", "is no file"),
+        ("a\0b", "at no place"),
+    ):
         named(path)
         assert words in refusal("a=own/a.parquet", tmp_path)
 
@@ -311,5 +360,6 @@ def test_what_is_drawn_by_a_program_is_no_picture(tmp_path: Path) -> None:
         (tmp_path / "images" / label).mkdir(parents=True)
         for n in range(30):
             (tmp_path / "images" / label / f"{n}.png").write_bytes(
-                b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n")
+                b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n%%EOF\n"
+            )
     assert "UnidentifiedImageError" in refusal("a=images", tmp_path)

@@ -27,10 +27,14 @@ def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
     """Grey images in two shards, with a test split of its own; all arrays by name."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    found = {"train_x-0": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8),
-             "train_x-1": rng.integers(0, 256, (n // 2, 6, 5), dtype=np.uint8),
-             "train_y-0": np.arange(n) % 3, "train_y-1": np.arange(n // 2) % 3,
-             "test_x": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8), "test_y": np.arange(n) % 3}
+    found = {
+        "train_x-0": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8),
+        "train_x-1": rng.integers(0, 256, (n // 2, 6, 5), dtype=np.uint8),
+        "train_y-0": np.arange(n) % 3,
+        "train_y-1": np.arange(n // 2) % 3,
+        "test_x": rng.integers(0, 256, (n, 6, 5), dtype=np.uint8),
+        "test_y": np.arange(n) % 3,
+    }
     for name, array in found.items():
         np.save(folder / f"{name}.npy", array)
     return found
@@ -64,16 +68,22 @@ def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
     np.save(tmp_path / "t" / "y.npy", np.arange(100) % 2)
     found = made("t=t", tmp_path)
     assert found.view["train_x"].dtype == np.uint16
-    assert np.array_equal(np.sort(np.concatenate([found.view[f"{one}_x"] for one in found.facts.sizes]), axis=None),
-                          np.sort(ids, axis=None))
+    assert np.array_equal(
+        np.sort(np.concatenate([found.view[f"{one}_x"] for one in found.facts.sizes]), axis=None),
+        np.sort(ids, axis=None),
+    )
 
 
-@pytest.mark.parametrize(("name", "array", "words"), [
-    ("train_x-2", np.zeros((4, 7, 5), np.uint8), "examples of different shapes or kinds"),
-    ("train_x-2", np.zeros((4, 6, 5), np.float32), "examples of different shapes or kinds"),
-    ("test_x", np.zeros((0, 6, 5), np.uint8), "test_x.npy holds no examples"),
-    ("test_y", np.arange(4), "its splits hold examples of different shapes"),
-    ("train_y-1", np.array([{}] * 45, dtype=object), "train_y-1.npy is no array that numpy can map")])
+@pytest.mark.parametrize(
+    ("name", "array", "words"),
+    [
+        ("train_x-2", np.zeros((4, 7, 5), np.uint8), "examples of different shapes or kinds"),
+        ("train_x-2", np.zeros((4, 6, 5), np.float32), "examples of different shapes or kinds"),
+        ("test_x", np.zeros((0, 6, 5), np.uint8), "test_x.npy holds no examples"),
+        ("test_y", np.arange(4), "its splits hold examples of different shapes"),
+        ("train_y-1", np.array([{}] * 45, dtype=object), "train_y-1.npy is no array that numpy can map"),
+    ],
+)
 def test_shards_that_do_not_fit_are_one_line(tmp_path: Path, name: str, array: np.ndarray, words: str) -> None:
     shards(tmp_path / "im")
     np.save(tmp_path / "im" / f"{name}.npy", array)
@@ -122,17 +132,20 @@ def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytes
 
 
 def test_code_maps_what_is_large_and_is_scored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An experiment on images that are mapped: it may write into its batches, and never into the view."""
     (tmp_path / "im").mkdir()
     rng = np.random.default_rng(0)
     y = np.arange(3000) % 2
-    np.save(tmp_path / "im" / "x.npy", (rng.integers(0, 100, (3000, 80, 80, 3)) + 100 * y[:, None, None, None])
-            .astype(np.uint8))
+    np.save(
+        tmp_path / "im" / "x.npy",
+        (rng.integers(0, 100, (3000, 80, 80, 3)) + 100 * y[:, None, None, None]).astype(np.uint8),
+    )
     np.save(tmp_path / "im" / "y.npy", y)
     monkeypatch.setattr(prepare, "SCALED_BYTES", 1000)
-    (tmp_path / "probe.py").write_text(textwrap.dedent("""
+    (tmp_path / "probe.py").write_text(
+        textwrap.dedent("""
         import lab, numpy as np
         data = lab.data("im")
         x = data.train.x
@@ -146,7 +159,8 @@ def test_code_maps_what_is_large_and_is_scored(
             rows = getattr(data, split).x
             guess = np.concatenate([rows[i:i + 64].mean(axis=(1, 2, 3)) > cut for i in range(0, len(rows), 64)])
             lab.submit("im", split, "method", predictions=guess.astype(int))
-    """))
+    """)
+    )
     os.chdir(tmp_path)
     assert main(["exec", "probe.py", "--data", "im=im", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -155,7 +169,7 @@ def test_code_maps_what_is_large_and_is_scored(
 
 
 def test_a_parquet_table_larger_than_memory_passes_column_by_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(0)
     numbers = {f"c{i}": rng.normal(3, 2, 400) for i in range(5)}
@@ -164,8 +178,7 @@ def test_a_parquet_table_larger_than_memory_passes_column_by_column(
     pyarrow("parquet").write_table(rows, tmp_path / "t.parquet", row_group_size=90)
     whole = made("t=t.parquet,target=y", tmp_path)
     spec = spec_of("small=t.parquet,target=y", tmp_path)
-    facts = materialise("small", views=tmp_path / "v", labels=tmp_path / "l", seed=3,
-                        sources=registry([spec], 12_000))
+    facts = materialise("small", views=tmp_path / "v", labels=tmp_path / "l", seed=3, sources=registry([spec], 12_000))
     assert facts.columns == whole.facts.columns and facts.missing == {"c0": 58}
     with np.load(tmp_path / "v" / "small.npz") as view:
         assert view["train_x"].dtype == np.float32 and not np.isnan(view["train_x"]).any()
@@ -179,15 +192,25 @@ def test_a_parquet_table_larger_than_memory_passes_column_by_column(
 
 
 def questions(path: Path, n: int = 80) -> Path:
-    return table(path, [{"id": i, "question": f"Frage {i}: wie viel ist {i} plus {i}? \u00e4\u4e2d" + " lang" * (i % 9),
-                         "answer": "even" if i % 2 else "odd"} for i in range(n)])
+    return table(
+        path,
+        [
+            {
+                "id": i,
+                "question": f"Frage {i}: wie viel ist {i} plus {i}? \u00e4\u4e2d" + " lang" * (i % 9),
+                "answer": "even" if i % 2 else "odd",
+            }
+            for i in range(n)
+        ],
+    )
 
 
 def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions(tmp_path / "q.csv")
     found = made("q=q.csv,target=answer,text=question", tmp_path)
     assert found.facts.form == "texts" and found.facts.warnings == ("beside the text, id are left out",)
-    (tmp_path / "probe.py").write_text(textwrap.dedent("""
+    (tmp_path / "probe.py").write_text(
+        textwrap.dedent("""
         import lab, json
         data = lab.data("q")
         texts = [*data.train.x, *data.dev.x, *data.validation.x, *data.test.x]
@@ -198,7 +221,8 @@ def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFi
         number = lambda text: int(text.split()[1].strip(":"))
         for split in ("validation", "test"):
             lab.submit("q", split, "method", predictions=[0 if number(t) % 2 else 1 for t in getattr(data, split).x])
-    """))
+    """)
+    )
     os.chdir(tmp_path)
     assert main(["exec", "probe.py", "--data", "q=q.csv,target=answer,text=question", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -211,7 +235,10 @@ def test_a_part_of_texts_on_disk_is_read_row_by_row() -> None:
     texts = _data.Texts(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(one) for one in encoded]))
     part = _data.Part(texts, np.array([3, 5, 8, 13]))
     assert (part[1], list(part[1:3]), list(part[np.array([3, 0])])) == (
-        words[5], [words[5], words[8]], [words[13], words[3]])
+        words[5],
+        [words[5], words[8]],
+        [words[13], words[3]],
+    )
     assert len(part) == 4 and part.shape == (4,) and texts[-1] == words[-1]
     rows = _data.Part(np.arange(40.0).reshape(10, 2, 2), np.array([1, 4, 9]))
     assert rows[2, 1, 0] == 38.0 and rows[1:].shape == (2, 2, 2) and np.asarray(rows).shape == (3, 2, 2)
@@ -230,8 +257,14 @@ def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
 
 
 def series(path: Path, *, n: int = 120, shops: int = 2) -> Path:
-    return table(path, [{"shop": f"s{k}", "day": day, "sold": 1000 * k + day, "rain": (day * 7) % 5}
-                        for day in reversed(range(n)) for k in range(shops)])
+    return table(
+        path,
+        [
+            {"shop": f"s{k}", "day": day, "sold": 1000 * k + day, "rain": (day * 7) % 5}
+            for day in reversed(range(n))
+            for k in range(shops)
+        ],
+    )
 
 
 def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
@@ -252,13 +285,17 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     assert np.allclose(np.diff(sold, axis=1), np.diff(sold, axis=1)[0, 0], atol=1e-3)
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ("time=day,group=shop,horizon=200", "no series has the 201 rows"),
-    ("time=day,horizon=2", "says the same in two rows of one series"),
-    ("horizon=2", "horizon= needs time=COLUMN"),
-    ("time=day,group=shop", "not both (of series, with horizon=, both)"),
-    ("time=day,step=3", "window= and step= are of series"),
-    ("time=day,group=shop,horizon=2,task=classification", "a target of numbers")])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("time=day,group=shop,horizon=200", "no series has the 201 rows"),
+        ("time=day,horizon=2", "says the same in two rows of one series"),
+        ("horizon=2", "horizon= needs time=COLUMN"),
+        ("time=day,group=shop", "not both (of series, with horizon=, both)"),
+        ("time=day,step=3", "window= and step= are of series"),
+        ("time=day,group=shop,horizon=2,task=classification", "a target of numbers"),
+    ],
+)
 def test_series_that_cannot_be(tmp_path: Path, options: str, words: str) -> None:
     series(tmp_path / "s.csv")
     with pytest.raises(DatasetError) as caught:

@@ -17,8 +17,17 @@ from tests.sandbox.data.files import fields, table
 
 def test_a_text_and_a_mapping_say_the_same(tmp_path: Path) -> None:
     text = spec_of("a=x/b.csv,target=y,group=g,drop=one,drop=two, and more,task=regression", tmp_path)
-    assert text == spec_of({"name": "a", "path": "x/b.csv", "target": "y", "group": "g", "task": "regression",
-                            "drop": ["one", "two, and more"]}, tmp_path)
+    assert text == spec_of(
+        {
+            "name": "a",
+            "path": "x/b.csv",
+            "target": "y",
+            "group": "g",
+            "task": "regression",
+            "drop": ["one", "two, and more"],
+        },
+        tmp_path,
+    )
     assert text.path == tmp_path / "x" / "b.csv" and text.drop == ("one", "two, and more")
     assert DataSpec.model_validate(text.model_dump(mode="json")) == text
 
@@ -29,20 +38,26 @@ def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None
     assert (hub.hub, hub.config, hub.revision, hub.path) == ("some/set", "c", "r", None)
 
 
-@pytest.mark.parametrize(("value", "words"), [
-    ("farms.csv", "data 'farms.csv' is not NAME=PATH: write NAME=PATH,target=COLUMN"),
-    ("a=", "is not NAME=PATH"), ("2a=x.csv", "the name '2a' cannot be used"),
-    ("a/b=x.csv", "the name 'a/b' cannot be used"),
-    ("a=x.csv,colour=red", "data 'a': there is no option 'colour'; there are path, hub"),
-    ("a=x.csv,target=y,target=z", "data 'a': target= is given twice"),
-    ("a=x.csv,task=clustering", "data 'a': task='clustering' is wrong"),
-    ("a=x.csv,group=g,time=t", "give group= or time=, not both"),
-    ("a=x.csv,target=y,group=y", "column 'y' is given two roles"),
-    ("a=x.csv,target=y,drop=y", "column 'y' is given two roles"),
-    ("a=x.csv,revision=v1", "config= and revision= belong to the hub"),
-    ({"name": "a"}, "data 'a' needs one of path and hub"), ({"path": "x.csv"}, "the name '' cannot be used"),
-    (7, "data must be a text or a mapping, not 7"), (["a=x.csv", "a=y.csv"], "data 'a' is named twice"),
-])
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("farms.csv", "data 'farms.csv' is not NAME=PATH: write NAME=PATH,target=COLUMN"),
+        ("a=", "is not NAME=PATH"),
+        ("2a=x.csv", "the name '2a' cannot be used"),
+        ("a/b=x.csv", "the name 'a/b' cannot be used"),
+        ("a=x.csv,colour=red", "data 'a': there is no option 'colour'; there are path, hub"),
+        ("a=x.csv,target=y,target=z", "data 'a': target= is given twice"),
+        ("a=x.csv,task=clustering", "data 'a': task='clustering' is wrong"),
+        ("a=x.csv,group=g,time=t", "give group= or time=, not both"),
+        ("a=x.csv,target=y,group=y", "column 'y' is given two roles"),
+        ("a=x.csv,target=y,drop=y", "column 'y' is given two roles"),
+        ("a=x.csv,revision=v1", "config= and revision= belong to the hub"),
+        ({"name": "a"}, "data 'a' needs one of path and hub"),
+        ({"path": "x.csv"}, "the name '' cannot be used"),
+        (7, "data must be a text or a mapping, not 7"),
+        (["a=x.csv", "a=y.csv"], "data 'a' is named twice"),
+    ],
+)
 def test_data_that_are_named_wrongly(tmp_path: Path, value: Any, words: str) -> None:
     with pytest.raises(DatasetError) as caught:
         specs_of(value, tmp_path)

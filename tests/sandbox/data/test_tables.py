@@ -23,7 +23,11 @@ def test_a_table_becomes_numbers_categories_and_marks(tmp_path: Path) -> None:
     assert names == ["soil=clay", "soil=loam", "soil=sand", "rain", "ph", "ph missing"]
     facts = found.facts
     assert (facts.task, facts.classes, facts.class_names, facts.columns) == (
-        "classification", 2, ("no", "yes"), ("soil", "rain", "ph"))
+        "classification",
+        2,
+        ("no", "yes"),
+        ("soil", "rain", "ph"),
+    )
     assert facts.missing == {"ph": 11} and facts.features == 6 and sum(facts.sizes.values()) == 120
     x = found.view["train_x"]
     assert x.dtype == np.float32 and set(np.unique(x[:, :3])) == {0.0, 1.0} and (x[:, :3].sum(axis=1) == 1).all()
@@ -36,8 +40,10 @@ def test_a_table_becomes_numbers_categories_and_marks(tmp_path: Path) -> None:
 
 def test_gaps_are_filled_from_train_alone(tmp_path: Path) -> None:
     """A value of test that is far out moves neither the median nor the scale."""
-    rows = [{"a": "" if i == 3 else float(i % 7), "b": i * 1.5, "part": "test" if i >= 80 else "train",
-             "y": "uv"[i % 2]} for i in range(100)]
+    rows = [
+        {"a": "" if i == 3 else float(i % 7), "b": i * 1.5, "part": "test" if i >= 80 else "train", "y": "uv"[i % 2]}
+        for i in range(100)
+    ]
     table(tmp_path / "one.csv", rows)
     table(tmp_path / "two.csv", [*rows[:80], *({**row, "a": 1e9} for row in rows[80:])])
     one, two = (made(f"{name}={name}.csv,split=part", tmp_path).view for name in ("one", "two"))
@@ -49,19 +55,25 @@ def test_a_regression_keeps_the_unit_of_its_target(tmp_path: Path) -> None:
     table(tmp_path / "fields.csv", rows)
     found = made("fields=fields.csv,target=tons,drop=farm,drop=day,drop=good", tmp_path)
     assert (found.facts.task, found.facts.classes, found.facts.class_names) == ("regression", 0, ())
-    y = np.concatenate([found.view["train_y"], found.view["dev_y"],
-                        found.labels["validation_y"], found.labels["test_y"]])
+    y = np.concatenate(
+        [found.view["train_y"], found.view["dev_y"], found.labels["validation_y"], found.labels["test_y"]]
+    )
     assert y.dtype == np.float32
     assert np.array_equal(np.sort(y), np.sort(np.array([row["tons"] for row in rows], dtype=np.float32)))
 
 
-@pytest.mark.parametrize(("values", "task", "option"), [
-    ([0, 1], "classification", ""), ([1.5, 2.5], "regression", ""), (list(range(30)), "regression", ""),
-    (list(range(6)), "classification", ""), ([0, 1], "regression", ",task=regression"),
-    (["3", "x"], "classification", ",task=classification")])
-def test_the_task_is_seen_from_the_target_or_named(
-    tmp_path: Path, values: list[Any], task: str, option: str,
-) -> None:
+@pytest.mark.parametrize(
+    ("values", "task", "option"),
+    [
+        ([0, 1], "classification", ""),
+        ([1.5, 2.5], "regression", ""),
+        (list(range(30)), "regression", ""),
+        (list(range(6)), "classification", ""),
+        ([0, 1], "regression", ",task=regression"),
+        (["3", "x"], "classification", ",task=classification"),
+    ],
+)
+def test_the_task_is_seen_from_the_target_or_named(tmp_path: Path, values: list[Any], task: str, option: str) -> None:
     table(tmp_path / "t.csv", [{"a": i % 9, "y": values[i % len(values)]} for i in range(180)])
     assert made(f"t=t.csv{option}", tmp_path).facts.task == task
 
@@ -95,50 +107,75 @@ def changed(row: int, **values: Any) -> list[Row]:
     return rows
 
 
-@pytest.mark.parametrize(("rows", "words"), [
-    (changed(16, rain="wet"), "column 'rain' holds the text 'wet' in row 17, where most values are numbers"),
-    (changed(16, rain="inf"), "column 'rain' holds inf in row 17"),
-    (changed(4, good=""), "the target column 'good' is missing in 1 rows (the first is row 5)"),
-    ([{**row, "good": "yes"} for row in fields()], "the target 'good' holds one class only ('yes' in all 120 rows)"),
-    (fields(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
-    (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
-    ([{**row, "note": f"text {i}"} for i, row in enumerate(fields())], "column 'note' holds 120 different texts, more "
-     "than the 20 that are made one-hot: leave it out with drop=note, turn it into numbers, or take it as the only "
-     "feature with text=note"),
-    ([{**row, "void": ""} for row in fields()], "column 'void' is empty"),
-])
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (changed(16, rain="wet"), "column 'rain' holds the text 'wet' in row 17, where most values are numbers"),
+        (changed(16, rain="inf"), "column 'rain' holds inf in row 17"),
+        (changed(4, good=""), "the target column 'good' is missing in 1 rows (the first is row 5)"),
+        (
+            [{**row, "good": "yes"} for row in fields()],
+            "the target 'good' holds one class only ('yes' in all 120 rows)",
+        ),
+        (fields(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
+        (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
+        (
+            [{**row, "note": f"text {i}"} for i, row in enumerate(fields())],
+            "column 'note' holds 120 different texts, more "
+            "than the 20 that are made one-hot: leave it out with drop=note, turn it into numbers, or take it "
+            "as the only "
+            "feature with text=note",
+        ),
+        ([{**row, "void": ""} for row in fields()], "column 'void' is empty"),
+    ],
+)
 def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str) -> None:
     table(tmp_path / "fields.csv", rows)
     assert words in refusal(PLAIN, tmp_path)
 
 
-@pytest.mark.parametrize(("content", "words"), [
-    (b"", "it is empty"),
-    (b"a,good\n", "it holds no rows, only a header"),
-    (b"a,b,a\n1,2,3\n", "column 'a' appears twice"),
-    (b",a,good\n0,1,yes\n", "column 1 has no name"),
-    (b"a,good\n1,yes\n2\n", "it is not a well-formed CSV: line 3: Expected 2 columns, got 1"),
-    (b"a,good\n\xe9,yes\n", "it is not UTF-8 text"),
-    (b"PK\x03\x04\x00\x00", "it is not a CSV text file but a binary one"),
-    ("a,good\n1,yes\n".encode("utf-16"), "it is not a CSV text file but a binary one (or UTF-16)"),
-])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "it is empty"),
+        (b"a,good\n", "it holds no rows, only a header"),
+        (b"a,b,a\n1,2,3\n", "column 'a' appears twice"),
+        (b",a,good\n0,1,yes\n", "column 1 has no name"),
+        (b"a,good\n1,yes\n2\n", "it is not a well-formed CSV: line 3: Expected 2 columns, got 1"),
+        (b"a,good\n\xe9,yes\n", "it is not UTF-8 text"),
+        (b"PK\x03\x04\x00\x00", "it is not a CSV text file but a binary one"),
+        ("a,good\n1,yes\n".encode("utf-16"), "it is not a CSV text file but a binary one (or UTF-16)"),
+    ],
+)
 def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "t.csv").write_bytes(content)
     assert words in refusal("t=t.csv,target=good", tmp_path)
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ("", "which column is the target? say target=COLUMN; there are farm, day, soil"),
-    (",target=godo", "there is no column 'godo' for target=: did you mean 'good'?"),
-    (",target=good,group=fram", "there is no column 'fram' for group=: did you mean 'farm'?"),
-    (",target=good,drop=zzz", "there is no column 'zzz' for drop=: there are farm"),
-    (",target=good,task=regression,drop=farm,drop=day", "the target 'good' holds texts ('no' is one): a regression "),
-    (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
-    (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' says 'clay' in some row"),
-    (",target=good,time=soil,drop=farm,drop=day", "the time column 'soil' holds neither numbers nor ISO dates such"),
-    (",target=good,group=soil,drop=farm,drop=day", "it cannot be split by group: 3 groups are too few for 4 splits"),
-    (",target=good,time=good2", "there is no column 'good2' for time="),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("", "which column is the target? say target=COLUMN; there are farm, day, soil"),
+        (",target=godo", "there is no column 'godo' for target=: did you mean 'good'?"),
+        (",target=good,group=fram", "there is no column 'fram' for group=: did you mean 'farm'?"),
+        (",target=good,drop=zzz", "there is no column 'zzz' for drop=: there are farm"),
+        (
+            ",target=good,task=regression,drop=farm,drop=day",
+            "the target 'good' holds texts ('no' is one): a regression ",
+        ),
+        (",target=good,task=none,drop=farm,drop=day", "task=none is for folders"),
+        (",target=good,split=soil,drop=farm,drop=day", "the split column 'soil' says 'clay' in some row"),
+        (
+            ",target=good,time=soil,drop=farm,drop=day",
+            "the time column 'soil' holds neither numbers nor ISO dates such",
+        ),
+        (
+            ",target=good,group=soil,drop=farm,drop=day",
+            "it cannot be split by group: 3 groups are too few for 4 splits",
+        ),
+        (",target=good,time=good2", "there is no column 'good2' for time="),
+    ],
+)
 def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: str) -> None:
     table(tmp_path / "fields.csv", fields())
     assert words in refusal(f"fields=fields.csv{options}", tmp_path)
@@ -165,8 +202,11 @@ def test_a_file_that_is_no_parquet(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
-    columns = {"when": [datetime(2024, 1, 1 + i % 28, i // 28) for i in range(80)], "a": [i % 5 for i in range(80)],
-               "y": [(i * i) % 3 % 2 for i in range(80)]}
+    columns = {
+        "when": [datetime(2024, 1, 1 + i % 28, i // 28) for i in range(80)],
+        "a": [i % 5 for i in range(80)],
+        "y": [(i * i) % 3 % 2 for i in range(80)],
+    }
     pyarrow("parquet").write_table(pyarrow().table(columns), tmp_path / "t.parquet")
     assert "column 'when' is of type timestamp" in refusal("t=t.parquet", tmp_path)
     assert made("t=t.parquet,time=when", tmp_path).facts.split_rule == "ours, in order of time"

@@ -27,18 +27,37 @@ GROUND = Ground(sys.executable)
 
 @pytest_asyncio.fixture
 async def executor(tmp_path: Path) -> AsyncIterator[LocalExecutor]:
-    made = LocalExecutor(2, tmp_path / "views", labels=tmp_path / "labels", cache=tmp_path / "cache",
-                         settings=SandboxSettings(pool=0, grace=0.5, memory_gb=1.0, disk_gb=0.05, tasks=64))
+    made = LocalExecutor(
+        2,
+        tmp_path / "views",
+        labels=tmp_path / "labels",
+        cache=tmp_path / "cache",
+        settings=SandboxSettings(pool=0, grace=0.5, memory_gb=1.0, disk_gb=0.05, tasks=64),
+    )
     yield made
     await made.close()
 
 
-def job(tmp_path: Path, code: str, *, timeout: float = 20.0, ground: Ground = GROUND, env: dict[str, str] | None = None,
-        resume: str = "") -> CommandJob:
+def job(
+    tmp_path: Path,
+    code: str,
+    *,
+    timeout: float = 20.0,
+    ground: Ground = GROUND,
+    env: dict[str, str] | None = None,
+    resume: str = "",
+) -> CommandJob:
     folder = tmp_path / "checkout"
     folder.mkdir(exist_ok=True)
-    return CommandJob("a run", folder, ("python", "-c", code), ground, timeout, env=env or {},
-                      resume=("python", "-c", resume) if resume else ())
+    return CommandJob(
+        "a run",
+        folder,
+        ("python", "-c", code),
+        ground,
+        timeout,
+        env=env or {},
+        resume=("python", "-c", resume) if resume else (),
+    )
 
 
 async def run(executor: LocalExecutor, made: CommandJob) -> CommandOutcome:
@@ -62,16 +81,16 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 
 
 async def test_it_sees_its_checkout_and_little_else(
-    executor: LocalExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    executor: LocalExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     (tmp_path / "secret.txt").write_text("secret")
     code = f"""
 import os, pathlib, socket
 print(os.getcwd(), "key" if "OPENAI_API_KEY" in os.environ else "no key",
-      os.path.exists({str(tmp_path / 'secret.txt')!r}))
+      os.path.exists({str(tmp_path / "secret.txt")!r}))
 print(len([name for name in os.listdir("/proc") if name.isdigit()]) < 8, os.environ["WANDB_MODE"])
-for place in ("/etc/x", "/usr/x", {str(Path(sys.prefix) / 'x')!r}):
+for place in ("/etc/x", "/usr/x", {str(Path(sys.prefix) / "x")!r}):
     try:
         open(place, "w"); print("written", place)
     except OSError:
@@ -92,8 +111,9 @@ async def test_failures_say_what_stopped_it(executor: LocalExecutor, tmp_path: P
     raised = await run(executor, job(tmp_path, "import nothing_such"))
     assert raised.failure is not None and raised.failure.kind == "import"
     assert raised.failure.message == "ModuleNotFoundError: No module named 'nothing_such'"
-    left = await run(executor, job(
-        tmp_path, "import sys; print('out'); print('bad option', file=sys.stderr); sys.exit(2)"))
+    left = await run(
+        executor, job(tmp_path, "import sys; print('out'); print('bad option', file=sys.stderr); sys.exit(2)")
+    )
     assert left.failure is not None and left.failure.message == "it ended with exit code 2: bad option"
     assert left.stdout == "out\n" and "bad option" in left.output
     killed = await run(executor, job(tmp_path, "import os; os.kill(os.getpid(), 9)"))
@@ -103,14 +123,30 @@ async def test_failures_say_what_stopped_it(executor: LocalExecutor, tmp_path: P
 
 
 async def test_a_limit_ends_it_and_all_that_it_started(executor: LocalExecutor, tmp_path: Path) -> None:
-    handled = await run(executor, job(tmp_path, timeout=1.0, code=(
-        "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('tidied', flush=True)\n"
-        "    raise")))
+    handled = await run(
+        executor,
+        job(
+            tmp_path,
+            timeout=1.0,
+            code=(
+                "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('tidied', flush=True)\n"
+                "    raise"
+            ),
+        ),
+    )
     assert handled.failure is not None and handled.failure.kind == "timeout" and "tidied" in handled.stdout
     began = time.monotonic()
-    stubborn = await run(executor, job(tmp_path, timeout=1.0, code=(
-        "import os, signal, subprocess, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "subprocess.Popen(['sleep', '61'], start_new_session=True)\nprint('up', flush=True)\ntime.sleep(60)")))
+    stubborn = await run(
+        executor,
+        job(
+            tmp_path,
+            timeout=1.0,
+            code=(
+                "import os, signal, subprocess, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+                "subprocess.Popen(['sleep', '61'], start_new_session=True)\nprint('up', flush=True)\ntime.sleep(60)"
+            ),
+        ),
+    )
     assert stubborn.failure is not None and stubborn.failure.kind == "timeout" and stubborn.stdout == "up\n"
     assert time.monotonic() - began < 10 and not _running("sleep 61")
 
@@ -121,9 +157,17 @@ async def test_memory_tasks_files_and_output_are_bounded(executor: LocalExecutor
     disk = await run(executor, job(tmp_path, "open('big', 'wb').write(bytes(80 * 2**20))"))
     assert disk.failure is not None and (tmp_path / "checkout" / "big").stat().st_size <= 50 * 10**6
     (tmp_path / "checkout" / "big").unlink()
-    bomb = await run(executor, job(tmp_path, (
-        "import subprocess, time\nheld = []\nfor _ in range(300):\n    held.append(subprocess.Popen(['sleep', '62']))\n"
-        "time.sleep(20)")))
+    bomb = await run(
+        executor,
+        job(
+            tmp_path,
+            (
+                "import subprocess, time\nheld = []\nfor _ in range(300):\n    "
+                "held.append(subprocess.Popen(['sleep', '62']))\n"
+                "time.sleep(20)"
+            ),
+        ),
+    )
     assert bomb.failure is not None and not _running("sleep 62")
     flood = await run(executor, job(tmp_path, "for _ in range(3000): print('x' * 999)\nprint('last')"))
     assert flood.failure is None and flood.stdout.endswith("last\n") and len(flood.stdout) < 300_000
@@ -132,49 +176,66 @@ async def test_memory_tasks_files_and_output_are_bounded(executor: LocalExecutor
 async def test_data_are_mounted_beside_the_checkout_read_only(executor: LocalExecutor, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("values")
-    ground = Ground(sys.executable, folders=("src",), mounts={
-        "there": tmp_path / "data", "/far/away": tmp_path / "data"})
+    ground = Ground(
+        sys.executable, folders=("src",), mounts={"there": tmp_path / "data", "/far/away": tmp_path / "data"}
+    )
     (tmp_path / "checkout" / "src").mkdir(parents=True)
     (tmp_path / "checkout" / "src" / "own.py").write_text("VALUE = 3\n")
-    code = ("import own\nprint(open('../there/a.txt').read(), open('/far/away/a.txt').read(), own.VALUE)\n"
-            "open('../there/b.txt', 'w')")
+    code = (
+        "import own\nprint(open('../there/a.txt').read(), open('/far/away/a.txt').read(), own.VALUE)\n"
+        "open('../there/b.txt', 'w')"
+    )
     outcome = await run(executor, job(tmp_path, code, ground=ground))
     assert outcome.stdout == "values values 3\n" and outcome.failure is not None
     assert "Read-only file system" in outcome.failure.message and not (tmp_path / "data" / "b.txt").exists()
 
 
 async def test_a_name_with_a_slash_is_mounted_in_the_checkout_and_no_link_is_followed(
-    executor: LocalExecutor, tmp_path: Path,
+    executor: LocalExecutor, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("values")
     (tmp_path / "outside").mkdir()
     ground = Ground(sys.executable, mounts={"data/raw": tmp_path / "data", "./one.txt": tmp_path / "data" / "a.txt"})
     check_ground(ground, executor.config)
-    outcome = await run(executor, job(
-        tmp_path, "print(open('data/raw/a.txt').read(), open('one.txt').read())", ground=ground))
+    outcome = await run(
+        executor, job(tmp_path, "print(open('data/raw/a.txt').read(), open('one.txt').read())", ground=ground)
+    )
     assert outcome.stdout == "values values\n", outcome.output
     (tmp_path / "checkout" / "linked").symlink_to(tmp_path / "outside")
     with pytest.raises(RepositoryError, match="linked is a symbolic link"):
-        await run(executor, job(tmp_path, "pass", ground=Ground(sys.executable, mounts={
-            "linked/raw": tmp_path / "data"})))
+        await run(
+            executor, job(tmp_path, "pass", ground=Ground(sys.executable, mounts={"linked/raw": tmp_path / "data"}))
+        )
     assert not any((tmp_path / "outside").iterdir())
 
 
-@pytest.mark.parametrize(("name", "path", "words"), [
-    ("there", "nothing", "is not there"), ("./", ".", "would hide"),
-    ("/usr/lib", ".", "would hide"), ("../..", ".", "would hide")])
+@pytest.mark.parametrize(
+    ("name", "path", "words"),
+    [
+        ("there", "nothing", "is not there"),
+        ("./", ".", "would hide"),
+        ("/usr/lib", ".", "would hide"),
+        ("../..", ".", "would hide"),
+    ],
+)
 def test_mounts_that_cannot_be_are_refused(
-    executor: LocalExecutor, tmp_path: Path, name: str, path: str, words: str,
+    executor: LocalExecutor, tmp_path: Path, name: str, path: str, words: str
 ) -> None:
     with pytest.raises(RepositoryError, match=words):
         check_ground(Ground(sys.executable, mounts={name: tmp_path / path}), executor.config)
 
 
 async def test_what_was_cut_goes_on_by_its_own_command(executor: LocalExecutor, tmp_path: Path) -> None:
-    outcome = await run(executor, job(
-        tmp_path, "open('state', 'w').write('half'); import time; time.sleep(60)", timeout=1.0,
-        resume="print(open('state').read(), 'whole')"))
+    outcome = await run(
+        executor,
+        job(
+            tmp_path,
+            "open('state', 'w').write('half'); import time; time.sleep(60)",
+            timeout=1.0,
+            resume="print(open('state').read(), 'whole')",
+        ),
+    )
     assert outcome.failure is None and outcome.resumed and outcome.stdout.endswith("half whole\n")
 
 
@@ -191,8 +252,11 @@ async def test_two_run_at_once_and_no_more(executor: LocalExecutor, tmp_path: Pa
 
 def test_what_outlived_its_program_is_found(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    with subprocess.Popen(["sleep", "63"], start_new_session=True,
-                          env={**os.environ, "SCIENTIST_CACHE": str(cache), "PYTHONHASHSEED": "0"}) as left:
+    with subprocess.Popen(
+        ["sleep", "63"],
+        start_new_session=True,
+        env={**os.environ, "SCIENTIST_CACHE": str(cache), "PYTHONHASHSEED": "0"},
+    ) as left:
         try:
             found, until = list[int](), time.monotonic() + 5
             while not found and time.monotonic() < until:  # before its exec it has this program's environment

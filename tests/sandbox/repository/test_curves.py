@@ -32,32 +32,51 @@ def write(folder: Path, name: str, content: str | bytes) -> None:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("log.csv", "epoch,train_loss,val_acc,time\n1,0.5,0.25,noon\n2,0.25,,later\n3,nan,0.75,late\n"),
-    ("out/log.tsv", "Epoch\ttrain_loss\tval_acc\n1\t.5\t0.25\n2\t0.25\t\n3\tinf\t0.75\n"),
-    ("log.jsonl", '{"step": 1, "train_loss": 0.5, "val_acc": 0.25}\n\n{"step": 2, "train_loss": 0.25, "done": true}\n'
-                  '{"_step": 3, "val_acc": 0.75, "epoch": 1, "_runtime": 3.5}\n')])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.csv", "epoch,train_loss,val_acc,time\n1,0.5,0.25,noon\n2,0.25,,later\n3,nan,0.75,late\n"),
+        ("out/log.tsv", "Epoch\ttrain_loss\tval_acc\n1\t.5\t0.25\n2\t0.25\t\n3\tinf\t0.75\n"),
+        (
+            "log.jsonl",
+            '{"step": 1, "train_loss": 0.5, "val_acc": 0.25}\n\n{"step": 2, "train_loss": 0.25, "done": true}\n'
+            '{"_step": 3, "val_acc": 0.75, "epoch": 1, "_runtime": 3.5}\n',
+        ),
+    ],
+)
 def test_columns_of_a_table_with_a_step_are_curves(tmp_path: Path, name: str, text: str) -> None:
     write(tmp_path, name, text)
-    assert curves(tmp_path) == {
-        ("train", "loss"): {1: 0.5, 2: 0.25}, ("validation", "acc"): {1: 0.25, 3: 0.75}}
+    assert curves(tmp_path) == {("train", "loss"): {1: 0.5, 2: 0.25}, ("validation", "acc"): {1: 0.25, 3: 0.75}}
 
 
 def test_what_trackers_left_are_curves_and_a_folder_may_name_the_split(tmp_path: Path) -> None:
-    write(tmp_path, "runs/train/events.out.tfevents.1.host", event(1, "loss", scalar(0.5)) + event(
-        2, "loss", scalar(0.25)))
+    write(
+        tmp_path,
+        "runs/train/events.out.tfevents.1.host",
+        event(1, "loss", scalar(0.5)) + event(2, "loss", scalar(0.25)),
+    )
     write(tmp_path, "runs/validation/events.out.tfevents.1.host", event(1, "loss", scalar(0.75)))
     write(tmp_path, "runs/test/events.out.tfevents.1.host", event(1, "loss", scalar(0.625)))
     write(tmp_path, "wandb/run-1.wandb", offline_run(said(2, _step=0, net__f1=0.5), said(2, _step=1, net__f1=0.75)))
-    assert curves(tmp_path) == {("train", "loss"): {1: 0.5, 2: 0.25}, ("validation", "loss"): {1: 0.75},
-                                ("train", "net.f1"): {0: 0.5, 1: 0.75}}
+    assert curves(tmp_path) == {
+        ("train", "loss"): {1: 0.5, 2: 0.25},
+        ("validation", "loss"): {1: 0.75},
+        ("train", "net.f1"): {0: 0.5, 1: 0.75},
+    }
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("log.csv", "step,test_acc,f1Test\n1,0.5,0.25\n"), ("test/log.csv", "step,acc\n1,0.5\n"),
-    ("log.csv", "step,split,acc\n1,test,0.5\n"), ("log.csv", "step,heldout_score\n1,0.5\n"),
-    ("log.csv", "step,secret\n1,0.5\n"), ("log.csv", "step,other\n1,0.25\n2,0.8123401\n"),
-    ("log.csv", "step,eval_acc\n1,81.234\n")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.csv", "step,test_acc,f1Test\n1,0.5,0.25\n"),
+        ("test/log.csv", "step,acc\n1,0.5\n"),
+        ("log.csv", "step,split,acc\n1,test,0.5\n"),
+        ("log.csv", "step,heldout_score\n1,0.5\n"),
+        ("log.csv", "step,secret\n1,0.5\n"),
+        ("log.csv", "step,other\n1,0.25\n2,0.8123401\n"),
+        ("log.csv", "step,eval_acc\n1,81.234\n"),
+    ],
+)
 def test_what_may_tell_test_results_is_withheld_whole(tmp_path: Path, name: str, text: str) -> None:
     write(tmp_path, name, text)
     hidden = Hidden.of("metrics.json:test.score", ["secret"]).knowing(0.81234)
@@ -80,8 +99,14 @@ def test_what_the_run_did_not_write_or_is_no_log_is_none(tmp_path: Path) -> None
 
 def test_curves_are_few_and_short_and_of_several_the_newest_counts(tmp_path: Path) -> None:
     for age, place in ((100, "new"), (200, "old")):
-        write(tmp_path, f"{place}/log.jsonl", "".join(json.dumps({
-            "step": step, **{f"a{name}": step + age for name in range(30)}}) + "\n" for step in range(1000)))
+        write(
+            tmp_path,
+            f"{place}/log.jsonl",
+            "".join(
+                json.dumps({"step": step, **{f"a{name}": step + age for name in range(30)}}) + "\n"
+                for step in range(1000)
+            ),
+        )
         os.utime(tmp_path / place / "log.jsonl", (1e9 - age, 1e9 - age))
     found = curves(tmp_path)
     assert len(found) == CURVES and all(POINTS <= len(one) <= POINTS + 1 for one in found.values())

@@ -7,23 +7,34 @@ import pytest
 from labwright.sandbox.repository.hiding import WITHHELD, Hidden
 
 
-@pytest.mark.parametrize("line", [
-    "test acc: 0.8123", "ACC=81.2", "epoch 3, 0.5 acc", "the secret 0.8123", "it is 81.23 %", "8.123e-01", "0.812",
-    "TEST RESULT follows",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "test acc: 0.8123",
+        "ACC=81.2",
+        "epoch 3, 0.5 acc",
+        "the secret 0.8123",
+        "it is 81.23 %",
+        "8.123e-01",
+        "0.812",
+        "TEST RESULT follows",
+    ],
+)
 def test_what_tells_the_result_is_withheld(line: str) -> None:
     hidden = Hidden.of("metrics.json:test.acc", ["TEST RESULT"]).knowing(0.81234)
     assert hidden.shown(f"before\n{line}\nafter\n") == f"before\n{WITHHELD}\nafter\n"
 
 
-@pytest.mark.parametrize("line", [
-    "loss 0.3", "accelerated by 3", "acc", "epoch 81 of 100", "0.80", "0.8", "val 0.7123"])
+@pytest.mark.parametrize(
+    "line", ["loss 0.3", "accelerated by 3", "acc", "epoch 81 of 100", "0.80", "0.8", "val 0.7123"]
+)
 def test_what_does_not_is_shown(line: str) -> None:
     assert Hidden.of("metrics.json:test.acc", []).knowing(0.81234).shown(line) == line
 
 
-@pytest.mark.parametrize("before", [
-    "10%\r50%\r100%\n", "epoch 1\x0cmore\x0cmore\n", "a\x85b\u2028c\n", "a\r\nb\r\n", ""])
+@pytest.mark.parametrize(
+    "before", ["10%\r50%\r100%\n", "epoch 1\x0cmore\x0cmore\n", "a\x85b\u2028c\n", "a\r\nb\r\n", ""]
+)
 def test_a_cover_stays_where_the_result_is_whatever_ended_lines_before(before: str) -> None:
     hidden = Hidden.of(r"stdout:TEST RESULTS\n+acc ([0-9.]+)", []).knowing(0.9)
     shown = hidden.shown(f"{before}TEST RESULTS\nacc 0.9\ndone\n")
@@ -31,12 +42,33 @@ def test_a_cover_stays_where_the_result_is_whatever_ended_lines_before(before: s
     assert shown.count("\n") == len(before.splitlines()) + 3
 
 
-@pytest.mark.parametrize("told", [
-    "0.8\x1b[1m123\x1b[0m", "0.8\x1b]0;title\x07123", "0.9\b8123", "0.9999\r0.8123", "0.8\r   123", "50%\r0.8123\r100%",
-    "\uff10.\uff18\uff11\uff12\uff13", "\u0660.\u0668\u0661\u0662\u0663", "0.81\u200b23", "0 . 8 1 2 3",
-    "0.8\u20091\u20092\u20093", "0,8123", "0.8_123", "\u22120.8123", "-0.8123", "0.8\n123", "0\n.\n8\n1\n2\n3",
-    "0.81\r\n23",
-    "\U0001d7ce.\U0001d7d6\U0001d7cf\U0001d7d0\U0001d7d1", "value:0.8123\x0cnext", "8123e-4", "81.2%"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        "0.8\x1b[1m123\x1b[0m",
+        "0.8\x1b]0;title\x07123",
+        "0.9\b8123",
+        "0.9999\r0.8123",
+        "0.8\r   123",
+        "50%\r0.8123\r100%",
+        "\uff10.\uff18\uff11\uff12\uff13",
+        "\u0660.\u0668\u0661\u0662\u0663",
+        "0.81\u200b23",
+        "0 . 8 1 2 3",
+        "0.8\u20091\u20092\u20093",
+        "0,8123",
+        "0.8_123",
+        "\u22120.8123",
+        "-0.8123",
+        "0.8\n123",
+        "0\n.\n8\n1\n2\n3",
+        "0.81\r\n23",
+        "\U0001d7ce.\U0001d7d6\U0001d7cf\U0001d7d0\U0001d7d1",
+        "value:0.8123\x0cnext",
+        "8123e-4",
+        "81.2%",
+    ],
+)
 def test_a_result_is_withheld_however_it_is_printed(told: str) -> None:
     hidden = Hidden.of("metrics.json:test.acc", []).knowing(0.8123)
     shown = hidden.shown(f"before\n{told}\nafter\n")

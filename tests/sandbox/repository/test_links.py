@@ -34,9 +34,16 @@ def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
     return tmp_path / "out"
 
 
-@pytest.mark.parametrize("metric", [
-    "results/metrics.json:acc", "results/metrics.csv:acc", "tb:results:acc", "wandb:results:acc",
-    "predictions:results/metrics.json@accuracy"])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "results/metrics.json:acc",
+        "results/metrics.csv:acc",
+        "tb:results:acc",
+        "wandb:results:acc",
+        "predictions:results/metrics.json@accuracy",
+    ],
+)
 def test_a_result_behind_a_linked_folder_is_refused_and_stays(tmp_path: Path, precious: Path, metric: str) -> None:
     place = checkout(tmp_path, lambda code: (code / "results").symlink_to(precious))
     with pytest.raises(RepositoryError, match="behind a link of the repository") as error:
@@ -79,7 +86,7 @@ def test_of_what_a_traced_run_leaves_plain_files_are_kept(tmp_path: Path, precio
 
 
 def test_a_checkout_goes_however_its_code_locked_or_nested_it_and_what_it_links_to_stays(
-    tmp_path: Path, precious: Path,
+    tmp_path: Path, precious: Path
 ) -> None:
     place = tmp_path / "place"
     (place / "locked" / "deep").mkdir(parents=True)

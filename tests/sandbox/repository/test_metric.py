@@ -33,16 +33,26 @@ def why(found: Reading) -> str:
     return found.failure.message
 
 
-@pytest.mark.parametrize(("spec", "text", "value"), [
-    ("m.json:test.r2", '{"train": {"r2": 0.9}, "test": {"r2": 0.71}}', 0.71),
-    ("deep/m.json:folds.1.acc", '{"folds": [{"acc": 0.5}, {"acc": 0.6}]}', 0.6),
-    ("m.json:top.acc@0.5", '{"top": {"acc@0.5": 0.25}}', 0.25), ("m.json:a.b.c", '{"a.b": {"c": 1}, "a": 2}', 1.0),
-    ("m.json:folds.-1", '{"folds": [1, 2, 3]}', 3.0),
-    ("log.csv:test", LOG, 0.43), ("log.csv:test@last", LOG, 0.43), ("log.csv:test@epoch=2", LOG, 0.44),
-    ("log.csv:test@min(val)", LOG, 0.44), ("log.csv:test@max(val)", LOG, 0.51), ("log.csv:val@min(val)", LOG, 0.4),
-    ("log.csv:test@last", LOG + "4,0.6,\n", 0.43), ("log.tsv:b", "a\tb\n1\t2\n", 2.0),
-    ("log.csv:test@max(val)", "\ufeffval , test\n nan, 1\n 0.1, 2\n", 2.0),
-    ("log.jsonl:acc@step=1", '{"step": 1, "acc": 0.5}\n{"step": 1, "loss": 2}\n{"step": 2, "acc": 0.7}\n', 0.5)])
+@pytest.mark.parametrize(
+    ("spec", "text", "value"),
+    [
+        ("m.json:test.r2", '{"train": {"r2": 0.9}, "test": {"r2": 0.71}}', 0.71),
+        ("deep/m.json:folds.1.acc", '{"folds": [{"acc": 0.5}, {"acc": 0.6}]}', 0.6),
+        ("m.json:top.acc@0.5", '{"top": {"acc@0.5": 0.25}}', 0.25),
+        ("m.json:a.b.c", '{"a.b": {"c": 1}, "a": 2}', 1.0),
+        ("m.json:folds.-1", '{"folds": [1, 2, 3]}', 3.0),
+        ("log.csv:test", LOG, 0.43),
+        ("log.csv:test@last", LOG, 0.43),
+        ("log.csv:test@epoch=2", LOG, 0.44),
+        ("log.csv:test@min(val)", LOG, 0.44),
+        ("log.csv:test@max(val)", LOG, 0.51),
+        ("log.csv:val@min(val)", LOG, 0.4),
+        ("log.csv:test@last", LOG + "4,0.6,\n", 0.43),
+        ("log.tsv:b", "a\tb\n1\t2\n", 2.0),
+        ("log.csv:test@max(val)", "\ufeffval , test\n nan, 1\n 0.1, 2\n", 2.0),
+        ("log.jsonl:acc@step=1", '{"step": 1, "acc": 0.5}\n{"step": 1, "loss": 2}\n{"step": 2, "acc": 0.7}\n', 0.5),
+    ],
+)
 def test_a_number_is_read_where_the_metric_says(tmp_path: Path, spec: str, text: str, value: float) -> None:
     assert read(tmp_path, spec, text) == Reading(value)
 
@@ -54,18 +64,30 @@ def test_the_last_match_in_the_output_counts_and_that_there_were_several_is_said
     assert "not a number" in why(read(tmp_path, "stdout:acc (.*)", stdout="acc high"))
 
 
-@pytest.mark.parametrize(("spec", "text", "words"), [
-    ("m.json:r2", '{"r2": NaN}', "not finite"), ("m.json:r2", '{"r2": 1e999}', "not finite"),
-    ("m.json:r2", '{"loss": 1}', "no such key as 'r2'; there are loss"), ("m.json:r2", None, "no such file"),
-    ("m.json:r2", '{"r2": "0.7"}', "not a number"), ("m.json:r2", '{"r2": true}', "not a number"),
-    ("m.json:r2", '{"r2": {"a": 1}}', "not a number"), ("m.json:r2.x", '{"r2": 1}', "no such key"),
-    ("m.json:r2", "{", "cannot be read"), ("m.json:r2", "[" * 200_000, "cannot be read"),
-    ("m.csv:acc", LOG, "no such column as 'acc'; there are epoch, val, test"), ("m.csv:val@epoch=9", LOG, "epoch is 9"),
-    ("m.csv:val@max(best)", LOG, "no such column as 'best'"), ("m.csv:val", "", "no such column"),
-    ("m.csv:val", "val\nnan\n", "not finite"), ("m.csv:val", "val\nhigh\n", "not a number"),
-    ("m.jsonl:val", "3\n", "cannot be read"),
-    ("m.csv:val", "val\n" + "9" * 140_000, "cannot be read"),
-    ("**/m.json:r2", None, "no such file")])
+@pytest.mark.parametrize(
+    ("spec", "text", "words"),
+    [
+        ("m.json:r2", '{"r2": NaN}', "not finite"),
+        ("m.json:r2", '{"r2": 1e999}', "not finite"),
+        ("m.json:r2", '{"loss": 1}', "no such key as 'r2'; there are loss"),
+        ("m.json:r2", None, "no such file"),
+        ("m.json:r2", '{"r2": "0.7"}', "not a number"),
+        ("m.json:r2", '{"r2": true}', "not a number"),
+        ("m.json:r2", '{"r2": {"a": 1}}', "not a number"),
+        ("m.json:r2.x", '{"r2": 1}', "no such key"),
+        ("m.json:r2", "{", "cannot be read"),
+        ("m.json:r2", "[" * 200_000, "cannot be read"),
+        ("m.csv:acc", LOG, "no such column as 'acc'; there are epoch, val, test"),
+        ("m.csv:val@epoch=9", LOG, "epoch is 9"),
+        ("m.csv:val@max(best)", LOG, "no such column as 'best'"),
+        ("m.csv:val", "", "no such column"),
+        ("m.csv:val", "val\nnan\n", "not finite"),
+        ("m.csv:val", "val\nhigh\n", "not a number"),
+        ("m.jsonl:val", "3\n", "cannot be read"),
+        ("m.csv:val", "val\n" + "9" * 140_000, "cannot be read"),
+        ("**/m.json:r2", None, "no such file"),
+    ],
+)
 def test_what_gives_no_number_is_a_failure_in_words(tmp_path: Path, spec: str, text: str | None, words: str) -> None:
     assert words in why(read(tmp_path, spec, text))
 
@@ -73,10 +95,18 @@ def test_what_gives_no_number_is_a_failure_in_words(tmp_path: Path, spec: str, t
 @given(st.binary(max_size=300))
 def test_whatever_bytes_a_run_leaves_are_a_number_or_a_failure(content: bytes) -> None:
     with TemporaryDirectory() as folder:
-        for spec, name in (("m.json:a", "m.json"), ("m.csv:a@min(b)", "m.csv"), ("m.jsonl:a", "m.jsonl"),
-                           ("tb:.:a", "x.tfevents.1"), ("wandb:.:a", "x.wandb")):
-            head = {"x.wandb": b":W&B\0\0\0" + struct.pack("<IHB", 0, len(content), 1),
-                    "x.tfevents.1": struct.pack("<QI", len(content), 0), "m.csv": b"a,b\n"}.get(name, b"")
+        for spec, name in (
+            ("m.json:a", "m.json"),
+            ("m.csv:a@min(b)", "m.csv"),
+            ("m.jsonl:a", "m.jsonl"),
+            ("tb:.:a", "x.tfevents.1"),
+            ("wandb:.:a", "x.wandb"),
+        ):
+            head = {
+                "x.wandb": b":W&B\0\0\0" + struct.pack("<IHB", 0, len(content), 1),
+                "x.tfevents.1": struct.pack("<QI", len(content), 0),
+                "m.csv": b"a,b\n",
+            }.get(name, b"")
             (Path(folder) / name).write_bytes(head + content + b"\0" * 4)
             found = read_metric(parse_metric(spec), Path(folder))
             assert (found.value is None) != (found.failure is None), found
@@ -119,9 +149,24 @@ def test_of_files_that_a_pattern_names_the_newest_is_read_and_it_is_said(tmp_pat
     assert "no such file" in why(read(tmp_path, "*/m.json:r2"))
 
 
-@pytest.mark.parametrize("spec", [
-    "", "m.txt:acc", "m.json", "m.json:", "/etc/m.json:a", "../m.json:a", "stdout:acc", "stdout:([0-9", "m.csv:",
-    "m.csv:a@best", "m.csv:a@", "tb::acc", "tb:runs"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "m.txt:acc",
+        "m.json",
+        "m.json:",
+        "/etc/m.json:a",
+        "../m.json:a",
+        "stdout:acc",
+        "stdout:([0-9",
+        "m.csv:",
+        "m.csv:a@best",
+        "m.csv:a@",
+        "tb::acc",
+        "tb:runs",
+    ],
+)
 def test_a_metric_that_cannot_be_meant_is_refused_at_once(spec: str) -> None:
     with pytest.raises(MetricError) as refused:
         parse_metric(spec)
@@ -156,8 +201,11 @@ def tensor(value: float) -> bytes:
 def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "version_0"
     folder.mkdir(parents=True)
-    lines = [event(step, tag, scalar(value)) for step, *values in ((1, 0.5, 2), (2, 0.75, 1), (3, 0.625, 3))
-             for tag, value in zip(("val/acc", "loss"), values, strict=True)]
+    lines = [
+        event(step, tag, scalar(value))
+        for step, *values in ((1, 0.5, 2), (2, 0.75, 1), (3, 0.625, 3))
+        for tag, value in zip(("val/acc", "loss"), values, strict=True)
+    ]
     (folder / "events.out.tfevents.1.host").write_bytes(b"".join(lines) + event(4, "val/acc", tensor(0.25))[:-7])
     assert read(tmp_path, "tb:logs:val/acc@last") == Reading(0.625), "a record that was cut off is not there"
     assert read(tmp_path, "tb:logs:val/acc@min(loss)") == Reading(0.75)
@@ -182,17 +230,32 @@ def offline_run(*records: bytes) -> bytes:
 
 def said(number: int, **values: object) -> bytes:
     """A record of the history (2) or the summary (3); `a__b` is b in a."""
-    items = b"".join(field(1, 2, b"".join(field(2, 2, key.encode()) for key in name.split("__")) + b"\x82\x01"
-                           + bytes([len(text := json.dumps(value).encode())]) + text) for name, value in values.items())
+    items = b"".join(
+        field(
+            1,
+            2,
+            b"".join(field(2, 2, key.encode()) for key in name.split("__"))
+            + b"\x82\x01"
+            + bytes([len(text := json.dumps(value).encode())])
+            + text,
+        )
+        for name, value in values.items()
+    )
     return field(number, 2, items)
 
 
 def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "wandb" / "offline-run-1"
     folder.mkdir(parents=True)
-    (folder / "run-1.wandb").write_bytes(offline_run(
-        said(2, acc=0.5, net__loss=2), said(3, acc=0.5), said(2, acc=0.75, net__loss=1), said(2, acc=0.7, net__loss=3),
-        said(3, acc=0.7, best=0.75)))
+    (folder / "run-1.wandb").write_bytes(
+        offline_run(
+            said(2, acc=0.5, net__loss=2),
+            said(3, acc=0.5),
+            said(2, acc=0.75, net__loss=1),
+            said(2, acc=0.7, net__loss=3),
+            said(3, acc=0.7, best=0.75),
+        )
+    )
     assert read(tmp_path, "wandb:wandb:acc") == Reading(0.7) and read(tmp_path, "wandb:wandb:best") == Reading(0.75)
     assert read(tmp_path, "wandb:wandb:acc@min(net.loss)") == Reading(0.75)
     assert "no such row" in why(read(tmp_path, "wandb:wandb:f1"))
@@ -210,5 +273,6 @@ def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
 def test_what_is_left_of_a_block_and_too_small_for_a_record_is_passed_over(tmp_path: Path) -> None:
     full = said(2) * 16375  # 32750 bytes; with both heads 4 bytes of the block are left
     (tmp_path / "run.wandb").write_bytes(
-        offline_run()[:7] + struct.pack("<IHB", 0, len(full), 1) + full + b"\0" * 4 + offline_run(said(3, acc=0.5))[7:])
+        offline_run()[:7] + struct.pack("<IHB", 0, len(full), 1) + full + b"\0" * 4 + offline_run(said(3, acc=0.5))[7:]
+    )
     assert read(tmp_path, "wandb:.:acc") == Reading(0.5)

@@ -20,8 +20,11 @@ def code(tmp_path: Path) -> Path:
 
 
 def everything_in(folder: Path) -> dict[str, tuple[str, int]]:
-    return {str(path.relative_to(folder)): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
-            for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_taking_in_writes_nothing_to_the_users_folder(code: Path, tmp_path: Path) -> None:
@@ -47,8 +50,9 @@ def test_uncommitted_work_is_refused_or_becomes_a_commit_of_ours(code: Path, tmp
     assert Mirror(tmp_path / "other" / "mirror").take(code, dirty=True).commit == taken.commit
 
 
-@pytest.mark.parametrize(("there", "words"), [
-    ("folder", "is no git repository"), ("repository", "has no commit"), ("", "is no folder")])
+@pytest.mark.parametrize(
+    ("there", "words"), [("folder", "is no git repository"), ("repository", "has no commit"), ("", "is no folder")]
+)
 def test_what_is_no_repository_is_refused_in_one_line(tmp_path: Path, there: str, words: str) -> None:
     folder = tmp_path / "x"
     if there:
@@ -77,8 +81,9 @@ def test_no_program_of_the_users_configuration_runs(code: Path, tmp_path: Path) 
     taken = mirror.take(code, dirty=True)
     mirror.checkout(taken.tree, tmp_path / "out")
     mirror.commit(mirror.edited(taken.tree, [Edit(path="new.py", old="x = 1\n", new="x = 2\n")]), taken.commit, "e")
-    assert "x = 2" in mirror.difference(taken.tree, mirror.edited(
-        taken.tree, [Edit(path="new.py", old="x = 1\n", new="x = 2\n")]))
+    assert "x = 2" in mirror.difference(
+        taken.tree, mirror.edited(taken.tree, [Edit(path="new.py", old="x = 1\n", new="x = 2\n")])
+    )
     assert (tmp_path / "out" / "new.py").read_text() == "x = 1\n" and not mark.exists()
 
 
@@ -117,7 +122,8 @@ def test_what_git_does_not_hold_is_told(code: Path, tmp_path: Path) -> None:
     other = repository(tmp_path / "other")
     git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "parts/other")
     (code / "weights.pt").write_text(
-        "version https://git-lfs.github.com/spec/v1\noid sha256:" + "a" * 64 + "\nsize 1\n")
+        "version https://git-lfs.github.com/spec/v1\noid sha256:" + "a" * 64 + "\nsize 1\n"
+    )
     git(code, "add", "-A")
     git(code, "commit", "-qm", "more")
     taken = Mirror(tmp_path / "m" / "mirror").take(code)

@@ -39,8 +39,8 @@ def truth() -> NDArray[Any]:
 
 @pytest.fixture(scope="module")
 def probabilities(truth: NDArray[Any]) -> NDArray[Any]:
-    found = np.random.default_rng(1).dirichlet(np.ones(CLASSES) * .2, ROWS) * .1
-    found[np.arange(ROWS), truth] += .9
+    found = np.random.default_rng(1).dirichlet(np.ones(CLASSES) * 0.2, ROWS) * 0.1
+    found[np.arange(ROWS), truth] += 0.9
     return found / found.sum(1, keepdims=True)
 
 
@@ -59,7 +59,10 @@ def scored(tmp_path: Path, truth: NDArray[Any]) -> Callable[[NDArray[Any], str, 
 
 @pytest.mark.parametrize(("form", "within"), [("%.6f", 1e-5), ("%.3f", 1e-3), ("%.2f", 5e-3)])
 def test_rounded_probabilities_are_scored_as_probabilities(
-    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any], truth: NDArray[Any], form: str,
+    scored: Callable[[NDArray[Any], str, str], Reading],
+    probabilities: NDArray[Any],
+    truth: NDArray[Any],
+    form: str,
     within: float,
 ) -> None:
     loss = -np.log(probabilities[np.arange(ROWS), truth]).mean()
@@ -67,7 +70,7 @@ def test_rounded_probabilities_are_scored_as_probabilities(
 
 
 def test_logits_are_scored_by_their_softmax(
-    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any], truth: NDArray[Any],
+    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any], truth: NDArray[Any]
 ) -> None:
     loss = -np.log(probabilities[np.arange(ROWS), truth]).mean()
     logits = np.log(probabilities)
@@ -81,7 +84,7 @@ def percent(values: NDArray[Any]) -> NDArray[Any]:
 
 def one_a_class(values: NDArray[Any]) -> NDArray[Any]:
     """As sigmoids give them, which sum to anything."""
-    return values / values.max(1, keepdims=True) * .9
+    return values / values.max(1, keepdims=True) * 0.9
 
 
 def positive_losses(values: NDArray[Any]) -> NDArray[Any]:
@@ -89,31 +92,41 @@ def positive_losses(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def some_below_zero(values: NDArray[Any]) -> NDArray[Any]:
-    return values + np.eye(CLASSES)[0] * .1 - np.eye(CLASSES)[1] * .1
+    return values + np.eye(CLASSES)[0] * 0.1 - np.eye(CLASSES)[1] * 0.1
 
 
-@pytest.mark.parametrize(("change", "said"), [
-    (percent, "no value is below 0, and row"), (one_a_class, "no value is below 0, and row"),
-    (positive_losses, "no value is below 0, and row"),
-    (some_below_zero, "every row sums to 1, and there are values below 0")])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (percent, "no value is below 0, and row"),
+        (one_a_class, "no value is below 0, and row"),
+        (positive_losses, "no value is below 0, and row"),
+        (some_below_zero, "every row sums to 1, and there are values below 0"),
+    ],
+)
 def test_what_may_be_probabilities_or_logits_is_refused(
-    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any],
-    change: Callable[[NDArray[Any]], NDArray[Any]], said: str,
+    scored: Callable[[NDArray[Any], str, str], Reading],
+    probabilities: NDArray[Any],
+    change: Callable[[NDArray[Any]], NDArray[Any]],
+    said: str,
 ) -> None:
     found = scored(change(probabilities), "%.6f", "log_loss")
     assert found.failure is not None and found.value is None and said in found.failure.message
     assert "write probabilities that sum to 1, or logits with the mean of each row subtracted" in found.failure.message
 
 
-@pytest.mark.parametrize(("names", "predicted", "accuracy"), [
-    (("v1", "v1.0", "v1.0"), ("v1.0", "v1.0", "v1"), 1 / 3),
-    (("HTTP/1.0", "HTTP/1.1", "HTTP/1.1"), ("HTTP/1.0", "HTTP/1.1", "HTTP/1.0"), 2 / 3),
-    (("0", "1", "10"), ("0.0", "1.0", "10.0"), 1.0),  # as pandas writes whole numbers beside a gap
-    (("007", "8", "010"), ("7", "8", "10"), 1.0),
-    (("1", "01", "1"), ("1", "01", "01"), 2 / 3),  # two classes: only their own text tells them apart
-])
+@pytest.mark.parametrize(
+    ("names", "predicted", "accuracy"),
+    [
+        (("v1", "v1.0", "v1.0"), ("v1.0", "v1.0", "v1"), 1 / 3),
+        (("HTTP/1.0", "HTTP/1.1", "HTTP/1.1"), ("HTTP/1.0", "HTTP/1.1", "HTTP/1.0"), 2 / 3),
+        (("0", "1", "10"), ("0.0", "1.0", "10.0"), 1.0),  # as pandas writes whole numbers beside a gap
+        (("007", "8", "010"), ("7", "8", "10"), 1.0),
+        (("1", "01", "1"), ("1", "01", "01"), 2 / 3),  # two classes: only their own text tells them apart
+    ],
+)
 def test_a_class_is_known_by_its_name(
-    tmp_path: Path, names: tuple[str, ...], predicted: tuple[str, ...], accuracy: float,
+    tmp_path: Path, names: tuple[str, ...], predicted: tuple[str, ...], accuracy: float
 ) -> None:
     labels = labels_of(tmp_path, names)
     (tmp_path / "p.csv").write_text("prediction\n" + "\n".join(predicted) + "\n")
@@ -128,9 +141,18 @@ def test_another_name_is_no_class(tmp_path: Path, names: tuple[str, ...], predic
     assert found.failure is not None and f"predicts {predicted!r}, which is no class" in found.failure.message
 
 
-@pytest.mark.parametrize(("name", "content"), [
-    ("p.json", b"[" * 100_000), ("p.json", b"3"), ("p.json", b"{}"), ("p.json", b"[" + b"[]," * 30_000 + b"[]]"),
-    ("p.npy", b""), ("p.npy", b"PK\x03\x04 no archive"), ("p.npy", b"\x93NUMPY\x01\x00\x05\x00{((((")])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("p.json", b"[" * 100_000),
+        ("p.json", b"3"),
+        ("p.json", b"{}"),
+        ("p.json", b"[" + b"[]," * 30_000 + b"[]]"),
+        ("p.npy", b""),
+        ("p.npy", b"PK\x03\x04 no archive"),
+        ("p.npy", b"\x93NUMPY\x01\x00\x05\x00{(((("),
+    ],
+)
 def test_what_holds_no_predictions_is_refused_in_words(tmp_path: Path, name: str, content: bytes) -> None:
     labels = labels_of(tmp_path, ["a", "b"])
     (tmp_path / name).write_bytes(content)

@@ -41,8 +41,15 @@ def included(code: Path, run: str) -> None:
 
 
 def fsmonitor(code: Path, run: str) -> None:
-    configured(code, "[core]", f'fsmonitor = "{run}"', f'pager = "{run}"', f'editor = "{run}"', f'askPass = "{run}"',
-               f'alternateRefsCommand = "{run}"')
+    configured(
+        code,
+        "[core]",
+        f'fsmonitor = "{run}"',
+        f'pager = "{run}"',
+        f'editor = "{run}"',
+        f'askPass = "{run}"',
+        f'alternateRefsCommand = "{run}"',
+    )
 
 
 def text_conversion(code: Path, run: str) -> None:
@@ -51,9 +58,20 @@ def text_conversion(code: Path, run: str) -> None:
 
 
 def lazy_fetch(code: Path, run: str) -> None:
-    configured(code, "[core]", "repositoryformatversion = 1", f'sshCommand = "{run}"', "[extensions]",
-               "partialClone = origin", '[remote "origin"]', "promisor = true", "url = ssh://localhost/x",
-               f'uploadpack = "{run}"', "[credential]", f'helper = "!{run}"')
+    configured(
+        code,
+        "[core]",
+        "repositoryformatversion = 1",
+        f'sshCommand = "{run}"',
+        "[extensions]",
+        "partialClone = origin",
+        '[remote "origin"]',
+        "promisor = true",
+        "url = ssh://localhost/x",
+        f'uploadpack = "{run}"',
+        "[credential]",
+        f'helper = "!{run}"',
+    )
     blob = git(code, "rev-parse", "HEAD:train.py").strip()
     (code / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     (code / ".git" / "objects" / "pack" / "pack-x.promisor").write_text("")
@@ -76,8 +94,7 @@ def hooks(code: Path, run: str) -> None:
         hook.chmod(0o755)
 
 
-@pytest.mark.parametrize("plant", [
-    clean, process, included, fsmonitor, text_conversion, lazy_fetch, submodule, hooks])
+@pytest.mark.parametrize("plant", [clean, process, included, fsmonitor, text_conversion, lazy_fetch, submodule, hooks])
 def test_no_program_of_a_repository_runs(plant: Callable[[Path, str], None], tmp_path: Path) -> None:
     code, mark = repository(tmp_path / "code"), tmp_path / "ran"
     plant(code, f"touch {mark}")
@@ -127,7 +144,8 @@ def one_linked_object(code: Path, private: Path) -> None:
     commit = git(private, "rev-parse", "HEAD").strip()
     (code / ".git" / "objects" / commit[:2]).mkdir(exist_ok=True)
     (code / ".git" / "objects" / commit[:2] / commit[2:]).symlink_to(
-        private / ".git" / "objects" / commit[:2] / commit[2:])
+        private / ".git" / "objects" / commit[:2] / commit[2:]
+    )
 
 
 def linked_objects(code: Path, private: Path) -> None:
@@ -135,13 +153,20 @@ def linked_objects(code: Path, private: Path) -> None:
     (code / ".git" / "objects").symlink_to(private / ".git" / "objects")
 
 
-@pytest.mark.parametrize(("plant", "words"), [
-    (file_of_git, "does not name this folder back"), (link_of_git, "is a symbolic link"),
-    (false_worktree, "does not name this folder back"), (borrowed, "borrows objects from another repository"),
-    (linked_objects, "holds no objects of its own"), (borrowed_by_a_link, "objects that lie elsewhere"),
-    (one_linked_object, "objects that lie elsewhere")])
+@pytest.mark.parametrize(
+    ("plant", "words"),
+    [
+        (file_of_git, "does not name this folder back"),
+        (link_of_git, "is a symbolic link"),
+        (false_worktree, "does not name this folder back"),
+        (borrowed, "borrows objects from another repository"),
+        (linked_objects, "holds no objects of its own"),
+        (borrowed_by_a_link, "objects that lie elsewhere"),
+        (one_linked_object, "objects that lie elsewhere"),
+    ],
+)
 def test_what_lies_outside_a_repository_is_refused(
-    plant: Callable[[Path, Path], None], words: str, tmp_path: Path,
+    plant: Callable[[Path, Path], None], words: str, tmp_path: Path
 ) -> None:
     private = repository(tmp_path / "private", {"secret.txt": "of the person\n"})
     code = repository(tmp_path / "code")
@@ -162,7 +187,7 @@ def test_the_working_folder_is_that_of_the_repository_whatever_its_configuration
 
 
 def test_what_a_person_ignores_is_ignored_and_plain_settings_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -202,7 +227,8 @@ def test_files_of_lfs_are_compared_with_their_pointers_and_other_filters_are_tol
     code, content = repository(tmp_path / "code"), b"weights" * 100
     digest = subprocess.run(["sha256sum"], input=content, capture_output=True, check=True).stdout[:64].decode()
     (code / "w.pt").write_text(
-        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n")
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n"
+    )
     (code / ".gitattributes").write_text("*.pt filter=lfs\n*.ipynb filter=strip\n")
     (code / "a.ipynb").write_text("{}\n")
     git(code, "add", "-A")
@@ -228,8 +254,10 @@ def test_a_commit_is_taken_from_a_bare_repository_and_by_its_name(tmp_path: Path
         mirror.take_commit(tmp_path / "bare", "1234567")
 
 
-@pytest.mark.parametrize(("name", "text"), [
-    ("config", '[filter "x"]\n\tsmudge = "touch ran; cat"\n'), ("objects/info/alternates", "/elsewhere\n")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("config", '[filter "x"]\n\tsmudge = "touch ran; cat"\n'), ("objects/info/alternates", "/elsewhere\n")],
+)
 def test_a_copy_in_the_run_of_another_names_no_program(tmp_path: Path, name: str, text: str) -> None:
     mirror = Mirror(tmp_path / "m" / "mirror")
     tree = mirror.take(repository(tmp_path / "code")).tree

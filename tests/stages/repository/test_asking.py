@@ -34,9 +34,18 @@ from tests.repositories import FILES
 
 COMMAND = Command(argv=("python", "train.py", "--seed", "{seed}"), metric="metrics.json:test.r2")
 SETUP = Setup("0" * 40, COMMAND, Environment(Ground(sys.executable), "interpreter", "3.11", {}, (), {}))
-RUN = CommandRun(id="a" * 24, key="a", tree="0", argv=("python",), seed=0, seconds=1, stdout_tail=(
-    'Traceback (most recent call last):\n  File "/experiment/train.py", line 3, in <module>\nKeyError: 1\n'),
-    failure=Failure(kind="other", message="KeyError: 1"))
+RUN = CommandRun(
+    id="a" * 24,
+    key="a",
+    tree="0",
+    argv=("python",),
+    seed=0,
+    seconds=1,
+    stdout_tail=(
+        'Traceback (most recent call last):\n  File "/experiment/train.py", line 3, in <module>\nKeyError: 1\n'
+    ),
+    failure=Failure(kind="other", message="KeyError: 1"),
+)
 TILT = Part(name="tilt", kind="one of several", path="tinyfit/features.py", symbol="tilt", line=4, mutations=())
 GOOD = Edit(path="tinyfit/features.py", old="    return [x[:, 0]]\n", new="    return [0 * x[:, 0]]\n")
 
@@ -62,16 +71,22 @@ SWALLOW = Edit(path="train.py", old="banner(opts)\nF", new="try:\n    banner(opt
 SMALL = Edit(path="train.py", old="banner(opts)\nF", new="F")
 
 
-@pytest.mark.parametrize(("given", "why"), [
-    (Repair(kind="patch", reason="", edits=(SWALLOW,)), "swallows an exception"),
-    (Repair(kind="patch", reason="", edits=(SMALL.model_copy(update={"old": "nowhere"}),)), "occurs 0 times"),
-    (Repair(kind="patch", reason="", edits=(SMALL.model_copy(update={"new": "F = ("}),)), "does not parse"),
-    (Repair(kind="patch", reason="", edits=(SMALL.model_copy(update={"new": "# x\nbanner(opts)\nF"}),)), "is the same"),
-    (Repair(kind="argv", reason="", argv=("python", "train.py", "--seed", "3")), "--seed has another value"),
-    (Repair(kind="pins", reason=""), "pins is empty"),
-    (Repair(kind="patch", reason="", edits=(SMALL,)), ""),
-    (Repair(kind="argv", reason="", argv=("python", "train.py", "--seed", "{seed}", "--no-bend")), ""),
-])
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (Repair(kind="patch", reason="", edits=(SWALLOW,)), "swallows an exception"),
+        (Repair(kind="patch", reason="", edits=(SMALL.model_copy(update={"old": "nowhere"}),)), "occurs 0 times"),
+        (Repair(kind="patch", reason="", edits=(SMALL.model_copy(update={"new": "F = ("}),)), "does not parse"),
+        (
+            Repair(kind="patch", reason="", edits=(SMALL.model_copy(update={"new": "# x\nbanner(opts)\nF"}),)),
+            "is the same",
+        ),
+        (Repair(kind="argv", reason="", argv=("python", "train.py", "--seed", "3")), "--seed has another value"),
+        (Repair(kind="pins", reason=""), "pins is empty"),
+        (Repair(kind="patch", reason="", edits=(SMALL,)), ""),
+        (Repair(kind="argv", reason="", argv=("python", "train.py", "--seed", "{seed}", "--no-bend")), ""),
+    ],
+)
 def test_repairs_that_may_not_be_made(given: Repair, why: str) -> None:
     assert (why in refused(given, COMMAND, FILES)) if why else refused(given, COMMAND, FILES) == ""
 
@@ -82,13 +97,16 @@ def test_code_that_measures_may_not_change() -> None:
     assert refused(given, COMMAND, texts) == "m.py: it changes accuracy, which measures"
 
 
-@pytest.mark.parametrize(("edits", "why"), [
-    ((GOOD,), ""),
-    ((Edit(path="tinyfit/features.py", old="x[:, 1] ** 2", new="0"),), "changes bend, which is neither tilt"),
-    ((Edit(path="metrics.json", new="{}"),), "the file that the metric is read from"),
-    (tuple(Edit(path=f"new{n}.txt", new="x") for n in range(5)), "at most 4"),
-    ((Edit(path="a.txt", new="x\n" * 41),), "at most 4 and 40"),
-])
+@pytest.mark.parametrize(
+    ("edits", "why"),
+    [
+        ((GOOD,), ""),
+        ((Edit(path="tinyfit/features.py", old="x[:, 1] ** 2", new="0"),), "changes bend, which is neither tilt"),
+        ((Edit(path="metrics.json", new="{}"),), "the file that the metric is read from"),
+        (tuple(Edit(path=f"new{n}.txt", new="x") for n in range(5)), "at most 4"),
+        ((Edit(path="a.txt", new="x\n" * 41),), "at most 4 and 40"),
+    ],
+)
 def test_patches_stay_with_their_part(edits: tuple[Edit, ...], why: str) -> None:
     found = out_of_scope(Mutation(kind="replace", what="w", edits=edits), TILT, COMMAND, FILES)
     assert (why in found) if why else found == ""
@@ -110,10 +128,18 @@ async def test_priors_are_taken_and_what_points_nowhere_is_told(tmp_path: Path) 
     found = Inventory((TILT, TILT.model_copy(update={"name": "odd"})), ())
     line = next(one.line for one in code_in(FILES).definitions if one.name == "design")
     trace = Trace({f"train.py:{line}": Called("train.py", "design", line, 1, (), ())})
-    asked = Asked(tmp_path, parts=[PartsAnswer(
-        parts=(PartNote(name="tilt", prior=0.9), PartNote(name="odd", prior=0, drop=True, why="only tells")),
-        added=(AddedPart(name="assembly", path="train.py", symbol="design", prior=0.4, why="it joins"),
-               AddedPart(name="ghost", path="train.py", symbol="nothing", prior=0.4, why="?")))])
+    asked = Asked(
+        tmp_path,
+        parts=[
+            PartsAnswer(
+                parts=(PartNote(name="tilt", prior=0.9), PartNote(name="odd", prior=0, drop=True, why="only tells")),
+                added=(
+                    AddedPart(name="assembly", path="train.py", symbol="design", prior=0.4, why="it joins"),
+                    AddedPart(name="ghost", path="train.py", symbol="nothing", prior=0.4, why="?"),
+                ),
+            )
+        ],
+    )
     read = await asked.asking.parts(found, COMMAND, trace, FILES)
     assert [(one.name, one.prior, one.why) for one in read.parts] == [("tilt", 0.9, ""), ("assembly", 0.4, "it joins")]
     assert [(one.name, one.kind) for one in read.rest] == [("odd", "decoy"), ("ghost", "budget")]

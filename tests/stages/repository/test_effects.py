@@ -25,8 +25,10 @@ BASELINE = {11: 0.80, 12: 0.82, 13: 0.81, 14: 0.83, 15: 0.80}
 
 def part(name: str, *effects: float | None, **more: object) -> Measured:
     """A part that costs so much at each seed; None: its run failed."""
-    ablated = {seed: None if effect is None else value - effect
-               for (seed, value), effect in zip(BASELINE.items(), effects, strict=False)}
+    ablated = {
+        seed: None if effect is None else value - effect
+        for (seed, value), effect in zip(BASELINE.items(), effects, strict=False)
+    }
     return Measured(name, baseline=BASELINE, ablated=ablated, **more)  # pyright: ignore[reportArgumentType]
 
 
@@ -46,22 +48,46 @@ def test_what_reaches_the_share_is_critical_and_may_harm() -> None:
 
 
 def test_rows_say_what_is_called_and_correct_for_each_other() -> None:
-    rows = {row.part: row for row in results([
-        part("wide", 0.1, 0.11, 0.09, 0.1, 0.105), part("slight", 0.01, 0.011, 0.009, 0.01, 0.0105),
-        part("harm", -0.05, -0.048, -0.061, -0.055, -0.052), part("noise", 0.01, -0.01, 0.004, -0.005, 0.002),
-        part("same", 0.2, 0.2, 0.2, 0.2, 0.2), part("few", 0.1, 0.11, 0.09, None, None),
-        part("still", gate="no effect"), part("apart", gate="not reached"), part("broken", gate="failed")],
-        direction="max")}
+    rows = {
+        row.part: row
+        for row in results(
+            [
+                part("wide", 0.1, 0.11, 0.09, 0.1, 0.105),
+                part("slight", 0.01, 0.011, 0.009, 0.01, 0.0105),
+                part("harm", -0.05, -0.048, -0.061, -0.055, -0.052),
+                part("noise", 0.01, -0.01, 0.004, -0.005, 0.002),
+                part("same", 0.2, 0.2, 0.2, 0.2, 0.2),
+                part("few", 0.1, 0.11, 0.09, None, None),
+                part("still", gate="no effect"),
+                part("apart", gate="not reached"),
+                part("broken", gate="failed"),
+            ],
+            direction="max",
+        )
+    }
     assert {name: row.called for name, row in rows.items()} == {
-        "wide": "critical", "slight": "helps", "harm": "harmful", "noise": "no measurable difference",
-        "few": "unknown", "same": "unknown", "still": "no effect",
-        "apart": "not reached", "broken": "not measured"}
+        "wide": "critical",
+        "slight": "helps",
+        "harm": "harmful",
+        "noise": "no measurable difference",
+        "few": "unknown",
+        "same": "unknown",
+        "still": "no effect",
+        "apart": "not reached",
+        "broken": "not measured",
+    }
     alone = paired_interval([0.1, 0.11, 0.09, 0.1, 0.105])
     wide = rows["wide"]
     assert alone.p is not None and alone.sd is not None
-    found = [paired_interval(one).p for one in (
-        (0.1, 0.11, 0.09, 0.1, 0.105), (0.01, 0.011, 0.009, 0.01, 0.0105), (-0.05, -0.048, -0.061, -0.055, -0.052),
-        (0.01, -0.01, 0.004, -0.005, 0.002))]
+    found = [
+        paired_interval(one).p
+        for one in (
+            (0.1, 0.11, 0.09, 0.1, 0.105),
+            (0.01, 0.011, 0.009, 0.01, 0.0105),
+            (-0.05, -0.048, -0.061, -0.055, -0.052),
+            (0.01, -0.01, 0.004, -0.005, 0.002),
+        )
+    ]
     assert wide.p == pytest.approx(holm(found)[0]), "of the others nothing could be called, so nothing was tested"
     assert wide.detectable == pytest.approx(detectable(5, alone.sd, 4))
     assert (wide.low, wide.n, wide.relative) == (pytest.approx(alone.low), 5, pytest.approx(0.101 / 0.812))
@@ -116,16 +142,27 @@ def test_a_removal_that_ends_where_nothing_works_is_tried_another_way() -> None:
     assert floor_rule("max", 0.5, 0.1, []).ranked is None
 
 
-@pytest.mark.parametrize(("ablated", "reached", "repeatable", "gate"), [
-    (0.7, True, True, "no effect"), (0.7, False, True, "not reached"), (0.7, None, True, "no effect"),
-    (0.6, True, True, "moved"), (0.6, None, True, "moved"), (0.6, False, True, "moved"),
-    (0.6, False, False, "not reached"), (0.6, True, False, "moved")])
+@pytest.mark.parametrize(
+    ("ablated", "reached", "repeatable", "gate"),
+    [
+        (0.7, True, True, "no effect"),
+        (0.7, False, True, "not reached"),
+        (0.7, None, True, "no effect"),
+        (0.6, True, True, "moved"),
+        (0.6, None, True, "moved"),
+        (0.6, False, True, "moved"),
+        (0.6, False, False, "not reached"),
+        (0.6, True, False, "moved"),
+    ],
+)
 def test_whether_a_patch_did_anything(ablated: float, reached: bool | None, repeatable: bool, gate: str) -> None:
     assert patch_gate(0.7, ablated, reached=reached, repeatable=repeatable) == gate
 
 
 def test_a_row_is_what_the_record_keeps() -> None:
-    (row,) = results([part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", where="m.py:3", found_with=2,
-                           runs=("x", "y"))], direction="max")
+    (row,) = results(
+        [part("a", 0.1, 0.11, 0.09, 0.1, 0.105, mutation="zero", where="m.py:3", found_with=2, runs=("x", "y"))],
+        direction="max",
+    )
     assert PartResult.model_validate_json(row.model_dump_json()) == row
     assert (row.mutation, row.where, row.found_with, row.runs) == ("zero", "m.py:3", 2, ("x", "y"))

@@ -17,7 +17,7 @@ from labwright.stages.repository.inventory import Inventory, inventory
 from tests.repositories import FILES
 
 pytestmark = pytest.mark.slow
-TORCH = '''
+TORCH = """
 import json
 import sys
 
@@ -40,8 +40,8 @@ for step in range(4):
     optim.step()
     log_scalar("loss", loss.item())
 json.dump({"acc": float((net(x).argmax(1) == y).float().mean())}, open("m.json", "w"))
-'''
-PARTS = '''
+"""
+PARTS = """
 import torch
 from torch import nn
 
@@ -84,10 +84,10 @@ def warm(lr, step):
 
 def log_scalar(name, value):
     print(name, round(value, 3))
-'''
+"""
 
 
-HELD = '''
+HELD = """
 import numpy as np
 
 
@@ -136,7 +136,7 @@ class Shift:
 rng = np.random.default_rng(0)
 batch = Shift()({"a": rng.normal(size=(5, 2)), "t": rng.normal(size=5)})
 print(Model()(batch)["out"].mean())
-'''
+"""
 
 
 def read(folder: Path, files: dict[str, str], command: Command) -> Inventory:
@@ -145,16 +145,28 @@ def read(folder: Path, files: dict[str, str], command: Command) -> Inventory:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (folder / trace.FOLDER).mkdir()
-    subprocess.run([sys.executable, *command.words(0)[1:]], cwd=folder, check=True, capture_output=True, timeout=120,
-                   env=trace.hooked({**os.environ, **trace.variables(), "OMP_NUM_THREADS": "1"}))
+    subprocess.run(
+        [sys.executable, *command.words(0)[1:]],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=120,
+        env=trace.hooked({**os.environ, **trace.variables(), "OMP_NUM_THREADS": "1"}),
+    )
     return inventory(files, command, trace.read_trace(folder))
 
 
 def test_a_linear_model_with_an_option_terms_and_decoys(tmp_path: Path) -> None:
     found = read(tmp_path, FILES, Command(argv=("python", "train.py", "--seed", "{seed}"), metric="metrics.json:a"))
     kinds = {part.name: part.kind for part in found.parts}
-    assert kinds == {"tilt": "one of several", "twist": "one of several", "shift": "one of several",
-                     "wobble": "one of several", "bend": "optional", "centre": "shape-preserving"}
+    assert kinds == {
+        "tilt": "one of several",
+        "twist": "one of several",
+        "shift": "one of several",
+        "wobble": "one of several",
+        "bend": "optional",
+        "centre": "shape-preserving",
+    }
     ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
     assert ways["bend"] == ["option", "zero", "drop"] and ways["centre"] == ["identity", "zero"]
     assert [(one.name, one.kind) for one in found.rest] == [("banner", "decoy")]
@@ -169,8 +181,13 @@ def test_a_torch_model_its_losses_and_its_augmentation(tmp_path: Path) -> None:
     files = {"train.py": TORCH.lstrip(), "parts.py": PARTS.lstrip()}
     found = read(tmp_path, files, Command(argv=("python", "train.py", "{seed}"), metric="m.json:acc"))
     kinds = {part.name: part.kind for part in found.parts}
-    assert kinds == {"Gate": "shape-preserving", "augment": "shape-preserving", "warm": "shape-preserving",
-                     "main_loss": "one of several", "aux_loss": "one of several"}
+    assert kinds == {
+        "Gate": "shape-preserving",
+        "augment": "shape-preserving",
+        "warm": "shape-preserving",
+        "main_loss": "one of several",
+        "aux_loss": "one of several",
+    }
     assert "log_scalar" in {one.name for one in found.rest if one.kind == "decoy"}
     assert found.floors[0].what == "Net.forward gives back zeros"
 
@@ -179,14 +196,18 @@ def test_what_objects_hold_what_is_joined_and_skip_connections(tmp_path: Path) -
     found = read(tmp_path, {"train.py": HELD.lstrip()}, Command(argv=("python", "train.py"), metric="stdout:(.*)"))
     ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
     assert ways == {
-        "Scale": ["identity", "zero"], "Waves": ["zero"], "Block": ["identity", "zero"], "Shift": ["identity"],
-        "Block skip": ["drop"]}
+        "Scale": ["identity", "zero"],
+        "Waves": ["zero"],
+        "Block": ["identity", "zero"],
+        "Shift": ["identity"],
+        "Block skip": ["drop"],
+    }
     skip = next(part for part in found.parts if part.name == "Block skip")
     assert "        return h\n" in changed(HELD.lstrip(), skip.mutations[0].edits[0])
     assert found.floors[0].what == "Model.__call__ gives back zeros"
 
 
-ADDED = '''
+ADDED = """
 import math
 
 import torch
@@ -242,15 +263,17 @@ for it in range(10):
     loss.backward()
     optim.step()
 print("first weight", float(net[0].weight[0, 0]))
-'''
+"""
 
 
 def test_what_is_added_is_told_from_what_that_is_called_with_and_a_count_is_no_value(tmp_path: Path) -> None:
     found = read(tmp_path, {"train.py": ADDED.lstrip()}, Command(argv=("python", "train.py"), metric="stdout:(.*)"))
     ways = {part.name: [way.kind for way in part.mutations] for part in found.parts}
     assert ways["Norm"] == ["identity", "zero"] and ways["Mix"] == ways["Wide"] == ["zero", "identity"]
-    assert "get_lr" not in ways and next(
-        part for part in found.parts if part.name == "half").mutations[0].what == "gives back its argument lr"
+    assert (
+        "get_lr" not in ways
+        and next(part for part in found.parts if part.name == "half").mutations[0].what == "gives back its argument lr"
+    )
 
 
 def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path: Path) -> None:
@@ -258,8 +281,15 @@ def test_where_nothing_is_learnt_the_weights_are_those_of_the_beginning(tmp_path
     (tmp_path / "first.py").write_text(ADDED.lstrip().replace("range(10)", "range(0)"))
 
     def printed(script: str, env: dict[str, str]) -> str:
-        return subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True, text=True,
-                              timeout=120, env=trace.hooked({**os.environ, **env})).stdout
+        return subprocess.run(
+            [sys.executable, script],
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=trace.hooked({**os.environ, **env}),
+        ).stdout
 
     assert printed("train.py", trace.untaught()) == printed("first.py", {}) != printed("train.py", {})
     assert trace.hooked({"PYTHONPATH": "src"}) == {"PYTHONPATH": "src"}

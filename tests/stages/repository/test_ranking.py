@@ -8,9 +8,20 @@ from labwright.stages.repository.effects import Measured, results
 
 def scored(function: str, *digests: str, shapes: tuple[int, ...] = (8, 8), returned: str = "number") -> Called:
     names = ("p", "y", "z")
-    return Called("train.py", function, 1, 1, (), (Seen(
-        {name: ["array", [shape]] for name, shape in zip(names, shapes, strict=False)}, [returned],
-        dict(zip(names, digests, strict=False))),))
+    return Called(
+        "train.py",
+        function,
+        1,
+        1,
+        (),
+        (
+            Seen(
+                {name: ["array", [shape]] for name, shape in zip(names, shapes, strict=False)},
+                [returned],
+                dict(zip(names, digests, strict=False)),
+            ),
+        ),
+    )
 
 
 def trace(*functions: Called) -> Trace:
@@ -30,10 +41,15 @@ def test_targets_that_stay_are_told_from_targets_that_a_part_makes() -> None:
 def test_rows_that_are_not_ranked_are_no_tests() -> None:
     base = {seed: 0.8 + 0.01 * seed for seed in range(5)}
     gone = {seed: value - 0.1 - 0.001 * seed for seed, value in base.items()}
-    rows = results([Measured("a", baseline=base, ablated=gone),
-                    Measured("b", gate="breaks the program", baseline={0: 0.8}, ablated={0: 0.1}),
-                    Measured("c", gate="changes what is scored", baseline=base, ablated=gone),
-                    Measured("d", gate="no effect", baseline={0: 0.8}, ablated={0: 0.8})], direction="max")
+    rows = results(
+        [
+            Measured("a", baseline=base, ablated=gone),
+            Measured("b", gate="breaks the program", baseline={0: 0.8}, ablated={0: 0.1}),
+            Measured("c", gate="changes what is scored", baseline=base, ablated=gone),
+            Measured("d", gate="no effect", baseline={0: 0.8}, ablated={0: 0.8}),
+        ],
+        direction="max",
+    )
     assert [row.called for row in rows] == ["critical", "breaks the program", "changes what is scored", "no effect"]
     assert rows[0].p is not None and rows[2].p is None and (rows[3].n, rows[3].mean) == (1, 0.0)
     alone = results([Measured("a", baseline=base, ablated=gone)], direction="max")

@@ -21,7 +21,7 @@ from labwright.stages.repository.options import keys_in, options_in
 from labwright.stages.repository.reproducing import keeps_program
 from tests.repositories import FILES
 
-CLICK = '''
+CLICK = """
 import click
 
 
@@ -34,18 +34,24 @@ def main(random_seed, dropout):
 
 if __name__ == "__main__":
     main()
-'''
+"""
 HYDRA = {
     "run.py": "import hydra\n\n\n@hydra.main(config_path='conf', config_name='config')\ndef main(cfg):\n    pass\n\n\n"
-              "if __name__ == '__main__':\n    main()\n",
+    "if __name__ == '__main__':\n    main()\n",
     "conf/config.yaml": "defaults:\n  - model: gated\n  - schedule: cosine\nseed: 1\nepochs: 3\n",
-    "conf/model/gated.yaml": "use_gate: true\nwidth: 8\n", "conf/model/plain.yaml": "use_gate: false\n",
-    "conf/schedule/cosine.yaml": "warmup: 2\n", "conf/schedule/none.yaml": "{}\n"}
+    "conf/model/gated.yaml": "use_gate: true\nwidth: 8\n",
+    "conf/model/plain.yaml": "use_gate: false\n",
+    "conf/schedule/cosine.yaml": "warmup: 2\n",
+    "conf/schedule/none.yaml": "{}\n",
+}
 MANY = {
-    "README.md": "    $ python main.py --epochs 3\n    python fit.py train --seed 4 --out x\n", "fit.py": (
+    "README.md": "    $ python main.py --epochs 3\n    python fit.py train --seed 4 --out x\n",
+    "fit.py": (
         "import argparse\np = argparse.ArgumentParser()\ns = p.add_subparsers()\nt = s.add_parser('train')\n"
         "t.add_argument('--seed', type=int)\nt.add_argument('--no-gate', action='store_true')\n"
-        "e = s.add_parser('evaluate')\ne.add_argument('--out')\nargs = p.parse_args()\n")}
+        "e = s.add_parser('evaluate')\ne.add_argument('--out')\nargs = p.parse_args()\n"
+    ),
+}
 
 
 def first(files: dict[str, str]) -> tuple[str, ...]:
@@ -64,14 +70,21 @@ def test_what_is_outdated_gives_way_to_what_the_code_offers() -> None:
     assert {one.wrong for one in found[1:]} == {"there is no main.py", "its parser knows no --out"}
 
 
-@pytest.mark.parametrize(("files", "argv"), [
-    ({"tool.py": CLICK.lstrip()}, ("python", "tool.py", "--random-seed", "{seed}")),
-    (HYDRA, ("python", "run.py", "hydra.run.dir={out}", "seed={seed}")),
-    ({"src/pkg/__init__.py": "", "src/pkg/train.py": "if __name__ == '__main__':\n    pass\n"},
-     ("python", "-m", "pkg.train")),
-    ({"Makefile": "all:\n\tpython go.py --n 3 \\\n\t  --seed=7\n", "go.py": "print(1)\n"},
-     ("python", "go.py", "--n", "3", "--seed={seed}")),
-])
+@pytest.mark.parametrize(
+    ("files", "argv"),
+    [
+        ({"tool.py": CLICK.lstrip()}, ("python", "tool.py", "--random-seed", "{seed}")),
+        (HYDRA, ("python", "run.py", "hydra.run.dir={out}", "seed={seed}")),
+        (
+            {"src/pkg/__init__.py": "", "src/pkg/train.py": "if __name__ == '__main__':\n    pass\n"},
+            ("python", "-m", "pkg.train"),
+        ),
+        (
+            {"Makefile": "all:\n\tpython go.py --n 3 \\\n\t  --seed=7\n", "go.py": "print(1)\n"},
+            ("python", "go.py", "--n", "3", "--seed={seed}"),
+        ),
+    ],
+)
 def test_entries_of_many_kinds(files: dict[str, str], argv: tuple[str, ...]) -> None:
     assert first(files) == argv
 
@@ -87,7 +100,12 @@ def test_a_command_without_a_seed_stays_without() -> None:
 
 
 def test_options_and_keys_that_can_be_turned_off() -> None:
-    off = {one.dest: one.off for one in options_in(code_in({"a.py": textwrap.dedent("""
+    off = {
+        one.dest: one.off
+        for one in options_in(
+            code_in(
+                {
+                    "a.py": textwrap.dedent("""
         import argparse
         p = argparse.ArgumentParser()
         p.add_argument("--no-gate", dest="gate", action="store_false")
@@ -96,12 +114,27 @@ def test_options_and_keys_that_can_be_turned_off() -> None:
         p.add_argument("--fast", action="store_true")
         p.add_argument("--skip", type=bool, default=True)
         p.add_argument("--rate", type=float, default=0.1)
-    """)}))}
-    assert off == {"gate": ("--no-gate",), "mix": ("--no-mix",), "without_norm": ("--without-norm",), "fast": (),
-                   "skip": ("--skip", "False"), "rate": ()}
+    """)
+                }
+            )
+        )
+    }
+    assert off == {
+        "gate": ("--no-gate",),
+        "mix": ("--no-mix",),
+        "without_norm": ("--without-norm",),
+        "fast": (),
+        "skip": ("--skip", "False"),
+        "rate": (),
+    }
     code = code_in(HYDRA)
     assert {one.name: one.value for one in keys_in(HYDRA, ("python", "run.py"), code)} == {
-        "seed": 1, "epochs": 3, "model.use_gate": True, "model.width": 8, "schedule.warmup": 2}
+        "seed": 1,
+        "epochs": 3,
+        "model.use_gate": True,
+        "model.width": 8,
+        "schedule.warmup": 2,
+    }
 
 
 # --- mends ------------------------------------------------------------------------------------------------------------
@@ -114,23 +147,38 @@ def mended(message: str, texts: dict[str, str], said: str = "") -> tuple[str, li
     return signature, list(mends(signature, texts, COMMAND, said))
 
 
-@pytest.mark.parametrize(("message", "before", "after"), [
-    ("ImportError: cannot import name 'Mapping' from 'collections' (x.py)",
-     "from collections import Mapping, OrderedDict\n",
-     "from collections import OrderedDict\nfrom collections.abc import Mapping\n"),
-    ("AttributeError: module 'collections' has no attribute 'Iterable'",
-     "import collections\nisinstance(x, collections.Iterable)\n",
-     "import collections\nimport collections.abc\nisinstance(x, collections.abc.Iterable)\n"),
-    ("AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
-     "import numpy as np\nx = np.float_(3) + np.float_precision\n",
-     "import numpy as np\nx = np.float64(3) + np.float_precision\n"),
-    ("AttributeError: module 'numpy' has no attribute 'int'.", "y = np.int(2) + np.int32(1)\n",
-     "y = np.int64(2) + np.int32(1)\n"),
-    ("AttributeError: module 'numpy' has no attribute 'trapz'", "numpy.trapz(y)\n", "numpy.trapezoid(y)\n"),
-    ("AttributeError: module 'inspect' has no attribute 'getargspec'", "inspect.getargspec(f)\n",
-     "inspect.getfullargspec(f)\n"),
-    ("AttributeError: module 'time' has no attribute 'clock'", "t = time.clock()\n", "t = time.perf_counter()\n"),
-])
+@pytest.mark.parametrize(
+    ("message", "before", "after"),
+    [
+        (
+            "ImportError: cannot import name 'Mapping' from 'collections' (x.py)",
+            "from collections import Mapping, OrderedDict\n",
+            "from collections import OrderedDict\nfrom collections.abc import Mapping\n",
+        ),
+        (
+            "AttributeError: module 'collections' has no attribute 'Iterable'",
+            "import collections\nisinstance(x, collections.Iterable)\n",
+            "import collections\nimport collections.abc\nisinstance(x, collections.abc.Iterable)\n",
+        ),
+        (
+            "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
+            "import numpy as np\nx = np.float_(3) + np.float_precision\n",
+            "import numpy as np\nx = np.float64(3) + np.float_precision\n",
+        ),
+        (
+            "AttributeError: module 'numpy' has no attribute 'int'.",
+            "y = np.int(2) + np.int32(1)\n",
+            "y = np.int64(2) + np.int32(1)\n",
+        ),
+        ("AttributeError: module 'numpy' has no attribute 'trapz'", "numpy.trapz(y)\n", "numpy.trapezoid(y)\n"),
+        (
+            "AttributeError: module 'inspect' has no attribute 'getargspec'",
+            "inspect.getargspec(f)\n",
+            "inspect.getfullargspec(f)\n",
+        ),
+        ("AttributeError: module 'time' has no attribute 'clock'", "t = time.clock()\n", "t = time.perf_counter()\n"),
+    ],
+)
 def test_names_that_are_gone(message: str, before: str, after: str) -> None:
     signature, found = mended(message, {"a.py": before, "b.py": "x = 1\n"})
     assert signature.startswith("name:") and len(found) == 1 and found[0].kind == "patch"
@@ -146,8 +194,10 @@ def test_modules_of_the_repository_are_found_and_others_are_asked_for() -> None:
 
 
 def test_an_option_that_is_gone_is_replaced_or_left_out() -> None:
-    texts = {"train.py": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed')\n"
-                         "p.add_argument('--old-steps')\n"}
+    texts = {
+        "train.py": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--seed')\n"
+        "p.add_argument('--old-steps')\n"
+    }
     signature, found = mended("it ended with exit code 2", texts, "train.py: error: unrecognized arguments: --old 3")
     assert signature == "option:--old"
     assert [one.argv for one in found] == [("python", "train.py", "--seed", "{seed}", "--old-steps", "3")]
@@ -158,8 +208,10 @@ def test_an_option_that_is_gone_is_replaced_or_left_out() -> None:
 def test_what_stops_a_program_is_told_apart() -> None:
     assert signature_of(None, "anything") == ""
     assert signature_of(Failure(kind="memory", message="too much"), "") == "memory:"
-    assert signature_of(Failure(kind="other", message="m"), "FileNotFoundError: [Errno 2] No such file: 'd/x.npy'"
-                        ) == "data:d/x.npy"
+    assert (
+        signature_of(Failure(kind="other", message="m"), "FileNotFoundError: [Errno 2] No such file: 'd/x.npy'")
+        == "data:d/x.npy"
+    )
     assert signature_of(Failure(kind="other", message="ValueError: odd"), "") == "other:ValueError: odd"
 
 
@@ -233,10 +285,19 @@ def test_functions_give_back_zeros_or_their_argument() -> None:
         ast.parse(zeroed(found[name], text) or "(")
 
 
-@pytest.mark.parametrize(("argv", "lacking"), [
-    (("python", "nope.py", "--seed", "{seed}"), "nope.py"), (("python3.11", "-u", "lib/nope.py"), "lib/nope.py"),
-    (("python", "train.py"), ""), (("python", "./train.py"), ""), (("python", "-m", "torch.distributed.run"), ""),
-    (("python", "/opt/x.py"), ""), (("bash", "nope.py"), ""), (("python", "-c", "print(1)"), "")])
+@pytest.mark.parametrize(
+    ("argv", "lacking"),
+    [
+        (("python", "nope.py", "--seed", "{seed}"), "nope.py"),
+        (("python3.11", "-u", "lib/nope.py"), "lib/nope.py"),
+        (("python", "train.py"), ""),
+        (("python", "./train.py"), ""),
+        (("python", "-m", "torch.distributed.run"), ""),
+        (("python", "/opt/x.py"), ""),
+        (("bash", "nope.py"), ""),
+        (("python", "-c", "print(1)"), ""),
+    ],
+)
 def test_a_script_that_a_command_names_and_the_repository_lacks(argv: tuple[str, ...], lacking: str) -> None:
     assert missing_script(argv, FILES) == lacking
 
@@ -245,8 +306,11 @@ def test_no_repair_runs_another_program_than_the_person_named() -> None:
     named = Command(argv=("python", "train.py", "--old"), metric="metrics.json:a")
     other = Repair(kind="argv", reason="x", argv=("python", "tinyfit/report.py"))
     mended = Repair(kind="argv", reason="x", argv=("python", "train.py"))
-    found = [keeps_program(one, CommandFound(command=named, by=by), FILES) for one in (other, mended)
-             for by in ("person", "repository")]
+    found = [
+        keeps_program(one, CommandFound(command=named, by=by), FILES)
+        for one in (other, mended)
+        for by in ("person", "repository")
+    ]
     assert found == [False, True, True, True] and keeps_program(other, None, FILES)
 
 

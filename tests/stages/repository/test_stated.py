@@ -8,8 +8,10 @@ from labwright.models.roles.questions import ConclusionAnswer, StatedDirection, 
 from labwright.stages.repository.question import unbound
 from labwright.stages.repository.results import comparisons_of
 
-RESULTS = {"accuracy": {"plain": [0.66, 0.68, 0.67, 0.69, 0.65], "wide_net": [0.86, 0.88, 0.87, 0.89, 0.85]},
-           "loss": {"plain": [0.95, 0.93, 0.94, 0.92, 0.96], "wide_net": [0.73, 0.75, 0.74, 0.72, 0.76]}}
+RESULTS = {
+    "accuracy": {"plain": [0.66, 0.68, 0.67, 0.69, 0.65], "wide_net": [0.86, 0.88, 0.87, 0.89, 0.85]},
+    "loss": {"plain": [0.95, 0.93, 0.94, 0.92, 0.96], "wide_net": [0.73, 0.75, 0.74, 0.72, 0.76]},
+}
 HIGHER = (StatedDirection(metric="accuracy", first="plain", second="wide_net", second_is="higher"),)
 
 
@@ -22,26 +24,42 @@ def wrong(conclusion: str, *numbers: StatedNumber, told: str = "Is a wide net be
     return list(unbound(answer, told, RESULTS, comparisons_of([RESULTS])))
 
 
-@pytest.mark.parametrize(("conclusion", "numbers"), [
-    ("The wide net reaches 0.87 over 5 seeds.", (number("0.87", "mean"),)),
-    ("wide_net reaches 87 %, plain 67.0%.", (number("87 %", "mean"), number("67.0%", "mean", "plain"))),
-    ("The wide net gains 0.20 over plain, 29.9 % of it, or a factor of 1.30.", (
-        number("0.20", "difference", against="plain"), number("29.9 %", "percent", against="plain"),
-        number("1.30", "ratio", against="plain"))),
-    ("With an sd of 0.0158 the wide net once had 0.89.", (number("0.0158", "sd"), number("0.89", "value"))),
-    ("Over five seeds both arms agree.", ())])
+@pytest.mark.parametrize(
+    ("conclusion", "numbers"),
+    [
+        ("The wide net reaches 0.87 over 5 seeds.", (number("0.87", "mean"),)),
+        ("wide_net reaches 87 %, plain 67.0%.", (number("87 %", "mean"), number("67.0%", "mean", "plain"))),
+        (
+            "The wide net gains 0.20 over plain, 29.9 % of it, or a factor of 1.30.",
+            (
+                number("0.20", "difference", against="plain"),
+                number("29.9 %", "percent", against="plain"),
+                number("1.30", "ratio", against="plain"),
+            ),
+        ),
+        ("With an sd of 0.0158 the wide net once had 0.89.", (number("0.0158", "sd"), number("0.89", "value"))),
+        ("Over five seeds both arms agree.", ()),
+    ],
+)
 def test_what_was_measured_is_stated(conclusion: str, numbers: tuple[StatedNumber, ...]) -> None:
     assert wrong(conclusion, *numbers) == []
 
 
-@pytest.mark.parametrize(("conclusion", "numbers", "words"), [
-    ("The wide net is roughly 30 % better than the published 0.91 of Smith et al.", (), "30 % is neither listed"),
-    ("The wide net is 30 % better than the published 0.91 of Smith et al.", (
-        number("30 %", "percent", against="plain"), number("0.91", "value")), "0.91 is not what"),
-    ("Others publish 0.95.", (number("0.95", "value", "plain", metric="loss"),), "does not name the arm"),
-    ("The wide net has 0.78.", (number("0.78", "ratio", against="plain"),), "0.78 is not what"),
-    ("The wide net is twice as good.", (), "'twice': print numbers as digits"),
-    ("The wide net is thirty percent better.", (), "'thirty': print numbers as digits")])
+@pytest.mark.parametrize(
+    ("conclusion", "numbers", "words"),
+    [
+        ("The wide net is roughly 30 % better than the published 0.91 of Smith et al.", (), "30 % is neither listed"),
+        (
+            "The wide net is 30 % better than the published 0.91 of Smith et al.",
+            (number("30 %", "percent", against="plain"), number("0.91", "value")),
+            "0.91 is not what",
+        ),
+        ("Others publish 0.95.", (number("0.95", "value", "plain", metric="loss"),), "does not name the arm"),
+        ("The wide net has 0.78.", (number("0.78", "ratio", against="plain"),), "0.78 is not what"),
+        ("The wide net is twice as good.", (), "'twice': print numbers as digits"),
+        ("The wide net is thirty percent better.", (), "'thirty': print numbers as digits"),
+    ],
+)
 def test_what_was_not_measured_is_refused(conclusion: str, numbers: tuple[StatedNumber, ...], words: str) -> None:
     assert any(words in one for one in wrong(conclusion, *numbers))
 
