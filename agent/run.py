@@ -25,7 +25,7 @@ from labwright.agent.code import check_code, taken
 from labwright.agent.data import pinned
 from labwright.agent.environment import environment_text, machine_of, rate_of
 from labwright.agent.process import Process, ending_of
-from labwright.agent.settings import Settings, override
+from labwright.agent.settings import Settings, adapt
 from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.failover import open_backend
 from labwright.models.replay import ReplayModel
@@ -112,7 +112,7 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
     if state.phase == "done" and state.ended is not None:  # nothing is left to do, and so nothing is written
         return ending_of(state)[0]
-    settings = override(state.started.settings, state.overrides | overrides)
+    settings, _ = adapt(state, overrides, RunFolder(run))
     check_priced(settings)
     check_campaign(settings)
     first = Resumed(
@@ -134,7 +134,7 @@ def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     state = read_state(run)
     if state.started is None or state.phase != "done":
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
-    settings = override(state.started.settings, state.overrides | overrides)
+    settings, _ = adapt(state, overrides, RunFolder(run))
     open_backend(settings.models)
     first = Rewriting(
         version=state.version + 1,

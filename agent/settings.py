@@ -15,6 +15,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -30,6 +32,8 @@ from labwright.literature.settings import Credentials, LiteratureSettings
 from labwright.models.budget import BudgetSettings
 from labwright.models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
 from labwright.record.errors import WrongUse
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder
 from labwright.record.nouns.frozen import Frozen
 from labwright.record.yaml_text import load_yaml
 from labwright.sandbox.data.spec import DataSpec, specs_of
@@ -194,6 +198,50 @@ def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
     Raises: `SettingsError`.
     """
     return _with_keys(_built(recorded, [("on the command line", flags, Path())]))
+
+
+def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Settings, tuple[str, ...]]:
+    """The settings with which work on a run goes on here, and a line for each recorded path that is replaced.
+
+    A run may have been moved: what it names of another machine and has its own copy of is taken from there, the rest is
+    left out. The record is not changed, and flags are taken as they are. Raises: `SettingsError`.
+    """
+    assert state.started is not None
+    recorded = _flat(override(state.started.settings, state.overrides).model_dump(mode="json"))
+    asked = {FAMILIAR.get(key, key) for key in flags}
+    found = {key: one for key, one in _replace_missing(recorded, run).items() if key not in asked}
+    settings = override(recorded | {key: value for key, (value, _) in found.items()}, flags)
+    return settings, tuple(line for _, line in found.values())
+
+
+def _replace_missing(held: Mapping[str, Any], run: RunFolder) -> dict[str, tuple[Any, str]]:
+    """Key -> what is used in the place of a path that is not on this machine, and a line that says so."""
+    found: dict[str, tuple[Any, str]] = {}
+
+    def is_gone(key: str) -> bool:
+        value = held.get(key)
+        return bool(value) and not Path(str(value)).expanduser().exists()
+
+    def put(key: str, value: Any, what: str) -> None:
+        found[key] = value, f"{held[key]} ({key}) is not on this machine: {what}"
+
+    if is_gone("sandbox.python") and shutil.which(str(held["sandbox.python"])) is None:
+        put("sandbox.python", sys.executable, f"experiments use {sys.executable}")
+    if gone := [one for one in held.get("sandbox.readable") or () if not Path(str(one)).expanduser().exists()]:
+        found["sandbox.readable"] = (
+            [one for one in held["sandbox.readable"] if one not in gone],
+            f"{', '.join(map(str, gone))} (sandbox.readable) is not on this machine: experiments do without",
+        )
+    if is_gone("sandbox.store"):
+        put("sandbox.store", None, "the default store is used")
+    if is_gone("paper.bib"):
+        own = run.library.is_file()
+        put("paper.bib", str(run.library) if own else None, "the run's copy is used" if own else "no library is used")
+    if is_gone("paper.papers"):
+        put("paper.papers", None, "the paper cites what was read from it before")
+    if is_gone("context"):
+        put("context", str(run.context) if run.context.is_dir() else None, "what the run copied of it is used")
+    return found
 
 
 def with_file(settings: Settings, path: Path) -> Settings:

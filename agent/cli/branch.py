@@ -14,18 +14,19 @@ from labwright.agent.cli.checks import (
     check_writable,
     default_name,
     runs_folder_removed_if_refused,
+    settings_here,
 )
 from labwright.agent.cli.commands import Branch
 from labwright.agent.cli.edge import say
 from labwright.agent.cli.run import show_while
 from labwright.agent.cli.status import events_of
 from labwright.agent.run import resume
-from labwright.agent.settings import override
 from labwright.models.failover import open_backend
 from labwright.record import control
 from labwright.record.branching import PointError
 from labwright.record.errors import WrongUse
 from labwright.record.events.running import Commanded
+from labwright.record.folder import RunFolder
 from labwright.record.reading import RecordError
 from labwright.stages.nodes.human import read_code
 
@@ -53,7 +54,7 @@ def branch(asked: Branch) -> int:
     if note and (why := control.refused(state, Commanded(verb="note", text=note), working=False)) is not None:
         raise WrongUse(f"--note: {why}")
     written = None if asked.code is None else read_code(asked.code, author=_author(asked.author or by), note=note)
-    settings = override(state.started.settings, state.overrides | flags)
+    settings = settings_here(state, flags, RunFolder(run))
     if written is not None and settings.code.repository is not None:
         raise WrongUse(
             "--code is an experiment.py, and this run is of a repository: change that, and start a run of it"

@@ -18,11 +18,12 @@ from typing import Any
 from labwright.agent.budget import check_budget
 from labwright.agent.cli.edge import say
 from labwright.agent.data import check_unchanged, survey
-from labwright.agent.settings import Settings
+from labwright.agent.settings import Settings, adapt
 from labwright.literature.library import read_own
 from labwright.models.failover import open_backend
 from labwright.record.errors import WrongUse
-from labwright.record.folder import free_gb
+from labwright.record.fold.state import RunState
+from labwright.record.folder import RunFolder, free_gb
 from labwright.record.nouns.idea import Idea
 from labwright.review.evidence.tex import TexMissing
 from labwright.sandbox.errors import ExecutorError
@@ -54,6 +55,14 @@ def check(settings: Settings, folder: Path) -> None:
     check_parts(settings)
     for warning in survey(settings):
         say(warning)
+
+
+def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> Settings:
+    """The settings with which work on a run goes on here; what is not on this machine is named. Raises `WrongUse`."""
+    settings, replaced = adapt(state, flags, run)
+    for line in replaced:
+        say(line)
+    return settings
 
 
 def check_parts(settings: Settings, *, template: bool = True) -> None:

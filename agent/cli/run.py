@@ -23,6 +23,7 @@ from labwright.agent.cli.checks import (
     default_name,
     ready_packages,
     runs_folder_removed_if_refused,
+    settings_here,
 )
 from labwright.agent.cli.commands import Resume, Run, Write
 from labwright.agent.cli.control import ask
@@ -137,7 +138,7 @@ def resume(asked: Resume) -> int:
         return ask(run, Commanded(verb="resume"))
     if "data" in flags:
         raise WrongUse("the data of a run are fixed when it begins: start another one with 'scientist run'")
-    settings = override(state.started.settings, state.overrides | flags)
+    settings = settings_here(state, flags, RunFolder(run))
     check_taken_up(settings, flags, run)
     if state.data_plan is not None and "sandbox.packages" in flags:
         raise WrongUse("the packages of a run are fixed with its data plan: start another one with 'scientist run'")
@@ -161,10 +162,7 @@ def write(asked: Write) -> int:
     wrong = [key for key in flags if FAMILIAR.get(key, key).split(".")[0] not in ("models", "paper", "budget")]
     if wrong:
         raise WrongUse(f"{wrong[0]} has no effect on the writing of a paper: set keys of models, paper or budget")
-    check_parts(
-        override(state.started.settings, state.overrides | flags),
-        template="paper.template" in flags or not state.template,
-    )
+    check_parts(settings_here(state, flags, RunFolder(run)), template="paper.template" in flags or not state.template)
     # a run whose writer failed has no paper yet, so that there is nothing to write beside
     work = resume_run if unwritten else rewrite
     return show_while(lambda listener: work(run, flags, listener=listener), run)
