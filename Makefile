@@ -40,7 +40,7 @@ $(STAMP):
 demo: setup  ## a whole run without key or network: experiments, tree, paper (some minutes)
 	$(BIN)/scientist run --idea examples/ideas/label_noise_calibration.json --config examples/demo.yaml
 
-recorded-run: setup  ## make examples/recorded-run anew, and the pictures of docs/pictures from it (some five minutes)
+recorded-run: setup  ## make examples/recorded-run.zip anew, and the pictures of docs/pictures from it (some five minutes)
 	$(BIN)/python examples/recording.py
 	$(BIN)/python -m docs.pictures.make
 	$(BIN)/python -m docs.pictures.moving
@@ -66,7 +66,7 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	$(BIN)/python -m benchmarks.decisions --out build/bench/decisions.json
 	$(BIN)/python -m benchmarks.boundaries --out build/bench/boundaries.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json
-	$(BIN)/python -m benchmarks.prompts examples/recorded-run --out build/bench/prompts.json
+	$(BIN)/python -m benchmarks.prompts examples/recorded-run.zip --out build/bench/prompts.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
 	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
 	$(BIN)/python -m benchmarks.figures --out build/bench/figures.json

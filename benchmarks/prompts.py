@@ -28,6 +28,7 @@ from labwright.record.nouns.decisions import Expand
 from labwright.record.nouns.nodes import SEARCH_KINDS
 from labwright.record.prompts import PromptRecord, prompt_of
 from labwright.record.reading import read_events, read_state
+from labwright.record.zips import open_run_folder
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def main() -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    text = json.dumps(measured(given.run), indent=1)
+    text = json.dumps(measured(open_run_folder(given.run)), indent=1)
     print(text)
     if given.out:
         given.out.write_text(text + "\n")

@@ -28,6 +28,7 @@ from labwright.record.fold.state import RunState
 from labwright.record.folder import RunFolder
 from labwright.record.log import MemoryLog
 from labwright.record.nouns.frozen import Frozen
+from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex import TexError
 from labwright.review.judge import JudgeError, guarded
 from labwright.stages.judging import paper_of
@@ -83,10 +84,11 @@ def _states(runs: Sequence[Path]) -> dict[str, tuple[RunState, Path]]:
     names = [path.resolve().name for path in runs]
     states: dict[str, tuple[RunState, Path]] = {}
     for path, name in zip(runs, names, strict=True):
-        state = state_of_paper(path)
+        folder = open_run_folder(path)
+        state = state_of_paper(folder)
         if state.started is None:
             raise WrongUse(f"{path} was cut off before it began: there is nothing to compare")
-        states[name if names.count(name) == 1 else str(path)] = state, path
+        states[name if names.count(name) == 1 else str(path)] = state, folder
     return states
 
 

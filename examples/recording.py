@@ -1,8 +1,8 @@
-"""Makes examples/recorded-run anew: `make recorded-run` (some two minutes on two cores; docs/inspector.md).
+"""Makes examples/recorded-run.zip anew: `make recorded-run` (some two minutes on two cores; docs/inspector.md).
 
 A run of the offline model with `recorded.yaml`, in which this script plays a person, Ada, who leaves a note, closes a
 draft, kills a node, and holds the run for a moment: each when the state that it waits for is there. The finished run is
-audited, and copied without caches, lock and orders; its log is written anew as one plain file. It is made below a path
+audited and exported as a zip with its data. It is made below a path
 that means nothing (`/tmp/scientist`), since settings name files, and programs print the paths of their libraries.
 
 What it does not guarantee: the same bytes again. Times differ, and with them which node is killed at which moment.
@@ -21,20 +21,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from labwright.agent.cli.control import ask
+from labwright.inspector.export.archive import pack
 from labwright.record.events.running import Commanded
 from labwright.record.fold.state import RunState
 from labwright.record.folder import RunFolder
-from labwright.record.reading import RecordError, read_state, snapshot
+from labwright.record.reading import RecordError, read_state
+from labwright.record.zips import open_run_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path("/tmp/scientist")
 """Where the run is made, with a link to the interpreter, in the place of the path that this machine has for it."""
-TARGET = ROOT / "examples" / "recorded-run"
+TARGET = ROOT / "examples" / "recorded-run.zip"
 GIVEN = ("recorded.yaml", "library.bib")
 IDEA = "ideas/label_noise_calibration.json"
 DATASETS = ["breast_cancer"]
 PERSON = "ada"
-LEFT_OUT = frozenset({"cache", "control", "lock", "run.db", "run.db-wal", "run.db-shm"})
 LIMIT = 900.0
 """Seconds that the run may take."""
 POLL = 0.1
@@ -133,8 +134,8 @@ def made() -> Path:
         shutil.copyfile(TARGET.parent / name, HERE / name)
     [idea] = json.loads((TARGET.parent / IDEA).read_text())
     (HERE / "idea.json").write_text(json.dumps(idea | {"Datasets": DATASETS}))
-    program, run = [str(HERE / ".venv" / "bin" / "python"), "-m", "labwright"], HERE / "runs" / TARGET.name
-    arguments = ["--idea", "idea.json", "--config", "recorded.yaml", "--runs", "runs", "--name", TARGET.name]
+    program, run = [str(HERE / ".venv" / "bin" / "python"), "-m", "labwright"], HERE / "runs" / TARGET.stem
+    arguments = ["--idea", "idea.json", "--config", "recorded.yaml", "--runs", "runs", "--name", TARGET.stem]
     with subprocess.Popen([*program, "run", *arguments], cwd=HERE) as working:
         try:
             steer(run, working)
@@ -142,17 +143,6 @@ def made() -> Path:
             working.terminate()
     subprocess.run([*program, "audit", str(run)], cwd=HERE, check=True, timeout=120)
     return run
-
-
-def kept(run: Path, place: Path) -> Path:
-    """A copy of what a finished run needs to be read, traced and audited."""
-    for path in sorted(run.rglob("*")):
-        inner = path.relative_to(run)
-        if path.is_file() and inner.parts[0] not in LEFT_OUT and not any(part.startswith(".") for part in inner.parts):
-            (place / inner).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, place / inner)
-    snapshot(run, place / "run.db")
-    return place
 
 
 def telling(run: Path) -> Iterator[str]:
@@ -172,15 +162,15 @@ def main() -> None:
     except FileExistsError:
         raise SystemExit(f"{HERE} exists: delete what an earlier recording left there, then try again") from None
     try:
-        copy = kept(made(), HERE / "copy")
-        if found := list(telling(copy)):
+        copy = HERE / TARGET.name
+        with open(copy, "xb") as file:
+            packed = pack(made(), file, with_data=True, small=True)
+        if found := list(telling(open_run_folder(copy))):
             raise SystemExit("paths of this machine stand in\n" + "\n".join(found))
-        shutil.rmtree(TARGET, ignore_errors=True)
-        shutil.copytree(copy, TARGET)
+        shutil.copyfile(copy, TARGET)
     finally:
         shutil.rmtree(HERE)
-    sizes = [path.stat().st_size for path in TARGET.rglob("*") if path.is_file()]
-    print(f"{TARGET}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
+    print(f"{TARGET}: {packed.files} files, {TARGET.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from labwright.record.fold.state import RunState
 from labwright.record.nouns.data import Measurement
 from labwright.record.nouns.hypotheses import Decision, PartDecided
 from labwright.record.reading import read_events
+from labwright.record.zips import open_run_folder
 
 COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "nodes": {
@@ -142,9 +143,10 @@ class Frames:
 
 
 def open_run(path: str | Path) -> Frames:
-    """The run in a folder, as far as it is now. Raises `RecordError` where there is none."""
+    """The run in a folder or a zip, as far as it is now. Raises `RecordError` where there is none, `WrongUse` for a
+    zip that cannot be opened."""
     state, timeline = RunState(), Timeline()
-    for event, at in read_events(Path(path) / "run.db"):
+    for event, at in read_events(open_run_folder(Path(path)) / "run.db"):
         apply(state, event, at)
         timeline.add(event, state)
     return Frames(state, timeline)

@@ -12,6 +12,7 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.reading import is_run
+from labwright.record.zips import open_run_folder
 from labwright.sandbox.isolation.probe import probed
 from tests.repositories import repository
 
@@ -61,7 +62,7 @@ def _check_invocation(words: list[str], capsys: pytest.CaptureFixture[str]) -> N
         return
     assert words[0] in ("doctor", "exec", "ablate", "view"), words  # run below and in tests/agent/test_doctor.py
     assert main([*words, "--help"]) == 0
-    assert words[0] != "view" or is_run(ROOT / words[1])
+    assert words[0] != "view" or is_run(open_run_folder(ROOT / words[1]))
 
 
 def test_commands_in_the_readme_are_all_commands_there_are(capsys: pytest.CaptureFixture[str]) -> None:

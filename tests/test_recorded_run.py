@@ -1,4 +1,4 @@
-"""`examples/recorded-run`: it shows everything, holds, stays small, and nobody who looks at it changes it."""
+"""`examples/recorded-run.zip`: it shows everything, holds, stays small, and nobody who looks at it changes it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,12 +24,13 @@ from labwright.record.folder import sha256
 from labwright.record.nouns.nodes import STAGES
 from labwright.record.prompts import prompt_of
 from labwright.record.reading import read_state
+from labwright.record.zips import open_run_folder
 from tests.inspector.web import serving
+from tests.recorded_run import EXAMPLES, MODEL, RECORDED, recorded_run
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-RUN = ROOT / "examples" / "recorded-run"
 LARGEST = 6_000_000
 """Bytes of all examples in a pack of git at most."""
 LOOKS = (("status",), ("tree",), ("why",), ("logs",), ("status", "--json"), ("tree", "--json"))
@@ -36,15 +38,15 @@ LOOKS = (("status",), ("tree",), ("why",), ("logs",), ("status", "--json"), ("tr
 
 @pytest.fixture(scope="module")
 def state() -> RunState:
-    return read_state(RUN)
+    return read_state(recorded_run())
 
 
 @pytest.fixture(scope="module")
 def web() -> Generator[httpx.Client]:
-    before = _files(RUN)
-    with serving(RUN) as client:
+    before = _files(recorded_run())
+    with serving(recorded_run()) as client:
         yield client
-    assert _files(RUN) == before, "looking changes nothing"
+    assert _files(recorded_run()) == before, "looking changes nothing"
 
 
 def _files(run: Path) -> dict[str, str]:
@@ -82,7 +84,7 @@ def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state
     [note] = [one.command.text for one in state.steered if one.command.verb == "note"]
     noted: set[str] = set()
     for answered in state.answers.values():
-        kept = prompt_of(RUN, answered)
+        kept = prompt_of(recorded_run(), answered)
         assert kept is not None and kept.asked is not None and not kept.changed
         if note in kept.asked.user:
             noted |= {node.stage for node in state.nodes.values() if node.decision == answered.key.decision}
@@ -91,16 +93,18 @@ def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state
 
 def test_it_tells_nothing_of_a_machine() -> None:
     wrong = re.compile(rb"/root/|/home/\w|/work/(?:main|example|runtree)|/Users/\w")
-    for path in RUN.parent.rglob("*"):
+    for path in chain(EXAMPLES.rglob("*"), recorded_run().rglob("*"), open_run_folder(MODEL).rglob("*")):
         if path.is_file():
             text = path.read_bytes()
             assert not wrong.search(gzip.decompress(text) if path.suffix == ".gz" else text), path
-    assert not [name for name in ("run.db-wal", "run.db-shm", "lock", "cache", "control") if (RUN / name).exists()]
+    assert not [
+        name for name in ("run.db-wal", "run.db-shm", "lock", "cache", "control") if (recorded_run() / name).exists()
+    ]
 
 
 @pytest.mark.skipif(shutil.which("git") is None or not (ROOT / ".git").exists(), reason="no git checkout")
 def test_git_takes_all_of_it_and_touches_no_byte() -> None:
-    names = "".join(f"{path.relative_to(ROOT)}\n" for path in RUN.rglob("*") if path.is_file())
+    names = "".join(f"{path.relative_to(ROOT)}\n" for path in (RECORDED, MODEL))
     ignored = subprocess.run(
         ["git", "check-ignore", "--no-index", "--stdin"],
         cwd=ROOT,
@@ -138,21 +142,21 @@ def test_git_takes_all_of_it_and_touches_no_byte() -> None:
 def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = RUN.with_name("model-run")
-    state = read_state(run)
+    run = MODEL
+    state = read_state(open_run_folder(run))
     assert state.released is not None and state.released.released and state.version == 3
     assert [one.verdict for one in decisions(state) if one.confirmed] == ["supported"] * 3
     assert main(["trace", str(run), "0.244"]) == 0
     assert "n0018, seed 10001" in capsys.readouterr().out
     assert main(["export", str(run), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
     assert sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded.values()) == len(state.answers) > 80
-    with serving(run) as client:
+    with serving(open_run_folder(run)) as client:
         page = client.get("/runs/model-run").text
         assert "supported" in page and client.get("/runs/model-run/paper").status_code == 200
 
 
 def test_its_exchange_holds_an_answer_for_each_call(state: RunState, tmp_path: Path) -> None:
-    assert main(["export", str(RUN), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
+    assert main(["export", str(recorded_run()), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
     asked = Counter(answered.key.role for answered in state.answers.values())
     assert asked == open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded
 
@@ -163,24 +167,24 @@ def test_its_exchange_holds_an_answer_for_each_call(state: RunState, tmp_path: P
 @pytest.mark.bench  # tests/inspector/test_web.py: the same of a small run
 @pytest.mark.slow
 def test_looking_changes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = _files(RUN)
+    before = _files(recorded_run())
     for words in LOOKS:
-        assert main([words[0], str(RUN), *words[1:]]) == 0, words
+        assert main([words[0], str(recorded_run()), *words[1:]]) == 0, words
     capsys.readouterr()
-    assert main(["trace", str(RUN), _printed()]) == 0
+    assert main(["trace", str(recorded_run()), _printed()]) == 0
     out = [f"--{kind}={tmp_path / kind}" for kind in ("events", "tree", "zip")]
-    assert main(["export", str(RUN), *out]) == 0
+    assert main(["export", str(recorded_run()), *out]) == 0
     capsys.readouterr()
-    assert main(["resume", str(RUN)]) == 0
+    assert main(["resume", str(recorded_run())]) == 0
     assert "done (exit code 0)" in capsys.readouterr().out
-    assert main(["pause", str(RUN)]) == 2
+    assert main(["pause", str(recorded_run())]) == 2
     assert "the run is over" in capsys.readouterr().err
-    assert _files(RUN) == before
+    assert _files(recorded_run()) == before
 
 
 def _printed() -> str:
     """A number that the results print."""
-    text = (RUN / "paper" / "results.tex").read_text()
+    text = (recorded_run() / "paper" / "results.tex").read_text()
     found = re.search(r"\b0\.\d{3}\b", text)
     assert found
     return found[0]
@@ -188,7 +192,7 @@ def _printed() -> str:
 
 @pytest.mark.slow
 def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
-    before = _files(RUN)
+    before = sha256(RECORDED)
     read_only = [
         "bwrap",
         "--ro-bind",
@@ -212,13 +216,14 @@ def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> Non
         read_only = []  # then at least nothing may have changed
     code = (
         "import sys; from labwright.agent.cli import main; "
-        "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'resume')))"
+        "sys.exit(max(main([word, sys.argv[1]]) for word in ('audit', 'status')))"
     )
     done = subprocess.run(
-        [*read_only, sys.executable, "-c", code, str(RUN)], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [*read_only, sys.executable, "-c", code, str(RECORDED)], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert "clean: 0 unbound" in done.stdout and _files(RUN) == before
+    assert "clean: 0 unbound" in done.stdout and sha256(RECORDED) == before
+    assert [*tmp_path.iterdir()] == [], "what was unpacked is removed"
 
 
 # --- every page -----------------------------------------------------------------------------------------------------

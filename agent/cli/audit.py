@@ -21,6 +21,7 @@ from labwright.agent.cli.paper_commands import Audit
 from labwright.agent.cli.shown import answer, line, table
 from labwright.agent.cli.status import events_of
 from labwright.record.errors import WrongUse
+from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex import TexError
 from labwright.review.foreign import ForeignAudit, audit_paper
 from labwright.review.foreign.provenance import provenance_lines
@@ -31,7 +32,7 @@ GRADES = {"measured": "green", "reported": "yellow", "neither": "red"}
 
 
 def audit(asked: Audit) -> int:
-    path, results, code = asked.path, asked.results, asked.code
+    path, results, code = open_run_folder(asked.path), asked.results, asked.code
     if path.is_file():
         try:
             paper = asyncio.run(audit_paper(path, results=results, code=code))
@@ -40,7 +41,9 @@ def audit(asked: Audit) -> int:
         answer(paper_as_plain(paper), paper_lines(paper), json=asked.json)
         return FINDINGS if paper.findings or paper.missing else DONE
     if results is not None or code is not None:
-        raise WrongUse(f"{path} is not a file: --results and --code go with a paper (.md, .tex, .pdf), not with a run")
+        raise WrongUse(
+            f"{asked.path} is not a paper: --results and --code go with a paper (.md, .tex, .pdf), not with a run"
+        )
     events_of(path)  # refused where it is none
     report = audit_run(path)
     answer(

@@ -374,7 +374,7 @@ class Why(Command, to=app, work="agent.cli.status:why"):
 class View(Command, to=app, work="agent.cli.status:view"):
     """Show runs in a browser, live. Tree, nodes, reports, cost and paper; served to this machine only."""
 
-    place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run, or a folder of runs.")] = Path("runs")
+    place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run or its zip, or a folder of runs.")] = Path("runs")
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0: any free port.")] = 0
     read_only: Annotated[bool, Option("--read-only", help="Leave out the buttons that steer a run.")] = False
 
@@ -389,6 +389,7 @@ class Export(Command, to=app, work="agent.cli.export:export"):
     exchange: Annotated[Path | None, Option(metavar="FILE", help="The answers, for --model replay:FILE.")] = None
     zip: Annotated[Path | None, Option(metavar="FILE", help="The run's folder, without its data.")] = None
     with_data: Annotated[bool, Option("--with-data", help="Add data, all labels and documents to the zip.")] = False
+    small: Annotated[bool, Option("--small", help="Make the zip small; scientist opens it, unzip does not.")] = False
     mlflow: Annotated[str | None, Option(metavar="DIR|URI", help="Export to MLflow (needs the extra mlflow).")] = None
     wandb: Annotated[Path | None, Option(metavar="DIR", help="Export to W&B, offline (needs the extra wandb).")] = None
     force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False

@@ -29,6 +29,7 @@ from labwright.record.errors import WrongUse
 from labwright.record.fold.state import RunState
 from labwright.record.folder import RunFolder
 from labwright.record.reading import events_in, read_rows
+from labwright.record.zips import open_run_folder
 
 SHORTEST = 16
 """Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
@@ -37,8 +38,8 @@ PRINTED = Path("-")
 
 
 def export(asked: Export) -> int:
-    folder = asked.run.resolve()
-    state = state_of(asked.run)
+    folder = open_run_folder(asked.run).resolve()
+    state = state_of(folder)
     _check(asked)
     secrets = keys_in(os.environ)
     rows = read_rows(RunFolder(folder).db)
@@ -50,7 +51,13 @@ def export(asked: Export) -> int:
             _page(asked.html, folder, state, secrets, force=asked.force)
         if asked.zip is not None:
             with _whole(asked.zip, force=asked.force) as made:
-                packed = pack(folder, made, with_data=asked.with_data, secrets=[one.encode() for one in secrets])
+                packed = pack(
+                    folder,
+                    made,
+                    with_data=asked.with_data,
+                    small=asked.small,
+                    secrets=[one.encode() for one in secrets],
+                )
             for line in packed.left_out[:LISTED]:
                 say(f"left out: {line}")
             if len(packed.left_out) > LISTED:
@@ -89,13 +96,14 @@ def _check(asked: Export) -> None:
         )
     if PRINTED in (asked.html, asked.zip):
         raise WrongUse("- (standard output) takes --events, --tree or --exchange only")
-    if asked.with_data and asked.zip is None:
-        raise WrongUse("--with-data goes with --zip")
+    for given, option in ((asked.with_data, "--with-data"), (asked.small, "--small")):
+        if given and asked.zip is None:
+            raise WrongUse(f"{option} goes with --zip")
     if len(set(files)) < len(files):
         raise WrongUse("two exports into one file: give each a FILE of its own")
     for file in files:
         if file != PRINTED:
-            check_output(file)
+            check_output(file, asked.run)
         if file != PRINTED and not file.parent.is_dir():
             raise WrongUse(f"{file} cannot be written: {file.parent} is not a folder; make it first, or choose another")
         if file != PRINTED and not os.access(file.parent, os.W_OK | os.X_OK):

@@ -25,6 +25,7 @@ from labwright.record.errors import WrongUse
 from labwright.record.folder import RunFolder
 from labwright.record.nouns.papers import AuditFacts, Judgement, Panel
 from labwright.record.reading import RecordError, is_run
+from labwright.record.zips import refuse_zip
 from labwright.review.evidence.tex import TexError
 from labwright.review.foreign import audit_facts
 from labwright.review.judge import (
@@ -59,6 +60,7 @@ def judge(asked: Judge) -> int:
         rubric = rubric_called(asked.rubric)
         if not path.exists():
             raise WrongUse(f"there is no {path}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
+        refuse_zip(path)  # a judgement is written into the run
         if path.is_dir() and is_run(path):
             return _judge_run(asked, path, rubric, judges)
         found = asyncio.run(_judged_paper(asked, path, rubric, judges))

@@ -11,7 +11,9 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer import Argument, Option
 
-RunPath = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME.")]
+RunPath = Annotated[
+    Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME, or to read it its zip.")
+]
 AsJson = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
 Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
 Track = Annotated[

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import subjects_of
-from labwright.agent.cli.checks import check_isolation
+from labwright.agent.cli.checks import check_isolation, settings_here
 from labwright.agent.cli.edge import DONE, FINDINGS, say
 from labwright.agent.cli.paper_commands import Reproduce
 from labwright.agent.cli.shown import answer, line, table
@@ -23,13 +23,14 @@ from labwright.agent.code import opened
 from labwright.agent.data import provided, sources_of
 from labwright.agent.environment import SHOWN as IMPORTED
 from labwright.agent.environment import machine_of
-from labwright.agent.settings import Settings, override
+from labwright.agent.settings import Settings
 from labwright.inspector.text import duration
 from labwright.record.errors import WrongUse
 from labwright.record.exchanges import copy_exchanges
 from labwright.record.fold.state import RunState
 from labwright.record.folder import RunFolder
 from labwright.record.machine import unlike as machines_unlike
+from labwright.record.zips import is_zip, open_run_folder
 from labwright.sandbox.datasets import files_of
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.opening import open_executor
@@ -44,14 +45,15 @@ SHOWN = 24
 
 
 def reproduce(asked: Reproduce) -> int:
-    run, state = asked.run, state_of(asked.run)
+    run = open_run_folder(asked.run)
+    state = state_of(run)
     if state.started is None or state.data_plan is None:
-        raise WrongUse(f"{run} was cut off before it had a data plan: there is nothing to execute again")
-    settings = override(state.started.settings, state.overrides | asked.flags)
+        raise WrongUse(f"{asked.run} was cut off before it had a data plan: there is nothing to execute again")
+    settings = settings_here(state, asked.flags, RunFolder(run))
     check_isolation(settings.sandbox)
     packages = again(state.installed, RunFolder(run).packages, settings.sandbox)
     nodes = [one.id for one in chosen(state, tuple(asked.node or ()), limit=asked.limit)]
-    scratch, began = _scratch(run), time.monotonic()
+    scratch, began = _scratch(asked.run), time.monotonic()
     found = asyncio.run(_reproduced(state, nodes, settings, RunFolder(run), scratch, packages))
     # what came out otherwise is kept, to be looked into
     for folder in [scratch] if found.good else [scratch / name for name in ("data", "cache", "control", "code")]:
@@ -135,8 +137,8 @@ def unlike(state: RunState, settings: Settings) -> tuple[str, ...]:
 
 
 def _scratch(run: Path) -> Path:
-    """A new folder beside the run. Raises `WrongUse` where none can be made."""
-    run = run.resolve()
+    """A new folder beside the run, or beside its zip. Raises `WrongUse` where none can be made."""
+    run = run.resolve().with_suffix("") if is_zip(run) else run.resolve()
     names = (f"{run.name}.reproduced{'' if number == 1 else f'-{number}'}" for number in itertools.count(1))
     path = next(path for name in names if not (path := run.with_name(name)).exists())
     try:

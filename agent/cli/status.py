@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -34,13 +36,15 @@ from labwright.record.fold.apply import fold
 from labwright.record.fold.state import RunState
 from labwright.record.folder import RunFolder
 from labwright.record.reading import RecordError, is_run, of_standing_paper, read_events
+from labwright.record.zips import is_zip, open_run_folder, refuse_zip
 
 MOST_COMPARED = 24
 MOST_WAITING = 16
 
 
 def events_of(path: Path) -> list[tuple[Event, float]]:
-    """The log of a run's folder. Raises `WrongUse` for a path that is none."""
+    """The log of a run's folder. Raises `WrongUse` for a path that is none, a zip included (`open_run_folder`)."""
+    refuse_zip(path)
     wrong = (
         f"there is no folder {path}"
         if not path.exists()
@@ -73,8 +77,9 @@ def status(asked: Status) -> int:
         from labwright.agent.cli import campaign  # what makes runs, which no other view needs
 
         return campaign.shown(asked.run, json=asked.json)
-    events, run = events_of(asked.run), asked.run
-    found = status_of(str(run), events, process_on(run), now=time.time(), last=8, folder=run)
+    folder = open_run_folder(asked.run)
+    events = events_of(folder)
+    found = status_of(str(asked.run), events, process_on(folder), now=time.time(), last=8, folder=folder)
     found = found.model_copy(update={"ahead": ahead_of(fold(events))})
     if asked.json:
         print(found.model_dump_json(indent=1))
@@ -86,10 +91,11 @@ def status(asked: Status) -> int:
 def tree(asked: Tree) -> int:
     if asked.watch and asked.json:
         raise WrongUse("--watch goes without --json; for JSON as it comes: scientist logs RUN --follow --json")
-    found, console = tree_of(state_of(asked.run)), Console()
+    folder = open_run_folder(asked.run)
+    found, console = tree_of(state_of(folder)), Console()
     if asked.watch:
         with until_reader_gone():
-            watch_tree(asked.run, console)
+            watch_tree(folder, console)
     elif asked.json:
         print(found.model_dump_json(indent=1))
     else:
@@ -98,13 +104,14 @@ def tree(asked: Tree) -> int:
 
 
 def logs(asked: Logs) -> int:
-    nodes, node = state_of(asked.run).nodes, asked.node
+    folder = open_run_folder(asked.run)
+    nodes, node = state_of(folder).nodes, asked.node
     if node is not None and node not in nodes:
         there = f"it has {min(nodes)} to {max(nodes)}: see scientist tree {asked.run}" if nodes else "it has none yet"
         raise WrongUse(f"{asked.run} has no node {node!r}; {there}")
     console = Console(soft_wrap=True, highlight=False)
     with until_reader_gone():
-        for one in lines_of(asked.run, node=node, every=asked.json, follow=asked.follow, last=asked.last):
+        for one in lines_of(folder, node=node, every=asked.json, follow=asked.follow, last=asked.last):
             if one is None:
                 console.file.flush()
             elif isinstance(one, Printed):
@@ -128,21 +135,23 @@ def view(asked: View) -> int:
 
     def announce(address: str) -> None:
         print(f"open {address}", flush=True)
-        may = "read the runs" if asked.read_only else "read the runs and steer them"
+        may = "read the runs" if asked.read_only or is_zip(asked.place) else "read the runs and steer them"
         print(f"(on this machine only; whoever has the address can {may}; Ctrl-C ends it)", flush=True)
 
-    place = asked.place
+    if is_zip(asked.place):  # what is unpacked is removed also when a service manager ends it
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    place = open_run_folder(asked.place)
     if is_campaign(place):
         place = place / RUNS
     if not place.is_dir():
-        raise WrongUse(f"there is no folder {place}: give the folder of a run, or one that holds runs")
+        raise WrongUse(f"there is no folder {place}: give the folder or the zip of a run, or a folder that holds runs")
     if is_run(place):
         events_of(place)  # one that cannot be read is refused before anything is served
     serve(
         place.resolve(),
         port=asked.port,
         tell=announce,
-        read_only=asked.read_only,
+        read_only=asked.read_only or is_zip(asked.place),
         foresee=lambda state: (ahead_of(state), outlook(state)),
     )
     return DONE
@@ -152,8 +161,9 @@ def view(asked: View) -> int:
 
 
 def why(asked: Why) -> int:
-    events, run = events_of(asked.run), asked.run
-    found = why_of(str(run), events, process_on(run), outlook=outlook(fold(events)), now=time.time())
+    folder = open_run_folder(asked.run)
+    events = events_of(folder)
+    found = why_of(str(asked.run), events, process_on(folder), outlook=outlook(fold(events)), now=time.time())
     answer(found, why_lines(found), json=asked.json)
     return DONE
 

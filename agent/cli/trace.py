@@ -23,6 +23,7 @@ from labwright.record.fold.apply import fold
 from labwright.record.folder import RunFolder
 from labwright.record.nouns.repository import written
 from labwright.record.reading import read_events
+from labwright.record.zips import open_run_folder
 from labwright.stages.repository.reporting import key_of, shown
 
 SHOWN = 12
@@ -33,16 +34,17 @@ PLACES = 4
 def trace(asked: Trace) -> int:
     if (asked.run / ABLATION).is_file():
         return _in_ablation(asked)
-    state, value = state_of_paper(asked.run), number_of(asked.number)
+    folder = open_run_folder(asked.run)
+    state, value = state_of_paper(folder), number_of(asked.number)
     if value is None:
         raise WrongUse(f"{asked.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
     if state.data_plan is None:
         raise WrongUse(f"{asked.run} has no data plan yet: there is nothing to trace")
-    found = Tracer(state, RunFolder(asked.run, state.version), run=shlex.quote(str(asked.run))).number(value)
+    found = Tracer(state, RunFolder(folder, state.version), run=shlex.quote(str(asked.run))).number(value)
     found = found.model_copy(
         update={
             "candidates": tuple(
-                one.model_copy(update={"code": lines_that_write(asked.run, state, one.key)})
+                one.model_copy(update={"code": lines_that_write(folder, state, one.key)})
                 if one.kind == "claim" and one.grade == "logged" and not one.code
                 else one
                 for one in found.candidates

@@ -41,9 +41,10 @@ from labwright.record.events.running import Commanded
 from labwright.record.fold.apply import apply, fold
 from labwright.record.fold.state import RunState
 from labwright.record.reading import read_events, read_state
+from labwright.record.zips import open_run_folder
 
 HERE = Path(__file__).parent
-RUN = HERE.parents[1] / "examples" / "recorded-run"
+RUN = HERE.parents[1] / "examples" / "recorded-run.zip"
 SHOWN = "examples/recorded-run"
 PLACE = Path("/tmp/scientist")
 """Where what is shown lies: pages print paths."""
@@ -150,4 +151,4 @@ def _going_on(run: Path, begun: Log) -> Generator[Path]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else RUN)
+    main(open_run_folder(Path(sys.argv[1]) if sys.argv[1:] else RUN))

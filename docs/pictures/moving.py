@@ -24,9 +24,10 @@ from labwright.record.events.searching import Judged, Prepared
 from labwright.record.lock import hold
 from labwright.record.log import EventLog
 from labwright.record.reading import read_events
+from labwright.record.zips import open_run_folder
 
 HERE = Path(__file__).parent
-RUN = HERE.parents[1] / "examples" / "recorded-run"
+RUN = HERE.parents[1] / "examples" / "recorded-run.zip"
 TARGET = HERE / "run.gif"
 PLACE = Path("/tmp/scientist")
 """Where what is shown lies: the page prints its path."""
@@ -151,4 +152,4 @@ def _write(frames: Sequence[Image.Image], milliseconds: Sequence[int], file: Pat
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else RUN)
+    main(open_run_folder(Path(sys.argv[1]) if sys.argv[1:] else RUN))

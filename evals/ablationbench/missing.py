@@ -38,6 +38,7 @@ from labwright.record.errors import WrongUse
 from labwright.record.folder import RunFolder, write_file
 from labwright.record.log import MemoryLog
 from labwright.record.reading import RecordError, is_run
+from labwright.record.zips import open_run_folder
 from labwright.review.evidence.tex import TexError
 from labwright.review.judge import Paper
 from labwright.review.judge.quotes import stands_in
@@ -109,12 +110,13 @@ def _draft(asked: MissingAblations) -> _Draft:
     """The paper, or the paper of a run with the run's own models. Raises `WrongUse`, `RecordError`, `JudgeError`."""
     if not asked.paper.exists():
         raise WrongUse(f"there is no {asked.paper}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
-    if not (asked.paper.is_dir() and is_run(asked.paper)):
+    run = open_run_folder(asked.paper)
+    if not (run.is_dir() and is_run(run)):
         return _Draft(asked.paper, compose(config=asked.config, flags=asked.flags))
-    state = state_of(asked.paper)
+    state = state_of(run)
     if state.started is None or state.released is None:
         raise WrongUse(f"{asked.paper} has no paper yet: finish the run first with scientist resume {asked.paper}")
-    paper = asyncio.run(paper_of(state, RunFolder(asked.paper, state.version)))
+    paper = asyncio.run(paper_of(state, RunFolder(run, state.version)))
     return _Draft(paper.path, override(state.started.settings, state.overrides | asked.flags))
 
 

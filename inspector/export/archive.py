@@ -1,8 +1,9 @@
 """A run as a zip file that opens as a run again: the same bytes for the same files and events.
 
-In it are the log, written anew, and what a run's folder holds by these names. Never in it are caches, the lock, orders
-to the process, hidden and unfinished files, and links. What a file's name or content forbids is told. The data are in
-it only where they are asked for, and then all: withheld labels are secret from experiments, not from the run's owner.
+In it are the log and the exchanges with language models, written anew, and what a run's folder holds by these names.
+Never in it are caches, the lock, orders to the process, hidden and unfinished files, and links. What a file's name or
+content forbids is told. The data are in it only where they are asked for, and then all: withheld labels are secret from
+experiments, not from the run's owner.
 
 What it does not guarantee: that an audit of a run unpacked without data can check everything (no score is computed
 again), or one moment of time: of a run that goes on, files may be newer than the log.
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -20,11 +20,13 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
+from labwright.record import exchanges
 from labwright.record.folder import open_regular
 from labwright.record.reading import snapshot
+from labwright.record.zips import INNER, NAME
 
 CONTAINED = frozenset(
     {
@@ -50,8 +52,6 @@ CONTAINED = frozenset(
 WITH_DATA = ("context", "data")
 """Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
 BLOCK = 1 << 20
-NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
-"""Names of files that every system unpacks to one file of that name."""
 
 
 class Packed(NamedTuple):
@@ -61,25 +61,68 @@ class Packed(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def pack(run: Path, target: IO[bytes], *, with_data: bool = False, secrets: Sequence[bytes] = ()) -> Packed:
-    """Write a run's zip. A file that has one of the `secrets` in it is left out. Raises `RecordError`, `OSError`."""
+def pack(
+    run: Path, target: IO[bytes], *, with_data: bool = False, small: bool = False, secrets: Sequence[bytes] = ()
+) -> Packed:
+    """Write a run's zip. A file that has one of the `secrets` in it is left out. Raises `RecordError`, `OSError`.
+
+    With `small` the zip holds a single file, `INNER`: a zip in which nothing is compressed, compressed as a whole, so
+    that what many files have in common is written once.
+    """
+    if not small:
+        return _pack(run, target, zipfile.ZIP_DEFLATED, with_data=with_data, secrets=secrets)
+    with tempfile.TemporaryFile() as plain, tempfile.TemporaryFile() as sorted_:
+        found = _pack(run, plain, zipfile.ZIP_STORED, with_data=with_data, secrets=secrets)
+        with zipfile.ZipFile(plain) as source, zipfile.ZipFile(sorted_, "w") as inner:
+            about = source.infolist()
+            for one in sorted(about, key=lambda one: (PurePath(one.filename).suffix, one.file_size, one.CRC)):
+                with source.open(one) as opened, inner.open(_as_new(one), "w") as made:
+                    shutil.copyfileobj(opened, made, BLOCK)
+        whole = zipfile.ZipInfo(INNER, max(one.date_time for one in about))
+        whole.compress_type, whole.file_size = zipfile.ZIP_LZMA, sorted_.seek(0, os.SEEK_END)
+        whole.create_system, whole.external_attr = 3, (stat.S_IFREG | 0o644) << 16
+        sorted_.seek(0)
+        with zipfile.ZipFile(target, "w") as packed, packed.open(whole, "w", force_zip64=_is_large(whole)) as made:
+            shutil.copyfileobj(sorted_, made, BLOCK)
+    return found
+
+
+def _as_new(about: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """The same member, to be written into another zip."""
+    made = zipfile.ZipInfo(about.filename, about.date_time)
+    made.create_system, made.external_attr, made.file_size = 3, about.external_attr, about.file_size
+    return made
+
+
+def _is_large(about: zipfile.ZipInfo) -> bool:
+    """Whether a member may need the form of zip for files of 2 GiB and more."""
+    return about.file_size > BLOCK << 10
+
+
+def _pack(run: Path, target: IO[bytes], compression: int, *, with_data: bool, secrets: Sequence[bytes]) -> Packed:
     left: list[str] = []
-    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(target, "w", strict_timestamps=True) as packed:
-        log = Path(place) / "run.db"
+    with (
+        tempfile.TemporaryDirectory() as place,
+        zipfile.ZipFile(target, "w", compresslevel=9, strict_timestamps=True) as packed,
+    ):
+        log, asked = Path(place) / "run.db", Path(place) / exchanges.FILE
         year, *rest = datetime.fromtimestamp(snapshot(run, log), UTC).timetuple()[:6]
         moment = (min(2107, max(1980, year)), *rest)
         tops = sorted(CONTAINED) + (sorted(WITH_DATA) if with_data else [])
         files = (found for top in tops for found in _files(run, top, left))
-        for file, name in chain([(os.open(log, os.O_RDONLY), "run.db")], files):
+        exchanges.copy_exchanges(run, Path(place))
+        databases = [(os.open(one, os.O_RDONLY), one.name) for one in (log, asked) if one.is_file()]
+        for file, name in chain(databases, files):
             with os.fdopen(file, "rb") as opened:
                 if _holds(opened, secrets):
                     left.append(f"{name} (it holds a key)")
                     continue
                 opened.seek(0)
                 about = zipfile.ZipInfo(f"{run.resolve().name}/{name}", moment)  # pyright: ignore[reportArgumentType]
-                about.compress_type, about.create_system = zipfile.ZIP_DEFLATED, 3
+                about.compress_type, about.create_system = compression, 3
                 about.external_attr = (stat.S_IFREG | 0o644) << 16
-                with packed.open(about, "w", force_zip64=True) as made:
+                about.file_size = os.fstat(file).st_size
+                with packed.open(about, "w", force_zip64=_is_large(about)) as made:
                     shutil.copyfileobj(opened, made, BLOCK)
         return Packed(len(packed.namelist()), tuple(left))
 

@@ -13,9 +13,9 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.record.nouns.idea import read_idea
+from tests.recorded_run import recorded_run
 
 ROOT = Path(__file__).parents[2]
-RECORDED = ROOT / "examples" / "recorded-run"
 pytestmark = pytest.mark.slow
 
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
@@ -227,7 +227,7 @@ def test_no_export_is_written_over_what_belongs_to_a_run(
     way: str, target: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (place / "run" / "control").mkdir(parents=True)
-    shutil.copy(RECORDED / "run.db", place / "run")
+    shutil.copy(recorded_run() / "run.db", place / "run")
     (place / "run" / "config.yaml").write_text("seed: 0\n")
     (place / "link").symlink_to(place / "run" / "run.db")
     whole = (place / "run" / "run.db").read_bytes()

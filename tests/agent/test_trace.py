@@ -21,6 +21,7 @@ from labwright.record.nouns.cells import Cell
 from labwright.record.nouns.nodes import CellRun
 from labwright.record.reading import read_state
 from labwright.record.typeset import as_read
+from tests.recorded_run import recorded_run
 from tests.stages import finished
 
 KEY = "test/digits/log_loss/method@noise20"
@@ -190,7 +191,7 @@ def test_calls_that_are_about_something_else_are_left_out() -> None:
 
 
 def test_a_verdict_leads_past_the_hypothesis_to_predictions_cells_and_lines() -> None:
-    run = Path(__file__).parents[2] / "examples" / "recorded-run"
+    run = recorded_run()
     state = read_state(run)
     decided = next(one for one in decisions(state) if one.hypothesis.confirmatory)
     found = Tracer(state, RunFolder(run), run="RUN").key(decided.key)

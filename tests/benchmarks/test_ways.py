@@ -11,6 +11,7 @@ from benchmarks.ways import HERE, TASKS, WAYS, command, main
 from labwright.agent.plans import check_plan, read_plan
 from labwright.agent.settings import compose, from_assignments
 from labwright.record.nouns.idea import read_idea
+from tests.recorded_run import recorded_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -29,7 +30,7 @@ def test_idea_plan_and_settings_fit_each_other(task: str, way: str, tmp_path: Pa
 
 
 def test_a_finished_run_is_told_from_its_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "trustml-tree").symlink_to(EXAMPLES / "recorded-run")
+    (tmp_path / "trustml-tree").symlink_to(recorded_run())
     assert main([str(tmp_path), "--report", "--out", str(tmp_path / "out.json")]) == 0
     found = json.loads((tmp_path / "out.json").read_text())
     assert json.loads(capsys.readouterr().out) == found and {*found} == {"trustml-tree"}

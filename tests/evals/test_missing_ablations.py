@@ -18,6 +18,7 @@ from labwright.models.backend import ModelRequest
 from labwright.models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
 from labwright.models.scripted import ScriptedModel
 from tests.evals.ablation_set import write_set
+from tests.recorded_run import recorded_run
 
 HOSTILE = "\x1b[2Jgate [red]"
 
@@ -110,7 +111,7 @@ def test_an_author_sees_no_more_than_the_method(
 def test_the_paper_of_a_run_is_read_as_its_reader_gets_it(
     tmp_path: Path, model: ScriptedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorded, run = Path(__file__).parents[2] / "examples" / "recorded-run", tmp_path / "run"
+    recorded, run = recorded_run(), tmp_path / "run"
     run.mkdir()
     shutil.copy(recorded / "run.db", run)
     shutil.copytree(recorded / "paper", run / "paper")

@@ -6,7 +6,9 @@ import io
 import json
 import os
 import re
+import sqlite3
 import zipfile
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from labwright.record.folder import RunFolder
 from labwright.record.log import EventLog
 from labwright.record.nouns.figures import Figure, FigureFacts
 from labwright.record.reading import read_events
+from labwright.record.zips import open_run_folder
 from tests.inspector.story import ended
 from tests.inspector.test_logs import written
 
@@ -100,6 +103,15 @@ def test_a_zip_opens_as_a_run_and_holds_no_data(
     assert b"SECRET" not in everything and KEY.encode() not in everything
     assert read_events(tmp_path / "unpacked/calm/run.db") == read_events(run / "run.db")
     assert main(["status", str(tmp_path / "unpacked" / "calm")]) == 0
+
+
+def test_answers_of_language_models_are_in_a_zip_as_they_were_committed(run: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(run / "exchanges.db")) as db, db:
+        db.execute("CREATE TABLE answered (id INTEGER, answer TEXT)")
+        db.execute("INSERT INTO answered VALUES (1, 'blue')")
+    assert main(["export", str(run), "--zip", str(tmp_path / "a.zip")]) == 0
+    with closing(sqlite3.connect(open_run_folder(tmp_path / "a.zip") / "exchanges.db")) as db:
+        assert db.execute("SELECT answer FROM answered").fetchall() == [("blue",)]
 
 
 def test_zips_of_the_same_run_are_the_same(run: Path, tmp_path: Path) -> None:

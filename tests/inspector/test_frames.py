@@ -22,7 +22,7 @@ from tests.inspector.story import Story, told
 from tests.inspector.web import recorded
 
 ROOT = Path(__file__).parents[2]
-RUN = ROOT / "examples" / "recorded-run"
+RUN = ROOT / "examples" / "recorded-run.zip"
 NOTEBOOK = ROOT / "examples" / "read_a_run.ipynb"
 PAGE = ROOT / "docs" / "python.md"
 

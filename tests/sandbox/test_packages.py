@@ -32,6 +32,7 @@ from labwright.sandbox.repository.environment import environment_for
 from labwright.sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
 from tests.models.openai_server import OpenAIServer
+from tests.recorded_run import recorded_run
 from tests.sandbox.index import Index, source, wheel
 
 
@@ -372,7 +373,7 @@ def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
 
 @pytest.mark.parametrize("verb", [["resume", "RUN"], ["branch", "RUN", "--from", "agenda", "--runs", "/nowhere"]])
 def test_packages_are_fixed_with_the_plan(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    run = str(Path(__file__).parents[2] / "examples/recorded-run")
+    run = str(recorded_run())
     assert main([*(run if word == "RUN" else word for word in verb), "--set", "sandbox.packages=tiny"]) == 2
     assert "the packages of a run are fixed with its data plan" in capsys.readouterr().err
 

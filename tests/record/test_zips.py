@@ -1,0 +1,184 @@
+"""Zips that are opened as runs: what is refused, each with one line, and what is read as from a folder."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from labwright import open_run
+from labwright.agent.cli import main
+from labwright.record import zips
+from labwright.record.errors import WrongUse
+from labwright.record.zips import open_run_folder
+from tests.recorded_run import RECORDED, recorded_run
+
+READ = (["status"], ["tree"], ["logs", "-n", "3"], ["why"], ["tree", "--json"])
+
+
+def _zip(path: Path, *members: tuple[str | zipfile.ZipInfo, bytes], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as packed:
+        for name, content in members:
+            packed.writestr(name, content)
+    return path
+
+
+def _link(name: str) -> zipfile.ZipInfo:
+    about = zipfile.ZipInfo(name)
+    about.create_system, about.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    return about
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ([("run/../../out", b"")], "leads elsewhere"),
+        ([("/etc/out", b"")], "leads elsewhere"),
+        ([("run//out", b"")], "leads elsewhere"),
+        ([("run\\out", b"")], "leads elsewhere"),
+        ([(_link("run/run.db"), b"/etc/passwd")], "is a link"),
+        ([("run/run.db", b"a"), ("run/run.db", b"b")], "is in it twice"),
+        ([("run/run.db", b"a"), ("run/run.db/a", b"b")], "as a file and as a folder"),
+        ([("run/run.db", b"\0" * (zips.FREE_BYTES + 1))], "which no run does"),
+        ([("run/notes.txt", b"a")], "it holds no run"),
+        ([("a/run.db", b"a"), ("b/run.db", b"a")], "it holds several runs"),
+    ],
+)
+def test_a_zip_that_is_no_run_is_refused(
+    members: list[tuple[str, bytes]], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with pytest.raises(WrongUse, match=why) as refused:
+        open_run_folder(_zip(tmp_path / "a.zip", *members))
+    assert "\n" not in str(refused.value) and "scientist export RUN --zip FILE" in str(refused.value)
+    assert [one.name for one in tmp_path.iterdir()] in (["a.zip", "tmp"], ["tmp", "a.zip"])
+    assert [*(tmp_path / "tmp").iterdir()] == [], "nothing is left"
+
+
+def test_a_file_that_is_no_zip_and_one_that_is_cut_off_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.zip").write_bytes(b"no zip")
+    whole = _zip(tmp_path / "whole.zip", ("run/run.db", bytes(range(256)) * 99), compression=zipfile.ZIP_STORED)
+    changed = bytearray(whole.read_bytes())
+    changed[5000] ^= 1
+    (tmp_path / "b.zip").write_bytes(changed)
+    for name in "ab":
+        assert main(["status", str(tmp_path / f"{name}.zip")]) == 2
+        assert "it is damaged" in capsys.readouterr().err
+    assert main(["status", str(tmp_path / "none.zip")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_run_without_its_folder_is_called_as_its_zip(tmp_path: Path) -> None:
+    packed = _zip(tmp_path / "mine.zip", ("run.db", b"log"), ("nodes/n0001/a.txt", b"text"))
+    folder = open_run_folder(packed)
+    assert folder.name == "mine" and (folder / "nodes/n0001/a.txt").read_bytes() == b"text"
+    assert open_run_folder(packed) == folder, "a zip is unpacked once"
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    assert open_run_folder(folder) == folder
+
+
+@pytest.mark.slow
+def test_a_zip_is_read_as_its_folder_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed, folder = tmp_path / "run.zip", tmp_path / "run"
+    shutil.copyfile(RECORDED, packed)
+    packed.chmod(0o444)
+    shutil.copytree(recorded_run(), folder)
+    for command, *more in READ:
+        said: list[str] = []
+        for run in (packed, folder):
+            assert main([command, str(run), *more]) == 0, command
+            said.append(capsys.readouterr().out.replace(str(run), "RUN"))
+        assert said[0] == said[1], command
+    assert open_run(packed).nodes.equals(open_run(folder).nodes)
+    for run in (packed, folder):
+        assert main(["trace", str(run), "0.02", "--json"]) == 0
+    assert packed.read_bytes() == RECORDED.read_bytes()
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_from_its_zip_as_from_its_folder(tmp_path: Path) -> None:
+    export = ["export", str(RECORDED), "--with-data", "--zip"]
+    assert main([*export, str(tmp_path / "a.zip")]) == main([*export, str(tmp_path / "b.zip"), "--small"]) == 0
+    with zipfile.ZipFile(tmp_path / "a.zip") as packed:
+        packed.extractall(tmp_path / "by hand")
+    with zipfile.ZipFile(tmp_path / "b.zip") as packed:
+        assert packed.namelist() == [zips.INNER]
+    files = [_files(one) for one in (tmp_path / "by hand" / "recorded-run", open_run_folder(tmp_path / "b.zip"))]
+    assert files[0] == files[1] == _files(recorded_run()), "the same files, byte by byte"
+    assert (tmp_path / "b.zip").stat().st_size < (tmp_path / "a.zip").stat().st_size / 2
+    assert main(["export", str(tmp_path / "a.zip"), "--zip", str(tmp_path / "a.zip"), "--force"]) == 2
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_small_zip_is_checked_as_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inner = _zip(tmp_path / "inner.zip", ("../out", b"text"))
+    small = _zip(tmp_path / "a.zip", (zips.INNER, inner.read_bytes()), compression=zipfile.ZIP_LZMA)
+    assert main(["status", str(small)]) == 2
+    assert "leads elsewhere" in capsys.readouterr().err
+    small = _zip(tmp_path / "b.zip", (zips.INNER, b"no zip"), compression=zipfile.ZIP_LZMA)
+    assert main(["status", str(small)]) == 2
+    assert "it is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["resume", "RUN"],
+        ["write", "RUN"],
+        ["judge", "RUN"],
+        ["branch", "RUN", "--from", "agenda"],
+        ["stop", "RUN"],
+        ["pause", "RUN"],
+        ["kill", "RUN", "n0001", "--reason", "it is slow"],
+        ["mark", "RUN", "n0001", "--reason", "it is odd"],
+        ["note", "RUN", "a note"],
+    ],
+)
+def test_what_writes_into_a_run_refuses_a_zip(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(RECORDED) if word == "RUN" else word for word in words]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "is a zip" in said
+    assert f"(scientist export {RECORDED} --zip recorded-run-plain.zip --with-data && unzip recorded-run-plain" in said
+
+
+@pytest.mark.slow
+def test_what_was_unpacked_is_removed_when_the_process_ends(tmp_path: Path) -> None:
+    code = "import sys; from labwright.agent.cli import main; sys.exit(main(['audit', sys.argv[1]]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(RECORDED)],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0 and "clean: 0 unbound" in done.stdout, done.stderr
+    assert not [*tmp_path.glob("scientist-run-*")]
+
+
+@pytest.mark.slow
+def test_what_view_unpacked_is_removed_when_it_is_terminated(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "labwright", "view", str(RECORDED)],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        assert serving.stdout is not None
+        assert serving.stdout.readline().startswith("open http://")
+        assert "can read the runs;" in serving.stdout.readline(), "nobody steers a zip"
+        assert [*tmp_path.glob("scientist-run-*")]
+        serving.terminate()
+        serving.wait(timeout=60)
+    assert not [*tmp_path.glob("scientist-run-*")]
