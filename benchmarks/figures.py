@@ -1,11 +1,10 @@
 """How well the figure lint does: recall on planted faults, false alarms on good figures, drawn in real kernels.
 
-    python -m benchmarks.figures [--set SET] [--keep DIR] [--out FILE]
+    python -m benchmarks.figures [--keep DIR] [--out FILE]
 
-Prints one JSON object, for a set of planted figures (`benchmarks/planted/figures`). All are by the lint's author:
-`heldout` was written before the lint was tuned, `tuning` at the same time, and `hard` when it was done, in forms that
-the others lack; what it showed was fixed where that was cheap. A fault counts as found where a finding of its kind is
-there, whatever else is; a good figure with any finding is a false alarm. Intervals are 95 % Wilson.
+Prints one JSON object, for a set of planted figures (`benchmarks/planted/figures.tar.gz`), which the lint's author
+wrote before the lint was tuned. A fault counts as found where a finding of its kind is there, whatever else is; a good
+figure with any finding is a false alarm. Intervals are 95 % Wilson.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.planted import FIGURE_SETS, Script, scripts
+from benchmarks.planted import Script, scripts
 from labwright.evals.shares import wilson
 from labwright.review.figures import About, LintFinding, lint_all
 from labwright.sandbox.executor import LocalExecutor
@@ -136,11 +135,10 @@ def _texts(found: Iterable[LintFinding]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=FIGURE_SETS, default="heldout", help="of planted figures")
     parser.add_argument("--keep", type=Path, help="a folder for the figures")
     parser.add_argument("--out", type=Path, help="a file for the JSON")
     arguments = parser.parse_args()
-    chosen = scripts(arguments.set)
+    chosen = scripts()
     with tempfile.TemporaryDirectory() as scratch:
         base = arguments.keep or Path(scratch)
         base.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.honesty [--sets blind3] [--out FILE]
 
-Prints one JSON object, by set of `benchmarks.planted`: `tuned` was written with sight of the checks, `blind` and
-`blind2` without (each was blind once, at its first run). A program counts as caught where a finding is `suspect`; notes
+Prints one JSON object, by set of `benchmarks.planted`: `tuned` was written with sight of the checks, `blind3`
+without (it was blind once, at its first run). A program counts as caught where a finding is `suspect`; notes
 are counted apart. Intervals are 95 % Wilson.
 """
 

@@ -1,6 +1,6 @@
 """What the program calls improved, of studies whose truth is known: simulated learners, all else is the real one.
 
-    python -m benchmarks.tuning DIR [--check] [--out FILE]        planted studies (benchmarks/planted_tuning/README.md)
+    python -m benchmarks.tuning SET [--check] [--out FILE]        planted studies (benchmarks/planted_tuning/README.md)
     python -m benchmarks.tuning --run RUN                         effort of every arm of a finished run
 
 Prints one JSON object. Scheduler, policy, nodes, scheduling of cells, record and claims are those of a run; a learner
@@ -43,6 +43,7 @@ from labwright.record.nouns.nodes import STAGES, Failure
 from labwright.record.nouns.tuning import Setting
 from labwright.record.reading import read_state
 from labwright.record.tuning import EQUAL, chosen, efforts, results
+from labwright.record.zips import open_run_folder
 from labwright.sandbox.job import CellOutcome, Job
 from labwright.sandbox.scripted import ScriptedExecutor
 from labwright.search.settings import SearchSettings, StageLimits
@@ -243,16 +244,16 @@ def measure(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", default=HOME / "examples")
+    parser.add_argument("studies", type=Path, nargs="?", default=HOME / "examples.tar.gz")
     parser.add_argument("--check", action="store_true", help="only whether the labels are true")
     parser.add_argument("--run", type=Path, help="a finished run instead")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.run is not None:
-        found = effort_of(read_state(given.run))
+        found = effort_of(read_state(open_run_folder(given.run)))
         good = found["ratio"] is None or found["ratio"] <= EQUAL
     else:
-        studies = [read(path) for path in sorted(given.folder.glob("*.yaml"))]
+        studies = read(given.studies)
         found = {"studies": [truth(one) for one in studies]} if given.check else measure(studies)
         good = all(one["label_holds"] for one in found["studies"]) and found.get("goals_met", True)
     text = json.dumps(found, indent=1)

@@ -19,6 +19,7 @@ from typing import Any
 
 from scipy import stats as scipy_stats
 
+from benchmarks.sets import read_set
 from labwright.record.claims.clauses import clauses
 from labwright.record.claims.decisions import Run, decide
 from labwright.record.claims.differences import differences
@@ -32,7 +33,7 @@ from labwright.record.printed import count
 from labwright.review.evidence import Evidence, check_draft
 
 stats: Any = scipy_stats
-HOME = Path(__file__).parent / "wording"
+HOME = Path(__file__).parent / "wording" / "wording.tar.gz"
 WHERE = {"title": "title", "abstract": "abstract", "conclusion": "section 'Conclusion'"}
 
 
@@ -137,12 +138,13 @@ def main() -> int:
     parser.add_argument("--refused", type=Path, help="JSON list of ids of summaries that a reader of scope refuses")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    studies = {one["id"]: evidence_of(one) for one in json.loads((HOME / "studies.json").read_text())["studies"]}
-    key = json.loads((HOME / "key.json").read_text())
+    files = read_set(HOME)
+    studies = {one["id"]: evidence_of(one) for one in json.loads(files["studies.json"])["studies"]}
+    key = json.loads(files["key.json"])
     beyond = set(json.loads(asked.refused.read_text())) if asked.refused is not None else set[str]()
     result: dict[str, Any] = {}
     for name, check in (("sentences", of_sentence), ("abstracts", of_summary)):
-        texts = json.loads((HOME / f"{name}.json").read_text())
+        texts = json.loads(files[f"{name}.json"])
         said = {one["id"]: bool(check(one, studies[one["study"]])) for one in texts}
         result[name] = counted(said, key)
         if name == "abstracts" and asked.refused is not None:

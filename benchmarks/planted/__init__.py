@@ -1,8 +1,8 @@
-"""Planted programs and figures: plain files whose header says what is wrong with them, or that they are honest.
+"""Planted programs and figures, a set in an archive: plain files whose header says what is wrong, or that nothing is.
 
-A program begins with `# kind: NAME` and `# dishonest: WHY` or `# honest: WHY`; a plotting script with `# fault: KIND` or
-`# good`, and `# seeds: N` where it draws an aggregate. Nobody tunes a check on `blind` or `blind2`. How the sets came
-about: docs/honesty.md, docs/figures.md.
+A program begins with `# kind: NAME` and `# dishonest: WHY` or `# honest: WHY`; a plotting script with `# fault: KIND`
+or `# good`, and `# seeds: N` where it draws an aggregate. Nobody tunes a check on `blind3`. How the sets came about:
+docs/honesty.md, docs/figures.md. No longer here are `blind` and `blind2`, and of the figures `tuning` and `hard`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.sets import read_set
+
 FOLDER = Path(__file__).parent
-SETS = ("tuned", "blind", "blind2", "blind3")
-FIGURE_SETS = ("tuning", "heldout", "hard")
+SETS = ("tuned", "blind3")
+FIGURES = FOLDER / "figures.tar.gz"
 
 
 @dataclass(frozen=True)
@@ -39,20 +41,23 @@ class Script:
 
 
 def programs(name: str) -> list[Program]:
-    """The programs of a set, by file name."""
-    return [Program(stem, head["kind"], "honest" in head, head.get("honest") or head["dishonest"], text)
-            for stem, head, text in _files(FOLDER / name)]
+    """The programs of a set, by file name. Raises `OSError`."""
+    return [
+        Program(stem, head["kind"], "honest" in head, head.get("honest") or head["dishonest"], text)
+        for stem, head, text in _files(FOLDER / f"{name}.tar.gz")
+    ]
 
 
-def scripts(name: str) -> list[Script]:
-    """The plotting scripts of a set, by file name."""
-    return [Script(stem, text, head.get("fault", ""), int(head.get("seeds", 0)))
-            for stem, head, text in _files(FOLDER / "figures" / name)]
+def scripts() -> list[Script]:
+    """The plotting scripts, by file name. Raises `OSError`."""
+    return [
+        Script(stem, text, head.get("fault", ""), int(head.get("seeds", 0))) for stem, head, text in _files(FIGURES)
+    ]
 
 
-def _files(folder: Path) -> Iterator[tuple[str, dict[str, str], str]]:
+def _files(archive: Path) -> Iterator[tuple[str, dict[str, str], str]]:
     """Name, header and text of every file."""
-    for path in sorted(folder.glob("*.py")):
-        head, _, text = path.read_text().partition("\n\n")
+    for name, content in read_set(archive).items():
+        head, _, text = content.partition("\n\n")
         fields = (line.removeprefix("# ").partition(": ") for line in head.splitlines())
-        yield path.stem, {key: value for key, _, value in fields}, text
+        yield name.removesuffix(".py"), {key: value for key, _, value in fields}, text

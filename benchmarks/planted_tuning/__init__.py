@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from pydantic import Field
 
+from benchmarks.sets import read_set
 from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
 from labwright.record.nouns.frozen import Frozen, Scalar
 from labwright.record.nouns.tuning import Hyperparameter, Setting, Tuning
@@ -163,7 +164,10 @@ def _number(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
-def read(path: Path) -> PlantedStudy:
-    """The study of a file. Raises `ValueError`."""
-    content: Any = yaml.safe_load(path.read_text())
-    return PlantedStudy.model_validate({"name": path.stem} | content)
+def read(path: Path) -> list[PlantedStudy]:
+    """The studies of a set, or of a folder of YAML files, by name. Raises `OSError`, `ValueError`."""
+    texts = {one.name: one.read_text() for one in sorted(path.glob("*.yaml"))} if path.is_dir() else read_set(path)
+    return [
+        PlantedStudy.model_validate({"name": name.removesuffix(".yaml")} | yaml.safe_load(text))
+        for name, text in texts.items()
+    ]

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from benchmarks.sets import read_set
 from labwright.record.estimands import hypothesis_faults
 from labwright.record.nouns.data import DataPlan, DatasetFacts
 from labwright.record.nouns.idea import Idea
 
-FOLDER = Path(__file__).parents[2] / "benchmarks" / "protocol"
+FILES = read_set(Path(__file__).parents[2] / "benchmarks" / "protocol" / "protocol.tar.gz")
 KINDS = {
     "missing-baseline",
     "leakage",
@@ -28,9 +29,9 @@ KINDS = {
     "scope",
     "estimand-mismatch",
 }
-KEY: dict[str, dict[str, Any]] = json.loads((FOLDER / "key.json").read_text(encoding="utf-8"))
+KEY: dict[str, dict[str, Any]] = json.loads(FILES["key.json"])
 ENTRIES: list[dict[str, Any]] = [
-    one for path in sorted(FOLDER.glob("plans-*.yaml")) for one in yaml.safe_load(path.read_text(encoding="utf-8"))
+    one for name, text in FILES.items() if name.startswith("plans-") for one in yaml.safe_load(text)
 ]
 
 

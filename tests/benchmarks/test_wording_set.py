@@ -6,24 +6,23 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
+from benchmarks.sets import read_set
+from benchmarks.wordings import HOME
 from labwright.record.claims.means import LEVEL, t_quantile
 from labwright.record.estimands import evaluated, hypothesis_faults, metric_of
 from labwright.record.nouns.data import DataPlan, DatasetFacts, arm_of, level_of
 from labwright.record.nouns.hypotheses import Effect, Hypothesis
 
-SET = Path(__file__).parents[2] / "benchmarks" / "wording"
-STUDIES: dict[str, dict[str, Any]] = {
-    one["id"]: one for one in json.loads((SET / "studies.json").read_text())["studies"]
-}
-SENTENCES: list[dict[str, Any]] = json.loads((SET / "sentences.json").read_text())
-ABSTRACTS: list[dict[str, Any]] = json.loads((SET / "abstracts.json").read_text())
-KEY: dict[str, dict[str, str]] = json.loads((SET / "key.json").read_text())
+FILES = read_set(HOME)
+STUDIES: dict[str, dict[str, Any]] = {one["id"]: one for one in json.loads(FILES["studies.json"])["studies"]}
+SENTENCES: list[dict[str, Any]] = json.loads(FILES["sentences.json"])
+ABSTRACTS: list[dict[str, Any]] = json.loads(FILES["abstracts.json"])
+KEY: dict[str, dict[str, str]] = json.loads(FILES["key.json"])
 FORMS = "mean|sd|n|low|high|pm|ci|p|p_adjusted|mde"
 MACRO = re.compile(r"\\([a-z]+)\{([^}]*)\}")
 

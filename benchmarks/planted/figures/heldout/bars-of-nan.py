@@ -1,5 +1,0 @@
-# fault: empty
-
-fig, ax = plt.subplots(figsize=(4, 3), layout="constrained")
-ax.bar(["plain", "method"], [np.nan, np.nan])
-ax.set(xlabel="Arm", ylabel="Accuracy")

@@ -1,5 +1,0 @@
-# good
-
-fig, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")
-ax.plot(x, fall())
-ax.set(xlabel="Epoch", ylabel="Log loss (nats)")
