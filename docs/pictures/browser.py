@@ -11,7 +11,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
-from tests.inspector.browser.chromium import Viewer, chromium, viewing
+from tests.inspector.browser.chromium import Viewer, chromium, running_viewer
 
 WIDE = {"width": 1280, "height": 880}
 PHONE = {"width": 390, "height": 844}
@@ -64,7 +64,7 @@ def cameras(folder: Path) -> Generator[Callable[[Path], Any]]:
 
         @contextmanager
         def over(place: Path) -> Generator[Camera]:
-            with viewing(place) as viewer:
+            with running_viewer(place) as viewer:
                 yield Camera(browser, viewer, folder)
 
         yield over

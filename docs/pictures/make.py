@@ -29,23 +29,23 @@ from docs.pictures.browser import (
 )
 from docs.pictures.moving import as_if_now
 from docs.pictures.terminal import draw
-from labwright.agent.cli.status import why_lines
-from labwright.agent.outlook import outlook
-from labwright.inspector.describe import describe
-from labwright.inspector.live import frame_lines, frame_of
-from labwright.inspector.render import tree_lines
-from labwright.inspector.tree import tree_of
-from labwright.inspector.why import why_of
+from labwright.agent.cli.status import format_diagnosis
+from labwright.agent.next_steps import find_next_steps
+from labwright.inspector.diagnosis import diagnose_run
+from labwright.inspector.event_text import describe_event
+from labwright.inspector.live_view import build_frame, format_frame
+from labwright.inspector.render import format_tree
+from labwright.inspector.tree import build_tree
 from labwright.record.events import Event
-from labwright.record.events.running import Commanded
-from labwright.record.fold.apply import apply, fold
-from labwright.record.fold.state import RunState
-from labwright.record.reading import read_events, read_state
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.log_reader import read_events, read_state
+from labwright.record.reducers.event_fold import apply_event, fold_events
+from labwright.record.reducers.run_state import RunState
 from labwright.record.zips import open_run_folder
 
 HERE = Path(__file__).parent
 RUN = HERE.parents[1] / "examples" / "recorded-run.zip"
-SHOWN = "examples/recorded-run"
+SHOWN = "examples/recorded-run.zip"
 PLACE = Path("/tmp/scientist")
 """Where what is shown lies: pages print paths."""
 Log = list[tuple[Event, float]]
@@ -72,7 +72,7 @@ def main(run: Path) -> None:
 def _moment(log: Log) -> int:
     """How many events there are before a person ends a node."""
     return next(
-        number for number, (event, _) in enumerate(log) if isinstance(event, Commanded) and event.verb == "kill"
+        number for number, (event, _) in enumerate(log) if isinstance(event, CommandReceived) and event.verb == "kill"
     )
 
 
@@ -80,19 +80,19 @@ def _moment(log: Log) -> int:
 
 
 def _terminal(run: Path, begun: Log) -> None:
-    draw(f"scientist tree {SHOWN}", tree_lines(tree_of(read_state(run))), HERE / "tree.png")
+    draw(f"scientist tree {SHOWN}", format_tree(build_tree(read_state(run))), HERE / "tree.png")
     state, latest = RunState(), list[str]()
     for event, at in begun:
-        apply(state, event, at)
-        latest += [text for text in (describe(event, state),) if text is not None]
+        apply_event(state, event, at)
+        latest += [text for text in (describe_event(event, state),) if text is not None]
     last = begun[-1][1]
     draw(
         "scientist tree --watch RUN",
-        frame_lines(frame_of(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, whole=True),
+        format_frame(build_frame(state, tuple(latest[-3:])), state.active_seconds, 32, now=last, show_all=True),
         HERE / "watch.png",
     )
-    found = why_of("RUN", begun, "process 4711", outlook=outlook(fold(begun)), now=last)
-    draw("scientist why RUN", list(why_lines(found)), HERE / "why.png")
+    found = diagnose_run("RUN", begun, "process 4711", next_steps=find_next_steps(fold_events(begun)), now=last)
+    draw("scientist why RUN", list(format_diagnosis(found)), HERE / "why.png")
 
 
 def _joined(files: list[Path], target: Path, colours: int) -> None:
@@ -118,7 +118,7 @@ def _beside(name: str, parts: tuple[str, ...]) -> None:
 def _pages(camera: Camera, run: Path) -> None:
     state, page = read_state(run), f"/runs/{run.name}"
     nodes = list(state.nodes.values())
-    [best] = [node.id for node in nodes if node.id == tree_of(state).winner]
+    [best] = [node.id for node in nodes if node.id == build_tree(state).winner]
     mended = next(node.id for node in nodes if node.kind == "debug")
     camera.take("page", page, show_node(best), viewport={"width": 1440, "height": 1000})
     camera.take("node", f"{page}/nodes/{mended}", click("details:has(.diff) > summary", ".diff"))

@@ -19,11 +19,11 @@ from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Page
 
 from docs.pictures.browser import Shot, cameras, show_number, show_part
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.events.searching import Judged, Prepared
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from labwright.record.reading import read_events
+from labwright.record.events.search_events import NodeJudged, PlanPrepared
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import read_events
 from labwright.record.zips import open_run_folder
 
 HERE = Path(__file__).parent
@@ -111,8 +111,8 @@ def main(run: Path) -> None:
 
 def _moments(log: Log) -> list[int]:
     """How many events there are once the plan is made, and at five moments of the search."""
-    planned = next(number for number, (event, _) in enumerate(log, 1) if isinstance(event, Prepared))
-    judged = [number for number, (event, _) in enumerate(log, 1) if isinstance(event, Judged)]
+    planned = next(number for number, (event, _) in enumerate(log, 1) if isinstance(event, PlanPrepared))
+    judged = [number for number, (event, _) in enumerate(log, 1) if isinstance(event, NodeJudged)]
     return [planned, *(judged[len(judged) * share // 100] for share in (4, 16, 35, 60, 80))]
 
 
@@ -126,7 +126,7 @@ def as_if_now(folder: Path, log: Log) -> Generator[None]:
     for event, _ in log:
         written.append(event)
     written.close()
-    with hold(folder):
+    with acquire_lock(folder):
         yield
 
 
