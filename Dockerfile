@@ -1,4 +1,4 @@
-# An image with scientist, TeX and bubblewrap; how to run it, and why isolation needs a word: docs/first-day.md.
+# An image with scientist, TeX and bubblewrap; how to run it, and which options the sandbox needs: docs/getting-started.md.
 # Linted, never built.
 FROM python:3.12-slim-bookworm
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

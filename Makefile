@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # A new dependency or version changes the name of the stamp, and so sets up again; otherwise setup is a no-op.
 STAMP := $(VENV)/installed-$(shell cat pyproject.toml constraints.txt | cksum | tr ' ' '-')
-# Public papers of agents with their results, for benchmarks.foreign (docs/audit.md).
+# Public papers of agents with their results, for benchmarks.external_papers (docs/audit.md).
 PAPERS ?= ../shared/data/mlr-bench
 # What hardly any run imports is compiled when it is used. A sandbox cannot keep what it compiles, and the optimizers of
 # torch bring in sympy and torch._dynamo: 4 s a kernel.
@@ -64,21 +64,21 @@ bench: setup  ## what is too slow for the tests: sweeps marked `bench`, and meas
 	$(BIN)/python -m benchmarks.durability --out build/bench/durability.json
 	$(BIN)/python -m benchmarks.tuning --out build/bench/tuning.json
 	$(BIN)/python -m benchmarks.decisions --out build/bench/decisions.json
-	$(BIN)/python -m benchmarks.boundaries --out build/bench/boundaries.json
+	$(BIN)/python -m benchmarks.false_support --out build/bench/boundaries.json
 	$(BIN)/python -m benchmarks.record --out build/bench/record.json
-	$(BIN)/python -m benchmarks.prompts examples/recorded-run.zip --out build/bench/prompts.json
+	$(BIN)/python -m benchmarks.prompt_sharing examples/recorded-run.zip --out build/bench/prompts.json
 	$(BIN)/python -m benchmarks.sandbox --out build/bench/sandbox.json
 	$(BIN)/python -m benchmarks.honesty --out build/bench/honesty.json
-	$(BIN)/python -m benchmarks.figures --out build/bench/figures.json
+	$(BIN)/python -m benchmarks.figure_lint --out build/bench/figures.json
 	$(BIN)/python -m benchmarks.replay --out build/bench/replay.json
-	$(BIN)/python -m benchmarks.ladder --out build/bench/ladder.json
+	$(BIN)/python -m benchmarks.reference_baselines --out build/bench/ladder.json
 	$(BIN)/python -m benchmarks.cluster --out build/bench/cluster.json
 	$(BIN)/python -m benchmarks.scale --no-page --out build/bench/scale.json
 	$(BIN)/python -m benchmarks.packages --out build/bench/packages.json
 	@if command -v chromium >/dev/null; then $(BIN)/python -m benchmarks.inspector --out build/bench/inspector.json; \
 	else echo "benchmarks.inspector: no chromium; sudo apt-get install chromium"; fi
-	@if [ -d "$(PAPERS)" ]; then $(BIN)/python -m benchmarks.foreign "$(PAPERS)" --out build/bench/foreign.json; \
-	else echo "benchmarks.foreign: no folder $(PAPERS); give PAPERS=DIR (docs/audit.md)"; fi
+	@if [ -d "$(PAPERS)" ]; then $(BIN)/python -m benchmarks.external_papers "$(PAPERS)" --out build/bench/foreign.json; \
+	else echo "benchmarks.external_papers: no folder $(PAPERS); give PAPERS=DIR (docs/audit.md)"; fi
 
 clean:  ## remove what setup and the tools made (runs/ stays)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

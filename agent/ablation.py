@@ -14,43 +14,48 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from labwright.agent.budget import check_priced, models_of
+from labwright.agent.budget import check_prices_known, open_budgeted_models
 from labwright.agent.settings import Settings
 from labwright.models.failover import open_backend
-from labwright.record.errors import WrongUse
-from labwright.record.events.repository import CodeTaken, EnvironmentBuilt
-from labwright.record.expected import parse_expected
-from labwright.record.fold.apply import fold
-from labwright.record.fold.facts import CodeState
-from labwright.record.fold.state import RunState
-from labwright.record.lock import hold, is_unused
-from labwright.record.log import EventLog, Listener
-from labwright.record.network import on_network
-from labwright.record.nouns.data import DatasetFacts
-from labwright.record.nouns.repository import Command
-from labwright.record.prompts import keep as keep_prompt
-from labwright.record.reading import read_events
+from labwright.record.baseline_check import parse_expected
+from labwright.record.errors import UsageError
+from labwright.record.event_log import EventListener, EventLog
+from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
+from labwright.record.jsonl_log import is_on_network
+from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.log_reader import read_events
+from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RepositoryState
+from labwright.record.schema.data_plan import DatasetFacts
+from labwright.record.schema.repository import RepositoryCommand
+from labwright.sandbox.factory import open_executor
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.opening import open_executor
-from labwright.sandbox.repository.command import check_ground
-from labwright.sandbox.repository.environment import Environment, environment_for
+from labwright.sandbox.repository.command import check_command_environment
+from labwright.sandbox.repository.environment import RepositoryEnvironment, build_environment
+from labwright.sandbox.repository.git_mirror import GitMirror, ImportedTree
 from labwright.sandbox.repository.metric import parse_metric
-from labwright.sandbox.repository.mirror import Mirror, Taken
 from labwright.sandbox.repository.predictions import check_truth, read_truth, write_labels
-from labwright.stages.repository.ablating import Ablation
-from labwright.stages.repository.asking import Asking
-from labwright.stages.repository.reporting import write_report
-from labwright.stages.repository.reproducing import SEEDS, Reproduction, chosen, of_model
-from labwright.stages.repository.runs import Runs, Setup
+from labwright.stages.repository.ablation_report import write_report
+from labwright.stages.repository.ablation_study import RepositoryAblation
+from labwright.stages.repository.baseline_reproduction import (
+    BASELINE_SEEDS,
+    RepositoryReproduction,
+    choose_command,
+    to_command_found,
+)
+from labwright.stages.repository.command_runs import CommandRunner, CommandSetup
+from labwright.stages.repository.model_queries import ModelQueries
 
-LOG = "ablation.db"
-LARGE_GB = 2.0
+LOG_FILE = "ablation.db"
+LARGE_REPOSITORY_GB = 2.0
 """A checkout above this is told: each run has one of its own, without its large files."""
 
 
 @dataclass(frozen=True)
-class Order:
+class AblationRequest:
     """What is to be done with which repository. `command` has {seed} where its seed goes."""
 
     repository: str
@@ -74,77 +79,83 @@ class Order:
     accept_baseline: bool = False
 
     @property
-    def terms(self) -> dict[str, object]:
+    def recorded_terms(self) -> dict[str, object]:
         """As it is recorded, for the same order to be known again."""
         return json.loads(json.dumps(asdict(self)))
 
 
-def ablate(order: Order, settings: Settings, folder: Path, *, listener: Listener) -> RunState:
+def ablate(request: AblationRequest, settings: Settings, folder: Path, *, listener: EventListener) -> RunState:
     """Bring an order to its end in a folder. Returns the state of its log.
 
     Raises: `WrongUse`, `ExecutorError`, `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
-    check_priced(settings)
-    if order.metric:
-        parse_metric(order.metric)
-    if order.expect:
-        parse_expected(order.expect)
-    if order.truth:
-        check_truth(Path(order.truth), Path(order.repository), [place for _, place in order.mounts])
+    check_prices_known(settings)
+    if request.metric:
+        parse_metric(request.metric)
+    if request.expect:
+        parse_expected(request.expect)
+    if request.truth:
+        check_truth(Path(request.truth), Path(request.repository), [place for _, place in request.mounts])
     if not folder.exists():
-        Mirror(folder / "mirror").check(Path(order.repository), dirty=order.dirty)
-    elif not (folder / LOG).exists() and not is_unused(folder):
-        raise WrongUse(f"{folder} is not empty and holds no ablation: choose another --out")
+        GitMirror(folder / "mirror").check_importable(Path(request.repository), dirty=request.dirty)
+    elif not (folder / LOG_FILE).exists() and not is_unused(folder):
+        raise UsageError(f"{folder} is not empty and holds no ablation: choose another --out")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        if on_network(folder):
-            raise WrongUse(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
-        with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
-            asyncio.run(_Study(order, settings, log).work())
-            write_report(log.state.code, folder)
+        if is_on_network(folder):
+            raise UsageError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+        with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
+            asyncio.run(_AblationSession(request, settings, log).run())
+            write_report(log.state.repository_state, folder)
             return log.state
-    except WrongUse:
-        if made and not _worked_on(folder):
+    except UsageError:
+        if made and not _has_recorded_work(folder):
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _worked_on(folder: Path) -> bool:
+def _has_recorded_work(folder: Path) -> bool:
     """Whether a run was made or an answer paid for: that is gone on with, whatever ended it."""
-    if not (folder / LOG).exists():
+    if not (folder / LOG_FILE).exists():
         return False
-    state = fold(read_events(folder / LOG))
-    return bool(state.code.runs or state.answers)
+    state = fold_events(read_events(folder / LOG_FILE))
+    return bool(state.repository_state.runs or state.answers)
 
 
 @dataclass
-class _Study:
-    order: Order
+class _AblationSession:
+    request: AblationRequest
     settings: Settings
     log: EventLog
 
     @property
-    def code(self) -> CodeState:
-        return self.log.state.code
+    def code(self) -> RepositoryState:
+        return self.log.state.repository_state
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         folder = self.log.path.parent.absolute()
-        if self.order.truth and not (folder / "labels").is_dir():
-            truth = read_truth(Path(self.order.truth)).whole
+        if self.request.truth and not (folder / "labels").is_dir():
+            truth = read_truth(Path(self.request.truth)).without_splits
             write_labels(
                 truth,
-                truth.facts(
+                truth.add_facts(
                     DatasetFacts(
-                        name="labels", source=self.order.truth, features=0, classes=0, sizes={}, fingerprint="", seed=0
+                        name="labels",
+                        source=self.request.truth,
+                        features=0,
+                        classes=0,
+                        sizes={},
+                        fingerprint="",
+                        seed=0,
                     )
                 ),
                 folder / "labels",
             )
-        mirror = Mirror(folder / "mirror")
+        mirror = GitMirror(folder / "mirror")
         kill_orphans(folder / "cache")
-        taken = self._take(mirror)
+        taken = self._import_code(mirror)
         executor = open_executor(
             self.settings.search.num_workers,
             folder / "views",
@@ -153,62 +164,70 @@ class _Study:
             settings=self.settings.sandbox.model_copy(update={"pool": 0}),
         )
         try:
-            environment = self._environment(mirror, taken)
-            check_ground(environment.ground, executor.config)
-            runs = Runs(
-                self.log, executor, mirror, folder, self.order.timeout, self.settings.sandbox.device, self.order.resume
+            environment = self._build_environment(mirror, taken)
+            check_command_environment(environment.command_environment, executor.config)
+            runs = CommandRunner(
+                self.log,
+                executor,
+                mirror,
+                folder,
+                self.request.timeout,
+                self.settings.sandbox.device,
+                self.request.resume,
             )
-            asking = Asking(models_of(self.settings, self.log, partial(keep_prompt, folder)), self.log)
-            command = await self._command(mirror.texts(taken.tree), asking)
-            await self._study(runs, Setup(taken.tree, command, environment), asking)
+            asking = ModelQueries(open_budgeted_models(self.settings, self.log, partial(keep_prompt, folder)), self.log)
+            command = await self._find_command(mirror.read_texts(taken.tree), asking)
+            await self._study_parts(runs, CommandSetup(taken.tree, command, environment), asking)
         finally:
             await executor.close()
             mirror.forget_checkouts()
             for left in ("work", "cache", "views"):
                 shutil.rmtree(folder / left, ignore_errors=True)
 
-    async def _study(self, runs: Runs, setup: Setup, asking: Asking) -> None:
+    async def _study_parts(self, runs: CommandRunner, setup: CommandSetup, asking: ModelQueries) -> None:
         assert self.code.command is not None
-        setup, baseline = await Reproduction(
-            runs, self.settings.sandbox, setup, self.code.command.expected, asking=asking
+        setup, baseline = await RepositoryReproduction(
+            runs, self.settings.sandbox, setup, self.code.command.expected, queries=asking
         ).reproduce()
         accepted = baseline.verdict in ("reproduced", "unchecked") or (
-            baseline.verdict == "differs" and self.order.accept_baseline
+            baseline.verdict == "differs" and self.request.accept_baseline
         )
-        if accepted and not self.order.reproduce_only:
-            proxy = setup.command.model_copy(update={"argv": self.order.proxy}) if self.order.proxy else None
-            await Ablation(runs, setup, SEEDS, self.order.top, self.order.budget, proxy, asking).ablate()
+        if accepted and not self.request.reproduce_only:
+            proxy = setup.command.model_copy(update={"argv": self.request.proxy}) if self.request.proxy else None
+            await RepositoryAblation(
+                runs, setup, BASELINE_SEEDS, self.request.top, self.request.budget, proxy, asking
+            ).ablate()
 
-    def _take(self, mirror: Mirror) -> CodeTaken:
-        known = self.code.taken
+    def _import_code(self, mirror: GitMirror) -> RepositoryImported:
+        known = self.code.imported
         if known is None:
-            taken: Taken = mirror.take(Path(self.order.repository), dirty=self.order.dirty)
-            known = CodeTaken(
-                repository=self.order.repository,
+            taken: ImportedTree = mirror.import_head(Path(self.request.repository), dirty=self.request.dirty)
+            known = RepositoryImported(
+                repository=self.request.repository,
                 commit=taken.commit,
                 tree=taken.tree,
-                snapshot=taken.snapshot,
+                snapshot=taken.is_snapshot,
                 files=taken.files,
                 bytes=taken.bytes,
-                faults=(*taken.faults, *_large(taken)),
-                settings=self.order.terms,
+                faults=(*taken.faults, *_large_checkout_warnings(taken)),
+                settings=self.request.recorded_terms,
                 version=version("labwright"),
-                model=self.settings.models.called,
+                model=self.settings.models.model_names,
                 isolation=describe_isolation(self.settings.sandbox),
             )
             self.log.append(known)
-        elif known.settings != self.order.terms:
-            raise WrongUse(f"{self.log.path.parent} holds another order: choose another --out")
+        elif known.settings != self.request.recorded_terms:
+            raise UsageError(f"{self.log.path.parent} holds another order: choose another --out")
         return known
 
-    def _environment(self, mirror: Mirror, taken: CodeTaken) -> Environment:
+    def _build_environment(self, mirror: GitMirror, taken: RepositoryImported) -> RepositoryEnvironment:
         built = self.code.environment
-        environment = environment_for(
-            mirror.texts(taken.tree),
+        environment = build_environment(
+            mirror.read_texts(taken.tree),
             self.settings.sandbox,
-            python=self.order.python,
-            mounts={name: Path(path) for name, path in self.order.mounts},
-            known=built.packages if built is not None else {},
+            python=self.request.python,
+            mounts={name: Path(path) for name, path in self.request.mounts},
+            installed_before=built.packages if built is not None else {},
         )
         if self.code.environment is None:
             self.log.append(
@@ -216,7 +235,7 @@ class _Study:
                     how=environment.how,
                     python=environment.version,
                     packages=dict(environment.packages),
-                    folders=environment.ground.folders,
+                    folders=environment.command_environment.import_folders,
                     deviations=environment.deviations,
                     mounts=dict(environment.mounts),
                     device=self.settings.sandbox.device,
@@ -224,11 +243,11 @@ class _Study:
             )
         return environment
 
-    async def _command(self, texts: dict[str, str], asking: Asking) -> Command:
+    async def _find_command(self, texts: dict[str, str], asking: ModelQueries) -> RepositoryCommand:
         if self.code.command is None:
-            order = self.order
+            order = self.request
             given = (
-                Command(
+                RepositoryCommand(
                     argv=order.command,
                     env=dict(order.env),
                     metric=order.metric,
@@ -239,9 +258,9 @@ class _Study:
                 if order.command
                 else None
             )
-            found = chosen(texts, given, order.metric, direction=order.direction, scale=order.scale)
+            found = choose_command(texts, given, order.metric, direction=order.direction, scale=order.scale)
             if found is None:
-                found = of_model(await asking.command(texts, given, order.metric), order.scale)
+                found = to_command_found(await asking.choose_command(texts, given, order.metric), order.scale)
             expected = parse_expected(order.expect) if order.expect else found.expected
             self.log.append(
                 found.model_copy(
@@ -255,6 +274,10 @@ class _Study:
         return self.code.command.command
 
 
-def _large(taken: Taken) -> tuple[str, ...]:
+def _large_checkout_warnings(taken: ImportedTree) -> tuple[str, ...]:
     size = taken.bytes / 1e9
-    return (f"the checkout has {size:.1f} GB: its large files are linked, not copied",) if size > LARGE_GB else ()
+    return (
+        (f"the checkout has {size:.1f} GB: its large files are linked, not copied",)
+        if size > LARGE_REPOSITORY_GB
+        else ()
+    )

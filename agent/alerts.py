@@ -20,21 +20,27 @@ from typing import Literal, get_args
 
 from pydantic import Field, field_validator
 
-from labwright.inspector.describe import describe
+from labwright.inspector.event_text import describe_event
 from labwright.record.events import Event
-from labwright.record.events.running import Commanded, Ended, Limited, Paused, Recovered
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.events.run_events import (
+    CommandReceived,
+    LimitReached,
+    ProcessEnded,
+    ProviderOutage,
+    ProviderRecovered,
+)
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.frozen_model import FrozenModel
 
-LOG = logging.getLogger(__name__)
+LOGGER = logging.getLogger(__name__)
 Occasion = Literal["finish", "pause", "failure", "budget"]
-TIMEOUT = 10.0
+TIMEOUT_SECONDS = 10.0
 """Seconds that a webhook or a command gets: an alert is short, and a run that ends waits for it."""
-FINISHED = (0, 3, 4)
+FINISHED_EXIT_CODES = (0, 3, 4)
 """Exit codes with which a run is over."""
 
 
-class AlertSettings(Frozen):
+class AlertSettings(FrozenModel):
     """Where alerts go. A webhook given as `$NAME` is read from the environment, and not recorded with the run."""
 
     webhook: str = Field(default="", description="URL that each alert is posted to as JSON, or $NAME; empty: none")
@@ -47,13 +53,13 @@ class AlertSettings(Frozen):
 
     @field_validator("webhook")
     @classmethod
-    def _is_address(cls, given: str) -> str:
+    def check_address(cls, given: str) -> str:
         if given and not given.startswith(("http://", "https://", "$")):
             raise ValueError(f"is an http(s) URL, or $NAME of a variable that holds one, not {given[:12]!r}...")
         return given
 
 
-class Alert(Frozen):
+class Alert(FrozenModel):
     """What is sent: as JSON to the webhook, and as SCIENTIST_ALERT_OCCASION, _TEXT, _RUN, _TITLE to the command."""
 
     occasion: Occasion
@@ -71,9 +77,9 @@ class Alerts:
     _threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
 
     def __call__(self, event: Event, state: RunState) -> None:
-        occasion = occasion_of(event)
+        occasion = classify_event(event)
         if occasion is not None:
-            self.send(occasion, describe(event, state) or event.type, state)
+            self.send(occasion, describe_event(event, state) or event.type, state)
 
     def send(self, occasion: Occasion, text: str, state: RunState) -> None:
         """Send an alert without waiting for it, where it was asked for."""
@@ -87,18 +93,20 @@ class Alerts:
 
     def close(self) -> None:
         """Wait for what is being sent, within the limit of a webhook and a command."""
-        end = time.monotonic() + 2 * TIMEOUT
+        end = time.monotonic() + 2 * TIMEOUT_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
 
-def occasion_of(event: Event) -> Occasion | None:
+def classify_event(event: Event) -> Occasion | None:
     """What an event is an alert of; None for most."""
-    if isinstance(event, Ended):
-        return "finish" if event.exit_code in FINISHED else "failure" if event.exit_code != 130 else "pause"
-    if isinstance(event, Paused | Recovered) or (isinstance(event, Commanded) and event.verb == "pause"):
+    if isinstance(event, ProcessEnded):
+        return "finish" if event.exit_code in FINISHED_EXIT_CODES else "failure" if event.exit_code != 130 else "pause"
+    if isinstance(event, ProviderOutage | ProviderRecovered) or (
+        isinstance(event, CommandReceived) and event.verb == "pause"
+    ):
         return "pause"
-    return "budget" if isinstance(event, Limited) and event.stage is None else None
+    return "budget" if isinstance(event, LimitReached) and event.stage is None else None
 
 
 def deliver(alert: Alert, settings: AlertSettings) -> None:
@@ -111,7 +119,7 @@ def deliver(alert: Alert, settings: AlertSettings) -> None:
         request = urllib.request.Request(
             address, data=alert.model_dump_json().encode(), headers={"Content-Type": "application/json"}, method="POST"
         )
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             answer.read(1)
 
     def run() -> None:
@@ -119,7 +127,7 @@ def deliver(alert: Alert, settings: AlertSettings) -> None:
         subprocess.run(
             settings.command,
             env={**os.environ, **variables},
-            timeout=TIMEOUT,
+            timeout=TIMEOUT_SECONDS,
             check=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -131,4 +139,4 @@ def deliver(alert: Alert, settings: AlertSettings) -> None:
             if wanted:
                 send()
         except Exception as error:  # noqa: BLE001  an alert never stops a run; its text may hold the address
-            LOG.warning("an alert could not be sent by alerts.%s (%s)", way, type(error).__name__)
+            LOGGER.warning("an alert could not be sent by alerts.%s (%s)", way, type(error).__name__)

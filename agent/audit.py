@@ -14,39 +14,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from labwright.agent.cell_audit import disagreements
-from labwright.agent.code import mirror_in
-from labwright.agent.environment import isolation_text, notice
-from labwright.agent.settings import override
-from labwright.record.branching import false_ancestry
-from labwright.record.errors import WrongUse
-from labwright.record.exchanges import LISTED, differing
-from labwright.record.fold.apply import fold
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, read_source, sha256, sha256_of_files
-from labwright.record.manifest import files_of
-from labwright.record.nouns.data import Grade, Measurement
-from labwright.record.nouns.nodes import Attempt, Node
-from labwright.record.reading import events_in, of_standing_paper, read_rows
-from labwright.review.evidence import check_draft, check_pdf, tex
-from labwright.review.evidence.allowed import CITES
-from labwright.review.evidence.binder import used_keys
-from labwright.sandbox.datasets import undamaged
+from labwright.agent.cell_audit import find_disagreements
+from labwright.agent.environment import describe_isolation_for_readers, paper_notice
+from labwright.agent.repository_setup import open_mirror
+from labwright.agent.settings import override_settings
+from labwright.record.branching import find_false_ancestry
+from labwright.record.errors import UsageError
+from labwright.record.llm_calls import EXCHANGES_LIST, find_differing_exchange
+from labwright.record.log_reader import drop_unreleased_rewrite, parse_events, read_rows
+from labwright.record.manifest import list_recorded_files
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, hash_file, hash_texts, read_source
+from labwright.record.schema.data_plan import EvidenceGrade, Measurement
+from labwright.record.schema.nodes import Attempt, Node
+from labwright.review.evidence import check_draft, check_pdf, tex_runner
+from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
+from labwright.review.evidence.source_check import collect_used_keys
+from labwright.sandbox.datasets import read_materialised
 from labwright.sandbox.errors import SandboxError
-from labwright.sandbox.formulas import kept
-from labwright.sandbox.output import plain_text
+from labwright.sandbox.metric_formulas import read_formulas
+from labwright.sandbox.output import strip_control_chars
 from labwright.sandbox.scoring import read_sealed, read_submitted, score_sealed, score_submissions
-from labwright.stages.paper.disclosure import at_release, disclosure, file_of
-from labwright.stages.paper.material import Material, parts_for
-from labwright.stages.paper.sources import evidence_with, sources
+from labwright.stages.paper.disclosure import find_disclosure_file, format_disclosure, rebuild_release_state
+from labwright.stages.paper.draft_versions import select_best
+from labwright.stages.paper.latex_sources import build_sources, extend_evidence
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts
 from labwright.stages.paper.template import TemplateError
-from labwright.stages.paper.versions import best_of
 
 Kind = Literal["unbound", "changed", "missing", "score", "cells", "not checked"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """Something that does not agree with the record."""
 
     kind: Kind
@@ -58,38 +58,38 @@ class Finding:
 class AuditReport:
     """What was checked, and what was found. `counts` says how many of each were looked at."""
 
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[AuditFinding] = field(default_factory=list[AuditFinding])
     counts: Counter[str] = field(default_factory=Counter[str])
     released: bool = False
 
     @property
-    def unbound(self) -> int:
+    def unbound_count(self) -> int:
         """Numbers, figures and citations of the paper that nothing in the record stands behind."""
         return sum(finding.kind == "unbound" for finding in self.findings)
 
     def add(self, kind: Kind, where: str, what: str) -> None:
-        self.findings.append(Finding(kind, where, what))
+        self.findings.append(AuditFinding(kind, where, what))
 
-    def compare(self, folder: RunFolder, path: Path, text: str) -> None:
+    def compare_file(self, folder: RunFolder, path: Path, text: str) -> None:
         """Add a file that is not what the record makes."""
         if not path.is_file() or path.read_text() != text:
             self.add("changed", str(path.relative_to(folder.root)), "it is not what the record makes")
 
 
-def audit(run: Path) -> AuditReport:
+def audit_run(run: Path) -> AuditReport:
     """Audit a run. Raises `RecordError` when the folder holds none, `WrongUse` when nothing of it is recorded."""
     rows = read_rows(RunFolder(run).db)
-    events = of_standing_paper(list(events_in(rows, RunFolder(run).db)))
-    state = fold(events)
+    events = drop_unreleased_rewrite(list(parse_events(rows, RunFolder(run).db)))
+    state = fold_events(events)
     if state.started is None:
-        raise WrongUse(f"{run} was cut off before it began: there is nothing to audit")
+        raise UsageError(f"{run} was cut off before it began: there is nothing to audit")
     report = AuditReport(released=bool(state.released and state.released.released))
-    folder = RunFolder(run, state.version)
+    folder = RunFolder(run, state.paper_version)
     if state.ancestry:
         report.counts["ancestors"] += len(state.ancestry)
-    for keep in state.collected.values():
+    for keep in state.deleted_folders.values():
         report.counts[f"folders collected (keep={keep})"] += 1
-    for one in false_ancestry(rows, state):  # whether the parent still says so is not asked
+    for one in find_false_ancestry(rows, state):  # whether the parent still says so is not asked
         report.add("changed", f"the log, events to {one.events}", f"not those of {one.parent} at {one.point}")
     recorded = {
         "data": bool(state.datasets),
@@ -103,65 +103,67 @@ def audit(run: Path) -> AuditReport:
             "not here, as in a copy made without data"
             + (": no dataset was compared, and no score computed again" if "data" in absent else ""),
         )
-    _files(report, folder, state, absent)
-    _sources(report, folder, state)
-    _cells(report, folder, state)
-    _scores(report, folder, state, with_data="data" not in absent)
+    _check_files(report, folder, state, absent)
+    _check_sources(report, folder, state)
+    _check_cells(report, folder, state)
+    _check_scores(report, folder, state, with_data="data" not in absent)
     if state.released is None:
         report.add("not checked", "paper", "this run has no paper yet")
     elif not state.drafts:
         report.add("missing", "paper", "the record says that a paper was made, but holds no text of it")
     else:
-        asyncio.run(_paper(report, folder, state))
-        state = at_release(events)
-        disclosed = disclosure(state, isolation=isolation_text(state), text=best_of(state.drafts).round)
+        asyncio.run(_check_paper(report, folder, state))
+        state = rebuild_release_state(events)
+        disclosed = format_disclosure(
+            state, isolation=describe_isolation_for_readers(state), text_round=select_best(state.drafts).round
+        )
         report.counts["disclosure"] += 1
-        report.compare(folder, folder.root / file_of(folder), disclosed)
+        report.compare_file(folder, folder.root / find_disclosure_file(folder), disclosed)
     return report
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-def _files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequence[str]) -> None:
+def _check_files(report: AuditReport, folder: RunFolder, state: RunState, absent: Sequence[str]) -> None:
     """Every file whose hash the record holds is there, and is what it was; so is every dataset."""
-    for path, expected in files_of(state, folder):
+    for path, expected in list_recorded_files(state, folder):
         where = path.relative_to(folder.root)
         if where.parts[0] in absent:
             continue
         report.counts["files"] += 1
         if not path.is_file():
             report.add("missing", str(where), "the record names it, but it is missing")
-        elif sha256(path) != expected:
+        elif hash_file(path) != expected:
             report.add("changed", str(where), f"its sha256 is no longer {expected[:12]}...")
     formulas = {one.name: one.formula for one in (state.data_plan.metrics if state.data_plan else ()) if one.formula}
-    if "data" not in absent and kept(folder.labels) != formulas:
+    if "data" not in absent and read_formulas(folder.labels) != formulas:
         report.add("changed", "data (formulas)", "the formulas beside the labels are not those of the plan")
     for facts in state.datasets if "data" not in absent else ():
         report.counts["datasets"] += 1
         if facts.source.startswith("git:"):
-            if not mirror_in(folder).holds(facts.origin):
+            if not open_mirror(folder).has_tree(facts.origin):
                 report.add("changed", f"data ({facts.name})", "the run's copy of the repository is missing or damaged")
             continue
-        found = undamaged(facts.name, folder.views, folder.labels)
+        found = read_materialised(facts.name, folder.views, folder.labels)
         if found is None or found.fingerprint != facts.fingerprint:
             report.add("changed", f"data ({facts.name})", "the copy is missing, or not what the record says was used")
 
 
-def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+def _check_sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """The code of every node is what was run, also as it lies beside what came of it, where a reader may look at it."""
     for node in state.nodes.values():
         if not node.source_sha256:
             continue
         report.counts["sources"] += 1
-        source = read_source(folder.source(node.id)) if folder.source(node.id).is_dir() else {}
-        if sha256_of_files(source) != node.source_sha256:
+        source = read_source(folder.get_source_path(node.id)) if folder.get_source_path(node.id).is_dir() else {}
+        if hash_texts(source) != node.source_sha256:
             report.add("changed", f"nodes/{node.id}/source", "the code is not what the record says was run")
             continue
         for attempt in node.attempts:
-            place = folder.attempt(node.id, attempt.number)
-            for name, text in (source | {"node.ipynb": plain_text(source.get("experiment.py", ""))}).items():
-                if (place / name).is_file() and _code_of(place / name) != text:
+            place = folder.get_attempt_path(node.id, attempt.number)
+            for name, text in (source | {"node.ipynb": strip_control_chars(source.get("experiment.py", ""))}).items():
+                if (place / name).is_file() and _read_code(place / name) != text:
                     report.add(
                         "changed",
                         str((place / name).relative_to(folder.root)),
@@ -169,26 +171,28 @@ def _sources(report: AuditReport, folder: RunFolder, state: RunState) -> None:
                     )
 
 
-def _cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+def _check_cells(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """Every cell that was executed has its folder, and what nodes say of their cells is what was executed."""
-    if state.cells or state.owed:
+    if state.cells or state.required_cells:
         report.counts["cells"] += len(state.cells)
     for run in state.cells:
-        if not folder.cell(run).is_dir():
+        if not folder.get_cell_path(run).is_dir():
             report.add("missing", f"cells/{run}", "the record names this execution of a cell, and its folder is gone")
-    for node, what in disagreements(state):
+    for node, what in find_disagreements(state):
         report.add("cells", f"node {node}", what)
     for run, (_, one) in state.cells.items():
-        place = folder.cell(run) / LISTED
-        if one.exchanges_sha256 is not None and place.is_file() and sha256(place) == one.exchanges_sha256:
+        place = folder.get_cell_path(run) / EXCHANGES_LIST
+        if one.exchanges_sha256 is not None and place.is_file() and hash_file(place) == one.exchanges_sha256:
             report.counts["exchanges"] += sum(one.asked.values())
             with open(place, encoding="utf-8") as lines:
                 known = (json.loads(line) for line in lines)
-                if wrong := differing(folder.root, one.key, ((each["id"], each["sha256"]) for each in known)):
+                if wrong := find_differing_exchange(
+                    folder.root, one.key, ((each["id"], each["sha256"]) for each in known)
+                ):
                     report.add("changed", f"cells/{run}", f"the answer {wrong} is not in exchanges.db as it was given")
 
 
-def _code_of(path: Path) -> str:
+def _read_code(path: Path) -> str:
     """The text of a file; the code of a notebook as `sandbox.output` writes it, empty where it is none."""
     text = path.read_bytes().decode(errors="replace")
     try:
@@ -200,7 +204,7 @@ def _code_of(path: Path) -> str:
 # --- scores ---------------------------------------------------------------------------------------------------------
 
 
-def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_data: bool) -> None:
+def _check_scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_data: bool) -> None:
     """Values that we computed from predictions are computed again from the predictions that lie there.
 
     Frozen scorers are run again by `scientist reproduce` alone: of their values the attempt's own file says the same,
@@ -209,17 +213,17 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_dat
     named = {(scorer.dataset, metric.name) for scorer in state.scorers for metric in scorer.metrics}
     for node in state.nodes.values():
         for attempt in node.attempts:
-            tests = state.tests.get(node.id, ()) if attempt is node.attempts[-1] else ()
+            tests = state.test_measurements.get(node.id, ()) if attempt is node.attempts[-1] else ()
             values = [one for one in (*attempt.measurements, *tests) if one.grade != "logged"]
             theirs = [one for one in values if (one.dataset, one.name) in named]
             ours = [one for one in values if (one.dataset, one.name) not in named] if with_data else []
             again: set[str] = set()
-            place = folder.attempt(node.id, attempt.number)
+            place = folder.get_attempt_path(node.id, attempt.number)
             try:
                 if ours:
-                    again |= _scored_again(folder, node, attempt, grade=ours[0].grade, tests=bool(tests))
+                    again |= _rescore(folder, node, attempt, grade=ours[0].grade, tests=bool(tests))
                 if theirs:
-                    again |= _evaluated(place, attempt, tests)
+                    again |= _evaluated_values(place, attempt, tests)
             except (SandboxError, OSError, ValueError) as error:
                 report.add("score", f"node {node.id}", f"its values cannot be compared with the files there: {error}")
                 continue
@@ -236,16 +240,16 @@ def _scores(report: AuditReport, folder: RunFolder, state: RunState, *, with_dat
             report.counts["values of frozen scorers"] += len(theirs)
 
 
-def _scored_again(folder: RunFolder, node: Node, attempt: Attempt, *, grade: Grade, tests: bool) -> set[str]:
+def _rescore(folder: RunFolder, node: Node, attempt: Attempt, *, grade: EvidenceGrade, tests: bool) -> set[str]:
     """Every value that the predictions of an attempt give. Raises `SandboxError`, `OSError`."""
-    place = folder.attempt(node.id, attempt.number)
+    place = folder.get_attempt_path(node.id, attempt.number)
     found = score_submissions(place, folder.labels, split="validation", seed=node.seed, grade=grade)
     if tests:
         found += score_sealed(place, folder.labels, seed=node.seed, expected=attempt.sealed)
     return {str(one) for one in found}
 
 
-def _evaluated(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> set[str]:
+def _evaluated_values(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> set[str]:
     """The values for which an attempt handed in something: by its own file, or by the record where they were made of
     what is sealed. Raises `SandboxError`, `OSError`, `ValueError`."""
     lines = (place / "measurements.jsonl").read_text().splitlines()
@@ -262,31 +266,33 @@ def _evaluated(place: Path, attempt: Attempt, tests: Sequence[Measurement]) -> s
 # --- paper ----------------------------------------------------------------------------------------------------------
 
 
-async def _paper(report: AuditReport, folder: RunFolder, state: RunState) -> None:
+async def _check_paper(report: AuditReport, folder: RunFolder, state: RunState) -> None:
     """The paper as it lies there is the one that the record makes, and everything in it is tied."""
     assert state.started is not None
-    settings = override(state.started.settings, state.overrides)
-    material = Material(state, folder, settings.paper, notice(state), isolation_text(state))
-    draft = best_of(state.drafts).draft
-    report.counts["bound values"] += len(used_keys(draft.texts))
-    report.counts["citations"] += len(used_keys(draft.texts, CITES))
-    report.counts["figures"] += len(used_keys(draft.texts, frozenset({"paperfigure"})))
-    reasons = state.released.reasons if state.released is not None and (folder.paper / "paper.pdf").exists() else ()
-    parts = parts_for(material, draft, refused=reasons, whole=True)
+    settings = override_settings(state.started.settings, state.overrides)
+    material = PaperContext(state, folder, settings.paper, paper_notice(state), describe_isolation_for_readers(state))
+    draft = select_best(state.drafts).draft
+    report.counts["bound values"] += len(collect_used_keys(draft.texts))
+    report.counts["citations"] += len(collect_used_keys(draft.texts, CITE_COMMANDS))
+    report.counts["figures"] += len(collect_used_keys(draft.texts, frozenset({"paperfigure"})))
+    reasons = (
+        state.released.reasons if state.released is not None and (folder.paper_folder / "paper.pdf").exists() else ()
+    )
+    parts = build_paper_parts(material, draft, refused=reasons, whole=True)
     violations = list(check_draft(parts.draft, parts.evidence))
     try:
         template = material.template
     except TemplateError as error:
         report.add("changed", "templates", str(error))
     else:
-        for name, text in sources(parts, template).files.items():
+        for name, text in build_sources(parts, template).files.items():
             report.counts["paper sources"] += 1
-            report.compare(folder, folder.paper / name, text)
+            report.compare_file(folder, folder.paper_folder / name, text)
         try:
-            evidence = evidence_with(material.evidence, template)
+            evidence = extend_evidence(material.evidence, template)
             for document in ("paper", "supplement"):
-                violations += await check_pdf(folder.paper, evidence, document)
-        except (tex.TexError, OSError) as error:
+                violations += await check_pdf(folder.paper_folder, evidence, document)
+        except (tex_runner.TexError, OSError) as error:
             report.add("not checked", "the PDFs of the paper", str(error))
     for violation in violations:
         report.add("unbound", violation.where, f"{violation.excerpt}: {violation.fix}")

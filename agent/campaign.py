@@ -25,61 +25,68 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from labwright.agent.budget import check_budget
-from labwright.agent.ideation import LOG as IDEATION
-from labwright.agent.run import as_yaml
-from labwright.agent.settings import Settings, compose, override, with_file
+from labwright.agent.ideation import LOG_FILE as IDEATION
+from labwright.agent.run import settings_to_yaml
+from labwright.agent.settings import Settings, compose_settings, override_from_file, override_settings
 from labwright.record.campaign import (
-    IDEAS,
-    RUNS,
-    SLOTS,
-    Amounts,
-    CampaignBegan,
+    IDEAS_FOLDER,
+    RUNS_FOLDER,
+    SLOTS_FOLDER,
     CampaignEnded,
+    CampaignEntry,
     CampaignEvent,
     CampaignLog,
+    CampaignResumed,
+    CampaignStarted,
     CampaignState,
-    Entry,
+    CampaignTerms,
+    DecisionForecast,
+    EntryQueued,
+    EntryRefused,
     IdeasFound,
-    Launched,
-    Prospect,
-    Queued,
-    Refused,
+    RunAllowance,
     RunEnded,
-    Share,
-    TakenUp,
-    Terms,
-    amounts,
-    chosen,
+    RunLaunched,
+    SpendingCaps,
     is_campaign,
+    keep_limited,
     read_campaign,
+    select_studies,
 )
-from labwright.record.errors import WrongUse
-from labwright.record.exchanges import spent_in
-from labwright.record.fold.apply import fold
-from labwright.record.fold.state import RunState
-from labwright.record.folder import write_file
-from labwright.record.lock import hold
-from labwright.record.nouns.decisions import Spending
-from labwright.record.nouns.idea import Idea, IdeaError, read_ideas
-from labwright.record.reading import RecordError, is_run, read_events, read_state
+from labwright.record.errors import UsageError
+from labwright.record.llm_calls import read_llm_cost
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import RecordError, is_run, read_events, read_state
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import write_file
+from labwright.record.schema.decisions import Cost
+from labwright.record.schema.idea import Idea, IdeaError, read_ideas
 from labwright.record.whole_numbers import parse_whole_number
-from labwright.search.replication import prospect_of
-from labwright.stages.ideation.converting import is_text, read_text
+from labwright.search.replication import forecast_decision
+from labwright.stages.ideation.idea_import import is_text_path, read_text
 
-POLL = 0.2
-BACKOFF = 60.0
+POLL_SECONDS = 0.2
+BACKOFF_SECONDS = 60.0
 """Seconds before a run that died, or whose model was away, is taken up again; twice as many the second time."""
-GRACE = 120.0
+STOP_GRACE_SECONDS = 120.0
 """Seconds that runs get to end after a request to stop."""
-CONFIG, TOPICS, LOGS, LOCKS, QUEUE, STOP = "config.yaml", "topics", "logs", "locks", "queue", "stop"
-UNTIL = "preliminary"
+CONFIG_FILE, TOPICS_FOLDER, LOGS_FOLDER, LOCKS_FOLDER, QUEUE_FOLDER, STOP_FILE = (
+    "config.yaml",
+    "topics",
+    "logs",
+    "locks",
+    "queue",
+    "stop",
+)
+STAGE_BEFORE_CHOICE = "preliminary"
 """The stage after which it is chosen what goes on."""
-Told = Callable[[CampaignEvent], None]
+CampaignListener = Callable[[CampaignEvent], None]
 
 # --- what is queued -------------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class CampaignItem(NamedTuple):
     """An idea of a file, a topic to find `ideas` for, or why there is none. `settings`: a YAML file of its own."""
 
     name: str
@@ -87,163 +94,168 @@ class Found(NamedTuple):
     idea: Idea | None = None
     settings: Path | None = None
     text: str = ""
-    ideas: int = 0
+    idea_count: int = 0
     why: str = ""
 
 
-def ideas_in(places: Sequence[Path]) -> Iterator[Found]:
+def read_campaign_ideas(places: Sequence[Path]) -> Iterator[CampaignItem]:
     """The ideas of files and folders (every .json of each), in order; a broken one is told, the others go on.
 
     A proposal (.md, named as a file) is read by the model of its run, as by `scientist run`.
     Settings of a file's own stand beside it, NAME.yaml beside NAME.json. Raises `WrongUse` where a place is not there,
     or holds none.
     """
-    for file in files_in(places, "*.json", "ideas"):
+    for file in find_files(places, "*.json", "ideas"):
         own = file.with_suffix(".yaml")
         own = own if own.is_file() else None
-        if is_text(file):
-            yield Found(slug(file.stem), str(file), settings=own, text=read_text(file))
+        if is_text_path(file):
+            yield CampaignItem(to_slug(file.stem), str(file), settings=own, text=read_text(file))
             continue
         try:
             for number, one in enumerate(read_ideas(file), 1):
                 if isinstance(one, Idea):
-                    yield Found(slug(one.name), str(file), one, own)
+                    yield CampaignItem(to_slug(one.name), str(file), one, own)
                 else:
-                    yield Found(slug(f"{file.stem}-{number}"), str(file), why=str(one))
+                    yield CampaignItem(to_slug(f"{file.stem}-{number}"), str(file), why=str(one))
         except IdeaError as error:
-            yield Found(slug(file.stem), str(file), why=str(error))
+            yield CampaignItem(to_slug(file.stem), str(file), why=str(error))
 
 
-def files_in(places: Sequence[Path], pattern: str, what: str) -> Iterator[Path]:
+def find_files(places: Sequence[Path], pattern: str, what: str) -> Iterator[Path]:
     for place in places:
         files = sorted(place.glob(pattern)) if place.is_dir() else [place]
         if not place.exists() or not files:
             fault = f"holds no {pattern} with {what}" if place.exists() else "is not there"
-            raise WrongUse(f"{place} {fault}: name files of {what}, or a folder that holds some")
+            raise UsageError(f"{place} {fault}: name files of {what}, or a folder that holds some")
         yield from files
 
 
-def slug(name: str) -> str:
+def to_slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "idea"
 
 
-def begin(found: Sequence[Found], settings: Settings, terms: Terms, folder: Path) -> None:
+def create_campaign(found: Sequence[CampaignItem], settings: Settings, terms: CampaignTerms, folder: Path) -> None:
     """Make the folder of a campaign. Raises `WrongUse` where it cannot be one; then nothing is left behind."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise WrongUse(
+        raise UsageError(
             f"{folder} is not empty: choose another --out"
             + (f", or go on with the campaign in it: scientist resume {folder}" if is_campaign(folder) else "")
         )
     names = [one.name for one in found]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise WrongUse(f"two ideas are called {twice[0]}: runs are told apart by the idea's Name; change one")
-    parts = sum(max(1, one.ideas) for one in found if not one.why)
+        raise UsageError(f"two ideas are called {twice[0]}: runs are told apart by the idea's Name; change one")
+    parts = sum(max(1, one.idea_count) for one in found if not one.why)
     if not parts:
-        raise WrongUse(f"none of the {len(found)} ideas can be run: {found[0].why}")
-    check_share(settings, terms, parts)
+        raise UsageError(f"none of the {len(found)} ideas can be run: {found[0].why}")
+    check_budget_share(settings, terms, parts)
     for one in found:
         if one.settings is not None:
-            with_file(settings, one.settings)  # refused before anything is made
-    prepare(folder, settings, terms)
+            override_from_file(settings, one.settings)  # refused before anything is made
+    prepare_folder(folder, settings, terms)
     log = CampaignLog(folder)
-    log.append(CampaignBegan(terms=terms, version=version("labwright")))
+    log.append(CampaignStarted(terms=terms, version=version("labwright")))
     for one in found:
-        add(log, one)
+        enqueue(log, one)
 
 
-def check_share(settings: Settings, terms: Terms, parts: int) -> None:
+def check_budget_share(settings: Settings, terms: CampaignTerms, share_count: int) -> None:
     """Refuse a budget that, in so many parts, cannot hold one paper. Raises `WrongUse`."""
     try:
         check_budget(
-            override(
+            override_settings(
                 settings.model_dump(mode="json"),
                 {
-                    f"budget.{what}": int(cap / parts) if what.endswith("tokens") else cap / parts
+                    f"budget.{what}": int(cap / share_count) if what.endswith("tokens") else cap / share_count
                     for what, cap in terms.caps.items()
                 },
             )
         )
-    except WrongUse as error:
-        raise WrongUse(f"a part for each of {parts}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"a part for each of {share_count}: {error}") from None
 
 
-def prepare(folder: Path, settings: Settings, terms: Terms) -> None:
+def prepare_folder(folder: Path, settings: Settings, terms: CampaignTerms) -> None:
     """The folders of a campaign, its settings, and a file for each slot."""
-    for name in (SLOTS, LOCKS, LOGS, QUEUE):
+    for name in (SLOTS_FOLDER, LOCKS_FOLDER, LOGS_FOLDER, QUEUE_FOLDER):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for number in range(terms.slots):
-        (folder / SLOTS / str(number)).touch()
-    write_file(folder / CONFIG, as_yaml(settings))
+        (folder / SLOTS_FOLDER / str(number)).touch()
+    write_file(folder / CONFIG_FILE, settings_to_yaml(settings))
 
 
-def add(log: CampaignLog, one: Found) -> None:
+def enqueue(log: CampaignLog, item: CampaignItem) -> None:
     """Put an idea or a topic into the queue, or say why it cannot be."""
-    keep_settings(log.folder, one)
-    if one.idea is not None:
-        keep_idea(log.folder, one.name, one.idea)
-    elif one.text:
-        write_file(log.folder / (TOPICS if one.ideas else IDEAS) / f"{one.name}.md", one.text)
+    save_settings(log.folder, item)
+    if item.idea is not None:
+        save_idea(log.folder, item.name, item.idea)
+    elif item.text:
+        write_file(log.folder / (TOPICS_FOLDER if item.idea_count else IDEAS_FOLDER) / f"{item.name}.md", item.text)
     log.append(
-        Queued(name=one.name, title=one.idea.title if one.idea is not None else "", source=one.source, ideas=one.ideas)
+        EntryQueued(
+            name=item.name,
+            title=item.idea.title if item.idea is not None else "",
+            source=item.source,
+            ideas=item.idea_count,
+        )
     )
-    if one.why:
-        log.append(Refused(name=one.name, why=one.why))
+    if item.why:
+        log.append(EntryRefused(name=item.name, why=item.why))
 
 
-def keep_settings(folder: Path, one: Found) -> None:
+def save_settings(folder: Path, item: CampaignItem) -> None:
     """Of an idea that has settings of its own, all of its settings. Raises `SettingsError`."""
-    if one.settings is not None:
-        whole = with_file(compose(config=folder / CONFIG, environment={}), one.settings)
-        write_file(folder / IDEAS / f"{one.name}.yaml", as_yaml(whole))
+    if item.settings is not None:
+        whole = override_from_file(compose_settings(config=folder / CONFIG_FILE, environment={}), item.settings)
+        write_file(folder / IDEAS_FOLDER / f"{item.name}.yaml", settings_to_yaml(whole))
 
 
-def keep_idea(folder: Path, name: str, idea: Idea) -> None:
-    write_file(folder / IDEAS / f"{name}.json", idea.model_dump_json(by_alias=True, indent=1))
+def save_idea(folder: Path, name: str, idea: Idea) -> None:
+    write_file(folder / IDEAS_FOLDER / f"{name}.json", idea.model_dump_json(by_alias=True, indent=1))
 
 
 # --- what its processes do ------------------------------------------------------------------------------------------
 
 
-class Jobs(Protocol):
+class CampaignJobs(Protocol):
     """What the processes of a campaign do."""
 
-    def command(self, entry: Entry, share: Share) -> list[str]:
+    def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
         """What begins a job, or goes on with it."""
         ...
 
-    def ended(self, entry: Entry, returned: int | None) -> RunEnded | IdeasFound:
+    def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded | IdeasFound:
         """How it ended, from what it left. `returned`: its exit code, where it is known."""
         ...
 
 
 @dataclass(frozen=True)
-class Runs:
+class CampaignRuns:
     """Runs of ideas, and the ideation of topics."""
 
     folder: Path
     program: tuple[str, ...] = (sys.executable, "-m", "labwright")
     """What makes a run: it is called as `scientist` is."""
-    keep: bool = False
+    stops_before_choice: bool = False
     """Whether runs stop after their preliminary stage until it is chosen which go on."""
 
-    def command(self, entry: Entry, share: Share) -> list[str]:
-        run, limits = self.folder / RUNS / entry.name, limits_of(share)
+    def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
+        run, limits = self.folder / RUNS_FOLDER / entry.name, share_options(share)
         if entry.ideas:
             return [
                 *self.program,
                 "ideate",
                 "--topic",
-                str(self.folder / TOPICS / f"{entry.name}.md"),
+                str(self.folder / TOPICS_FOLDER / f"{entry.name}.md"),
                 "-n",
                 str(entry.ideas),
                 "--out",
-                str(self.folder / TOPICS / entry.name),
-                *self._config(entry),
+                str(self.folder / TOPICS_FOLDER / entry.name),
+                *self._config_options(entry),
                 *limits,
             ]
-        limits += ["--set", f"until={UNTIL if self.keep and not entry.chosen else 'null'}"]
+        limits += ["--set", f"until={STAGE_BEFORE_CHOICE if self.stops_before_choice and not entry.chosen else 'null'}"]
         if not is_run(run):
-            idea = self.folder / IDEAS / f"{entry.name}.json"
+            idea = self.folder / IDEAS_FOLDER / f"{entry.name}.json"
             idea = idea if idea.is_file() else idea.with_suffix(".md")  # read by the run's model
             return [
                 *self.program,
@@ -254,7 +266,7 @@ class Runs:
                 str(run.parent),
                 "--name",
                 entry.name,
-                *self._config(entry),
+                *self._config_options(entry),
                 "--set",
                 f"campaign={self.folder}",
                 *limits,
@@ -263,45 +275,51 @@ class Runs:
             limits += ["--set", f"time_limit={read_state(run).active_seconds + share.seconds:.0f}"]
         return [*self.program, "resume", str(run), *limits]
 
-    def _config(self, entry: Entry) -> list[str]:
-        own = self.folder / IDEAS / f"{entry.name}.yaml"
-        return ["--config", str(own if own.is_file() else self.folder / CONFIG)]
+    def _config_options(self, entry: CampaignEntry) -> list[str]:
+        own = self.folder / IDEAS_FOLDER / f"{entry.name}.yaml"
+        return ["--config", str(own if own.is_file() else self.folder / CONFIG_FILE)]
 
-    def ended(self, entry: Entry, returned: int | None) -> RunEnded | IdeasFound:
+    def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded | IdeasFound:
         if entry.ideas:
-            return self._ideas(entry, returned)
-        run = self.folder / RUNS / entry.name
+            return self._read_ideas_found(entry, returned)
+        run = self.folder / RUNS_FOLDER / entry.name
         if not is_run(run):
             return RunEnded(
                 name=entry.name,
                 code=returned if returned is not None and returned >= 0 else None,
-                why=last_words(self.folder, entry.name),
+                why=read_last_line(self.folder, entry.name),
             )
         try:
             state = read_state(run)
-            subjects = spent_in(run)
+            subjects = read_llm_cost(run)
         except RecordError as error:  # nobody knows what it took: all that it might
             return RunEnded(name=entry.name, why=str(error), spent=entry.share.caps if entry.share else {})
         code, why = (
-            (None, "it was killed, or died") if state.ended is None else (state.ended.exit_code, state.ended.reason)
+            (None, "it was killed, or died")
+            if state.process_end is None
+            else (state.process_end.exit_code, state.process_end.reason)
         )
         if code == 130 and returned == 2:  # refused before it was taken up
-            code, why = 2, last_words(self.folder, entry.name)
-        paused = code == 130 and state.phase == "tuning" and self.keep and not entry.chosen
+            code, why = 2, read_last_line(self.folder, entry.name)
+        paused = code == 130 and state.phase == "tuning" and self.stops_before_choice and not entry.chosen
         return RunEnded(
             name=entry.name,
             code=code,
             why=why,
-            spent=spent_of(state, subjects),
-            prospect=prospect_in(state, entry.name) if paused else None,
+            spent=compute_spent(state, subjects),
+            prospect=forecast_decisions(state, entry.name) if paused else None,
         )
 
-    def _ideas(self, entry: Entry, returned: int | None) -> RunEnded | IdeasFound:
-        folder = self.folder / TOPICS / entry.name
+    def _read_ideas_found(self, entry: CampaignEntry, returned: int | None) -> RunEnded | IdeasFound:
+        folder = self.folder / TOPICS_FOLDER / entry.name
         try:
-            spent = spent_of(fold(read_events(folder / IDEATION))) if (folder / IDEATION).exists() else Amounts()
+            spent = (
+                compute_spent(fold_events(read_events(folder / IDEATION)))
+                if (folder / IDEATION).exists()
+                else SpendingCaps()
+            )
         except RecordError:
-            spent = entry.share.caps if entry.share else Amounts()
+            spent = entry.share.caps if entry.share else SpendingCaps()
         if returned in (0, 3, None) and (folder / "ideas.json").is_file():
             ideas = [one for one in read_ideas(folder / "ideas.json") if isinstance(one, Idea)]
             taken = set(read_campaign(self.folder).entries)
@@ -310,26 +328,27 @@ class Runs:
                     name=entry.name,
                     spent=spent,
                     ideas=tuple(
-                        (self._kept(entry, number, idea, taken), idea.title) for number, idea in enumerate(ideas, 1)
+                        (self._save_idea_as(entry, number, idea, taken), idea.title)
+                        for number, idea in enumerate(ideas, 1)
                     ),
                 )
         return RunEnded(
             name=entry.name,
             code=returned if returned in (1, 2, 130) else None,
             spent=spent,
-            why=last_words(self.folder, entry.name),
+            why=read_last_line(self.folder, entry.name),
         )
 
-    def _kept(self, entry: Entry, number: int, idea: Idea, taken: set[str]) -> str:
+    def _save_idea_as(self, entry: CampaignEntry, number: int, idea: Idea, taken: set[str]) -> str:
         """The name under which an idea of a topic lies from now on: none that another one has."""
-        names = (slug(f"{entry.name[:50]}-{number}{more}") for more in ("", *(f"-{n}" for n in range(2, 10_000))))
+        names = (to_slug(f"{entry.name[:50]}-{number}{more}") for more in ("", *(f"-{n}" for n in range(2, 10_000))))
         name = next(name for name in names if name not in taken)
         taken.add(name)
-        keep_idea(self.folder, name, idea)
+        save_idea(self.folder, name, idea)
         return name
 
 
-def limits_of(share: Share) -> list[str]:
+def share_options(share: RunAllowance) -> list[str]:
     """A share as options; the time of what is begun."""
     limits = [
         f"budget.{what}={int(cap) if what.endswith('tokens') else round(cap, 6)}" for what, cap in share.caps.items()
@@ -338,33 +357,33 @@ def limits_of(share: Share) -> list[str]:
     return [word for limit in limits for word in ("--set", limit)]
 
 
-def spent_of(state: RunState, subjects: Spending | None = None) -> Amounts:
+def compute_spent(state: RunState, subjects: Cost | None = None) -> SpendingCaps:
     """All that a run took, and may have taken; `subjects`, as their exchanges say, which its events tell late."""
-    spent, subjects = state.spent, subjects or Spending()
-    told = sum(one.input_tokens + one.output_tokens for one in state.subjects)
-    return amounts(
+    spent, subjects = state.spent_cost, subjects or Cost()
+    told = sum(one.input_tokens + one.output_tokens for one in state.llm_usage)
+    return keep_limited(
         {
             "usd": spent.usd,
             "tokens": float(spent.tokens),
             "gpu_hours": spent.gpu_seconds / 3600,
-            "subject_usd": max(subjects.usd, sum(one.usd for one in state.subjects)),
+            "subject_usd": max(subjects.usd, sum(one.usd for one in state.llm_usage)),
             "subject_tokens": float(max(subjects.tokens, told)),
         }
     )
 
 
-def prospect_in(state: RunState, name: str) -> Prospect:
+def forecast_decisions(state: RunState, name: str) -> DecisionForecast:
     """What a run's preliminary stage says of the seeds and hours that its claim asks for."""
     assert state.started is not None
-    return prospect_of(state, override(state.started.settings, state.overrides).search).model_copy(
+    return forecast_decision(state, override_settings(state.started.settings, state.overrides).search).model_copy(
         update={"name": name}
     )
 
 
-def last_words(folder: Path, name: str) -> str:
+def read_last_line(folder: Path, name: str) -> str:
     """The last line that a process printed."""
     with suppress(OSError):
-        said = (folder / LOGS / f"{name}.log").read_text(errors="replace").strip().splitlines()
+        said = (folder / LOGS_FOLDER / f"{name}.log").read_text(errors="replace").strip().splitlines()
         return said[-1].removeprefix("scientist: ")[:300] if said else "it said nothing"
     return "it never began"
 
@@ -373,36 +392,36 @@ def last_words(folder: Path, name: str) -> str:
 
 
 @dataclass
-class Campaign:
+class CampaignRunner:
     """Works on a campaign until nothing is left to do, or it is asked to stop."""
 
     folder: Path
-    jobs: Jobs
-    told: Told = lambda event: None
+    jobs: CampaignJobs
+    listener: CampaignListener = lambda event: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    poll: float = POLL
-    backoff: float = BACKOFF
-    only: Collection[str] | None = None
+    poll_seconds: float = POLL_SECONDS
+    backoff_seconds: float = BACKOFF_SECONDS
+    only_names: Collection[str] | None = None
     """What is begun; None: all that waits."""
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
-    _stopped: float | None = None
-    _since: dict[str, float] = field(default_factory=dict[str, float])
+    _stopped_at: float | None = None
+    _ended_at: dict[str, float] = field(default_factory=dict[str, float])
     """When a job failed last."""
 
-    def work(self, first: Sequence[CampaignEvent] = ()) -> CampaignState:
+    def run(self, first: Sequence[CampaignEvent] = ()) -> CampaignState:
         """Work to the end; `first` is recorded before. Raises `WrongUse`, `RunLockedError`."""
-        with hold(self.folder), self._signalled():
-            (self.folder / STOP).unlink(missing_ok=True)
+        with acquire_lock(self.folder), self._handling_signals():
+            (self.folder / STOP_FILE).unlink(missing_ok=True)
             self._log = CampaignLog(self.folder)
             if self.state.terms is None and not first:
-                raise WrongUse(f"{self.folder} was cut off before it began: remove it, and begin again")
-            self._append(TakenUp())
+                raise UsageError(f"{self.folder} was cut off before it began: remove it, and begin again")
+            self._append(CampaignResumed())
             for event in first:
                 self._log.append(event)
             while self._step():
-                time.sleep(self.poll)
-            left = [one.name for one in self.state.entries.values() if one.standing in ("waiting", "interrupted")]
-            why = "stopped" if self._stopped is not None else "the time limit is reached"
+                time.sleep(self.poll_seconds)
+            left = [one.name for one in self.state.entries.values() if one.status in ("waiting", "interrupted")]
+            why = "stopped" if self._stopped_at is not None else "the time limit is reached"
             self._append(CampaignEnded(why=f"{why}; {len(left)} left" if left else ""))
         return self.state
 
@@ -412,43 +431,51 @@ class Campaign:
 
     def _step(self) -> bool:
         """See what ended, begin what there is room for; whether anything is left to wait for."""
-        self._take_queued()
-        if (self.folder / STOP).exists():
-            self._stop()
-        for one in self.state.running:
-            self._settle(one)
-        if self._stopped is None:
-            self._choose()
+        self._import_queued()
+        if (self.folder / STOP_FILE).exists():
+            self._request_stop()
+        for one in self.state.running_entries:
+            self._record_end(one)
+        if self._stopped_at is None:
+            self._choose_continuing()
             while self._launch_next():
                 pass
-        elif time.monotonic() > self._stopped + GRACE:
-            self._end_all()
-        return bool(self.state.running) or (self._stopped is None and bool(self._waiting) and self._in_time)
+        elif time.monotonic() > self._stopped_at + STOP_GRACE_SECONDS:
+            self._signal_processes()
+        return bool(self.state.running_entries) or (
+            self._stopped_at is None and bool(self._waiting_entries) and self._has_time_left
+        )
 
     @property
-    def _waiting(self) -> list[Entry]:
-        return [one for one in self.state.waiting if self.only is None or one.name in self.only]
+    def _waiting_entries(self) -> list[CampaignEntry]:
+        return [one for one in self.state.waiting_entries if self.only_names is None or one.name in self.only_names]
 
     @property
-    def _in_time(self) -> bool:
-        left = self.state.seconds_left(self._log.now())
+    def _has_time_left(self) -> bool:
+        left = self.state.compute_seconds_left(self._log.read_clock())
         return left is None or left > 0
 
-    def _take_queued(self) -> None:
+    def _import_queued(self) -> None:
         """Ideas that were added meanwhile, each a file of its own."""
-        for file in sorted((self.folder / QUEUE).glob("*.json")):
-            for one in ideas_in([file]):
+        for file in sorted((self.folder / QUEUE_FOLDER).glob("*.json")):
+            for one in read_campaign_ideas([file]):
                 if one.name not in self.state.entries:
-                    add(self._log, one)
-                    self.told(Queued(name=one.name))
+                    enqueue(self._log, one)
+                    self.listener(EntryQueued(name=one.name))
             file.unlink()
 
-    def _choose(self) -> None:
+    def _choose_continuing(self) -> None:
         """Once every idea has its preliminary stage behind it, choose which go on."""
-        terms, rest = self.state.terms, [one for one in self.state.entries.values() if one.standing == "to be chosen"]
-        if terms is not None and terms.keep is not None and rest and not self.state.running and not self.state.waiting:
+        terms, rest = self.state.terms, [one for one in self.state.entries.values() if one.status == "to be chosen"]
+        if (
+            terms is not None
+            and terms.keep is not None
+            and rest
+            and not self.state.running_entries
+            and not self.state.waiting_entries
+        ):
             self._append(
-                chosen(
+                select_studies(
                     [one.end.prospect for one in rest if one.end is not None and one.end.prospect is not None],
                     terms.keep,
                 )
@@ -459,22 +486,22 @@ class Campaign:
         terms, now = self.state.terms, time.monotonic()
         ready = [
             one
-            for one in self._waiting
-            if now >= self._since.get(one.name, 0.0) + self.backoff * one.tries or not one.tries
+            for one in self._waiting_entries
+            if now >= self._ended_at.get(one.name, 0.0) + self.backoff_seconds * one.tries or not one.tries
         ]
-        if terms is None or not ready or len(self.state.running) >= terms.parallel or not self._in_time:
+        if terms is None or not ready or len(self.state.running_entries) >= terms.parallel or not self._has_time_left:
             return False
-        self._launch(ready[0], self.state.share_of(ready[0].name, self._log.now()))
+        self._launch(ready[0], self.state.compute_allowance(ready[0].name, self._log.read_clock()))
         return True
 
-    def _launch(self, one: Entry, share: Share) -> None:
+    def _launch(self, one: CampaignEntry, share: RunAllowance) -> None:
         try:
-            command = self.jobs.command(one, share)
+            command = self.jobs.build_command(one, share)
         except RecordError as error:
-            self._append(Refused(name=one.name, why=str(error)))
+            self._append(EntryRefused(name=one.name, why=str(error)))
             return
-        self._append(Launched(name=one.name, share=share))
-        with self._lock_file(one.name) as lock, open(self.folder / LOGS / f"{one.name}.log", "ab") as output:
+        self._append(RunLaunched(name=one.name, share=share))
+        with self._lock_file(one.name) as lock, open(self.folder / LOGS_FOLDER / f"{one.name}.log", "ab") as output:
             fcntl.flock(lock, fcntl.LOCK_EX)  # the child has it too, and keeps it
             process = subprocess.Popen(
                 command,
@@ -491,13 +518,13 @@ class Campaign:
 
     @contextmanager
     def _lock_file(self, name: str) -> Generator[int]:
-        file = os.open(self.folder / LOCKS / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(self.folder / LOCKS_FOLDER / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             yield file
         finally:
             os.close(file)
 
-    def _pid_of(self, name: str) -> int | None:
+    def _find_pid(self, name: str) -> int | None:
         """The process of a job that is under way, also of one that a process before this began; 0: not known."""
         with self._lock_file(name) as file:
             try:
@@ -506,48 +533,50 @@ class Campaign:
                 return parse_whole_number(os.pread(file, 20, 0).decode(errors="replace")) or 0
         return None
 
-    def _settle(self, one: Entry) -> None:
+    def _record_end(self, one: CampaignEntry) -> None:
         """Record the end of a job that has ended."""
         process = self._processes.get(one.name)
-        if (process is not None and process.poll() is None) or (process is None and self._pid_of(one.name) is not None):
+        if (process is not None and process.poll() is None) or (
+            process is None and self._find_pid(one.name) is not None
+        ):
             return
         self._processes.pop(one.name, None)
-        event = self.jobs.ended(one, process.returncode if process is not None else None)
+        event = self.jobs.read_end(one, process.returncode if process is not None else None)
         if isinstance(event, RunEnded):
             # neither what was asked to stop nor what went with the process before this has failed by itself
-            asked = event.code in (None, 130) and (self._stopped is not None or process is None)
+            asked = event.code in (None, 130) and (self._stopped_at is not None or process is None)
             event = event.model_copy(update={"asked": asked})
-            self._since[one.name] = time.monotonic()
+            self._ended_at[one.name] = time.monotonic()
         self._append(event)
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
-    def _stop(self) -> None:
+    def _request_stop(self) -> None:
         """Begin nothing more, and have every job end gently."""
-        if self._stopped is None:
-            self._stopped = time.monotonic()
-            self._signal(signal.SIGINT)
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
+            self._handle_signal(signal.SIGINT)
 
-    def _signal(self, number: int) -> None:
-        for one in self.state.running:
-            if (pid := self._pid_of(one.name)) is not None and pid > 0:
+    def _handle_signal(self, number: int) -> None:
+        for one in self.state.running_entries:
+            if (pid := self._find_pid(one.name)) is not None and pid > 0:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
 
-    def _end_all(self) -> None:
-        self._signal(signal.SIGKILL)
+    def _signal_processes(self) -> None:
+        self._handle_signal(signal.SIGKILL)
         for process in self._processes.values():
             process.wait()
 
     @contextmanager
-    def _signalled(self) -> Generator[None]:
+    def _handling_signals(self) -> Generator[None]:
         """While inside: the first signal stops gently, the second asks again, which runs take as: at once."""
 
         def asked(number: int, frame: object) -> None:
-            if self._stopped is None:
-                self._stop()
+            if self._stopped_at is None:
+                self._request_stop()
             else:
-                self._signal(signal.SIGINT)
+                self._handle_signal(signal.SIGINT)
 
         names = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the campaign goes on
@@ -561,4 +590,4 @@ class Campaign:
 
     def _append(self, event: CampaignEvent) -> None:
         self._log.append(event)
-        self.told(event)
+        self.listener(event)

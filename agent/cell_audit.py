@@ -7,32 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.cells import CellLine
-from labwright.record.nouns.nodes import Attempt, CellRun, Node
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import CellOutcomeLine
+from labwright.record.schema.nodes import Attempt, CellRun, Node
 
 
-def disagreements(state: RunState) -> Iterator[tuple[str, str]]:
+def find_disagreements(state: RunState) -> Iterator[tuple[str, str]]:
     """Each as the node and what does not agree."""
-    for name, owed in state.owed.items():
+    for name, owed in state.required_cells.items():
         if len(owed.keys) != len(owed.cells) or len(set(owed.keys)) != len(owed.keys):
             yield name, f"it owes {len(owed.cells)} cells, with {len(set(owed.keys))} different keys"
         keys = dict(zip(owed.cells, owed.keys, strict=False))
         for key, run in owed.taken.items():
-            yield from ((name, why) for why in _taken(state, name, key, run))
+            yield from ((name, why) for why in _check_reused_cell(state, name, key, run))
         node = state.nodes[name]
         if not node.attempts or not (attempt := node.attempts[-1]).cells:
             continue
         if absent := set(owed.cells).symmetric_difference(line.cell for line in attempt.cells):
             yield name, f"its attempt and what it owes differ in {', '.join(sorted(map(str, absent)))}"
         for line in attempt.cells:
-            yield from ((name, f"{line.cell}: {why}") for why in _line(state, node, line, keys.get(line.cell)))
-        yield from ((name, why) for why in _values(state, attempt, trial=node.tries))
+            yield from (
+                (name, f"{line.cell}: {why}") for why in _check_cell_line(state, node, line, keys.get(line.cell))
+            )
+        yield from ((name, why) for why in _check_values(state, attempt, trial=node.is_trial))
 
 
-def _taken(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
+def _check_reused_cell(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
     """What is wrong with a cell that is taken over."""
-    if key not in state.owed[name].keys:
+    if key not in state.required_cells[name].keys:
         yield f"it takes over {run} for a cell that it does not owe"
     if run not in state.cells:
         yield f"it takes over {run}, which the record does not have"
@@ -44,7 +46,7 @@ def _taken(state: RunState, name: str, key: str, run: str) -> Iterator[str]:
         yield f"it takes over {run} of {node}, which failed"
 
 
-def _line(state: RunState, node: Node, line: CellLine, key: str | None) -> Iterator[str]:
+def _check_cell_line(state: RunState, node: Node, line: CellOutcomeLine, key: str | None) -> Iterator[str]:
     """What an attempt says of a cell against the execution that it names."""
     if line.outcome == "left out":
         return
@@ -61,7 +63,7 @@ def _line(state: RunState, node: Node, line: CellLine, key: str | None) -> Itera
         yield f"{line.id} was executed for {by}, not for {expected or 'a node that is named'}"
 
 
-def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
+def _check_values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
     """Where the values and arrays of an attempt are not those that its cells measured; those of trials stay
     in cells.
     """
@@ -71,7 +73,7 @@ def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
         if line.outcome in ("measured", "taken over") and line.id in state.cells
     ]
     made = {str(value) for run in runs for value in run.measurements}
-    several = {metric.name for metric in (state.data_plan.metrics if state.data_plan else ()) if metric.compares}
+    several = {metric.name for metric in (state.data_plan.metrics if state.data_plan else ()) if metric.is_comparative}
     has = {str(value) for value in attempt.measurements if value.name not in several or str(value) in made}
     lost = made - has if attempt.failure is None and not trial else set[str]()
     for what, values in (("that no cell measured", has - made), ("less than its cells measured", lost)):
@@ -80,11 +82,11 @@ def _values(state: RunState, attempt: Attempt, *, trial: bool) -> Iterator[str]:
     yield from (
         f"the array {name} of its attempt is not that of {run.id}"
         for run in runs
-        for name in _other_arrays(run, attempt)
+        for name in _find_differing_arrays(run, attempt)
     )
 
 
-def _other_arrays(run: CellRun, attempt: Attempt) -> Iterator[str]:
+def _find_differing_arrays(run: CellRun, attempt: Attempt) -> Iterator[str]:
     for name, digest in run.arrays.items():
         if name in attempt.arrays and attempt.arrays[name] != digest:
             yield name

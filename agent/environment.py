@@ -8,32 +8,42 @@ import platform
 import re
 from pathlib import Path
 
-from labwright.record.fold.state import RunState
-from labwright.record.machine import Machine, Rate
-from labwright.record.nouns.data import Needs
-from labwright.record.nouns.packages import Installed
+from labwright.record.machine import ComputeRate, Machine
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.packages import InstalledPackages
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpu_leases import open_leases
-from labwright.sandbox.gpus import Device, cuda_visible_devices
-from labwright.sandbox.isolation.interpreter import interpreter, timed_rate
-from labwright.sandbox.isolation.limits import limits_of, machine_memory, room_of
+from labwright.sandbox.gpu_leases import open_gpu_leases
+from labwright.sandbox.gpus import GpuDevice, read_cuda_visible_devices
+from labwright.sandbox.isolation.interpreter import inspect_interpreter, measure_rate
+from labwright.sandbox.isolation.limits import compute_cell_capacity, compute_limits, read_machine_memory
 from labwright.sandbox.isolation.probe import BUBBLEWRAP
 from labwright.sandbox.settings import SandboxSettings
 
-SHOWN = ("torch", "numpy", "scipy", "scikit-learn", "transformers", "datasets", "pandas", "matplotlib", "pillow")
+REPORTED_PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "transformers",
+    "datasets",
+    "pandas",
+    "matplotlib",
+    "pillow",
+)
 """Packages that prompts name when they are installed."""
 
 
-def packages(python: str) -> tuple[str, ...]:
+def list_packages(python: str) -> tuple[str, ...]:
     """Packages that experiments may import, as `name version`, of the interpreter that runs them."""
-    found = {name.lower(): version for name, version in interpreter(python).packages.items()}
-    return tuple(f"{name} {found[name]}" for name in SHOWN if name in found)
+    found = {name.lower(): version for name, version in inspect_interpreter(python).packages.items()}
+    return tuple(f"{name} {found[name]}" for name in REPORTED_PACKAGES if name in found)
 
 
-def environment_text(python: str, installed: Installed | None = None) -> str:
+def format_environment(python: str, installed: InstalledPackages | None = None) -> str:
     """Python, platform and every distribution of the interpreter that runs experiments, one a line, and what was
     installed for the run."""
-    found = interpreter(python)
+    found = inspect_interpreter(python)
     lines = sorted((f"{name}=={version}" for name, version in found.packages.items()), key=str.lower)
     more = (
         [
@@ -46,119 +56,130 @@ def environment_text(python: str, installed: Installed | None = None) -> str:
     return "\n".join((f"python {found.version}", found.platform, *lines, *more, ""))
 
 
-def machine_of(settings: SandboxSettings) -> Machine:
+def describe_machine(settings: SandboxSettings) -> Machine:
     """This machine, and the interpreter of its kernels. Raises `ExecutorError` where that does not run."""
-    found, processor = interpreter(settings.python), platform.machine()
+    found, processor = inspect_interpreter(settings.python), platform.machine()
     with contextlib.suppress(OSError):
         if model := re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE):
             processor = " ".join(model[1].split())
     return Machine(
         processor=processor,
         cores=len(os.sched_getaffinity(0)),
-        memory_bytes=machine_memory(),
-        gpus=tuple(one.name for one in devices_of(settings)),
+        memory_bytes=read_machine_memory(),
+        gpus=tuple(one.name for one in find_devices(settings)),
         platform=found.platform,
         python=found.version,
         packages=found.packages,
     )
 
 
-def rate_of(settings: SandboxSettings, *, at_once: int, known: Rate | None = None) -> Rate | None:
+def measure_machine_rate(
+    settings: SandboxSettings, *, at_once: int, known: ComputeRate | None = None
+) -> ComputeRate | None:
     """How fast so many experiments at once run here; None where `known` was measured on the same terms.
 
     Raises `ExecutorError` where the interpreter of the kernels does not run.
     """
-    machine, gpus = machine_of(settings), devices_of(settings)
+    machine, gpus = describe_machine(settings), find_devices(settings)
     places = len(gpus) * settings.slots_per_gpu // settings.gpus_per_node if gpus else at_once
-    terms = Rate(
+    terms = ComputeRate(
         processor=machine.processor,
         cores=machine.cores,
         gpus=machine.gpus,
         threads=settings.threads,
-        memory_bytes=limits_of(settings, slots=at_once).memory,
+        memory_bytes=compute_limits(settings, slots=at_once).memory_bytes,
         at_once=max(1, min(at_once, places)),
         library="torch" if gpus else "numpy",
         moved=known is not None,
     )
-    if known is not None and known.untimed == terms.untimed:
+    if known is not None and known.without_times == terms.without_times:
         return None
-    return timed_rate(terms, settings, gpus)
+    return measure_rate(terms, settings, gpus)
 
 
-def room_here(settings: SandboxSettings) -> Needs:
+def max_cell_resources(settings: SandboxSettings) -> ResourceNeeds:
     """The most that one cell can have on this machine, or on one of the cluster's."""
     if settings.executor == "ray":
-        from labwright.sandbox.cluster.machines import machines_of, room_in  # what a run on one machine does without
+        from labwright.sandbox.cluster.machines import (  # what a run on one machine does without
+            compute_max_cell_capacity,
+            list_machines,
+        )
 
-        return room_in(machines_of(settings), settings)
-    return room_of(settings, len(devices_of(settings)))
+        return compute_max_cell_capacity(list_machines(settings), settings)
+    return compute_cell_capacity(settings, len(find_devices(settings)))
 
 
-def devices_of(settings: SandboxSettings) -> tuple[Device, ...]:
+def find_devices(settings: SandboxSettings) -> tuple[GpuDevice, ...]:
     """The GPUs that the settings choose; none where they cannot be asked for, which the executor says."""
     try:
-        return open_leases(settings, cuda_visible_devices()).devices
+        return open_gpu_leases(settings, read_cuda_visible_devices()).devices
     except GpuError:
         return ()
 
 
-UNWALLED = "Experiments ran as ordinary processes, without isolation"
-EXPOSED = (
-    f"{UNWALLED}: withheld labels were not handed to their code, but it "
+NO_ISOLATION_TEXT = "Experiments ran as ordinary processes, without isolation"
+LABELS_EXPOSED_TEXT = (
+    f"{NO_ISOLATION_TEXT}: withheld labels were not handed to their code, but it "
     "could have reached them, so values computed from its predictions are graded 'computed', not 'scored'."
 )
-CONNECTED = (
+NETWORK_ON_TEXT = (
     "Each experiment ran in a sandbox (bubblewrap) that kept the withheld labels from its code, but with a network, "
     "where labels of public data can be found; so values computed from its predictions are graded 'computed', not "
     "'scored'."
 )
-ISOLATED = (
+ISOLATED_TEXT = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but its own folder and the data views: "
     "its code could not reach the withheld labels, so values computed from its predictions are graded 'scored'."
 )
-OWN_NUMBERS = (
+REPOSITORY_NUMBERS_TEXT = (
     " The numbers are those that the repository's own code computes and reports, on data that it reads itself: no "
     "label was withheld from it, and all its values are graded 'logged'."
 )
-SCORED_NUMBERS = (
+REPOSITORY_LABELS_TEXT = (
     " The labels of its predictions lay where the repository's code could not reach them, so values computed from "
     "these are graded 'scored'. On what the code trained, it alone decides."
 )
-COMPUTED_NUMBERS = (
+REPOSITORY_REACHABLE_LABELS_TEXT = (
     " The repository's code could have reached the labels of its predictions, so values computed from these are graded "
     "'computed', not 'scored'."
 )
-ALONE = (
+STRICT_ISOLATION_TEXT = (
     "Each experiment ran in a sandbox (bubblewrap), with no network and no file but a checkout of its own and what was "
     "mounted for it."
 )
-PARTLY = " This holds for a part of the run: it was resumed under other conditions."
+CHANGED_TERMS_TEXT = " This holds for a part of the run: it was resumed under other conditions."
 
 
-def isolation_text(state: RunState) -> str:
+def describe_isolation_for_readers(state: RunState) -> str:
     """What a reader must be told of how experiments ran: the weakest of the terms that the run had."""
     held = [
-        ISOLATED if one == BUBBLEWRAP else CONNECTED if one.startswith(BUBBLEWRAP) else EXPOSED
+        ISOLATED_TEXT if one == BUBBLEWRAP else NETWORK_ON_TEXT if one.startswith(BUBBLEWRAP) else LABELS_EXPOSED_TEXT
         for one in state.isolations or ("",)
     ]
     if any(facts.source.startswith("git:") for facts in state.datasets):
-        where = UNWALLED + "." if EXPOSED in held else ALONE
+        where = NO_ISOLATION_TEXT + "." if LABELS_EXPOSED_TEXT in held else STRICT_ISOLATION_TEXT
         scored = any(facts.sizes for facts in state.datasets)
-        return where + (OWN_NUMBERS if not scored else SCORED_NUMBERS if where == ALONE else COMPUTED_NUMBERS)
-    weakest = next(text for text in (EXPOSED, CONNECTED, ISOLATED) if text in held)
-    return weakest + PARTLY * (len(set(held)) > 1)
+        return where + (
+            REPOSITORY_NUMBERS_TEXT
+            if not scored
+            else REPOSITORY_LABELS_TEXT
+            if where == STRICT_ISOLATION_TEXT
+            else REPOSITORY_REACHABLE_LABELS_TEXT
+        )
+    weakest = next(text for text in (LABELS_EXPOSED_TEXT, NETWORK_ON_TEXT, ISOLATED_TEXT) if text in held)
+    return weakest + CHANGED_TERMS_TEXT * (len(set(held)) > 1)
 
 
-def notice(state: RunState) -> str:
+def paper_notice(state: RunState) -> str:
     """What the first page of a paper says of its origin."""
     assert state.started is not None
     ran = (
         "Experiments ran without isolation."
-        if isolation_text(state).startswith(UNWALLED)
+        if describe_isolation_for_readers(state).startswith(NO_ISOLATION_TEXT)
         else ("Experiments ran in isolation.")
     )
-    early = f" The run was ended early: {state.limited}." if state.limited else ""
-    written = [f"{node.id} ({node.author})" for node in state.human_nodes]
+    early = f" The run was ended early: {state.limit_reason}." if state.limit_reason else ""
+    written = [f"{node.id} ({node.author})" for node in state.user_nodes]
     people = (
         f"A person wrote the code of {', '.join(written)}; no person checked or edited the rest."
         if written

@@ -13,45 +13,53 @@ from math import ceil
 from labwright.agent.settings import Settings
 from labwright.models import prices
 from labwright.models.roles import ROLES
-from labwright.models.roles.influence import MOST_CALLS
-from labwright.models.roles.writing import MOST_SECTIONS
+from labwright.models.roles.injection_reader import MAX_CALLS
+from labwright.models.roles.paper_writing import MAX_SECTIONS
 from labwright.models.settings import ModelSettings
-from labwright.record.claims.means import MINIMUM_REPLICATES
-from labwright.record.estimands import main_arms
-from labwright.record.nouns.data import DataPlan, DatasetFacts
-from labwright.record.nouns.decisions import Usage
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.nodes import STAGES
-from labwright.record.tuning import cells_of_trial
-from labwright.search.policy import LATE_DEBUGS
+from labwright.record.claims.estimates import MIN_REPLICATES
+from labwright.record.estimands import list_main_arms
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts
+from labwright.record.schema.decisions import TokenUsage
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import STAGES
+from labwright.record.tuning_results import list_trial_cells
+from labwright.search.policy import MAX_LATE_DEBUGS
 from labwright.search.settings import RETRY_FACTOR
-from labwright.search.tree import COMPARISONS
-from labwright.stages.settings import AMENDS, OUTLINES, PLANNINGS, PLANS, PRIOR_PAPERS, REVIEWS, REVISIONS
+from labwright.search.stage_snapshot import MAX_COMPARISONS
+from labwright.stages.settings import (
+    MAX_ABLATION_PLAN_CALLS,
+    MAX_AMEND_CALLS,
+    MAX_OUTLINE_CALLS,
+    MAX_PLAN_CALLS,
+    MAX_PRIOR_PAPERS,
+    MAX_REVIEW_CALLS,
+    MAX_REVISION_ROUNDS,
+)
 
-DEBUGS_A_DRAFT = 0.6
+DEBUGS_PER_DRAFT = 0.6
 """Debug nodes that follow a first draft, on average: three drafts of five fail in the offline study."""
-FAILED = 0.15
+FAILURE_RATE = 0.15
 """Share of search nodes that end in an error or unsound, so that nobody looks at figures or gives a verdict."""
-SECTIONS = 7
+USUAL_SECTIONS = 7
 """Of a paper."""
-MISSING = 1
+USUAL_MISSING_ABLATIONS = 1
 """Ablations that a reviewer asks for who asks for any: the median of AblationBench, table 2."""
-REPLOTS = 0.3
+USUAL_REPLOTS = 0.3
 """Further plottings a node: 2 of 16 in the offline runs, 2 of 3 with a language model."""
-EXECUTION_BYTES = 750_000
+BYTES_PER_EXECUTION = 750_000
 """Source, notebook, figures and the log of one execution, and what its cells left."""
-RUN_BYTES = 4_000_000
+BYTES_PER_RUN = 4_000_000
 """Paper, its rounds of LaTeX, and the log."""
 
 
-class Amount(Frozen):
+class Amount(FrozenModel):
     """An estimate and its upper end."""
 
     likely: float
     most: float
 
 
-class RoleCalls(Frozen):
+class RoleCalls(FrozenModel):
     """Calls of one role."""
 
     role: str
@@ -59,7 +67,7 @@ class RoleCalls(Frozen):
     most: int
 
 
-class Forecast(Frozen):
+class Forecast(FrozenModel):
     """What a run will take. `usd` is None where a price is unknown, `gpu_hours` where experiments use no GPU."""
 
     calls: tuple[RoleCalls, ...]
@@ -72,9 +80,9 @@ class Forecast(Frozen):
     disk_gb: Amount
 
 
-def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Settings) -> Forecast:
+def forecast_run(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Settings) -> Forecast:
     """What a run with this plan and these settings will take."""
-    (likely, ran), (most, most_ran) = (_estimate(settings, plan, most=at_most) for at_most in (False, True))
+    (likely, ran), (most, most_ran) = (_estimate_calls(settings, plan, most=at_most) for at_most in (False, True))
     likely, most = (
         {role: round(number) for role, number in likely.items()},
         {role: ceil(number) for role, number in most.items()},
@@ -87,17 +95,17 @@ def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Setting
     gpus = settings.sandbox.gpus_per_node
     read, written = (
         Amount(
-            likely=sum(number * ROLES[role].usual[side] for role, number in likely.items()),
-            most=sum(number * ROLES[role].usual[side] for role, number in most.items()),
+            likely=sum(number * ROLES[role].typical_tokens[side] for role, number in likely.items()),
+            most=sum(number * ROLES[role].typical_tokens[side] for role, number in most.items()),
         )
         for side in (0, 1)
     )
-    usd, most_usd = usd_of(likely, settings.models), usd_of(most, settings.models, dearest=True)
+    usd, most_usd = estimate_usd(likely, settings.models), estimate_usd(most, settings.models, dearest=True)
     predicted = sum(
         (one.sizes.get("validation", 0) + one.sizes.get("test", 0)) * max(1, one.classes) for one in datasets
     )
-    one_run = EXECUTION_BYTES + 8 * predicted * len(plan.conditions)
-    kept = RUN_BYTES + sum(4 * sum(one.sizes.values()) * max(1, one.features) for one in datasets)
+    one_run = BYTES_PER_EXECUTION + 8 * predicted * len(plan.conditions)
+    kept = BYTES_PER_RUN + sum(4 * sum(one.sizes.values()) * max(1, one.features) for one in datasets)
     return Forecast(
         calls=tuple(RoleCalls(role=role, likely=likely[role], most=most[role]) for role in likely),
         experiments=Amount(likely=round(ran), most=ceil(most_ran)),
@@ -112,14 +120,15 @@ def forecast(plan: DataPlan, datasets: Sequence[DatasetFacts], settings: Setting
     )
 
 
-def usd_of(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool = False) -> float | None:
+def estimate_usd(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool = False) -> float | None:
     """What so many usual calls of each role cost with the model that is asked first, or the dearest that may answer;
     None where a price is unknown."""
     total = 0.0
     for role, number in calls.items():
-        read, written = ROLES[role].usual
+        read, written = ROLES[role].typical_tokens
         costs = [
-            prices.usd(one, Usage(input_tokens=read, output_tokens=written)) for one in models.candidates(ROLES[role])
+            prices.compute_usd(one, TokenUsage(input_tokens=read, output_tokens=written))
+            for one in models.list_candidates(ROLES[role])
         ]
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
@@ -129,65 +138,73 @@ def usd_of(calls: Mapping[str, float], models: ModelSettings, *, dearest: bool =
     return total
 
 
-def trials_of(plan: DataPlan) -> float:
+def count_trials(plan: DataPlan) -> float:
     """What tuning every arm once takes, in experiments that measure every cell of the plan."""
     if plan.tuning.currency == "seconds":
         return len(plan.tuned_arms) * plan.tuning.budget / plan.expected_seconds
-    cells = len(main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
-    return plan.tuning.budget * sum(len(cells_of_trial(plan, arm, seed=0)) for arm in plan.tuned_arms) / cells
+    cells = len(list_main_arms(plan)) * len(plan.level_names) * len(plan.datasets)
+    return plan.tuning.budget * sum(len(list_trial_cells(plan, arm, seed=0)) for arm in plan.tuned_arms) / cells
 
 
-def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[str, float], float]:
+def _estimate_calls(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[str, float], float]:
     """Model calls by role, and executions of code: the likely numbers, or the most that the limits allow.
 
     Replicates and trials need no calls: they run their parent's code. Replicated are each stage's best and, in the end,
     every ablation that works; those of the agenda's are the fresh seeds that decide. Arms are tuned in stage 2, and
     again where the agenda changed their code. At most, each execution has a second attempt.
     """
-    search, paper = settings.search, settings.writing
-    nodes = {stage: search.limits(stage).nodes for stage in STAGES}
-    seeds = {stage: search.seeds(stage) for stage in STAGES}
+    search, paper = settings.search, settings.effective_paper
+    nodes = {stage: search.find_limits(stage).nodes for stage in STAGES}
+    seeds = {stage: search.count_seeds(stage) for stage in STAGES}
     aggregates, planned = sum(number > 0 for number in seeds.values()), search.planned_ablations
     if most:
         missing, failed, replots, tries = paper.missing_ablations, 0.0, paper.replots, paper.replots + 1
         seeds["agenda"] = max(seeds["agenda"], search.max_seeds)
     else:
-        missing, failed, replots = min(MISSING, paper.missing_ablations), FAILED, min(REPLOTS, paper.replots)
+        missing, failed, replots = (
+            min(USUAL_MISSING_ABLATIONS, paper.missing_ablations),
+            FAILURE_RATE,
+            min(USUAL_REPLOTS, paper.replots),
+        )
         tries = min(2, paper.replots + 1)
-        nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_A_DRAFT) * search.num_drafts))
+        nodes["preliminary"] = min(nodes["preliminary"], round((1 + DEBUGS_PER_DRAFT) * search.num_drafts))
         if planned:
-            nodes["ablation"] = min(nodes["ablation"], round((1 + FAILED) * planned))
+            nodes["ablation"] = min(nodes["ablation"], round((1 + FAILURE_RATE) * planned))
     tuned = (1 + most) * bool(plan.tuned_arms)  # nodes with the chosen settings, whose code nobody writes
     nodes["tuning"] = nodes["tuning"] if most and tuned else 0
-    written = sum(nodes.values()) + missing * (1 + LATE_DEBUGS * most)
+    written = sum(nodes.values()) + missing * (1 + MAX_LATE_DEBUGS * most)
     searched = written + tuned
     works = searched * (1 - failed)
     plots = aggregates + (works + aggregates * most) * replots
-    variants = min(seeds["agenda"], max(seeds["ablation"], MINIMUM_REPLICATES))
+    variants = min(seeds["agenda"], max(seeds["ablation"], MIN_REPLICATES))
     ablated = round(nodes["ablation"] * (1 - failed)) + missing
     replicates = sum(seeds[stage] for stage in STAGES[:-1])
-    if search.seeds("ablation"):
+    if search.count_seeds("ablation"):
         replicates += ablated * variants
-    reflections = paper.reflections + REVISIONS * bool(missing) if most else min(2, paper.reflections) + missing
+    reflections = (
+        paper.reflections + MAX_REVISION_ROUNDS * bool(missing) if most else min(2, paper.reflections) + missing
+    )
     citations = paper.citation_rounds if most else min(2, paper.citation_rounds)
-    plannings = PLANNINGS if most else 1
-    read = (PRIOR_PAPERS if most else round(PRIOR_PAPERS / 2)) * bool(settings.literature.sources or settings.context)
+    plannings = MAX_ABLATION_PLAN_CALLS if most else 1
+    read = (MAX_PRIOR_PAPERS if most else round(MAX_PRIOR_PAPERS / 2)) * bool(
+        settings.literature.sources or settings.context
+    )
     calls = {
         "prior_search": bool(settings.literature.sources),
         "prior_work": read,
-        "plan": PLANS + AMENDS if most else 2,
-        "protocol_review": REVIEWS,
+        "plan": MAX_PLAN_CALLS + MAX_AMEND_CALLS if most else 2,
+        "protocol_review": MAX_REVIEW_CALLS,
         "code": written,
         "plot": plots,
         "vision": works + plots + tries,
         "feedback": works,
-        "compare": COMPARISONS * (len(STAGES) - 1) if most else 1,
+        "compare": MAX_COMPARISONS * (len(STAGES) - 1) if most else 1,
         "summary": len(STAGES),
         "figures": tries,
-        "outline": OUTLINES if most else 1,
-        "write": paper.writings(MOST_SECTIONS if most else SECTIONS),
+        "outline": MAX_OUTLINE_CALLS if most else 1,
+        "write": paper.count_writer_calls(MAX_SECTIONS if most else USUAL_SECTIONS),
         "reflect": reflections,
-        "influence": MOST_CALLS if most else 2,
+        "influence": MAX_CALLS if most else 2,
         "judge": 1,
         "figure_review": reflections,
         "scope": reflections + 1,
@@ -198,4 +215,4 @@ def _estimate(settings: Settings, plan: DataPlan, *, most: bool) -> tuple[dict[s
         "cite_select": citations,
         "code_reader": 1 + ablated,
     }
-    return calls, (searched + replicates + trials_of(plan) * (1 + most)) * (1 + most)
+    return calls, (searched + replicates + count_trials(plan) * (1 + most)) * (1 + most)

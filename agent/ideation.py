@@ -16,37 +16,37 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from labwright.agent.budget import check_priced, models_of
-from labwright.agent.data import sources_of
-from labwright.agent.environment import devices_of, machine_of, packages, rate_of
-from labwright.agent.settings import Settings, credentials
+from labwright.agent.budget import check_prices_known, open_budgeted_models
+from labwright.agent.data import list_sources
+from labwright.agent.environment import describe_machine, find_devices, list_packages, measure_machine_rate
+from labwright.agent.settings import Settings, read_credentials
 from labwright.literature.lookup import open_literature
 from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.failover import open_backend
-from labwright.record.errors import WrongUse
-from labwright.record.events.papers import Conceived, Ideating
-from labwright.record.events.searching import WorkDone
-from labwright.record.fold.apply import fold
-from labwright.record.fold.state import RunState
-from labwright.record.ideation import Means
-from labwright.record.lock import hold, is_unused
-from labwright.record.log import EventLog, Listener
-from labwright.record.network import on_network
-from labwright.record.nouns.decisions import Work
-from labwright.record.nouns.nodes import STAGES
-from labwright.record.prompts import keep as keep_prompt
-from labwright.record.reading import read_events
-from labwright.sandbox.datasets import catalogue
+from labwright.record.errors import UsageError
+from labwright.record.event_log import EventListener, EventLog
+from labwright.record.events.paper_events import IdeaProposed, IdeationStarted
+from labwright.record.events.search_events import TaskDone
+from labwright.record.ideation import AvailableResources
+from labwright.record.jsonl_log import is_on_network
+from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.log_reader import read_events
+from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.nodes import STAGES
+from labwright.sandbox.datasets import list_choices
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.packages.of_run import RunPackages
-from labwright.stages.bench import numbered
-from labwright.stages.digests import digest_all
-from labwright.stages.documents import copies_in, keep
-from labwright.stages.ideation.ideas import Step, Study, find_ideas, idea_work, write_up
+from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.stages.document_summaries import digest_documents
+from labwright.stages.ideation.ideation_steps import IdeationContext, WriteUpStep, build_idea_work, find_ideas, write_up
+from labwright.stages.run_context import decision_number
+from labwright.stages.user_documents import copy_documents, read_copies
 
-LOG = "ideas.db"
-HUB = ("huggingface.co", 443)
-HUB_WAIT = 5.0
+LOG_FILE = "ideas.db"
+HUB_ADDRESS = ("huggingface.co", 443)
+HUB_WAIT_SECONDS = 5.0
 """Seconds in which the hub has to take a connection, to count as reached."""
 
 
@@ -59,12 +59,17 @@ class IdeaTask:
     name: str
     count: int
     rounds: int
-    steps: tuple[Step, ...]
+    steps: tuple[WriteUpStep, ...]
     context: Path | None = None
 
 
 def ideate(
-    order: IdeaTask, settings: Settings, folder: Path, *, on_idea: Callable[[int, Conceived], None], listener: Listener
+    order: IdeaTask,
+    settings: Settings,
+    folder: Path,
+    *,
+    on_idea: Callable[[int, IdeaProposed], None],
+    listener: EventListener,
 ) -> RunState:
     """Bring an order to its end in a folder; `on_idea` gets each idea, and those found before. Returns the state of
     the log.
@@ -72,79 +77,81 @@ def ideate(
     Raises: `WrongUse`, `ModelError` (`BudgetSpent` among them), `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
-    check_priced(settings)
+    check_prices_known(settings)
     made = not folder.exists()
-    if not made and not (folder / LOG).exists() and not is_unused(folder):
-        raise WrongUse(f"{folder} is not empty and holds no ideation: choose another --out")
+    if not made and not (folder / LOG_FILE).exists() and not is_unused(folder):
+        raise UsageError(f"{folder} is not empty and holds no ideation: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    if on_network(folder):
-        raise WrongUse(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
+    if is_on_network(folder):
+        raise UsageError(f"{folder} lies on a network filesystem: give --out a folder on a local disk")
     try:
-        with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
-            asyncio.run(_work(order, settings, log, on_idea))
+        with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
+            asyncio.run(_ideate(order, settings, log, on_idea))
             return log.state
     except (ModelConfigError, CatalogueError):
-        if made and not fold(read_events(folder / LOG)).answers:  # what was paid for is gone on with
+        if made and not fold_events(read_events(folder / LOG_FILE)).answers:  # what was paid for is gone on with
             shutil.rmtree(folder)
         raise
 
 
-async def _work(order: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, Conceived], None]) -> None:
-    await _begin(order, settings, log)
+async def _ideate(
+    order: IdeaTask, settings: Settings, log: EventLog, on_idea: Callable[[int, IdeaProposed], None]
+) -> None:
+    await _record_start(order, settings, log)
     folder = log.path.parent
-    models = models_of(settings, log, partial(keep_prompt, folder))
-    async with open_literature(settings.literature, credentials()) as literature:
-        study = Study(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
+    models = open_budgeted_models(settings, log, partial(keep_prompt, folder))
+    async with open_literature(settings.literature, read_credentials()) as literature:
+        study = IdeationContext(recorder=log, models=models, literature=literature, folder=folder, on_idea=on_idea)
         if order.context is not None:
-            keep(order.context, folder / "context")
-        copies, refused = copies_in(folder / "context")
+            copy_documents(order.context, folder / "context")
+        copies, refused = read_copies(folder / "context")
         if study.state.context is None and (copies or refused):  # documents are summarised once, before all ideas
-            k = numbered(study.recorder, Work(task="context"))
-            log.append(await digest_all(models.at(k, 0), copies, refused))
-            log.append(WorkDone(k=k))
+            k = decision_number(study.recorder, RunTask(task="context"))
+            log.append(await digest_documents(models.make_client(k, 0), copies, refused))
+            log.append(TaskDone(k=k))
         await find_ideas(study, order.count)
         if order.steps != ("idea",):
             await write_up(study, order.steps)
 
 
-async def _begin(order: IdeaTask, settings: Settings, log: EventLog) -> None:
-    began = log.state.ideating
+async def _record_start(order: IdeaTask, settings: Settings, log: EventLog) -> None:
+    began = log.state.ideation
     if began is None:
-        means = means_of(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
+        means = find_resources(settings, fetching=bool(settings.literature.sources) and await reaches_hub())
         log.append(
-            Ideating(
+            IdeationStarted(
                 topic=order.topic,
                 sha256=order.sha256,
                 means=means,
                 rounds=order.rounds,
                 version=version("labwright"),
-                model=settings.models.called,
+                model=settings.models.model_names,
             )
         )
     elif began.sha256 != order.sha256:
-        raise WrongUse(f"{log.path.parent} holds ideas for another topic: choose another --out")
+        raise UsageError(f"{log.path.parent} holds ideas for another topic: choose another --out")
     elif (
         order.context is not None
         and log.state.context is None
-        and idea_work(1) in [one.action for one in log.state.decisions.values()]
+        and build_idea_work(1) in [one.action for one in log.state.decisions.values()]
     ):
-        raise WrongUse(f"{log.path.parent} was begun without documents: choose another --out for --context")
+        raise UsageError(f"{log.path.parent} was begun without documents: choose another --out for --context")
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------
 
 
-def means_of(settings: Settings, *, fetching: bool) -> Means:
+def find_resources(settings: Settings, *, fetching: bool) -> AvailableResources:
     """What a run with these settings has at hand here. `fetching`: whether the hub is reached."""
-    sandbox, machine = settings.sandbox, machine_of(settings.sandbox)
-    entries = catalogue(sources_of(settings), seed=settings.seed)
+    sandbox, machine = settings.sandbox, describe_machine(settings.sandbox)
+    entries = list_choices(list_sources(settings), seed=settings.seed)
     described = (
-        f"{one.name}: {one.title}; {one.examples} examples, {one.features} features, "
+        f"{one.name}: {one.title}; {one.example_count} examples, {one.features} features, "
         f"{f'{one.classes} classes' if one.classes else 'regression'}"
         for one in entries
     )
-    gpu_memory = min((one.memory for one in devices_of(sandbox)), default=0)
-    return Means(
+    gpu_memory = min((one.memory_bytes for one in find_devices(sandbox)), default=0)
+    return AvailableResources(
         processor=machine.processor,
         cores=machine.cores,
         memory_gb=round(machine.memory_bytes / 1e9, 1),
@@ -153,21 +160,21 @@ def means_of(settings: Settings, *, fetching: bool) -> Means:
         hours=settings.time_limit / 3600,
         node_hours=sandbox.timeout / 3600,
         workers=settings.search.num_workers,
-        rate=rate_of(sandbox, at_once=settings.search.num_workers),
-        packages=packages(sandbox.python),
+        rate=measure_machine_rate(sandbox, at_once=settings.search.num_workers),
+        packages=list_packages(sandbox.python),
         datasets=tuple(one.name for one in entries),
         own=tuple(one.name for one in settings.data),
         installable=(*sandbox.packages, *RunPackages(sandbox).names),
         pretrained=sandbox.pretrained,
         described=tuple(described),
         metrics=tuple(METRICS),
-        experiments=sum(settings.search.limits(stage).nodes for stage in STAGES),
+        experiments=sum(settings.search.find_limits(stage).nodes for stage in STAGES),
         network=sandbox.network == "on",
         fetching=fetching,
     )
 
 
-async def reaches_hub(address: tuple[str, int] = HUB, *, limit: float = HUB_WAIT) -> bool:
+async def reaches_hub(address: tuple[str, int] = HUB_ADDRESS, *, limit: float = HUB_WAIT_SECONDS) -> bool:
     """Whether the hub takes a connection within `limit` seconds."""
     try:
         async with asyncio.timeout(limit):

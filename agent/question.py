@@ -19,86 +19,104 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from labwright.agent.budget import check_priced, models_of
-from labwright.agent.environment import packages
+from labwright.agent.budget import check_prices_known, open_budgeted_models
+from labwright.agent.environment import list_packages
 from labwright.agent.settings import Settings
 from labwright.models.failover import open_backend
-from labwright.record.errors import WrongUse
-from labwright.record.events.repository import CodeTaken, EnvironmentBuilt
-from labwright.record.fold.state import RunState
-from labwright.record.folder import write_file
-from labwright.record.lock import hold, is_unused
-from labwright.record.log import EventLog, Listener
-from labwright.record.network import on_network
-from labwright.record.nouns.question import Question
-from labwright.record.prompts import keep as keep_prompt
+from labwright.record.errors import UsageError
+from labwright.record.event_log import EventListener, EventLog
+from labwright.record.events.repository_events import EnvironmentBuilt, RepositoryImported
+from labwright.record.jsonl_log import is_on_network
+from labwright.record.lock import acquire_lock, is_unused
+from labwright.record.prompt_store import store_prompt as keep_prompt
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import write_file
+from labwright.record.schema.research_question import ResearchQuestion
+from labwright.sandbox.factory import open_executor
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.opening import open_executor
-from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.git_mirror import GitMirror
 from labwright.sandbox.repository.metric import MetricError, parse_metric
-from labwright.sandbox.repository.mirror import Mirror
-from labwright.stages.repository.question import SCRIPT, Answering, change_of, compared_lines, measured_lines
-from labwright.stages.repository.results import comparisons_of
+from labwright.stages.repository.question import (
+    SCRIPT_FILE,
+    QuestionStudy,
+    format_change,
+    format_comparisons,
+    format_measured,
+)
+from labwright.stages.repository.result_files import build_comparisons
 
-LOG, REPORT, ANSWER, PATCH, RECORD = "question.db", "report.md", "answer.json", "change.patch", "record.json"
-MOST_BYTES = 100_000
+LOG_FILE, REPORT_FILE, ANSWER_FILE, PATCH_FILE, RECORD_FILE = (
+    "question.db",
+    "report.md",
+    "answer.json",
+    "change.patch",
+    "record.json",
+)
+MAX_QUESTION_BYTES = 100_000
 
 
-def read_question(file: Path) -> Question:
+def read_question(file: Path) -> ResearchQuestion:
     """The question of a file: Markdown is the question itself, TOML has its fields. Raises `WrongUse`."""
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise WrongUse(f"--task {file} is larger than {MOST_BYTES // 1000} kB: give the question alone")
+        if file.stat().st_size > MAX_QUESTION_BYTES:
+            raise UsageError(f"--task {file} is larger than {MAX_QUESTION_BYTES // 1000} kB: give the question alone")
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise WrongUse(f"cannot read --task {file} ({error.strerror}): give a question (.md or .toml)") from None
+        raise UsageError(f"cannot read --task {file} ({error.strerror}): give a question (.md or .toml)") from None
     except UnicodeDecodeError:
-        raise WrongUse(f"--task {file} is not UTF-8 text: save it as text") from None
+        raise UsageError(f"--task {file} is not UTF-8 text: save it as text") from None
     if file.suffix != ".toml":
         if len(text.split()) < 3:
-            raise WrongUse(f"--task {file} holds fewer than three words: ask a question")
-        return Question(question=text.strip())
+            raise UsageError(f"--task {file} holds fewer than three words: ask a question")
+        return ResearchQuestion(question=text.strip())
     try:
-        return of_table(tomllib.loads(text))
+        return parse_question(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValueError, MetricError) as error:
         first = error.errors()[0] if isinstance(error, ValidationError) else None
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first is not None else str(error)
-        raise WrongUse(f"--task {file}: {' '.join(why.split())}") from None
+        raise UsageError(f"--task {file}: {' '.join(why.split())}") from None
 
 
-def of_table(told: dict[str, Any]) -> Question:
+def parse_question(table: dict[str, Any]) -> ResearchQuestion:
     """Raises `ValueError`, `MetricError`."""
-    known = {*Question.model_fields}
-    if odd := [name for name in told if name not in known]:
+    known = {*ResearchQuestion.model_fields}
+    if odd := [name for name in table if name not in known]:
         raise ValueError(f"there is no key {odd[0]!r}, only {', '.join(sorted(known))}")
-    if "question" not in told:
+    if "question" not in table:
         raise ValueError("it lacks question")
-    measure = told.get("measure", "")
+    measure = table.get("measure", "")
     if isinstance(measure, dict):
         given: dict[str, Any] = measure  # pyright: ignore
-        told = told | {
+        table = table | {
             "better": {"lower": "min", "higher": "max"}.get(
-                given.get("better", ""), given.get("better", told.get("better", "max"))
+                given.get("better", ""), given.get("better", table.get("better", "max"))
             )
         }
         measure = (
             f"stdout:{given['stdout']}" if "stdout" in given else (f"{given.get('file', '')}:{given.get('key', '')}")
         )
-    run = told.get("run", ())
+    run = table.get("run", ())
     run = tuple(shlex.split(run)) if isinstance(run, str) else tuple(run)
     if bool(run) != bool(measure):
         raise ValueError("run and measure go together: how the repository is run, and where its number is read")
     if measure:
         parse_metric(str(measure))
-    found = Question.model_validate(told | {"measure": measure, "run": run})
+    found = ResearchQuestion.model_validate(table | {"measure": measure, "run": run})
     if found.better not in ("max", "min"):
         raise ValueError("better is max or min")
     return found
 
 
-def answer(
-    question: Question, repository: Path, settings: Settings, folder: Path, *, listener: Listener, dirty: bool = False
+def answer_question(
+    question: ResearchQuestion,
+    repository: Path,
+    settings: Settings,
+    folder: Path,
+    *,
+    listener: EventListener,
+    dirty: bool = False,
 ) -> tuple[RunState, dict[str, str]]:
     """Bring a question to its answer in a folder. Returns the state of its log, and the files that are changed, with
     the script.
@@ -106,44 +124,44 @@ def answer(
     Raises: `WrongUse`, `ModelError`, `ExecutorError`, `RepositoryError`, `RecordError`, `RunLockedError`.
     """
     open_backend(settings.models)
-    check_priced(settings)
+    check_prices_known(settings)
     if not folder.exists():
-        Mirror.check(repository, dirty=dirty)
-    elif not (folder / LOG).exists() and not is_unused(folder):
-        raise WrongUse(f"{folder} is not empty and holds no question: choose another --name")
+        GitMirror.check_importable(repository, dirty=dirty)
+    elif not (folder / LOG_FILE).exists() and not is_unused(folder):
+        raise UsageError(f"{folder} is not empty and holds no question: choose another --name")
     folder.mkdir(parents=True, exist_ok=True)
-    if on_network(folder):
-        raise WrongUse(f"{folder} lies on a network filesystem: give --runs a folder on a local disk")
-    with hold(folder), closing(EventLog(folder / LOG, listener=listener)) as log:
-        files = asyncio.run(_work(question, repository, settings, log, dirty=dirty))
+    if is_on_network(folder):
+        raise UsageError(f"{folder} lies on a network filesystem: give --runs a folder on a local disk")
+    with acquire_lock(folder), closing(EventLog(folder / LOG_FILE, listener=listener)) as log:
+        files = asyncio.run(_answer(question, repository, settings, log, dirty=dirty))
         return log.state, files
 
 
-async def _work(
-    question: Question, repository: Path, settings: Settings, log: EventLog, *, dirty: bool
+async def _answer(
+    question: ResearchQuestion, repository: Path, settings: Settings, log: EventLog, *, dirty: bool
 ) -> dict[str, str]:
     folder = log.path.parent.absolute()
-    mirror, terms = Mirror(folder / "mirror"), question.model_dump(mode="json")
+    mirror, terms = GitMirror(folder / "mirror"), question.model_dump(mode="json")
     kill_orphans(folder / "cache")
-    known = log.state.code.taken
+    known = log.state.repository_state.imported
     if known is None:
-        taken = mirror.take(repository, dirty=dirty)
-        known = CodeTaken(
+        taken = mirror.import_head(repository, dirty=dirty)
+        known = RepositoryImported(
             repository=str(repository),
             commit=taken.commit,
             tree=taken.tree,
-            snapshot=taken.snapshot,
+            snapshot=taken.is_snapshot,
             files=taken.files,
             bytes=taken.bytes,
             faults=taken.faults,
             settings=terms,
             version=version("labwright"),
-            model=settings.models.called,
+            model=settings.models.model_names,
             isolation=describe_isolation(settings.sandbox),
         )
         log.append(known)
     elif known.settings != terms:
-        raise WrongUse(f"{folder} holds another question: choose another --name")
+        raise UsageError(f"{folder} holds another question: choose another --name")
     executor = open_executor(
         settings.search.num_workers,
         folder / "views",
@@ -152,9 +170,11 @@ async def _work(
         settings=settings.sandbox.model_copy(update={"pool": 0}),
     )
     try:
-        built = log.state.code.environment
-        environment = environment_for(
-            mirror.texts(known.tree), settings.sandbox, known=built.packages if built is not None else {}
+        built = log.state.repository_state.environment
+        environment = build_environment(
+            mirror.read_texts(known.tree),
+            settings.sandbox,
+            installed_before=built.packages if built is not None else {},
         )
         if built is None:
             log.append(
@@ -162,25 +182,25 @@ async def _work(
                     how=environment.how,
                     python=environment.version,
                     packages=dict(environment.packages),
-                    folders=environment.ground.folders,
+                    folders=environment.command_environment.import_folders,
                     deviations=environment.deviations,
                     mounts=dict(environment.mounts),
                     device=settings.sandbox.device,
                 )
             )
-        working = Answering(
+        working = QuestionStudy(
             question,
             log,
-            models_of(settings, log, partial(keep_prompt, folder)),
+            open_budgeted_models(settings, log, partial(keep_prompt, folder)),
             mirror,
             known.tree,
             environment,
             folder / "work",
-            executor.command,
-            packages(settings.sandbox.python),
+            executor.run_command,
+            list_packages(settings.sandbox.python),
         )
         files = await working.answer()
-        write_out(log.state, files, mirror.texts(known.tree), folder)
+        write_answer(log.state, files, mirror.read_texts(known.tree), folder)
         return files
     finally:
         await executor.close()
@@ -192,27 +212,29 @@ async def _work(
 # --- what is left -----------------------------------------------------------------------------------------------------
 
 
-def write_out(state: RunState, files: dict[str, str], texts: dict[str, str], folder: Path) -> None:
+def write_answer(state: RunState, files: dict[str, str], texts: dict[str, str], folder: Path) -> None:
     """The answer, the change for the repository, the script, the record of the work, and the report."""
-    code = state.code
-    done = code.answered
+    code = state.repository_state
+    done = code.question_answer
     assert done is not None
-    if code.designed is not None and done.conclusion:
-        said = {"design": list(code.designed.design.statements), "conclusion": done.conclusion}
-        write_file(folder / ANSWER, json.dumps(said, indent=1, ensure_ascii=False) + "\n")
-    write_file(folder / PATCH, change_of({path: text for path, text in files.items() if path != SCRIPT}, texts))
-    if SCRIPT in files:
-        write_file(folder / SCRIPT, files[SCRIPT])
-    write_file(folder / RECORD, json.dumps(record_of(state), indent=1) + "\n")
-    write_file(folder / REPORT, report_of(state))
+    if code.question_design is not None and done.conclusion:
+        said = {"design": list(code.question_design.design.statements), "conclusion": done.conclusion}
+        write_file(folder / ANSWER_FILE, json.dumps(said, indent=1, ensure_ascii=False) + "\n")
+    write_file(
+        folder / PATCH_FILE, format_change({path: text for path, text in files.items() if path != SCRIPT_FILE}, texts)
+    )
+    if SCRIPT_FILE in files:
+        write_file(folder / SCRIPT_FILE, files[SCRIPT_FILE])
+    write_file(folder / RECORD_FILE, json.dumps(build_work_record(state), indent=1) + "\n")
+    write_file(folder / REPORT_FILE, format_report(state))
 
 
-def record_of(state: RunState) -> dict[str, Any]:
+def build_work_record(state: RunState) -> dict[str, Any]:
     """What was executed and what it left, in the form that EXP-Bench's monitor reads."""
-    tries = sorted((number, run) for number, run in state.code.tries.items() if number)
+    tries = sorted((number, run) for number, run in state.repository_state.question_runs.items() if number)
     last = tries[-1][1] if tries else None
     return {
-        "commands": [{"argv": ["bash", SCRIPT], "exit": run.exit} for _, run in tries],
+        "commands": [{"argv": ["bash", SCRIPT_FILE], "exit": run.exit} for _, run in tries],
         "reads": [],
         "result_files": [
             {"path": path, "sha256": digest, "written_by_run": True, "same_as_base": False}
@@ -221,12 +243,12 @@ def record_of(state: RunState) -> dict[str, Any]:
     }
 
 
-def report_of(state: RunState) -> str:
+def format_report(state: RunState) -> str:
     """The report as Markdown: no model writes more of it than design and conclusion."""
-    code, lines = state.code, list[str]()
-    taken, designed, done = code.taken, code.designed, code.answered
+    code, lines = state.repository_state, list[str]()
+    taken, designed, done = code.imported, code.question_design, code.question_answer
     assert taken is not None and done is not None
-    question = Question.model_validate(taken.settings)
+    question = ResearchQuestion.model_validate(taken.settings)
     lines += [
         "# A question on a repository",
         "",
@@ -238,18 +260,18 @@ def report_of(state: RunState) -> str:
     ]
     if done.conclusion and done.why:
         lines += ["", f"({done.why}.)"]
-    tries = sorted((number, run) for number, run in code.tries.items() if number)
+    tries = sorted((number, run) for number, run in code.question_runs.items() if number)
     good = next((run for _, run in tries if not run.why), None)
     if good is not None:
         lines += [
             "",
             "## What was measured",
             "",
-            *(f"- {line}" for line in measured_lines(good.results)),
+            *(f"- {line}" for line in format_measured(good.results)),
             "",
             "Arms are paired by seed; a direction is a 95 % interval of their differences that leaves out zero.",
             "",
-            *(f"- {line}" for line in compared_lines(comparisons_of([good.results]))),
+            *(f"- {line}" for line in format_comparisons(build_comparisons([good.results]))),
         ]
     if designed is not None:
         lines += [
@@ -265,11 +287,12 @@ def report_of(state: RunState) -> str:
         *(
             f"- {'the repository as it is' if not number else f'try {number}'}: {run.why or 'measured'} "
             f"({run.seconds:.1f} s)"
-            for number, run in sorted(code.tries.items())
+            for number, run in sorted(code.question_runs.items())
         ),
         "",
         f"Commit {taken.commit}" + (", with work that was not committed" if taken.snapshot else "") + "; "
-        f"`{PATCH}` is the change, `{SCRIPT}` runs all of it from the repository's root. Values are read by the "
+        f"`{PATCH_FILE}` is the change, `{SCRIPT_FILE}` runs all of it from the repository's root. Values are "
+        f"read by the "
         "program from what the script left; nobody else computed them.",
     ]
     return "\n".join(lines) + "\n"

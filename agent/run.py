@@ -1,4 +1,4 @@
-"""One run from its idea to its end: makes the folder, holds the lock, hands it to `agent.process`.
+"""One run from its idea to its end: makes the folder, holds the lock, hands it to `agent.run_process`.
 
 `start` and `resume` return an exit code: 0 released, 1 ended by a fault of ours that three nodes met (resumable),
 3 ended by a limit with a partial report, 4 no paper released, 130 interrupted and resumable. What makes a run
@@ -20,37 +20,37 @@ from typing import Any
 import yaml
 
 from labwright.agent.alerts import Alerts
-from labwright.agent.budget import check_budget, check_priced
-from labwright.agent.code import check_code, taken
-from labwright.agent.data import pinned
-from labwright.agent.environment import environment_text, machine_of, rate_of
-from labwright.agent.process import Process, ending_of
+from labwright.agent.budget import check_budget, check_prices_known
+from labwright.agent.data import pin_data
+from labwright.agent.environment import describe_machine, format_environment, measure_machine_rate
+from labwright.agent.repository_setup import check_code, import_repository
+from labwright.agent.run_process import RunProcess, find_ending
 from labwright.agent.settings import Settings, adapt
 from labwright.models.errors import CatalogueError, ModelConfigError
 from labwright.models.failover import open_backend
 from labwright.models.replay import ReplayModel
-from labwright.record import control
+from labwright.record import control_files
 from labwright.record.campaign import is_campaign
-from labwright.record.errors import WrongUse
+from labwright.record.errors import UsageError
+from labwright.record.event_log import EventListener, open_log
 from labwright.record.events import Event
-from labwright.record.events.papers import Rewriting
-from labwright.record.events.running import Ended, Resumed, Started
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, write_file
-from labwright.record.lock import hold
-from labwright.record.log import Listener, open_log
-from labwright.record.network import on_network
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.idea import Idea
-from labwright.record.reading import RecordError, read_state
+from labwright.record.events.paper_events import RewriteStarted
+from labwright.record.events.run_events import ProcessEnded, RunResumed, RunStarted
+from labwright.record.jsonl_log import is_on_network
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import RecordError, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.idea import Idea
 from labwright.sandbox.isolation.probe import describe_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.stages.documents import keep
 from labwright.stages.paper import template
+from labwright.stages.user_documents import copy_documents
 
 
-def start(
-    idea: Idea, settings: Settings, *, runs: Path, name: str, listener: Listener, plan: DataPlan | None = None
+def start_run(
+    idea: Idea, settings: Settings, *, runs: Path, name: str, listener: EventListener, plan: DataPlan | None = None
 ) -> int:
     """Make a run of an idea, with a plan that was given, and bring it to its end; returns the exit code.
 
@@ -61,48 +61,48 @@ def start(
     check_budget(settings)
     check_campaign(settings)
     isolation = describe_isolation(settings.sandbox)
-    settings = pinned(settings)
-    chosen = template.load(settings.paper.template)
+    settings = pin_data(settings)
+    chosen = template.load_template(settings.paper.template)
     check_code(settings)
     root = runs / name
     if root.exists():
-        raise WrongUse(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
+        raise UsageError(f"{root} exists; choose another --name, or go on with it: scientist resume {root}")
     folder = RunFolder(root)
-    folder.create()
+    folder.create_folders()
     try:
-        settings = taken(settings, folder)
+        settings = import_repository(settings, folder)
     except BaseException:  # nothing was begun
         shutil.rmtree(root)
         raise
     try:
         write_file(root / "idea.json", idea.model_dump_json(by_alias=True, indent=1))
-        write_file(root / "config.yaml", as_yaml(settings))
-        write_file(root / "environment.txt", environment_text(settings.sandbox.python))
+        write_file(root / "config.yaml", settings_to_yaml(settings))
+        write_file(root / "environment.txt", format_environment(settings.sandbox.python))
         if settings.context is not None:
-            keep(settings.context, folder.context)
+            copy_documents(settings.context, folder.context)
         if settings.paper.bib is not None:
             write_file(folder.library, settings.paper.bib.read_bytes())
-        copied = template.keep(chosen, folder.templates)
-        started = Started(
+        copied = template.copy_template(chosen, folder.templates)
+        started = RunStarted(
             idea=idea,
             settings=settings.model_dump(mode="json"),
             seed=settings.seed,
             version=version("labwright"),
-            model=settings.models.called,
+            model=settings.models.model_names,
             isolation=isolation,
-            machine=machine_of(settings.sandbox),
+            machine=describe_machine(settings.sandbox),
             template=copied,
             plan=plan,
-            rate=rate_of(settings.sandbox, at_once=settings.search.num_workers),
+            rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
         )
-        return _drive(folder, settings, listener, first=started)
+        return _run_process(folder, settings, listener, first=started)
     except (ModelConfigError, CatalogueError):
         if read_state(root).data_plan is None:
             shutil.rmtree(root)
         raise
 
 
-def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
+def resume_run(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
     """Take a run up where it was left; returns the exit code.
 
     Raises: `RecordError`, `RunLockedError`, `SettingsError`, `IsolationError`, `ModelError`.
@@ -110,23 +110,23 @@ def resume(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
     state = read_state(run)
     if state.started is None:
         raise RecordError(f"{run} was cut off before it began; start it again with 'scientist run'")
-    if state.phase == "done" and state.ended is not None:  # nothing is left to do, and so nothing is written
-        return ending_of(state)[0]
+    if state.phase == "done" and state.process_end is not None:  # nothing is left to do, and so nothing is written
+        return find_ending(state)[0]
     settings, _ = adapt(state, overrides, RunFolder(run))
-    check_priced(settings)
+    check_prices_known(settings)
     check_campaign(settings)
-    first = Resumed(
+    first = RunResumed(
         settings=overrides,
-        model=settings.models.called,
+        model=settings.models.model_names,
         isolation=describe_isolation(settings.sandbox),
-        machine=machine_of(settings.sandbox),
-        template=_renamed(RunFolder(run), settings, overrides),
-        rate=rate_of(settings.sandbox, at_once=settings.search.num_workers, known=state.rate),
+        machine=describe_machine(settings.sandbox),
+        template=_save_new_template(RunFolder(run), settings, overrides),
+        rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers, known=state.rate),
     )
-    return _drive(RunFolder(run), settings, listener, first=first)
+    return _run_process(RunFolder(run), settings, listener, first=first)
 
 
-def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
+def rewrite_paper(run: Path, overrides: dict[str, Any], *, listener: EventListener) -> int:
     """Write the paper of a finished run again, beside the one that is there; returns the exit code.
 
     Experiments and figures stay as they are. Raises: what `resume` raises.
@@ -136,48 +136,53 @@ def rewrite(run: Path, overrides: dict[str, Any], *, listener: Listener) -> int:
         raise RecordError(f"{run} is not finished: finish it first with scientist resume {run}")
     settings, _ = adapt(state, overrides, RunFolder(run))
     open_backend(settings.models)
-    first = Rewriting(
-        version=state.version + 1,
+    first = RewriteStarted(
+        version=state.paper_version + 1,
         settings=overrides,
-        model=settings.models.called,
-        template=_renamed(RunFolder(run), settings, overrides),
+        model=settings.models.model_names,
+        template=_save_new_template(RunFolder(run), settings, overrides),
     )
-    return _drive(RunFolder(run), settings, listener, first=first)
+    return _run_process(RunFolder(run), settings, listener, first=first)
 
 
-def _renamed(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:
+def _save_new_template(folder: RunFolder, settings: Settings, overrides: dict[str, Any]) -> str:
     """The hash of the run's copy of a template that was named anew; empty where none was."""
     if "paper.template" not in overrides:
         return ""
-    return template.keep(template.load(settings.paper.template), folder.templates)
+    return template.copy_template(template.load_template(settings.paper.template), folder.templates)
 
 
-def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: Started | Resumed | Rewriting) -> int:
-    network = on_network(folder.root) if settings.network_folder is None else settings.network_folder
-    left = control.names(folder.root)
+def _run_process(
+    folder: RunFolder, settings: Settings, listener: EventListener, *, first: RunStarted | RunResumed | RewriteStarted
+) -> int:
+    network = is_on_network(folder.root) if settings.network_folder is None else settings.network_folder
+    left = control_files.list_pending_files(folder.root)
     alerts = Alerts(settings.alerts, folder.root)
 
     def tell(event: Event, state: RunState) -> None:
         listener(event, state)
         alerts(event, state)
 
-    with hold(folder.root, network=network), closing(open_log(folder.root, network=network, listener=tell)) as log:
+    with (
+        acquire_lock(folder.root, network=network),
+        closing(open_log(folder.root, network=network, listener=tell)) as log,
+    ):
         try:
-            if isinstance(first, Rewriting) and log.state.phase != "done":  # another process was faster
+            if isinstance(first, RewriteStarted) and log.state.phase != "done":  # another process was faster
                 raise RecordError(f"{folder.root} is being written again already: scientist resume {folder.root}")
-            if isinstance(first, Resumed):
+            if isinstance(first, RunResumed):
                 if log.state.phase == "done":  # a kill may have come before its end was recorded
-                    code, reason = ending_of(log.state)
-                    if log.state.ended is None:
-                        log.append(Ended(exit_code=code, reason=reason))
+                    code, reason = find_ending(log.state)
+                    if log.state.process_end is None:
+                        log.append(ProcessEnded(exit_code=code, reason=reason))
                     return code
                 first = first.model_copy(update={"reaped": len(kill_orphans(folder.cache))})
-                folder.forget_live()
+                folder.delete_live_output()
             log.append(first)
             backend = open_backend(settings.models)
             if isinstance(backend, ReplayModel):
-                backend.go_on(key.role for key in log.state.answers)
-            process = Process(replace(folder, version=log.state.version), settings, log, left, backend)
+                backend.resume_after(key.role for key in log.state.answers)
+            process = RunProcess(replace(folder, version=log.state.paper_version), settings, log, left, backend)
             return asyncio.run(process.run())
         except OSError as error:
             alerts.send("failure", str(error), log.state)
@@ -197,12 +202,12 @@ def _drive(folder: RunFolder, settings: Settings, listener: Listener, *, first: 
 def check_campaign(settings: Settings) -> None:
     """Refuse a run whose campaign is gone. Raises `WrongUse`."""
     if settings.campaign is not None and not is_campaign(settings.campaign):
-        raise WrongUse(
+        raise UsageError(
             f"the run is one of a campaign, and there is none at {settings.campaign}: put it back there, or "
             "go on without: --set campaign=null"
         )
 
 
-def as_yaml(settings: Settings) -> str:
+def settings_to_yaml(settings: Settings) -> str:
     """Settings as the run's configuration file has them."""
     return yaml.safe_dump(json.loads(settings.model_dump_json()), sort_keys=False)

@@ -3,7 +3,7 @@
 Defaults < configuration file (YAML, `${NAME}` from the environment) < `SCIENTIST_*` environment < flags. Every layer is
 flattened to dotted keys, so that one place checks names, resolves the familiar ones and knows where a value came from.
 The environment is read here and nowhere else in the program (a provider's key is read by its own library; `.env` adds
-missing ones, see `agent.keys`).
+missing ones, see `agent.api_keys`).
 
 pydantic-settings was tried: it passes over a misspelt variable, takes no familiar names and names no layer.
 
@@ -27,25 +27,25 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from labwright.agent.alerts import AlertSettings
-from labwright.agent.keys import read_keys
-from labwright.literature.settings import Credentials, LiteratureSettings
+from labwright.agent.api_keys import read_keys
+from labwright.literature.settings import CatalogueCredentials, LiteratureSettings
 from labwright.models.budget import BudgetSettings
 from labwright.models.settings import SHORT_KEYS, ModelSettings, SubjectSettings
-from labwright.record.errors import WrongUse
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.errors import UsageError
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.yaml_text import load_yaml
-from labwright.sandbox.data.spec import DataSpec, specs_of
+from labwright.sandbox.data.spec import DataSpec, parse_specs
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.repository.settings import CodeSettings
-from labwright.sandbox.settings import SandboxSettings, scorers_in
+from labwright.sandbox.settings import SandboxSettings, resolve_scorers
 from labwright.search.settings import SearchSettings
-from labwright.stages.paper.template import located
+from labwright.stages.paper.template import resolve_template
 from labwright.stages.settings import PaperSettings
 
-PREFIX = "SCIENTIST_"
-FAMILIAR = {
+ENVIRONMENT_PREFIX = "SCIENTIST_"
+KEY_ALIASES = {
     "num_workers": "search.num_workers",
     "num_drafts": "search.num_drafts",
     "max_debug_depth": "search.max_debug_depth",
@@ -59,11 +59,20 @@ FAMILIAR = {
     **SHORT_KEYS,
 }
 """Names that people know from AI-Scientist-v2 and AIDE, or that are shorter, and the keys they stand for."""
-PATHS = ("paper.bib", "paper.papers", "context", "campaign", "keys", "code.repository", "code.truth", "sandbox.store")
+PATH_KEYS = (
+    "paper.bib",
+    "paper.papers",
+    "context",
+    "campaign",
+    "keys",
+    "code.repository",
+    "code.truth",
+    "sandbox.store",
+)
 """Keys that hold a path: relative to the configuration file they stand in, otherwise to the working directory."""
-NAMED = ("models.prices", "code.mounts", "code.env", "code.packages")
+NAMED_MAPPING_KEYS = ("models.prices", "code.mounts", "code.env", "code.packages")
 """Keys that hold a mapping by names of the user's own, which may have dots in them."""
-MAPPINGS = (
+MAPPING_PREFIXES = (
     "models.roles.",
     "models.prices.",
     "literature.addresses.",
@@ -73,11 +82,11 @@ MAPPINGS = (
     "code.packages.",
 )
 """Beginnings of keys of which not every one is known."""
-DURATIONS = ("timeout", "time_limit")
+DURATION_SUFFIXES = ("timeout", "time_limit")
 """Endings of keys that hold seconds and may be written as 12h, 90m or 45s."""
 
 
-class SettingsError(WrongUse):
+class SettingsError(UsageError):
     """A setting cannot be used. The message is one line that says which, from where, and how to fix it."""
 
 
@@ -85,7 +94,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
-def seconds(value: Any) -> Any:
+def parse_duration(value: Any) -> Any:
     """Seconds of a duration such as '12h', '1h30m' or '45s'; whatever else comes is left to the field to judge."""
     text = value.strip().lower().replace(" ", "") if isinstance(value, str) else ""
     if not text or _DURATION.sub("", text):
@@ -93,7 +102,7 @@ def seconds(value: Any) -> Any:
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
 
 
-class JobSettings(Frozen):
+class JobSettings(FrozenModel):
     """What happens before the end of a SLURM job. Outside one these have no effect."""
 
     at_end: Literal["stop", "report"] = Field(
@@ -106,13 +115,13 @@ class JobSettings(Frozen):
     )
 
 
-class Settings(Frozen):
+class Settings(FrozenModel):
     """Everything that can be set, with its default."""
 
     seed: int = Field(
         default=0, ge=0, lt=2**31, description="seed of the run: splits, choices, code; replicates use the next ones"
     )
-    time_limit: Annotated[float, BeforeValidator(seconds)] = Field(
+    time_limit: Annotated[float, BeforeValidator(parse_duration)] = Field(
         default=15 * 3600.0, gt=0, allow_inf_nan=False, description="seconds for the whole run; then it reports"
     )
     network_folder: bool | None = Field(
@@ -129,7 +138,7 @@ class Settings(Frozen):
         description=(
             "checkpoints and artifacts that are kept; all numbers are. best: of what may still be used or "
             "reported; cited: "
-            "once the paper is out, artifacts of what it rests on alone; all: everything (docs/durable.md)"
+            "once the paper is out, artifacts of what it rests on alone; all: everything (docs/control-a-run.md)"
         ),
     )
     data: tuple[DataSpec, ...] = Field(default=(), description="datasets of your own (docs/data.md); flag --data")
@@ -140,7 +149,7 @@ class Settings(Frozen):
         default=None, description="the run stops once this stage and its replicates are done, and can be resumed"
     )
     campaign: Path | None = Field(
-        default=None, description="the campaign that the run is one of, whose slots it shares (docs/campaigns.md)"
+        default=None, description="the campaign that the run is one of, whose slots it shares (docs/budget.md)"
     )
     keys: Path | None = Field(
         default=None,
@@ -156,7 +165,7 @@ class Settings(Frozen):
         default={},
         description=(
             "language models that experiments may ask, by a name of yours: {NAME: {model: PROVIDER:MODEL, ...}} "
-            "(docs/subjects.md)"
+            "(docs/studied-models.md)"
         ),
     )
     paper: PaperSettings = PaperSettings()
@@ -165,12 +174,12 @@ class Settings(Frozen):
     slurm: JobSettings = JobSettings()
 
     @property
-    def writing(self) -> PaperSettings:
+    def effective_paper(self) -> PaperSettings:
         """How the paper is made: nothing is gathered for it where no catalogue may be asked."""
         return self.paper if self.literature.sources else self.paper.model_copy(update={"citation_rounds": 0})
 
 
-def compose(
+def compose_settings(
     *, config: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
     """The settings of a new run. `flags` are dotted keys; `environment` is the process's own when left out.
@@ -183,21 +192,21 @@ def compose(
         base["keys"] = str(config.parent.absolute())
         read_keys(config.parent, os.environ)  # now, since the file may name them
     layers: list[_Layer] = [
-        ("in the environment", from_environment(held), Path()),
+        ("in the environment", settings_from_environment(held), Path()),
         ("on the command line", flags or {}, Path()),
     ]
     if config is not None:
         layers.insert(0, (f"in {config}", read_config(config, held), config.parent))
-    settings = _built(base, layers)
-    return _with_keys(settings) if environment is None else settings
+    settings = _build_settings(base, layers)
+    return _load_keys(settings) if environment is None else settings
 
 
-def override(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
+def override_settings(recorded: Mapping[str, Any], flags: Mapping[str, Any]) -> Settings:
     """Recorded settings with some keys replaced, for a run that is resumed, and its keys where they lay before.
 
     Raises: `SettingsError`.
     """
-    return _with_keys(_built(recorded, [("on the command line", flags, Path())]))
+    return _load_keys(_build_settings(recorded, [("on the command line", flags, Path())]))
 
 
 def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Settings, tuple[str, ...]]:
@@ -207,10 +216,10 @@ def adapt(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> tuple[Se
     left out. The record is not changed, and flags are taken as they are. Raises: `SettingsError`.
     """
     assert state.started is not None
-    recorded = _flat(override(state.started.settings, state.overrides).model_dump(mode="json"))
-    asked = {FAMILIAR.get(key, key) for key in flags}
+    recorded = _flatten(override_settings(state.started.settings, state.overrides).model_dump(mode="json"))
+    asked = {KEY_ALIASES.get(key, key) for key in flags}
     found = {key: one for key, one in _replace_missing(recorded, run).items() if key not in asked}
-    settings = override(recorded | {key: value for key, (value, _) in found.items()}, flags)
+    settings = override_settings(recorded | {key: value for key, (value, _) in found.items()}, flags)
     return settings, tuple(line for _, line in found.values())
 
 
@@ -244,12 +253,14 @@ def _replace_missing(held: Mapping[str, Any], run: RunFolder) -> dict[str, tuple
     return found
 
 
-def with_file(settings: Settings, path: Path) -> Settings:
+def override_from_file(settings: Settings, path: Path) -> Settings:
     """Settings with some replaced by those of a YAML file. Raises `SettingsError`."""
-    return _built(settings.model_dump(mode="json"), [(f"in {path}", read_config(path, os.environ), path.parent)])
+    return _build_settings(
+        settings.model_dump(mode="json"), [(f"in {path}", read_config(path, os.environ), path.parent)]
+    )
 
 
-def _with_keys(settings: Settings) -> Settings:
+def _load_keys(settings: Settings) -> Settings:
     """The settings, once what their providers need is in the environment."""
     for folder in (settings.keys, Path()):
         if folder is not None:
@@ -266,30 +277,33 @@ def read_config(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
         raise SettingsError(f"cannot read the configuration file {path}: {why}") from None
     if not isinstance(found, dict | None):
         raise SettingsError(f"{path} must hold `key: value` lines, not {type(found).__name__}")
-    return {str(key): _expanded(value, environment, path) for key, value in cast("dict[Any, Any]", found or {}).items()}
+    return {
+        str(key): _expand_variables(value, environment, path)
+        for key, value in cast("dict[Any, Any]", found or {}).items()
+    }
 
 
-def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+def settings_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """`SCIENTIST_SEARCH__NUM_WORKERS=4` as `{"search.num_workers": 4}`; values are typed as in YAML."""
     return {
-        name.removeprefix(PREFIX).lower().replace("__", "."): typed(value, name)
+        name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", "."): parse_value(value, name)
         for name, value in environment.items()
-        if name.startswith(PREFIX) and name != "SCIENTIST_DEBUG"
+        if name.startswith(ENVIRONMENT_PREFIX) and name != "SCIENTIST_DEBUG"
     }  # which the edge of the command line reads
 
 
-def from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+def settings_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """`--set KEY=VALUE` as a mapping; values are typed as in YAML. Raises `SettingsError`."""
     found: dict[str, Any] = {}
     for text in assignments:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise SettingsError(f"--set {text!r} is not KEY=VALUE, as in --set search.num_workers=4")
-        found[key.strip()] = typed(value, f"--set {key.strip()}")
+        found[key.strip()] = parse_value(value, f"--set {key.strip()}")
     return found
 
 
-def typed(text: str, where: str) -> Any:
+def parse_value(text: str, where: str) -> Any:
     """A value as YAML reads it: 4 is a number, true a truth value, [a, b] a list, anything else text."""
     try:
         return load_yaml(text)
@@ -297,17 +311,17 @@ def typed(text: str, where: str) -> Any:
         raise SettingsError(f"{where}: {text!r} is not a value that YAML can read; put it in quotes") from None
 
 
-def credentials() -> Credentials:
+def read_credentials() -> CatalogueCredentials:
     """What the environment holds for catalogues of published works. It is no setting, so that no record holds it."""
-    return Credentials(
+    return CatalogueCredentials(
         semantic_scholar=os.environ.get("S2_API_KEY", "").strip(),
         mail=os.environ.get("OPENALEX_MAIL_ADDRESS", "").strip(),
     )
 
 
-def known_keys() -> list[str]:
+def list_known_keys() -> list[str]:
     """Every key in its dotted form, and the familiar names."""
-    return [*_flat(Settings().model_dump()), *FAMILIAR]
+    return [*_flatten(Settings().model_dump()), *KEY_ALIASES]
 
 
 # --- layers ---------------------------------------------------------------------------------------------------------
@@ -317,18 +331,18 @@ _Layer = tuple[str, Mapping[str, Any], Path]
 """Where settings come from in words, the settings, and the folder from which relative paths in them are seen."""
 
 
-def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
-    values = _flat(Settings().model_dump())
-    values |= {FAMILIAR.get(key, key): value for key, value in _flat(base).items()}
-    known = known_keys()
+def _build_settings(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
+    values = _flatten(Settings().model_dump())
+    values |= {KEY_ALIASES.get(key, key): value for key, value in _flatten(base).items()}
+    known = list_known_keys()
     origin: dict[str, str] = {}
     for label, given, folder in layers:
-        for key, value in _flat(given).items():
-            path = FAMILIAR.get(key, key)
+        for key, value in _flatten(given).items():
+            path = KEY_ALIASES.get(key, key)
             _check_key(path, f"{key!r} ({label})", known)
             origin[path] = label if path == key else f"{label}, as {key}"
             try:
-                values[path] = _converted(path, value, folder)
+                values[path] = _convert_value(path, value, folder)
             except DatasetError as error:
                 raise SettingsError(f"{error} ({label})") from None
     root: dict[str, Any] = {}
@@ -338,45 +352,45 @@ def _built(base: Mapping[str, Any], layers: Sequence[_Layer]) -> Settings:
     try:
         return Settings.model_validate(root)
     except ValidationError as error:
-        raise SettingsError(_message(error.errors()[0], origin, known)) from None
+        raise SettingsError(_format_error(error.errors()[0], origin, known)) from None
 
 
-def _converted(path: str, value: Any, folder: Path) -> Any:
+def _convert_value(path: str, value: Any, folder: Path) -> Any:
     """Durations as seconds, paths as absolute ones; a run may be resumed from another working directory."""
     if path == "data":
-        return specs_of(value, folder)
-    if path.endswith(DURATIONS):
-        return seconds(value)
+        return parse_specs(value, folder)
+    if path.endswith(DURATION_SUFFIXES):
+        return parse_duration(value)
     if path == "sandbox.scorers":
-        return scorers_in(value, folder.absolute())
+        return resolve_scorers(value, folder.absolute())
     if path == "paper.template" and isinstance(value, str) and value:
-        return located(value, folder)
-    if path in PATHS and isinstance(value, str | Path) and str(value):
+        return resolve_template(value, folder)
+    if path in PATH_KEYS and isinstance(value, str | Path) and str(value):
         return (folder / Path(value).expanduser()).resolve()
     return value
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Dotted key -> value, through every level of mappings."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value and path not in NAMED:
-            found |= _flat(cast("Mapping[str, Any]", value), f"{path}.")
+        if isinstance(value, Mapping) and value and path not in NAMED_MAPPING_KEYS:
+            found |= _flatten(cast("Mapping[str, Any]", value), f"{path}.")
         elif value or not isinstance(value, Mapping):
             found[path] = value
     return found
 
 
 def _check_key(path: str, where: str, known: Sequence[str]) -> None:
-    if path in known or f"{path}.".startswith(MAPPINGS):
+    if path in known or f"{path}.".startswith(MAPPING_PREFIXES):
         return
     if any(one.startswith(f"{path}.") for one in known):
-        raise SettingsError(f"{where} is a group of settings: set one of its keys, {_nearest(path, known)}")
-    raise SettingsError(f"unknown setting {where}; did you mean {_nearest(path, known)}?")
+        raise SettingsError(f"{where} is a group of settings: set one of its keys, {_find_nearest_key(path, known)}")
+    raise SettingsError(f"unknown setting {where}; did you mean {_find_nearest_key(path, known)}?")
 
 
-def _nearest(path: str, known: Sequence[str]) -> str:
+def _find_nearest_key(path: str, known: Sequence[str]) -> str:
     """The known key that a person most likely meant; the last words count twice, and most where they are the same."""
 
     def alike(one: str) -> float:
@@ -390,25 +404,25 @@ def _nearest(path: str, known: Sequence[str]) -> str:
     return repr(max(known, key=alike))
 
 
-def _message(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
+def _format_error(error: ErrorDetails, origin: Mapping[str, str], known: Sequence[str]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part != "[key]")
     label = next((text for key, text in origin.items() if path == key or key.startswith(f"{path}.")), "in the settings")
     where = f"{path!r} ({label})"
     if error["type"] == "extra_forbidden":
-        return f"unknown setting {where}; did you mean {_nearest(path, known)}?"
+        return f"unknown setting {where}; did you mean {_find_nearest_key(path, known)}?"
     if error["type"] == "value_error":
         return f"setting {where}: {error['msg'].removeprefix('Value error, ')}"
-    if path.endswith(DURATIONS) and (error["type"] == "float_type" or isinstance(error["input"], str)):
+    if path.endswith(DURATION_SUFFIXES) and (error["type"] == "float_type" or isinstance(error["input"], str)):
         return f"setting {where} is not a duration: {error['input']!r}; write 12h, 90m, 1h30m, 45s or seconds"
     return f"setting {where} {error['msg'].removeprefix('Input ')}, not {error['input']!r}"
 
 
-def _expanded(value: Any, environment: Mapping[str, str], path: Path) -> Any:
+def _expand_variables(value: Any, environment: Mapping[str, str], path: Path) -> Any:
     """`${NAME}` in every text of a YAML value, from the environment."""
     if isinstance(value, dict):
-        return {str(k): _expanded(v, environment, path) for k, v in cast("dict[Any, Any]", value).items()}
+        return {str(k): _expand_variables(v, environment, path) for k, v in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list):
-        return [_expanded(one, environment, path) for one in cast("list[Any]", value)]
+        return [_expand_variables(one, environment, path) for one in cast("list[Any]", value)]
     if not isinstance(value, str):
         return value
 

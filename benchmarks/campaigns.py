@@ -22,15 +22,15 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from labwright.agent.campaign import Campaign, Runs, begin, ideas_in
-from labwright.agent.settings import compose
-from labwright.models.replay import exchange_of, written
-from labwright.record.campaign import RUNS, Terms, read_campaign
-from labwright.record.events.running import Answered
-from labwright.record.events.searching import CellExecuted
-from labwright.record.nouns.idea import read_idea
-from labwright.record.reading import read_events, read_state
-from tests.agent import scripted_run
+from labwright.agent.campaign import CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
+from labwright.agent.settings import compose_settings
+from labwright.models.replay import extract_exchange, format_exchange
+from labwright.record.campaign import RUNS_FOLDER, CampaignTerms, read_campaign
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.events.search_events import CellExecuted
+from labwright.record.log_reader import read_events, read_state
+from labwright.record.schema.idea import read_idea
+from tests.agent import fake_scientist
 
 ROOT = Path(__file__).parents[1]
 IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
@@ -43,7 +43,7 @@ literature: {sources: []}
 paper: {missing_ablations: 0}
 """
 LARGE = SMALL.replace("num_seeds: 2", "num_seeds: 10").replace("max_seeds: 2", "max_seeds: 60")
-SLOTS, BUSY = 2, 6
+SLOTS, BUSY_RUNS = 2, 6
 
 
 def main() -> None:
@@ -54,51 +54,51 @@ def main() -> None:
     asked = parser.parse_args()
     with TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
-        found: dict[str, Any] = {"busy": busy(folder / "busy")}
+        found: dict[str, Any] = {"busy": measure_busy(folder / "busy")}
         if asked.real:
-            six = ideas(folder / "real")
-            found |= {"real": real(folder / "real", six), "killed": killed(folder / "real", six)}
+            six = write_ideas(folder / "real")
+            found |= {"real": measure_real(folder / "real", six), "killed": measure_killed(folder / "real", six)}
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 
-def idea(name: str, title: str) -> dict[str, Any]:
+def make_idea(name: str, title: str) -> dict[str, Any]:
     return read_idea(IDEA, 0).model_dump(mode="json", by_alias=True) | {"Name": name, "Title": title}
 
 
 # --- runs in short --------------------------------------------------------------------------------------------------
 
 
-def busy(place: Path) -> dict[str, Any]:
+def measure_busy(place: Path) -> dict[str, Any]:
     """Six runs of six experiments each: a second of a model, then half a second of one of two slots."""
     place.mkdir(parents=True)
-    (place / "ideas.json").write_text(json.dumps([idea(f"r{number}", "busy run") for number in range(BUSY)]))
+    (place / "ideas.json").write_text(json.dumps([make_idea(f"r{number}", "busy run") for number in range(BUSY_RUNS)]))
     seconds: dict[int, float] = {}
-    for parallel in (1, BUSY):
+    for parallel in (1, BUSY_RUNS):
         folder = place / str(parallel)
-        begin(
-            list(ideas_in([place / "ideas.json"])),
-            compose(environment={}),
-            Terms(parallel=parallel, slots=SLOTS),
+        create_campaign(
+            list(read_campaign_ideas([place / "ideas.json"])),
+            compose_settings(environment={}),
+            CampaignTerms(parallel=parallel, slots=SLOTS),
             folder,
         )
         began = time.monotonic()
-        Campaign(
+        CampaignRunner(
             folder,
-            Runs(folder, (sys.executable, "-m", "tests.agent.scripted_run")),
-            poll=0.02,
+            CampaignRuns(folder, (sys.executable, "-m", "tests.agent.fake_scientist")),
+            poll_seconds=0.02,
             environment=os.environ | {"PYTHONPATH": str(ROOT)},
-        ).work()
+        ).run()
         seconds[parallel] = time.monotonic() - began
-    steps = scripted_run.CALLS
-    chain = steps * (scripted_run.WRITES + scripted_run.RUNS_FOR)
-    bound = max(chain, BUSY * steps * scripted_run.RUNS_FOR / SLOTS)
+    steps = fake_scientist.CALLS_PER_RUN
+    chain = steps * (fake_scientist.WRITES + fake_scientist.RUNS_FOR)
+    bound = max(chain, BUSY_RUNS * steps * fake_scientist.RUNS_FOR / SLOTS)
     return {
-        "runs": BUSY,
+        "runs": BUSY_RUNS,
         "slots": SLOTS,
-        "one after the other over side by side": round(seconds[1] / seconds[BUSY], 2),
-        "side by side over the bound": round(seconds[BUSY] / bound, 2),
+        "one after the other over side by side": round(seconds[1] / seconds[BUSY_RUNS], 2),
+        "side by side over the bound": round(seconds[BUSY_RUNS] / bound, 2),
         "seconds": {str(key): round(value, 1) for key, value in seconds.items()},
         "bound": round(bound, 1),
     }
@@ -107,18 +107,20 @@ def busy(place: Path) -> dict[str, Any]:
 # --- real runs ------------------------------------------------------------------------------------------------------
 
 
-def ideas(place: Path) -> Path:
+def write_ideas(place: Path) -> Path:
     """Six ideas: a large one, three of the offline study, a replay, and a broken one."""
     folder = place / "ideas"
     folder.mkdir(parents=True)
     for number, name in enumerate(("a-large", "b-replay", "c-noise", "d-noise", "e-noise"), 1):
-        (folder / f"{name}.json").write_text(json.dumps(idea(name, f"Label noise and calibration, study {number}")))
+        (folder / f"{name}.json").write_text(
+            json.dumps(make_idea(name, f"Label noise and calibration, study {number}"))
+        )
         (folder / f"{name}.yaml").write_text(f"seed: {number}\n")
     (folder / "a-large.yaml").write_text(LARGE)
     (folder / "f-broken.json").write_text('{"Name": "broken"}')
     (place / "small.yaml").write_text(SMALL)
     # recorded in a campaign, since its paper says so, and a writer that is not told is asked again
-    scientist(
+    run_scientist(
         "campaign",
         folder / "b-replay.json",
         folder / "c-noise.json",
@@ -127,31 +129,31 @@ def ideas(place: Path) -> Path:
         "--config",
         place / "small.yaml",
     )
-    events = [event for event, _ in read_events(place / "recorded" / RUNS / "b-replay" / "run.db")]
-    (place / "exchange.jsonl").write_text(written(exchange_of(events)))
+    events = [event for event, _ in read_events(place / "recorded" / RUNS_FOLDER / "b-replay" / "run.db")]
+    (place / "exchange.jsonl").write_text(format_exchange(extract_exchange(events)))
     (folder / "b-replay.yaml").write_text(f"seed: 2\nmodels: {{name: 'replay:{place / 'exchange.jsonl'}'}}\n")
     return folder
 
 
-def scientist(*words: object) -> int:
+def run_scientist(*words: object) -> int:
     return subprocess.run(
         [sys.executable, "-m", "labwright", *map(str, words)], cwd=ROOT, check=False, capture_output=True
     ).returncode
 
 
-def real(place: Path, found: Path) -> dict[str, Any]:
+def measure_real(place: Path, found: Path) -> dict[str, Any]:
     even = [found / f"{name}.json" for name in ("b-replay", "c-noise", "d-noise", "e-noise")]
     seconds: dict[int, float] = {}
     for parallel in (1, 4):
         began = time.monotonic()
-        scientist(
+        run_scientist(
             "campaign", *even, "--out", place / str(parallel), "--config", place / "small.yaml", "--parallel", parallel
         )
         seconds[parallel] = time.monotonic() - began
-    states = [read_state(place / "4" / RUNS / one.stem) for one in even]
-    bound = sum(state.seconds_of_code for state in states) / SLOTS
+    states = [read_state(place / "4" / RUNS_FOLDER / one.stem) for one in even]
+    bound = sum(state.experiment_seconds for state in states) / SLOTS
     began = time.monotonic()
-    code = scientist(
+    code = run_scientist(
         "campaign",
         found,
         "--out",
@@ -164,7 +166,7 @@ def real(place: Path, found: Path) -> dict[str, Any]:
         "5m",
     )
     ends = {
-        name: (one.standing, one.end.code if one.end is not None else None, one.why[:120])
+        name: (one.status, one.end.code if one.end is not None else None, one.status_reason[:120])
         for name, one in read_campaign(place / "six").entries.items()
     }
     return {
@@ -178,7 +180,7 @@ def real(place: Path, found: Path) -> dict[str, Any]:
     }
 
 
-def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[str, Any]:
+def measure_killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[str, Any]:
     """The six again: the process of the campaign is killed, then all of its processes, twice; each time taken up."""
     rng, folder = Random(seed), place / "killed"
     words = [sys.executable, "-m", "labwright"]
@@ -201,7 +203,7 @@ def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[s
     )
     for kill in range(kills):
         until = time.monotonic() + 120
-        while time.monotonic() < until and not replayed(folder, kill):
+        while time.monotonic() < until and not is_replayed(folder, kill):
             time.sleep(0.2)
         time.sleep(rng.uniform(5, 20))
         process.kill()
@@ -210,43 +212,43 @@ def killed(place: Path, found: Path, *, kills: int = 3, seed: int = 0) -> dict[s
             if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
                 os.killpg(int(pid), signal.SIGKILL)
         time.sleep(1.0)
-        begun.append(committed(folder))
+        begun.append(count_committed(folder))
         process = subprocess.Popen([*words, "resume", str(folder)], cwd=ROOT)
     code = process.wait()
     return {
         "kills": kills,
         "exit code": code,
-        "twice": twice(folder),
+        "twice": find_repeated(folder),
         "committed at each kill": begun,
         "ends": {
-            name: (one.standing, one.end.code if one.end is not None else None, one.why[:120])
+            name: (one.status, one.end.code if one.end is not None else None, one.status_reason[:120])
             for name, one in read_campaign(folder).entries.items()
         },
     }
 
 
-def replayed(folder: Path, kill: int) -> bool:
+def is_replayed(folder: Path, kill: int) -> bool:
     """Whether the next kill may come: one of runs only once the replay is over, which begins anew when resumed."""
-    if not (folder / RUNS / "b-replay" / "run.db").exists():
+    if not (folder / RUNS_FOLDER / "b-replay" / "run.db").exists():
         return False
-    return not kill or read_campaign(folder).entries["b-replay"].standing == "done"
+    return not kill or read_campaign(folder).entries["b-replay"].status == "done"
 
 
-def committed(folder: Path) -> dict[str, int]:
-    events = [event for run in (folder / RUNS).iterdir() for event, _ in read_events(run / "run.db")]
+def count_committed(folder: Path) -> dict[str, int]:
+    events = [event for run in (folder / RUNS_FOLDER).iterdir() for event, _ in read_events(run / "run.db")]
     return {
-        "answers": sum(isinstance(one, Answered) for one in events),
+        "answers": sum(isinstance(one, CallAnswered) for one in events),
         "cells": sum(isinstance(one, CellExecuted) for one in events),
     }
 
 
-def twice(folder: Path) -> dict[str, int]:
+def find_repeated(folder: Path) -> dict[str, int]:
     """Answers of one key, and cells of one node and key, that are in a record more than once."""
     answers: Counter[str] = Counter()
     cells: Counter[str] = Counter()
-    for run in (folder / RUNS).iterdir():
+    for run in (folder / RUNS_FOLDER).iterdir():
         for event, _ in read_events(run / "run.db"):
-            if isinstance(event, Answered):
+            if isinstance(event, CallAnswered):
                 answers[f"{run.name} {event.key}"] += 1
             elif isinstance(event, CellExecuted):
                 cells[f"{run.name} {event.node} {event.run.key}"] += 1

@@ -33,25 +33,25 @@ from typing import Any
 
 import psutil
 
-from labwright.record.claims.means import paper_claims
-from labwright.record.events.searching import CellExecuted
-from labwright.record.nouns.cells import Cell
-from labwright.record.reading import is_run, read_events, read_state
+from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.events.search_events import CellExecuted
+from labwright.record.log_reader import is_run, read_events, read_state
+from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
+from labwright.sandbox.factory import open_executor
 from labwright.sandbox.job import Job
-from labwright.sandbox.opening import open_executor
 from labwright.sandbox.settings import SandboxSettings
-from tests.faults.killing import ROOT, notes_of
-from tests.faults.same import latex, tree
-from tests.faults.served import studying
+from tests.faults.http_study import make_study_script
+from tests.faults.run_comparison import comparable_latex, comparable_tree
+from tests.faults.run_killer import ROOT, notes_folder
 from tests.models.openai_server import OpenAIServer
-from tests.ray_cluster import RayCluster, places_of, started
-from tests.stages.celled_study import celled_model
+from tests.ray_cluster import RayCluster, find_worker_processes, start_cluster
+from tests.stages.cell_study import make_cell_model
 
 WORKERS, CELLS = 8, 200
-LONGEST = 3600.0
+LIMIT_SECONDS = 3600.0
 """Seconds that the study may take."""
-SLEEPING = """
+SLEEPING_CODE = """
 import time
 import lab
 
@@ -66,7 +66,9 @@ lab.measure(run)
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
-async def slept(place: Path, settings: SandboxSettings, *, slots: int, count: int, seconds: float) -> dict[str, float]:
+async def measure_sleeping(
+    place: Path, settings: SandboxSettings, *, slots: int, count: int, seconds: float
+) -> dict[str, float]:
     """One job of cells that sleep: wall clock, and beyond the sleep for each cell and worker."""
     executor = open_executor(slots, place / "views", settings=settings, labels=place / "labels", cache=place / "cache")
     cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
@@ -76,11 +78,11 @@ async def slept(place: Path, settings: SandboxSettings, *, slots: int, count: in
             Job(
                 "cells",
                 place / "job",
-                {"experiment.py": SLEEPING.format(seconds=seconds)},
+                {"experiment.py": SLEEPING_CODE.format(seconds=seconds)},
                 cells=cells,
                 datasets=("digits",),
-                expected=dict.fromkeys(cells, seconds),
-                timeout=LONGEST,
+                expected_seconds=dict.fromkeys(cells, seconds),
+                timeout=LIMIT_SECONDS,
             )
         )
         wall = time.monotonic() - began
@@ -97,7 +99,7 @@ async def slept(place: Path, settings: SandboxSettings, *, slots: int, count: in
     }
 
 
-def cells(cluster: RayCluster, count: int) -> dict[str, Any]:
+def measure_cells(cluster: RayCluster, count: int) -> dict[str, Any]:
     """Sleeping cells with local slots and on the cluster."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -107,8 +109,8 @@ def cells(cluster: RayCluster, count: int) -> dict[str, Any]:
         remote = local.model_copy(update={"executor": "ray", "ray": cluster.address, "store": place / "store"})
         for words, settings in (("local", local), ("ray", remote)):
             found[words] = {
-                "over_workers": asyncio.run(slept(place, settings, slots=WORKERS, count=count, seconds=1.0)),
-                "one_by_one": asyncio.run(slept(place, settings, slots=1, count=40, seconds=0.05)),
+                "over_workers": asyncio.run(measure_sleeping(place, settings, slots=WORKERS, count=count, seconds=1.0)),
+                "one_by_one": asyncio.run(measure_sleeping(place, settings, slots=1, count=40, seconds=0.05)),
             }
     local_, ray_ = (found[words]["one_by_one"]["beyond_a_cell"] for words in ("local", "ray"))
     walls = [found[words]["over_workers"]["wall"] for words in ("local", "ray")]
@@ -124,7 +126,7 @@ def cells(cluster: RayCluster, count: int) -> dict[str, Any]:
 
 
 @dataclass
-class Study:
+class ClusterStudy:
     """The small study of cells in a process of its own."""
 
     run: Path
@@ -140,7 +142,7 @@ class Study:
             else cluster.variables | {"STUDY_ON_RAY": cluster.address, "STUDY_STORE": str(self.run.parent / "store")}
         )
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.killing", str(self.run), self.server.url, str(self.noted)],
+            [sys.executable, "-m", "tests.faults.run_killer", str(self.run), self.server.url, str(self.noted)],
             cwd=ROOT,
             start_new_session=True,
             env=os.environ | more,
@@ -153,18 +155,18 @@ class Study:
             os.killpg(self.child.pid, signal.SIGKILL)
         self.child.wait(30)
 
-    def end(self) -> int:
+    def wait_for_end(self) -> int:
         """Its exit code, once it ended by itself."""
         assert self.child is not None
-        return self.child.wait(LONGEST)
+        return self.child.wait(LIMIT_SECONDS)
 
-    def begun(self) -> list[tuple[float, str]]:
+    def list_begun(self) -> list[tuple[float, str]]:
         """When each execution of a cell for a node began, as `NODE CELL`."""
-        notes = notes_of(self.run)
+        notes = notes_folder(self.run)
         found = re.findall(r"^([\d.]+) (n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
         return [(float(at), node + cell) for at, node, cell in found]
 
-    def committed(self) -> list[tuple[float, str, str]]:
+    def list_committed(self) -> list[tuple[float, str, str]]:
         """When each was committed, and its id."""
         if not is_run(self.run):
             return []
@@ -175,18 +177,21 @@ class Study:
         ]
 
 
-def studies(kills: int, seed: int) -> dict[str, Any]:
+def measure_studies(kills: int, seed: int) -> dict[str, Any]:
     """The study with local slots, on a cluster, and on one under kills, side by side: what else the machine does costs
     all of them."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with OpenAIServer(studying(folder / "noted", model=celled_model)) as server, ThreadPoolExecutor(3) as threads:
-            local = threads.submit(whole, folder / "local", server, False)
-            ray = threads.submit(whole, folder / "ray", server, True)
-            runs = killed(folder, server, kills, seed) if kills else []
+        with (
+            OpenAIServer(make_study_script(folder / "noted", model=make_cell_model)) as server,
+            ThreadPoolExecutor(3) as threads,
+        ):
+            local = threads.submit(run_whole, folder / "local", server, False)
+            ray = threads.submit(run_whole, folder / "ray", server, True)
+            runs = measure_killed(folder, server, kills, seed) if kills else []
             both = {"local": local.result(), "ray": ray.result()}
         found: dict[str, Any] = {
-            "same": compared(folder / "local", folder / "ray")
+            "same": compare_runs(folder / "local", folder / "ray")
             | both
             | {"ray_to_local": both["ray"]["seconds"] / both["local"]["seconds"]}
         }
@@ -194,32 +199,32 @@ def studies(kills: int, seed: int) -> dict[str, Any]:
             found["kills"] = {
                 "seed": seed,
                 "kills": sum(sum(one["kills"].values()) for one in runs),
-                "runs": [one | compared(folder / "local", folder / one["run"]) for one in runs],
+                "runs": [one | compare_runs(folder / "local", folder / one["run"]) for one in runs],
             }
         return found
 
 
-def whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]:
+def run_whole(run: Path, server: OpenAIServer, on_ray: bool) -> dict[str, float]:
     """The study to its end: seconds, and cells that were executed."""
-    study, cluster = Study(run, server, run.parent / "noted"), started(2) if on_ray else None
+    study, cluster = ClusterStudy(run, server, run.parent / "noted"), start_cluster(2) if on_ray else None
     try:
         began = time.monotonic()
         study.begin(cluster)
-        code = study.end()
+        code = study.wait_for_end()
         assert code in (0, 130 if os.environ["STUDY_UNTIL"] else 0), f"{run.name}: exit code {code}"
-        return {"seconds": time.monotonic() - began, "cells": len(study.committed())}
+        return {"seconds": time.monotonic() - began, "cells": len(study.list_committed())}
     finally:
         if cluster is not None:
             cluster.end()
 
 
-def compared(one: Path, other: Path) -> dict[str, bool]:
+def compare_runs(one: Path, other: Path) -> dict[str, bool]:
     """What two runs have in common."""
     first, second = read_state(one), read_state(other)
     return {
-        "same_tree_and_numbers": tree(first) == tree(second),
-        "same_claims": paper_claims(first) == paper_claims(second),
-        "same_latex": latex(one) == latex(other),
+        "same_tree_and_numbers": comparable_tree(first) == comparable_tree(second),
+        "same_claims": compute_paper_claims(first) == compute_paper_claims(second),
+        "same_latex": comparable_latex(one) == comparable_latex(other),
     }
 
 
@@ -230,7 +235,7 @@ def compared(one: Path, other: Path) -> dict[str, bool]:
 class Killer:
     """Kills a part of what works on a study, again and again."""
 
-    study: Study
+    study: ClusterStudy
     cluster: RayCluster
     rng: random.Random
     within: float
@@ -239,16 +244,16 @@ class Killer:
 
     def kill(self) -> bool:
         """Wait for a cell to begin, and kill something; whether the study was still at work."""
-        before = len(self.study.begun())
-        if not self._until(lambda: len(self.study.begun()) > before):
+        before = len(self.study.list_begun())
+        if not self._wait_until(lambda: len(self.study.list_begun()) > before):
             return False
         time.sleep(self.rng.uniform(0, self.within))
         kind = self.rng.choice(("worker", "machine", "head"))
-        {"worker": self._worker, "machine": self._machine, "head": self._head}[kind]()
+        {"worker": self._kill_worker, "machine": self._kill_machine, "head": self._kill_head}[kind]()
         self.kills[kind] += 1
         return True
 
-    def _until(self, holds: Callable[[], bool]) -> bool:
+    def _wait_until(self, holds: Callable[[], bool]) -> bool:
         until = time.monotonic() + 600
         assert self.study.child is not None
         while self.study.child.poll() is None and time.monotonic() < until:
@@ -257,47 +262,47 @@ class Killer:
             time.sleep(0.02)
         return False
 
-    def _worker(self) -> None:
-        if places := places_of(self.cluster):
+    def _kill_worker(self) -> None:
+        if places := find_worker_processes(self.cluster):
             with suppress(psutil.Error):
                 self.rng.choice(places).kill()
 
-    def _machine(self) -> None:
+    def _kill_machine(self) -> None:
         if others := self.cluster.alive[1:]:
             self.rng.choice(others).kill()
         self.cluster.add()
 
-    def _head(self) -> None:
+    def _kill_head(self) -> None:
         self.study.kill()
         self.cluster.end()
-        self.cluster = started(2)
+        self.cluster = start_cluster(2)
         self.study.begin(self.cluster)
 
 
-def killed(folder: Path, server: OpenAIServer, count: int, seed: int) -> list[dict[str, Any]]:
+def measure_killed(folder: Path, server: OpenAIServer, count: int, seed: int) -> list[dict[str, Any]]:
     """The study under so many kills, in as many runs as that takes; each is taken to its end."""
     rng, runs = random.Random(seed), list[dict[str, Any]]()
     while (left := count - sum(sum(one["kills"].values()) for one in runs)) > 0:
-        study = Study(folder / f"killed{len(runs) + 1}", server, folder / "noted")
-        killer = Killer(study, started(2), rng, within=1.0)
+        study = ClusterStudy(folder / f"killed{len(runs) + 1}", server, folder / "noted")
+        killer = Killer(study, start_cluster(2), rng, within=1.0)
         study.begin(killer.cluster)
         try:
             for _ in range(left):
                 if not killer.kill():
                     break
                 print(f"{study.run.name}: {dict(killer.kills)}", file=sys.stderr, flush=True)
-            code = study.end()
+            code = study.wait_for_end()
         finally:
             study.kill()
             killer.cluster.end()
-        runs.append(_lost(study) | {"run": study.run.name, "kills": dict(killer.kills), "exit": code})
+        runs.append(_count_lost(study) | {"run": study.run.name, "kills": dict(killer.kills), "exit": code})
         assert killer.kills, "nothing was killed"
     return runs
 
 
-def _lost(study: Study) -> dict[str, Any]:
+def _count_lost(study: ClusterStudy) -> dict[str, Any]:
     """What kills cost, in executions of cells."""
-    begun, committed = study.begun(), study.committed()
+    begun, committed = study.list_begun(), study.list_committed()
     when = {name: at for at, name, _ in committed}
     return {
         "begun": len(begun),
@@ -308,7 +313,7 @@ def _lost(study: Study) -> dict[str, Any]:
     }
 
 
-def kept(found: dict[str, Any]) -> bool:
+def all_kept(found: dict[str, Any]) -> bool:
     """Whether every promise was kept."""
     studies = [*found.get("kills", {}).get("runs", ()), *([found["same"]] if "same" in found else [])]
     return all(
@@ -333,15 +338,15 @@ def main() -> int:
     asked = parser.parse_args()
     chosen, found = asked.only.split(","), dict[str, Any]()
     if "cells" in chosen:
-        cluster = started(2, cpus=WORKERS // 2)
+        cluster = start_cluster(2, cpus=WORKERS // 2)
         try:
-            found["cells"] = cells(cluster, asked.cells)
+            found["cells"] = measure_cells(cluster, asked.cells)
         finally:
             cluster.end()
     if {"same", "kills"} & {*chosen}:
         os.environ["STUDY_UNTIL"] = asked.until
-        found |= studies(asked.kills if "kills" in chosen else 0, asked.seed) | {"until": asked.until}
-    found["kept"] = kept(found)
+        found |= measure_studies(asked.kills if "kills" in chosen else 0, asked.seed) | {"until": asked.until}
+    found["kept"] = all_kept(found)
     text = json.dumps(found, indent=1)
     print(text)
     if asked.out is not None:

@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from labwright.sandbox.data.spec import spec_of
-from labwright.sandbox.datasets import registry
-from labwright.sandbox.isolation.processes import resource_use
+from labwright.sandbox.data.spec import parse_spec
+from labwright.sandbox.datasets import build_registry
+from labwright.sandbox.exec_file import run_file
+from labwright.sandbox.isolation.processes import measure_use
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.single_file import run_file
 
 SIDE, CHANNELS, CLASSES, SHARDS = 128, 3, 4, 8
-EPOCHS = """
+EPOCHS_CODE = """
 import json, time
 import lab, numpy as np
 
@@ -69,7 +69,7 @@ print("SECONDS " + json.dumps(seconds))
 """
 
 
-def make(folder: Path, gb: float) -> int:
+def make_images(folder: Path, gb: float) -> int:
     """Shards of noise around a picture for each class; how many images."""
     rng = np.random.default_rng(0)
     pictures = rng.integers(60, 196, (CLASSES, SIDE, SIDE, CHANNELS), dtype=np.int16)
@@ -89,7 +89,7 @@ def make(folder: Path, gb: float) -> int:
 async def measure(gb: float, memory_gb: float, around: Path, turns: int) -> dict[str, Any]:
     images = around / "images"
     images.mkdir()
-    count = make(images, gb)
+    count = make_images(images, gb)
     plain = around / "readable" / "plain.bin"
     plain.parent.mkdir()
     rows = int(count * 0.5)
@@ -100,19 +100,19 @@ async def measure(gb: float, memory_gb: float, around: Path, turns: int) -> dict
                 if (left := rows * SIDE * SIDE * CHANNELS - file.tell()) > 0:
                     file.write(part[start : start + 512].tobytes()[:left])
     script = around / "epochs.py"
-    script.write_text(EPOCHS.format(plain=str(plain), turns=turns))
+    script.write_text(EPOCHS_CODE.format(plain=str(plain), turns=turns))
     began, peak, done = time.perf_counter(), [0], threading.Event()
 
     def look() -> None:
         while not done.wait(0.05):
-            peak[0] = max(peak[0], resource_use((os.getpid(),)).private)
+            peak[0] = max(peak[0], measure_use((os.getpid(),)).private)
 
     looking = threading.Thread(target=look)
     looking.start()
     outcome = await run_file(
         script,
         timeout=7200,
-        sources=registry([spec_of(f"images={images}", around)]),
+        sources=build_registry([parse_spec(f"images={images}", around)]),
         settings=SandboxSettings(memory_gb=memory_gb, readable=(str(plain.parent),)),
     )
     done.set()

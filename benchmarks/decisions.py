@@ -27,38 +27,38 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from benchmarks.grids import written
-from benchmarks.studies import SlowModel, drawn, new_bench
+from benchmarks.cell_scheduling import answer_cell_role
+from benchmarks.scripted_study import SlowModel, draw_plots, make_context
 from labwright.models.backend import ModelRequest
-from labwright.models.roles.coding import CodeInputs, Program
-from labwright.record.claims.decisions import decisions, run_of, units_of
-from labwright.record.claims.means import trusted_replicates, winner
-from labwright.record.edits import File
-from labwright.record.events.searching import Amended, Unsealed
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec, Split
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
-from labwright.record.nouns.nodes import STAGES
+from labwright.models.roles.experiment_code import CodeInputs, Program
+from labwright.record.claims.estimates import find_trusted_replicates, find_winner
+from labwright.record.claims.hypothesis_tests import compute_unit_values, decide_hypotheses, read_replicate_values
+from labwright.record.events.search_events import PlanAmended, SealedTestScored
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec, Split
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+from labwright.record.schema.nodes import STAGES
+from labwright.record.source_edits import WholeFile
+from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellOutcome, Job
-from labwright.sandbox.scripted import ScriptedExecutor
-from labwright.search.replication import FRESH
+from labwright.search.replication import FRESH_SEED_OFFSET
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.stages.bench import Bench
-from labwright.stages.stage import Research
+from labwright.stages.run_context import RunContext
+from labwright.stages.stage_runner import StageRunner
 
 Objective = Literal["improve", "measure"]
-SMALLEST = 1.0
-PILOT = 5
-MOST = 63
+SMALLEST_EFFECT = 1.0
+PILOT_SEEDS = 5
+MAX_SEEDS = 63
 """Of 1,000 studies without an effect, those that may be called supported: 50 and two standard deviations."""
-RIGHT = 0.8
+MIN_RIGHT_SHARE = 0.8
 SETTINGS = SearchSettings(
     num_workers=2,
     lookahead=0,
     num_drafts=2,
-    num_seeds=PILOT,
+    num_seeds=PILOT_SEEDS,
     max_seeds=80,
     planned_ablations=0,
     order="ticket",
@@ -71,7 +71,7 @@ SETTINGS = SearchSettings(
 )
 
 
-class Study(Frozen):
+class SimulatedStudy(FrozenModel):
     """One simulated study. `sd` is of the paired difference between seeds."""
 
     number: int
@@ -83,10 +83,10 @@ class Study(Frozen):
         return Random(f"sd {self.number}").uniform(0.3, 1.2)
 
     @property
-    def amended(self) -> bool:
+    def is_amended(self) -> bool:
         return self.number % 2 == 1
 
-    def value(self, program: str, arm: str, seed: int, split: Split) -> float:
+    def compute_score(self, program: str, arm: str, seed: int, split: Split) -> float:
         """What an arm of a program scores: the program's quality, the effect, and noise of the seed and the split."""
         quality = Random(f"{self.number}/{program}").gauss(0, 1)
         noise = Random(f"{self.number}/{program}/{arm}/{seed}").gauss(0, self.sd / 2**0.5)
@@ -94,7 +94,7 @@ class Study(Frozen):
         return 100 + quality + self.effect * (arm == "method") + noise + own
 
 
-def asked(estimand: str) -> tuple[Hypothesis, ...]:
+def make_hypotheses(estimand: str) -> tuple[Hypothesis, ...]:
     """The hypothesis that an effect is above zero."""
     return (
         Hypothesis(
@@ -102,13 +102,13 @@ def asked(estimand: str) -> tuple[Hypothesis, ...]:
             statement="one arm is better",
             reason="less is noise",
             unit="seeds",
-            rival=Rival(statement="chance", estimand="baseline", ours="above zero", theirs="near zero"),
-            effects=(Effect(estimand=estimand, smallest=SMALLEST),),
+            rival=RivalExplanation(statement="chance", estimand="baseline", ours="above zero", theirs="near zero"),
+            effects=(Effect(estimand=estimand, smallest=SMALLEST_EFFECT),),
         ),
     )
 
 
-def plan_of(study: Study) -> DataPlan:
+def make_plan(study: SimulatedStudy) -> DataPlan:
     """The data plan of a study."""
     return DataPlan(
         task="simulated",
@@ -116,7 +116,7 @@ def plan_of(study: Study) -> DataPlan:
         expected_seconds=1,
         objective=study.objective,
         metrics=(MetricSpec(name="accuracy", higher_is_better=True),),
-        hypotheses=asked("method - baseline"),
+        hypotheses=make_hypotheses("method - baseline"),
         arms=(
             Arm(name="baseline", role="baseline", untuned="drawn"),
             Arm(name="method", role="method", untuned="drawn"),
@@ -124,10 +124,10 @@ def plan_of(study: Study) -> DataPlan:
     )
 
 
-def answered(request: ModelRequest) -> BaseModel:
+def answer(request: ModelRequest) -> BaseModel:
     """A program a node, each with a text of its own; all else as in other benchmarks."""
     if not isinstance(request.inputs, CodeInputs):
-        return written(request, lambda _: "plots.py")
+        return answer_cell_role(request, lambda _: "plots.py")
     kind = request.inputs.kind
     name = f"# {request.inputs.stage} {kind} {request.inputs.ordinal} {request.inputs.item}\n"
     files = {
@@ -140,36 +140,36 @@ def answered(request: ModelRequest) -> BaseModel:
         plan="as planned",
         varies=kind,
         arms=arms,
-        files=tuple(File(path=path, text=text) for path, text in files.items()),
+        files=tuple(WholeFile(path=path, text=text) for path, text in files.items()),
     )
 
 
-def turned(bench: Bench) -> None:
+def amend_hypothesis(bench: RunContext) -> None:
     """Turn the hypothesis towards what the pilot shows, as soon as it is there."""
     state = bench.state
     runs = [
-        run_of(one)
+        read_replicate_values(one)
         for one in state.nodes.values()
-        if one.kind == "replicate" and one.status == "good" and one.seed < FRESH
+        if one.kind == "replicate" and one.status == "good" and one.seed < FRESH_SEED_OFFSET
     ]
-    if state.amendments or state.lock is not None or len(runs) < PILOT or state.data_plan is None:
+    if state.amendments or state.current_lock is not None or len(runs) < PILOT_SEEDS or state.data_plan is None:
         return
     [one] = state.data_plan.hypotheses
-    shown = fmean(units_of(state.data_plan, one, one.effects[0], runs).values)
+    shown = fmean(compute_unit_values(state.data_plan, one, one.effects[0], runs).values)
     bench.recorder.append(
-        Amended(
+        PlanAmended(
             number=1,
             why="the pilot showed it so",
             by="a person",
             seen="the pilot",
             data_plan=state.data_plan.model_copy(
-                update={"hypotheses": asked("method - baseline" if shown > 0 else "baseline - method")}
+                update={"hypotheses": make_hypotheses("method - baseline" if shown > 0 else "baseline - method")}
             ),
         )
     )
 
 
-def carried_out(study: Study, folder: Path) -> RunState:
+def run_study(study: SimulatedStudy, folder: Path) -> RunState:
     """A study from its first draft to its scored test values."""
 
     def measured(node: str, one: Cell, split: Split) -> Measurement:
@@ -181,7 +181,7 @@ def carried_out(study: Study, folder: Path) -> RunState:
         )
         return Measurement(
             name="accuracy",
-            value=study.value(source, one.arm, one.seed, split),
+            value=study.compute_score(source, one.arm, one.seed, split),
             split=split,
             condition=one.condition,
             dataset=one.dataset,
@@ -190,27 +190,27 @@ def carried_out(study: Study, folder: Path) -> RunState:
         )
 
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
-        if study.amended:
-            turned(bench)
+        if study.is_amended:
+            amend_hypothesis(bench)
         return 0.0, CellOutcome(1.0, cell=one, measurements=(measured(job.name, one, "validation"),))
 
     async def run() -> None:
-        research = Research(bench)
+        research = StageRunner(bench)
         for stage in STAGES:
-            assert await research.stage(stage)
+            assert await research.run_stage(stage)
 
-    bench = new_bench(
+    bench = make_context(
         folder,
-        SlowModel(answered, 0.0),
-        ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=2, cell=cell),
+        SlowModel(answer, 0.0),
+        FakeExecutor(lambda job: (0.0, draw_plots(job)), slots=2, cell=cell),
         SETTINGS,
-        plan=plan_of(study),
+        plan=make_plan(study),
     )
     asyncio.run(run())
     state = bench.state
-    for node in trusted_replicates(state, winner(state) or ""):
+    for node in find_trusted_replicates(state, find_winner(state) or ""):
         bench.recorder.append(
-            Unsealed(
+            SealedTestScored(
                 node=node.id,
                 measurements=tuple(measured(node.id, line.cell, "test") for line in node.attempts[-1].cells),
             )
@@ -218,12 +218,12 @@ def carried_out(study: Study, folder: Path) -> RunState:
     return state
 
 
-def told(study: Study) -> dict[str, Any]:
+def describe_result(study: SimulatedStudy) -> dict[str, Any]:
     """What is true of a study, and what the program says of it."""
     with tempfile.TemporaryDirectory() as folder:
-        state = carried_out(study, Path(folder))
-    [one] = decisions(state)
-    assert state.lock is not None and one.confirmed and len(one.parts[0].values) == state.lock.n
+        state = run_study(study, Path(folder))
+    [one] = decide_hypotheses(state)
+    assert state.current_lock is not None and one.confirmed and len(one.parts[0].values) == state.current_lock.n
     ours = one.hypothesis.effects[0].estimand == "method - baseline"
     expected = ("negligible", "smaller") if not study.effect else ("supported",) if ours else ("opposite",)
     right = one.verdict in expected
@@ -233,17 +233,17 @@ def told(study: Study) -> dict[str, Any]:
         "verdict": one.verdict,
         "right": right,
         "amended": len(state.amendments),
-        "n": state.lock.n,
+        "n": state.current_lock.n,
         "turned": not ours,
     }
 
 
-def summary(found: Sequence[dict[str, Any]], objective: Objective, effect: float) -> dict[str, Any]:
+def summarize(found: Sequence[dict[str, Any]], objective: Objective, effect: float) -> dict[str, Any]:
     """Counts of the studies of one kind."""
     these = [one for one in found if one["objective"] == objective and one["effect"] == effect]
     return {
         "objective": objective,
-        "effect": effect / SMALLEST,
+        "effect": effect / SMALLEST_EFFECT,
         "studies": len(these),
         "verdicts": dict(Counter(one["verdict"] for one in these)),
         "right": round(fmean(one["right"] for one in these), 4) if these else None,
@@ -263,17 +263,17 @@ def main() -> int:
     began = time.monotonic()
     objectives: tuple[Objective, ...] = ("improve", "measure")
     studies = [
-        Study(number=number, effect=effect, objective=objective)
+        SimulatedStudy(number=number, effect=effect, objective=objective)
         for objective in objectives
-        for effect, count in ((0.0, asked_for.studies), (2 * SMALLEST, asked_for.twice))
+        for effect, count in ((0.0, asked_for.studies), (2 * SMALLEST_EFFECT, asked_for.twice))
         for number in range(count)
     ]
     with ProcessPoolExecutor(asked_for.processes) as pool:
-        found = list(pool.map(told, studies, chunksize=8))
-    groups = [summary(found, objective, effect) for objective in objectives for effect in (0.0, 2 * SMALLEST)]
+        found = list(pool.map(describe_result, studies, chunksize=8))
+    groups = [summarize(found, objective, effect) for objective in objectives for effect in (0.0, 2 * SMALLEST_EFFECT)]
     none = [one for one in groups if not one["effect"]]
-    good = all(one["verdicts"].get("supported", 0) <= MOST * one["studies"] / 1000 for one in none) and all(
-        one["right"] >= RIGHT for one in groups
+    good = all(one["verdicts"].get("supported", 0) <= MAX_SEEDS * one["studies"] / 1000 for one in none) and all(
+        one["right"] >= MIN_RIGHT_SHARE for one in groups
     )
     text = json.dumps({"groups": groups, "holds": good, "seconds": round(time.monotonic() - began, 1)}, indent=1)
     print(text)

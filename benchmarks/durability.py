@@ -26,35 +26,35 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.cell_kills import IN_TUNING, celled_kills, cells_hold
-from labwright.record.claims.means import paper_claims
+from benchmarks.cell_kills import IN_TUNING, cells_are_intact, measure_kills
+from labwright.record.claims.estimates import compute_paper_claims
 from labwright.record.events import Event
-from labwright.record.fold.state import RunState
-from labwright.record.reading import RecordError, read_events, read_state
-from tests.faults.killing import KINDS, Killed
-from tests.faults.same import latex
-from tests.faults.served import studying
+from labwright.record.log_reader import RecordError, read_events, read_state
+from labwright.record.reducers.run_state import RunState
+from tests.faults.http_study import make_study_script
+from tests.faults.run_comparison import comparable_latex
+from tests.faults.run_killer import KINDS, KilledRun
 from tests.models.openai_server import OpenAIServer
 
 ROOT = Path(__file__).resolve().parents[1]
 PHASES = ("preliminary", "tuning", "agenda", "ablation", "reflect")
 """Where the run is killed; `reflect` stands for the paper being written."""
 
-LONGEST = 1800.0
+LIMIT_SECONDS = 1800.0
 """Seconds that one process gets."""
 
 
-def command(verb: list[str]) -> subprocess.Popen[bytes]:
+def start_scientist(verb: list[str]) -> subprocess.Popen[bytes]:
     """A `scientist` process in a session of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "labwright", *verb], cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL
     )
 
 
-def run(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path, float]:
+def run_demo(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path, float]:
     """A demo from beginning to end; its folder and seconds."""
     began = time.monotonic()
-    process = command(
+    process = start_scientist(
         [
             "run",
             "--idea",
@@ -71,14 +71,14 @@ def run(runs: Path, name: str, *, seed: int = 1, workers: int = 2) -> tuple[Path
             str(workers),
         ]
     )
-    process.wait(LONGEST)
+    process.wait(LIMIT_SECONDS)
     return runs / name, time.monotonic() - began
 
 
-def killed(runs: Path, name: str) -> tuple[Path, list[dict[str, object]]]:
+def run_killed(runs: Path, name: str) -> tuple[Path, list[dict[str, object]]]:
     """A demo that is killed once in each phase, some decisions into it, and resumed."""
     folder = runs / name
-    process = command(
+    process = start_scientist(
         [
             "run",
             "--idea",
@@ -95,20 +95,20 @@ def killed(runs: Path, name: str) -> tuple[Path, list[dict[str, object]]]:
     )
     kills: list[dict[str, object]] = []
     for phase in PHASES:
-        before = _await(folder, phase, process)
+        before = _wait_for_phase(folder, phase, process)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
-        unfinished = len(before.decisions) - len(before.finished)
-        kills.append({"phase": phase, "events": before.events, "unfinished": unfinished})
-        process = command(["resume", str(folder)])
-    process.wait(LONGEST)
+        unfinished = len(before.decisions) - len(before.finished_decisions)
+        kills.append({"phase": phase, "events": before.event_count, "unfinished": unfinished})
+        process = start_scientist(["resume", str(folder)])
+    process.wait(LIMIT_SECONDS)
     return folder, kills
 
 
-def _await(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> RunState:
+def _wait_for_phase(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> RunState:
     """Wait until the run is a few events into a phase."""
     entered: int | None = None
-    end = time.monotonic() + LONGEST
+    end = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < end and process.poll() is None:
         time.sleep(0.15)
         try:
@@ -116,13 +116,13 @@ def _await(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> RunSta
         except RecordError:
             continue
         if state.phase == phase:
-            entered = state.events if entered is None else entered
-            if phase == "reflect" or state.events >= entered + 9:
+            entered = state.event_count if entered is None else entered
+            if phase == "reflect" or state.event_count >= entered + 9:
                 return state
     raise SystemExit(f"the run never came into phase {phase!r} (exit code {process.returncode})")
 
 
-def tree(state: RunState) -> list[object]:
+def list_tree(state: RunState) -> list[object]:
     """The tree with all its numbers, without times."""
     return [
         (
@@ -135,60 +135,60 @@ def tree(state: RunState) -> list[object]:
             n.varies,
             n.source_sha256,
             [one.model_dump() for one in n.measurements],
-            [one.model_dump() for one in state.tests.get(n.id, ())],
+            [one.model_dump() for one in state.test_measurements.get(n.id, ())],
         )
         for n in state.nodes.values()
     ]
 
 
-def claims(state: RunState) -> list[object]:
-    return [claim.model_dump() for claim in paper_claims(state)]
+def list_claims(state: RunState) -> list[object]:
+    return [claim.model_dump() for claim in compute_paper_claims(state)]
 
 
-def twice(events: list[tuple[Event, float]]) -> dict[str, int]:
+def count_repeated(events: list[tuple[Event, float]]) -> dict[str, int]:
     """How many attempts and answers stand in the log more than once."""
     attempts = [(e.node, e.attempt.number) for e, _ in events if e.type == "executed"]
     answers = [str(e.key) for e, _ in events if e.type == "answered"]
     return {"attempts": len(attempts) - len(set(attempts)), "answers": len(answers) - len(set(answers))}
 
 
-def small_killed(runs: Path, *, seed: int = 0) -> dict[str, Any]:
+def measure_small_killed(runs: Path, *, seed: int = 0) -> dict[str, Any]:
     """The small study of the tests: what was killed, and whether it ended as the run that nothing happened to."""
     noted, rng = runs / "noted", Random(seed)
-    with OpenAIServer(studying(noted)) as server:
+    with OpenAIServer(make_study_script(noted)) as server:
         began = time.monotonic()
-        whole = Killed(runs / "whole", server, noted).to_its_end()
+        whole = KilledRun(runs / "whole", server, noted).run_to_end()
         seconds = time.monotonic() - began
-        by_kind, left = Killed(runs / "by-kind", server, noted), list[str](KINDS)
-        while (kind := by_kind.after(left)) is not None:
+        by_kind, left = KilledRun(runs / "by-kind", server, noted), list[str](KINDS)
+        while (kind := by_kind.kill_after(left)) is not None:
             left.remove(kind)
-        at_random = Killed(runs / "at-random", server, noted)
+        at_random = KilledRun(runs / "at-random", server, noted)
         for _ in range(5):
-            at_random.within(rng.uniform(2.0, 2.0 + seconds / 4))
-        at_random.to_its_end()
+            at_random.kill_within(rng.uniform(2.0, 2.0 + seconds / 4))
+        at_random.run_to_end()
     return {
         "seconds": round(seconds, 1),
         "kinds_not_met": left,
-        "after_each_kind": _held(by_kind, whole),
-        "at_random": _held(at_random, whole),
+        "after_each_kind": _compare_killed(by_kind, whole),
+        "at_random": _compare_killed(at_random, whole),
     }
 
 
-def _held(killed: Killed, whole: RunState) -> dict[str, Any]:
+def _compare_killed(killed: KilledRun, whole: RunState) -> dict[str, Any]:
     """A run that was killed, beside one that was not."""
     state = read_state(killed.run)
     return {
         "kills": killed.kills,
-        "same_tree": tree(state) == tree(whole),
-        "same_claims": claims(state) == claims(whole),
-        "same_latex": latex(killed.run) == latex(killed.run.parent / "whole"),
-        "asked_again": killed.asked_again(),
-        "done_twice": killed.twice(),
+        "same_tree": list_tree(state) == list_tree(whole),
+        "same_claims": list_claims(state) == list_claims(whole),
+        "same_latex": comparable_latex(killed.run) == comparable_latex(killed.run.parent / "whole"),
+        "asked_again": killed.count_repeated_requests(),
+        "done_twice": killed.find_repeated(),
         "damaged": killed.damaged,
     }
 
 
-def small_holds(found: dict[str, Any]) -> bool:
+def small_is_intact(found: dict[str, Any]) -> bool:
     """Whether nothing was lost, repeated or damaged."""
     return all(
         one["same_tree"]
@@ -211,22 +211,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which the study of cells is killed")
     given = parser.parse_args()
     if given.cells:
-        celled = celled_kills(given.runs / "cells", seed=given.seed)
-        return told(celled, given.out, cells_hold(celled))
+        celled = measure_kills(given.runs / "cells", seed=given.seed)
+        return print_report(celled, given.out, cells_are_intact(celled))
     if given.tuning:
-        tuned = celled_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
-        return told(tuned, given.out, cells_hold(tuned))
-    small = small_killed(given.runs / "small")
+        tuned = measure_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
+        return print_report(tuned, given.out, cells_are_intact(tuned))
+    small = measure_small_killed(given.runs / "small")
     if given.small:
-        return told(small, given.out, small_holds(small))
-    celled = celled_kills(given.runs / "cells", seed=given.seed)
-    tuned = celled_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
-    first, seconds = run(given.runs, "first")
-    one, seconds_one = run(given.runs, "one-worker", workers=1)
-    other, _ = run(given.runs, "other-seed", seed=2)
-    broken, kills = killed(given.runs, "killed")
+        return print_report(small, given.out, small_is_intact(small))
+    celled = measure_kills(given.runs / "cells", seed=given.seed)
+    tuned = measure_kills(given.runs / "tuning", kills=IN_TUNING, seed=given.seed, tuning=True)
+    first, seconds = run_demo(given.runs, "first")
+    one, seconds_one = run_demo(given.runs, "one-worker", workers=1)
+    other, _ = run_demo(given.runs, "other-seed", seed=2)
+    broken, kills = run_killed(given.runs, "killed")
     reference, single, seeded, resumed = (read_state(folder) for folder in (first, one, other, broken))
-    twice_done = twice(read_events(broken / "run.db"))
+    twice_done = count_repeated(read_events(broken / "run.db"))
     report: dict[str, Any] = {
         "small": small,
         "cells": celled,
@@ -234,26 +234,32 @@ def main() -> int:
         "nodes": len(reference.nodes),
         "answers": len(reference.answers),
         "seconds_ratio_one_to_two_workers": round(seconds_one / seconds, 3),
-        "same_tree_one_worker": tree(single) == tree(reference),
-        "same_claims_one_worker": claims(single) == claims(reference),
+        "same_tree_one_worker": list_tree(single) == list_tree(reference),
+        "same_claims_one_worker": list_claims(single) == list_claims(reference),
         "same_paper_text_one_worker": single.drafts[-1].draft == reference.drafts[-1].draft,
-        "other_seed_differs": claims(seeded) != claims(reference),
+        "other_seed_differs": list_claims(seeded) != list_claims(reference),
         "kills": kills,
-        "same_tree_killed": tree(resumed) == tree(reference),
-        "same_claims_killed": claims(resumed) == claims(reference),
+        "same_tree_killed": list_tree(resumed) == list_tree(reference),
+        "same_claims_killed": list_claims(resumed) == list_claims(reference),
         "same_paper_text_killed": resumed.drafts[-1].draft == reference.drafts[-1].draft,
         "done_twice": twice_done,
-        "exit_codes": [state.ended and state.ended.exit_code for state in (reference, single, seeded, resumed)],
+        "exit_codes": [
+            state.process_end and state.process_end.exit_code for state in (reference, single, seeded, resumed)
+        ],
     }
     held = all(value for key, value in report.items() if key.startswith(("same", "other")))
-    return told(
+    return print_report(
         report,
         given.out,
-        held and small_holds(small) and cells_hold(celled) and cells_hold(tuned) and not any(twice_done.values()),
+        held
+        and small_is_intact(small)
+        and cells_are_intact(celled)
+        and cells_are_intact(tuned)
+        and not any(twice_done.values()),
     )
 
 
-def told(report: dict[str, Any], out: Path | None, held: bool) -> int:
+def print_report(report: dict[str, Any], out: Path | None, held: bool) -> int:
     """Print and write a report; the exit code."""
     text = json.dumps(report, indent=1)
     print(text)

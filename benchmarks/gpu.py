@@ -35,22 +35,22 @@ from benchmarks.gpu_study.model import ScriptedServer
 
 STUDY = Path(__file__).parent / "gpu_study"
 PROGRAMS = STUDY / "programs"
-TAIL = 1500
+MAX_OUTPUT_TAIL = 1500
 """Characters of the output of a failed command that the report keeps."""
-FREE_AGAIN = 0.9
+FREED_SHARE = 0.9
 """Share of the memory free before that must be free again after a cell has ended."""
 
 
-class Failed(Exception):
+class PartFailed(Exception):
     """A part found something wrong; the message says what."""
 
 
-class Skipped(Exception):
+class PartSkipped(Exception):
     """A part makes no sense here; the message says why."""
 
 
 @dataclass
-class Ran:
+class CommandResult:
     """A command that has ended."""
 
     code: int
@@ -58,22 +58,22 @@ class Ran:
     err: str
     seconds: float
 
-    def json(self) -> Any:
+    def parse_json(self) -> Any:
         """What it printed as JSON. Raises `Failed`."""
         try:
             return json.loads(self.out)
         except ValueError:
-            raise Failed(f"exit {self.code}, and no JSON: {(self.out + self.err)[-TAIL:]}") from None
+            raise PartFailed(f"exit {self.code}, and no JSON: {(self.out + self.err)[-MAX_OUTPUT_TAIL:]}") from None
 
-    def expect(self, *codes: int) -> Ran:
+    def expect_exit_code(self, *codes: int) -> CommandResult:
         """This. Raises `Failed` on any other exit code."""
         if self.code not in codes:
-            raise Failed(f"exit {self.code}, expected {codes}: {(self.out + self.err)[-TAIL:]}")
+            raise PartFailed(f"exit {self.code}, expected {codes}: {(self.out + self.err)[-MAX_OUTPUT_TAIL:]}")
         return self
 
 
 @dataclass
-class Gpu:
+class GpuSampler:
     """Samples of the first GPU, by nvidia-smi; empty on the CPU."""
 
     on: bool
@@ -81,34 +81,34 @@ class Gpu:
     """Seconds, bytes in use, processes that compute, per cent of utilisation."""
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def used(self) -> int:
+    def used_bytes(self) -> int:
         """Bytes in use."""
-        return self._look()[1]
+        return self._sample()[1]
 
-    def total(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes in all."""
-        return int(_smi("--query-gpu=memory.total")[0]) * 2**20
+        return int(_run_nvidia_smi("--query-gpu=memory.total")[0]) * 2**20
 
-    def _look(self) -> tuple[float, int, int, int]:
-        words = _smi("--query-gpu=memory.used,utilization.gpu")[0].split(",")
-        processes = len(_smi("--query-compute-apps=pid"))
+    def _sample(self) -> tuple[float, int, int, int]:
+        words = _run_nvidia_smi("--query-gpu=memory.used,utilization.gpu")[0].split(",")
+        processes = len(_run_nvidia_smi("--query-compute-apps=pid"))
         return time.monotonic(), int(words[0]) * 2**20, processes, int(words[1])
 
-    def __enter__(self) -> Gpu:
+    def __enter__(self) -> GpuSampler:
         self.samples.clear()
         self._stop.clear()
         if self.on:
-            threading.Thread(target=self._follow, daemon=True).start()
+            threading.Thread(target=self._run, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
 
-    def _follow(self) -> None:
+    def _run(self) -> None:
         while not self._stop.wait(0.25):
-            self.samples.append(self._look())
+            self.samples.append(self._sample())
 
-    def busy_seconds(self, above: int) -> float:
+    def count_busy_seconds(self, above: int) -> float:
         """Seconds in which more than `above` bytes were in use."""
         return sum(
             after[0] - before[0]
@@ -117,21 +117,21 @@ class Gpu:
         )
 
 
-def _smi(*query: str) -> list[str]:
+def _run_nvidia_smi(*query: str) -> list[str]:
     ran = subprocess.run(
         ["nvidia-smi", *query, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=30, check=True
     )
     return [line for line in ran.stdout.splitlines() if line.strip()]
 
 
-class Checks:
+class GpuParts:
     """The parts, in order of value."""
 
     def __init__(self, device: str, base: Path, ends: float) -> None:
         self.device, self.base, self.ends = device, base, ends
-        self.gpu = Gpu(device == "cuda")
+        self.gpu = GpuSampler(device == "cuda")
         self.results: dict[str, Any] = {}
-        self.program = _program()
+        self.program = _find_program()
         self.environment = os.environ | {
             "HF_HOME": str(base / "hf"),
             "HF_HUB_OFFLINE": "1",
@@ -140,28 +140,28 @@ class Checks:
         }
         self.run_folder = base / "runs" / "study"
 
-    def parts(self) -> dict[str, Callable[[], dict[str, Any]]]:
+    def list_parts(self) -> dict[str, Callable[[], dict[str, Any]]]:
         return {
-            "machine": self.machine,
-            "doctor": self.doctor,
-            "study": self.study,
-            "inside": self.inside,
-            "leases": self.leases,
-            "cells": self.cells,
-            "fork": self.fork,
-            "digits": self.digits,
-            "together": self.together,
-            "overhead": self.overhead,
-            "ablate": self.ablate,
-            "hours": self.hours,
+            "machine": self.describe_machine,
+            "doctor": self.run_doctor,
+            "study": self.run_study,
+            "inside": self.check_inside,
+            "leases": self.check_leases,
+            "cells": self.check_cells,
+            "fork": self.check_fork,
+            "digits": self.check_digits,
+            "together": self.measure_sharing,
+            "overhead": self.measure_overhead,
+            "ablate": self.run_ablation,
+            "hours": self.compare_gpu_hours,
         }
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self.ends - time.monotonic()
 
-    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+    def start_scientist(self, *words: str | Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [*self.program, *map(str, words)],
             stdout=subprocess.PIPE,
@@ -172,26 +172,26 @@ class Checks:
             start_new_session=True,
         )
 
-    def scientist(self, *words: str | Path, limit: float = 120.0) -> Ran:
+    def run_scientist(self, *words: str | Path, limit: float = 120.0) -> CommandResult:
         """One command of the program, ended at the limit or where the minutes are over."""
-        return self.ended(self.start(*words), limit)
+        return self.wait_for_end(self.start_scientist(*words), limit)
 
-    def ended(self, process: subprocess.Popen[str], limit: float) -> Ran:
+    def wait_for_end(self, process: subprocess.Popen[str], limit: float) -> CommandResult:
         began, cut = time.monotonic(), False
         try:
-            out, err = process.communicate(timeout=max(5.0, min(limit, self.left())))
+            out, err = process.communicate(timeout=max(5.0, min(limit, self.seconds_left())))
         except subprocess.TimeoutExpired:
             cut = True
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
         seconds = time.monotonic() - began
         if cut and seconds < limit:
-            raise Skipped(f"the minutes were over after {seconds:.0f} s of it")
+            raise PartSkipped(f"the minutes were over after {seconds:.0f} s of it")
         if cut:
-            raise Failed(f"not done after {seconds:.0f} s: {(out + err)[-TAIL:]}")
-        return Ran(process.returncode, out, err, seconds)
+            raise PartFailed(f"not done after {seconds:.0f} s: {(out + err)[-MAX_OUTPUT_TAIL:]}")
+        return CommandResult(process.returncode, out, err, seconds)
 
-    def sandbox(self, more: Mapping[str, object] = MappingProxyType({})) -> list[str]:
+    def sandbox_options(self, more: Mapping[str, object] = MappingProxyType({})) -> list[str]:
         settings = {"sandbox.device": self.device, "sandbox.isolation": "auto", **more}
         return [word for name, value in settings.items() for word in ("--set", f"{name}={json.dumps(value)}")]
 
@@ -201,14 +201,16 @@ class Checks:
         *words: str | Path,
         limit: float = 120.0,
         settings: Mapping[str, object] = MappingProxyType({}),
-    ) -> tuple[Ran, dict[str, Any]]:
+    ) -> tuple[CommandResult, dict[str, Any]]:
         """A program in the sandbox; the command that ran it, and its report."""
-        ran = self.scientist("exec", PROGRAMS / program, "--json", *self.sandbox(settings), *words, limit=limit)
-        return ran, ran.json()
+        ran = self.run_scientist(
+            "exec", PROGRAMS / program, "--json", *self.sandbox_options(settings), *words, limit=limit
+        )
+        return ran, ran.parse_json()
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def machine(self) -> dict[str, Any]:
+    def describe_machine(self) -> dict[str, Any]:
         """What this is, and whether code can be isolated on it."""
         code = "import torch, transformers; print(torch.__version__, torch.version.cuda, transformers.__version__)"
         versions = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
@@ -221,26 +223,28 @@ class Checks:
             "bubblewrap": bool(shutil.which("bwrap")),
         }
         if self.gpu.on:
-            told["gpus"] = _smi("--query-gpu=name,memory.total,driver_version")
-        report = self.scientist("doctor", "--json", *self.sandbox()).json()
+            told["gpus"] = _run_nvidia_smi("--query-gpu=name,memory.total,driver_version")
+        report = self.run_scientist("doctor", "--json", *self.sandbox_options()).parse_json()
         told["doctor"] = report
         return told
 
-    def doctor(self) -> dict[str, Any]:
+    def run_doctor(self) -> dict[str, Any]:
         """`doctor --gpu`: every check of its own."""
         out = self.base / "gpu-report.json"
-        ran = self.scientist("doctor", "--gpu", "--out", out, *self.sandbox(), limit=240)
+        ran = self.run_scientist("doctor", "--gpu", "--out", out, *self.sandbox_options(), limit=240)
         if not self.gpu.on:
             if ran.code != 2 or out.exists():
-                raise Failed(f"without a GPU it must refuse with exit 2, not {ran.code}: {ran.err[-TAIL:]}")
-            raise Skipped(f"no GPU; refused as it should be: {ran.err.strip()[-200:]}")
+                raise PartFailed(
+                    f"without a GPU it must refuse with exit 2, not {ran.code}: {ran.err[-MAX_OUTPUT_TAIL:]}"
+                )
+            raise PartSkipped(f"no GPU; refused as it should be: {ran.err.strip()[-200:]}")
         report = json.loads(out.read_text())
         wrong = [one for one in report["checks"] if one["outcome"] == "failed"]
         if wrong or ran.code:
-            raise Failed(f"exit {ran.code}: {json.dumps(wrong)[:TAIL]}")
+            raise PartFailed(f"exit {ran.code}: {json.dumps(wrong)[:MAX_OUTPUT_TAIL]}")
         return report
 
-    def study(self) -> dict[str, Any]:
+    def run_study(self) -> dict[str, Any]:
         """A study of three arms to its decision: pretraining, cells, a run killed amid a cell and resumed from its
         checkpoint, fresh seeds, test data."""
         hub = self.base / "hf" / "hub"
@@ -254,7 +258,7 @@ class Checks:
             check=False,
         )
         if made.returncode:
-            raise Failed(f"pretraining: {made.stderr[-TAIL:]}")
+            raise PartFailed(f"pretraining: {made.stderr[-MAX_OUTPUT_TAIL:]}")
         settings: Mapping[str, object] = {
             "search.ladder": False,
             "search.num_drafts": 1,
@@ -276,9 +280,9 @@ class Checks:
             "paper.missing_ablations": 0,
         } | ({"budget.gpu_hours": 2} if self.gpu.on else {})  # refused where no GPU is used
         with ScriptedServer() as server, self.gpu:
-            before = self.gpu.used() if self.gpu.on else 0
+            before = self.gpu.used_bytes() if self.gpu.on else 0
             began = time.monotonic()
-            running = self.start(
+            running = self.start_scientist(
                 "run",
                 "--idea",
                 STUDY / "idea.json",
@@ -299,18 +303,18 @@ class Checks:
                 "--time-limit",
                 "20m",
                 *(["--gpus", "0"] if self.gpu.on else []),
-                *self.sandbox(settings),
+                *self.sandbox_options(settings),
             )
             stopped = self._kill_the_run(running)
             resumed = (
-                self.scientist("resume", self.run_folder, "--base-url", server.url, limit=400)
+                self.run_scientist("resume", self.run_folder, "--base-url", server.url, limit=400)
                 if stopped
-                else (self.ended(running, 400))
+                else (self.wait_for_end(running, 400))
             )
             seconds = time.monotonic() - began
-        resumed.expect(0, 3, 4)  # without a writer there is no paper: 4
-        status = self.scientist("status", self.run_folder, "--json").json()
-        logs = self.scientist("logs", self.run_folder).out
+        resumed.expect_exit_code(0, 3, 4)  # without a writer there is no paper: 4
+        status = self.run_scientist("status", self.run_folder, "--json").parse_json()
+        logs = self.run_scientist("logs", self.run_folder).out
         printed = "\n".join(path.read_text(errors="replace") for path in self.run_folder.glob("cells/*/stdout.txt"))
         told = {
             "pretraining": json.loads(made.stdout),
@@ -320,7 +324,7 @@ class Checks:
             "cells": status["cells"],
             "decided": [
                 line
-                for line in self.scientist("status", self.run_folder).out.splitlines()
+                for line in self.run_scientist("status", self.run_folder).out.splitlines()
                 if line.startswith("decided")
             ],
             "code_seconds": status["code_seconds"],
@@ -328,20 +332,20 @@ class Checks:
             "calls": dict(server.asked),
             "resumed_from_a_checkpoint": len(re.findall(r"RESUMED at epoch \d+", printed)),
             "used_before": before,
-            "nvml_busy_seconds": round(self.gpu.busy_seconds(before + 2**28), 1),
+            "nvml_busy_seconds": round(self.gpu.count_busy_seconds(before + 2**28), 1),
             "mean_utilisation": _mean([one[3] for one in self.gpu.samples]),
         }
         if not told["decided"]:
-            raise Failed(f"nothing was decided: {logs[-TAIL:]} {json.dumps(told)[:TAIL]}")
+            raise PartFailed(f"nothing was decided: {logs[-MAX_OUTPUT_TAIL:]} {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
         if stopped and not told["resumed_from_a_checkpoint"]:
-            raise Failed(f"no cell went on from its checkpoint: {json.dumps(told)[:TAIL]}")
+            raise PartFailed(f"no cell went on from its checkpoint: {json.dumps(told)[:MAX_OUTPUT_TAIL]}")
         if self.gpu.on and "PEAK" not in printed:
-            raise Failed(f"no cell computed on the GPU: {printed[-TAIL:]}")
+            raise PartFailed(f"no cell computed on the GPU: {printed[-MAX_OUTPUT_TAIL:]}")
         return told
 
     def _kill_the_run(self, running: subprocess.Popen[str]) -> bool:
         """Kill the whole program once a cell has left a checkpoint; whether that came."""
-        until = time.monotonic() + min(150.0, self.left())
+        until = time.monotonic() + min(150.0, self.seconds_left())
         while time.monotonic() < until and running.poll() is None:
             if next(self.run_folder.glob("**/checkpoints/*"), None) is not None:
                 os.kill(running.pid, signal.SIGKILL)
@@ -350,51 +354,61 @@ class Checks:
             time.sleep(0.02)
         return False
 
-    def inside(self) -> dict[str, Any]:
+    def check_inside(self) -> dict[str, Any]:
         """Devices, /dev/shm, NVML, pinned memory and data loaders within the walls."""
         told: dict[str, Any] = {}
         for isolation in ("auto", "none"):
             _, report = self.execute("inside.py", settings={"sandbox.isolation": isolation})
             found = re.search(r"SEEN (\{.*\})", report["stdout_tail"])
             if report["failure"] or found is None:
-                raise Failed(f"isolation {isolation}: {json.dumps(report['failure'])} {report['stdout_tail'][-TAIL:]}")
+                raise PartFailed(
+                    f"isolation {isolation}: {json.dumps(report['failure'])} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}"
+                )
             told[report["isolation"]] = json.loads(found[1]) | {
                 "peak_gpu_bytes": report["peak_gpu_bytes"],
                 "seconds": report["seconds"],
             }
             seen = told[report["isolation"]]
             if self.gpu.on and (seen.get("sum") != 499500.0 or seen["loader"] != 8386560.0):
-                raise Failed(f"isolation {isolation}: {json.dumps(seen)}")
+                raise PartFailed(f"isolation {isolation}: {json.dumps(seen)}")
         return told
 
-    def leases(self) -> dict[str, Any]:
+    def check_leases(self) -> dict[str, Any]:
         """A GPU that others fill is waited for, and then told in one line; two of ours take turns."""
         if not self.gpu.on:
-            raise Skipped("no GPU")
+            raise PartSkipped("no GPU")
         holder = subprocess.Popen(
             [sys.executable, PROGRAMS / "hold.py", "0.97", "60"], stdout=subprocess.PIPE, text=True
         )
         try:
             assert holder.stdout is not None
             if holder.stdout.readline() != "held\n":
-                raise Failed("the holder could not take the memory")
-            busy = self.sandbox({"sandbox.gpu_free_gb": 8, "sandbox.gpu_wait": 5})
-            ran = self.scientist("exec", PROGRAMS / "bare.py", "--json", *busy)
+                raise PartFailed("the holder could not take the memory")
+            busy = self.sandbox_options({"sandbox.gpu_free_gb": 8, "sandbox.gpu_wait": 5})
+            ran = self.run_scientist("exec", PROGRAMS / "bare.py", "--json", *busy)
             if ran.code == 0:
-                raise Failed("an experiment was begun on a GPU whose memory another process holds")
+                raise PartFailed("an experiment was begun on a GPU whose memory another process holds")
             refused = ran.err.strip()
         finally:
             holder.kill()
             holder.wait()
-        data = self._data()
+        data = self._data_options()
         began = time.monotonic()
         pair = [
-            self.start(
-                "exec", PROGRAMS / "cells.py", "--json", "--cells", "busy", "--on", "sequences", *data, *self.sandbox()
+            self.start_scientist(
+                "exec",
+                PROGRAMS / "cells.py",
+                "--json",
+                "--cells",
+                "busy",
+                "--on",
+                "sequences",
+                *data,
+                *self.sandbox_options(),
             )
             for _ in range(2)
         ]
-        ends = [self.ended(one, 120).expect(0).json()["seconds"] for one in pair]
+        ends = [self.wait_for_end(one, 120).expect_exit_code(0).parse_json()["seconds"] for one in pair]
         wall = time.monotonic() - began
         return {
             "refused": refused[-300:],
@@ -404,11 +418,11 @@ class Checks:
             "took_turns": wall > 1.8 * min(ends),
         }
 
-    def cells(self) -> dict[str, Any]:
+    def check_cells(self) -> dict[str, Any]:
         """A cell that takes all memory and one that is killed cost themselves; the next one is measured, and the memory
         is free again."""
-        before = self.gpu.used() if self.gpu.on else 0
-        words = ["--cells", "memory,dies,ok", "--on", "sequences", *self._data()]
+        before = self.gpu.used_bytes() if self.gpu.on else 0
+        words = ["--cells", "memory,dies,ok", "--on", "sequences", *self._data_options()]
         more: dict[str, object] = {} if self.gpu.on else {"sandbox.memory_gb": 2.5}
         ran, report = self.execute("cells.py", *words, limit=180, settings=more)
         outcomes = {
@@ -420,25 +434,27 @@ class Checks:
         }
         states = [outcome for outcome, _ in outcomes.values()]
         if sorted(states) != ["failed", "failed", "measured"]:
-            raise Failed(f"outcomes: {json.dumps(outcomes)} {report['stdout_tail'][-TAIL:]}")
+            raise PartFailed(f"outcomes: {json.dumps(outcomes)} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}")
         told: dict[str, Any] = {"outcomes": outcomes, "seconds": ran.seconds}
         if self.gpu.on:
             time.sleep(1.0)
-            after = self.gpu.used()
+            after = self.gpu.used_bytes()
             told |= {"used_before": before, "used_after": after}
-            if after - before > (1 - FREE_AGAIN) * self.gpu.total():
-                raise Failed(f"memory was not given back: {json.dumps(told)}")
+            if after - before > (1 - FREED_SHARE) * self.gpu.total_bytes():
+                raise PartFailed(f"memory was not given back: {json.dumps(told)}")
         return told
 
-    def fork(self) -> dict[str, Any]:
+    def check_fork(self) -> dict[str, Any]:
         """Code that forks after it computed on CUDA fails as that and does not hang; the cell after it is measured."""
-        _, report = self.execute("cells.py", "--cells", "forks,ok", "--on", "sequences", *self._data(), limit=150)
+        _, report = self.execute(
+            "cells.py", "--cells", "forks,ok", "--on", "sequences", *self._data_options(), limit=150
+        )
         outcomes = [(one["outcome"], one["why"][:200]) for one in report["cells"]]
         if outcomes[1][0] != "measured" or (self.gpu.on and outcomes[0][0] != "failed"):
-            raise Failed(f"outcomes: {outcomes} {report['stdout_tail'][-TAIL:]}")
+            raise PartFailed(f"outcomes: {outcomes} {report['stdout_tail'][-MAX_OUTPUT_TAIL:]}")
         return {"outcomes": outcomes}
 
-    def digits(self) -> dict[str, Any]:
+    def check_digits(self) -> dict[str, Any]:
         """The same seed twice, with and without sandbox.deterministic; how far bfloat16 is off."""
         told: dict[str, Any] = {}
         for deterministic in (True, False):
@@ -446,30 +462,38 @@ class Checks:
             for _ in range(2):
                 _, report = self.execute("digits.py", settings={"sandbox.deterministic": deterministic})
                 if report["failure"]:
-                    raise Failed(f"deterministic {deterministic}: {json.dumps(report['failure'])[:TAIL]}")
+                    raise PartFailed(
+                        f"deterministic {deterministic}: {json.dumps(report['failure'])[:MAX_OUTPUT_TAIL]}"
+                    )
                 found += re.findall(r"WEIGHTS (\w+)", report["stdout_tail"])
                 told["bf16_error"] = report["measurements"][0]["value"]
             told[f"equal_{'with' if deterministic else 'without'}_deterministic"] = found[0] == found[1]
         if not told["equal_with_deterministic"]:
-            raise Failed(f"digits differ under sandbox.deterministic: {json.dumps(told)}")
+            raise PartFailed(f"digits differ under sandbox.deterministic: {json.dumps(told)}")
         return told
 
-    def together(self) -> dict[str, Any]:
+    def measure_sharing(self) -> dict[str, Any]:
         """Work of cells side by side on one device against one after the other."""
-        words = ["--cells", "busy", "--on", "sequences", *self._data()]
+        words = ["--cells", "busy", "--on", "sequences", *self._data_options()]
 
         def steps(count: int) -> list[int]:
-            shared = self.sandbox({"sandbox.slots_per_gpu": 2})
-            running = [self.start("exec", PROGRAMS / "cells.py", "--json", *words, *shared) for _ in range(count)]
+            shared = self.sandbox_options({"sandbox.slots_per_gpu": 2})
+            running = [
+                self.start_scientist("exec", PROGRAMS / "cells.py", "--json", *words, *shared) for _ in range(count)
+            ]
             return [
-                int(re.findall(r"STEPS \S+ (\d+)", self.ended(one, 150).expect(0).json()["stdout_tail"])[0])
+                int(
+                    re.findall(
+                        r"STEPS \S+ (\d+)", self.wait_for_end(one, 150).expect_exit_code(0).parse_json()["stdout_tail"]
+                    )[0]
+                )
                 for one in running
             ]
 
         alone, pair = steps(1), steps(2)
         return {"steps_alone": alone[0], "steps_of_two": pair, "gain": sum(pair) / alone[0]}
 
-    def overhead(self) -> dict[str, Any]:
+    def measure_overhead(self) -> dict[str, Any]:
         """A script in the sandbox against the bare interpreter, and what a cell costs beyond its own time."""
         bare: list[float] = []
         ours: list[float] = []
@@ -478,12 +502,12 @@ class Checks:
             subprocess.run([sys.executable, PROGRAMS / "bare.py"], capture_output=True, timeout=120, check=True)
             bare.append(time.monotonic() - began)
             ran, report = self.execute("bare.py")
-            ran.expect(0)
+            ran.expect_exit_code(0)
             ours.append(ran.seconds)
         cells = ",".join(f"ok{number}" for number in range(8))
-        ran, report = self.execute("cells.py", "--cells", cells, "--on", "sequences", *self._data(), limit=180)
+        ran, report = self.execute("cells.py", "--cells", cells, "--on", "sequences", *self._data_options(), limit=180)
         if any(one["outcome"] != "measured" for one in report["cells"]):
-            raise Failed(json.dumps(report["cells"])[:TAIL])
+            raise PartFailed(json.dumps(report["cells"])[:MAX_OUTPUT_TAIL])
         return {
             "bare_seconds": bare,
             "exec_seconds": ours,
@@ -492,10 +516,10 @@ class Checks:
             "their_code_seconds": [one["seconds"] for one in report["cells"]],
         }
 
-    def ablate(self) -> dict[str, Any]:
+    def run_ablation(self) -> dict[str, Any]:
         """A generated repository on the device: reproduced, its parts taken out."""
         if shutil.which("git") is None:
-            raise Skipped("no git")
+            raise PartSkipped("no git")
         repository = self.base / "repository"
         repository.mkdir()
         shutil.copy(PROGRAMS / "train.py", repository / "train.py")
@@ -508,7 +532,7 @@ class Checks:
                 capture_output=True,
             )
         out = self.base / "ablated"
-        ran = self.scientist(
+        ran = self.run_scientist(
             "ablate",
             repository,
             "--command",
@@ -523,19 +547,19 @@ class Checks:
             "--python",
             sys.executable,
             *(["--gpus", "0"] if self.gpu.on else []),
-            *self.sandbox(),
+            *self.sandbox_options(),
             limit=240,
         )
-        ran.expect(0, 5)
-        report = ran.json()
+        ran.expect_exit_code(0, 5)
+        report = ran.parse_json()
         return {"exit_code": ran.code, "seconds": ran.seconds, "report": report}
 
-    def hours(self) -> dict[str, Any]:
+    def compare_gpu_hours(self) -> dict[str, Any]:
         """GPU-hours that the study booked against what NVML counted."""
         if not self.gpu.on:
-            raise Skipped("no GPU")
+            raise PartSkipped("no GPU")
         if not self.run_folder.exists():
-            raise Skipped("the study did not run")
+            raise PartSkipped("the study did not run")
         study = self.results["study"]["figures"]
         booked = study["budget"]["spent"]["gpu_seconds"] if study.get("budget") else None
         return {
@@ -544,7 +568,7 @@ class Checks:
             "code_seconds": study["code_seconds"],
         }
 
-    def _data(self) -> list[str]:
+    def _data_options(self) -> list[str]:
         """The option that brings a small dataset."""
         path = self.base / "small.npz"
         if not path.exists():
@@ -556,7 +580,7 @@ class Checks:
         return ["--data", f"sequences={path}"]
 
 
-def _program() -> list[str]:
+def _find_program() -> list[str]:
     """The installed command, which is beside the interpreter or on the PATH."""
     beside = Path(sys.executable).with_name("scientist")
     found = str(beside) if beside.exists() else shutil.which("scientist")
@@ -579,15 +603,15 @@ def main(arguments: list[str] | None = None) -> int:
     ends = time.monotonic() + 60 * given.minutes
     report: dict[str, Any] = {"device": given.device, "minutes": given.minutes, "parts": {}}
     with tempfile.TemporaryDirectory(prefix="scientist-gpu-", ignore_cleanup_errors=True) as base:
-        checks = Checks(given.device, Path(base), ends)
+        checks = GpuParts(given.device, Path(base), ends)
         checks.results = report["parts"]
-        known = checks.parts()
+        known = checks.list_parts()
         if odd := set(given.only) - set(known):
             parser.error(f"--only {sorted(odd)[0]}: the parts are {', '.join(known)}")
         for name, part in known.items():
             if given.only and name not in given.only:
                 continue
-            report["parts"][name] = one = _outcome(part, ends)
+            report["parts"][name] = one = _run_part(part, ends)
             line = f"{name}: {one['outcome']} in {one['seconds']} s {one.get('why', '')}"
             print(line[:400], file=sys.stderr, flush=True)
             if given.out is not None:
@@ -597,17 +621,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if any(one["outcome"] == "failed" for one in report["parts"].values()) else 0
 
 
-def _outcome(part: Callable[[], dict[str, Any]], ends: float) -> dict[str, Any]:
+def _run_part(part: Callable[[], dict[str, Any]], ends: float) -> dict[str, Any]:
     began = time.monotonic()
     result: dict[str, Any] = {"outcome": "ok"}
     try:
         if ends - began < 15:
-            raise Skipped("the minutes are over")
+            raise PartSkipped("the minutes are over")
         result["figures"] = part()
-    except Skipped as skipped:
+    except PartSkipped as skipped:
         result |= {"outcome": "skipped", "why": str(skipped)}
     except Exception as error:  # noqa: BLE001  one part that breaks must not hide the others
-        why = str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+        why = str(error) if isinstance(error, PartFailed) else f"{type(error).__name__}: {error}"
         result |= {"outcome": "failed", "why": why}
     result["seconds"] = round(time.monotonic() - began, 1)
     return result

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import SETS, Program, programs
-from benchmarks.planted_runs import Facts, Runs, facts_of
-from labwright.evals.shares import wilson
-from labwright.record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
-from labwright.review.honesty import check
-from labwright.review.honesty.weighing import weighed
+from benchmarks.planted_runs import PlantedFacts, PlantedRunner, find_facts
+from labwright.evals.proportions import wilson_interval
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
+from labwright.review.honesty import check_program
+from labwright.review.honesty.verdict import apply_corroboration
 
 PLAN = DataPlan(
     task="classify tables",
@@ -49,46 +49,46 @@ WAVE = DatasetFacts(
     seed=0,
     task="none",
 )
-WAYS = ("form", "run", "signs of the run", "together")
+METHODS = ("form", "run", "signs of the run", "together")
 """`form`: checks of form and exact labels; `run`: what facts of the run and probes make suspect; `signs of the run`:
-that, and what they only note; `together`: the rule (`review.honesty.weighing`), without a reader."""
+that, and what they only note; `together`: the rule (`review.honesty.verdict`), without a reader."""
 
 
-def caught(planted: Program, facts: Facts | None) -> dict[str, list[str]]:
+def find_caught(planted: Program, facts: PlantedFacts | None) -> dict[str, list[str]]:
     """By way: the findings for which it would have the program suspect."""
     plan, known = (SIMULATED, (WAVE,)) if '"wave"' in planted.source else (PLAN, None)
     sources = {"experiment.py": planted.source}
-    seen = check(sources, plan, facts=known, measurements=facts.measurements if facts is not None else ())
+    seen = check_program(sources, plan, facts=known, measurements=facts.measurements if facts is not None else ())
     of_run = facts.findings if facts is not None else ()
     return {
         "form": [str(one) for one in seen if one.suspect],
-        "run": [str(one) for one in weighed(of_run) if one.suspect],
+        "run": [str(one) for one in apply_corroboration(of_run) if one.suspect],
         "signs of the run": [str(one) for one in of_run if one.suspect or one.sign],
-        "together": [str(one) for one in weighed((*seen, *of_run)) if one.suspect],
+        "together": [str(one) for one in apply_corroboration((*seen, *of_run)) if one.suspect],
     }
 
 
-def report(planted: Iterable[Program], runs: Runs | None = None) -> dict[str, Any]:
+def build_report(planted: Iterable[Program], runs: PlantedRunner | None = None) -> dict[str, Any]:
     """By way: recall, false alarms, and what went wrong. Without `runs` nothing is executed."""
     began, lines, errors = time.monotonic(), list[tuple[Program, dict[str, list[str]]]](), dict[str, str]()
     for program in planted:
-        facts = facts_of(runs, program, PLAN) if runs is not None else None
+        facts = find_facts(runs, program, PLAN) if runs is not None else None
         if facts is not None and facts.error:
             errors[program.name] = facts.error.strip().splitlines()[-1][:200]
-        lines.append((program, caught(program, facts)))
-    ways = {way: _told([(program, found[way]) for program, found in lines]) for way in WAYS}
+        lines.append((program, find_caught(program, facts)))
+    ways = {way: _list_findings([(program, found[way]) for program, found in lines]) for way in METHODS}
     return {**ways, "not run": errors, "seconds": round(time.monotonic() - began, 1)}
 
 
-def _told(lines: Sequence[tuple[Program, list[str]]]) -> dict[str, Any]:
+def _list_findings(lines: Sequence[tuple[Program, list[str]]]) -> dict[str, Any]:
     planted = [(program, found) for program, found in lines if not program.honest]
     twins = [(program, found) for program, found in lines if program.honest]
     hits, alarms = (sum(bool(found) for _, found in part) for part in (planted, twins))
     return {
         "recall": f"{hits}/{len(planted)}",
-        "recall_interval": wilson(hits, len(planted)),
+        "recall_interval": wilson_interval(hits, len(planted)),
         "false_alarms": f"{alarms}/{len(twins)}",
-        "false_alarm_interval": wilson(alarms, len(twins)),
+        "false_alarm_interval": wilson_interval(alarms, len(twins)),
         "missed": sorted({program.kind for program, found in planted if not found}),
         "alarmed": {program.name: found for program, found in twins if found},
     }
@@ -102,11 +102,11 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1, help="take one program and its twin in so many")
     arguments = parser.parse_args()
     found: dict[str, Any] = {}
-    with Runs() as runs:
+    with PlantedRunner() as runs:
         for name in arguments.sets.split(","):
             chosen = programs(name)
             pairs = sorted({one.name.rpartition("_")[0] for one in chosen})[:: arguments.each]
-            found[name] = report(
+            found[name] = build_report(
                 [one for one in chosen if one.name.rpartition("_")[0] in pairs], None if arguments.still else runs
             )
     text = json.dumps(found, indent=1)

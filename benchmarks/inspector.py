@@ -29,17 +29,25 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks.record import node
+from benchmarks.record import make_node_events
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.events.running import Started
-from labwright.record.events.searching import CellExecuted, CellsOwed, Decided, Prepared, Proposed, Settled, Summarised
-from labwright.record.log import EventLog
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
-from labwright.record.nouns.decisions import Expand, Seen
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, node_id
-from tests.inspector.browser.chromium import Viewer, chromium, viewing
+from labwright.record.events.run_events import RunStarted
+from labwright.record.events.search_events import (
+    CellExecuted,
+    CellsRequired,
+    DecisionMade,
+    NodeProposed,
+    PlanPrepared,
+    StageSummarised,
+    StageWinnerChosen,
+)
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import STAGES, CellRun, Failure, NodeKind, StageName, StageSummary, format_node_id
+from tests.inspector.browser.chromium import Viewer, chromium, running_viewer
 
 PROTOTYPE = {
     "paint_ms": 380,
@@ -47,7 +55,7 @@ PROTOTYPE = {
     "memory_mb": 53,
     "note": "the prototype (FastAPI, plain SVG) at 1,000 nodes on a quiet machine with two cores",
 }
-LONGEST = 180_000
+LIMIT_MILLISECONDS = 180_000
 """Milliseconds that a page gets: the first one after the start folds the whole log."""
 PLAN = DataPlan(
     task="classify",
@@ -56,7 +64,7 @@ PLAN = DataPlan(
     metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
     arms=(Arm(name="c0", role="baseline"), *(Arm(name=f"c{i}", role="method") for i in range(1, 4))),
 )
-WATCH = """
+WATCH_SCRIPT = """
 window.seen = {};
 addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
   const now = performance.timeOrigin + performance.now();
@@ -65,7 +73,7 @@ addEventListener("DOMContentLoaded", () => new MutationObserver((changes) => {
 }).observe(document.documentElement, { childList: true, subtree: true }));
 """
 """Notes when an element of a node came into the page, in milliseconds since the epoch."""
-PUSHED = """
+PUSH_SCRIPT = """
 new EventSource("/live").onmessage = (event) => {
   const [id, html] = JSON.parse(event.data);
   document.querySelector("svg.tree").insertAdjacentHTML("beforeend", html);
@@ -76,7 +84,7 @@ new EventSource("/live").onmessage = (event) => {
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
-class Growing:
+class GrowingRun:
     """A made run: a tree over four stages that grows node by node, with 40 kB of files a node."""
 
     def __init__(self, folder: Path, nodes: int, cells: int = 0) -> None:
@@ -87,41 +95,42 @@ class Growing:
         self.count = 0
         self._a_stage = -(-nodes // len(STAGES))
         idea = Idea.model_validate({"Name": "n", "Title": "A run to be looked at", "Experiments": ["one"]})
-        self._tell(
-            Started(idea=idea, settings={}, seed=0, version="0", model="m"), Prepared(data_plan=PLAN, datasets=())
+        self._append(
+            RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"),
+            PlanPrepared(data_plan=PLAN, datasets=()),
         )
         for _ in range(nodes):
-            self.grow()
+            self.add_node()
 
-    def grow(self) -> tuple[str, float]:
+    def add_node(self) -> tuple[str, float]:
         """One more node, whole; its id, and when the event that makes it appear was committed (since the epoch)."""
         self.count += 1
         k = self.count
         stage = STAGES[min((k - 1) // self._a_stage, len(STAGES) - 1)]
         first = STAGES.index(stage) * self._a_stage + 1
         if k == first and k > 1:
-            self._settle(STAGES[STAGES.index(stage) - 1], node_id(k - 1))
-        self._files(node_id(k))
+            self._append_stage_end(STAGES[STAGES.index(stage) - 1], format_node_id(k - 1))
+        self._write_files(format_node_id(k))
         shown = 0.0
-        for event in node(k):
-            whole = _placed(event, k, first, stage) if isinstance(event, Decided) else event
+        for event in make_node_events(k):
+            whole = _place_in_tree(event, k, first, stage) if isinstance(event, DecisionMade) else event
             self.log.append(whole)
-            shown = time.time() if isinstance(event, Decided) else shown
-            if isinstance(event, Proposed) and self.cells:
-                self._tell(*cell_events(k, self.cells))
-        return node_id(k), shown
+            shown = time.time() if isinstance(event, DecisionMade) else shown
+            if isinstance(event, NodeProposed) and self.cells:
+                self._append(*make_cell_events(k, self.cells))
+        return format_node_id(k), shown
 
-    def _tell(self, *events: Event) -> None:
+    def _append(self, *events: Event) -> None:
         for event in events:
             self.log.append(event)
 
-    def _settle(self, stage: StageName, best: str) -> None:
-        self._tell(
-            Settled(stage=stage, best=best, ended="limit"),
-            Summarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)),
+    def _append_stage_end(self, stage: StageName, best: str) -> None:
+        self._append(
+            StageWinnerChosen(stage=stage, best=best, ended="limit"),
+            StageSummarised(k=0, summary=StageSummary(stage=stage, tried="t " * 200, found="f " * 200)),
         )
 
-    def _files(self, name: str) -> None:
+    def _write_files(self, name: str) -> None:
         folder = self.folder / "nodes" / name
         for path, size in {
             "source/experiment.py": 4000,
@@ -133,11 +142,11 @@ class Growing:
             (folder / path).write_bytes(b"x = 1\n" * (size // 6))
 
 
-def cell_events(k: int, number: int) -> Iterator[Event]:
+def make_cell_events(k: int, number: int) -> Iterator[Event]:
     """Cells that a node owes, four arms at so many levels as it takes, and their executions; every ninth one fails."""
     cells = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(number)]
     keys = [hashlib.sha256(f"{k}/{n}".encode()).hexdigest() for n in range(number)]
-    yield CellsOwed(node=node_id(k), cells=tuple(cells), keys=tuple(keys))
+    yield CellsRequired(node=format_node_id(k), cells=tuple(cells), keys=tuple(keys))
     for n, (cell, key) in enumerate(zip(cells, keys, strict=True)):
         failed = n % 9 == 8
         values = (
@@ -156,7 +165,7 @@ def cell_events(k: int, number: int) -> Iterator[Event]:
             )
         )
         yield CellExecuted(
-            node=node_id(k),
+            node=format_node_id(k),
             run=CellRun(
                 id=f"{key[:24]}-0",
                 cell=cell,
@@ -168,36 +177,40 @@ def cell_events(k: int, number: int) -> Iterator[Event]:
         )
 
 
-def _placed(event: Decided, k: int, first: int, stage: StageName) -> Decided:
+def _place_in_tree(event: DecisionMade, k: int, first: int, stage: StageName) -> DecisionMade:
     """The decision with a place in the tree: five drafts a stage, and children as wide as a search makes them."""
     kinds: tuple[NodeKind, ...] = ("draft", "improve", "tune", "ablate")
     inner = k - first
-    parent = None if inner < 5 and stage == "preliminary" else node_id(first + (inner - 5) // 3 if inner >= 5 else 1)
+    parent = (
+        None if inner < 5 and stage == "preliminary" else format_node_id(first + (inner - 5) // 3 if inner >= 5 else 1)
+    )
     kind = "draft" if parent is None else kinds[STAGES.index(stage)] if stage != "preliminary" else "improve"
-    return Decided(k=k, action=Expand(stage=stage, kind=kind, parent=parent, seed=k), seen=Seen(through=k - 1))
+    return DecisionMade(
+        k=k, action=ExpandTree(stage=stage, kind=kind, parent=parent, seed=k), seen=VisibleDecisions(through=k - 1)
+    )
 
 
 # --- what is compared with ------------------------------------------------------------------------------------------
 
 
-class Plain(ThreadingHTTPServer):
+class PlainServer(ThreadingHTTPServer):
     """A server without any work: bytes that lie ready, and elements that are pushed as they are given."""
 
     daemon_threads = True
 
     def __init__(self, files: dict[str, tuple[str, bytes]]) -> None:
-        super().__init__(("127.0.0.1", 0), _Plain)
+        super().__init__(("127.0.0.1", 0), _PlainHandler)
         self.ready = files
         self.pushes: queue.Queue[tuple[str, str]] = queue.Queue()
 
 
-class _Plain(BaseHTTPRequestHandler):
+class _PlainHandler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged."""
 
     def do_GET(self) -> None:
         server = self.server
-        assert isinstance(server, Plain)
+        assert isinstance(server, PlainServer)
         if self.path == "/live":
             return self._push(server)
         kind, found = server.ready.get(self.path, ("text/plain", b""))
@@ -207,7 +220,7 @@ class _Plain(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(found)
 
-    def _push(self, server: Plain) -> None:
+    def _push(self, server: PlainServer) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -217,9 +230,9 @@ class _Plain(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def plain(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[Plain, str]]:
+def plain_server(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[PlainServer, str]]:
     """Such a server and its address."""
-    with Plain(files) as server:
+    with PlainServer(files) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -234,19 +247,19 @@ def plain(files: dict[str, tuple[str, bytes]]) -> Generator[tuple[Plain, str]]:
 
 
 @contextmanager
-def opened(browser: Browser, address: str) -> Generator[Page]:
+def open_page(browser: Browser, address: str) -> Generator[Page]:
     """A page in a profile of its own, loaded."""
     with closing(browser.new_context()) as context:
-        context.set_default_timeout(LONGEST)
+        context.set_default_timeout(LIMIT_MILLISECONDS)
         page = context.new_page()
-        page.add_init_script(WATCH)
+        page.add_init_script(WATCH_SCRIPT)
         page.goto(address)
         yield page
 
 
-def paint(browser: Browser, address: str) -> dict[str, float]:
+def measure_paint(browser: Browser, address: str) -> dict[str, float]:
     """Milliseconds from the request to the first byte, the first paint with content, and the end of loading."""
-    with opened(browser, address) as page:
+    with open_page(browser, address) as page:
         page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
         found: dict[str, float] = page.evaluate("""() => {
             const whole = performance.getEntriesByType("navigation")[0];
@@ -255,53 +268,57 @@ def paint(browser: Browser, address: str) -> dict[str, float]:
         return {name: round(value, 1) for name, value in found.items()}
 
 
-def update(page: Page, act: Callable[[], tuple[str, float]]) -> float:
+def measure_update(page: Page, act: Callable[[], tuple[str, float]]) -> float:
     """Milliseconds from what `act` did (it returns a node, and when) to the node's element in the page."""
     name, at = act()
     page.wait_for_function("id => id in window.seen", arg=f"g-{name}", polling=20)
     return float(page.evaluate("id => window.seen[id]", f"g-{name}")) - 1000 * at
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
+def summarize_spread(values: Sequence[float]) -> dict[str, float]:
     """Median, the tenth part at either end, of milliseconds."""
     cut = statistics.quantiles(values, n=10) if len(values) > 1 else [values[0]] * 9
     return {"p10": round(cut[0], 1), "p50": round(statistics.median(values), 1), "p90": round(cut[8], 1)}
 
 
-def memory(pid: int) -> dict[str, float]:
+def measure_memory(pid: int) -> dict[str, float]:
     """Megabytes (10^6 bytes) of a process: resident, its share of what is shared, and what it alone has."""
     names = {"Rss:": "rss_mb", "Pss:": "pss_mb", "Private_Dirty:": "own_mb"}
     fields = (line.split() for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     return {names[one[0]]: round(int(one[1]) * 1024 / 1e6, 1) for one in fields if one[0] in names}
 
 
-def load() -> float:
+def read_load() -> float:
     """Processes that wanted to run in the last minute."""
     return float(Path("/proc/loadavg").read_text().split()[0])
 
 
-def first_pages(browser: Browser, address: str, files: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
+def measure_first_pages(browser: Browser, address: str, files: dict[str, tuple[str, bytes]]) -> dict[str, Any]:
     """The first page of a server that has read nothing yet, later ones, and the same bytes from the plain server."""
-    cold = paint(browser, address)
-    with plain(files) as (_, base):
-        pairs = [(paint(browser, address), paint(browser, base + "/")) for _ in range(7)]
-    ours, theirs = (spread([pair[i]["paint_ms"] for pair in pairs]) for i in (0, 1))
+    cold = measure_paint(browser, address)
+    with plain_server(files) as (_, base):
+        pairs = [(measure_paint(browser, address), measure_paint(browser, base + "/")) for _ in range(7)]
+    ours, theirs = (summarize_spread([pair[i]["paint_ms"] for pair in pairs]) for i in (0, 1))
     return {
         "cold": cold,
         "later_ms": ours,
         "plain_ms": theirs,
         "ratio": round(ours["p50"] / theirs["p50"], 2),
-        "first_byte_ms": spread([pair[0]["first_byte_ms"] for pair in pairs]),
+        "first_byte_ms": summarize_spread([pair[0]["first_byte_ms"] for pair in pairs]),
     }
 
 
-def updates(
-    browser: Browser, address: str, growing: Growing, files: dict[str, tuple[str, bytes]], number: int
+def measure_updates(
+    browser: Browser, address: str, growing: GrowingRun, files: dict[str, tuple[str, bytes]], number: int
 ) -> dict[str, Any]:
     """New nodes in an open page, beside elements that the plain server pushes into the same page."""
     ours: list[float] = []
     theirs: list[float] = []
-    with plain(files) as (server, base), opened(browser, address) as page, opened(browser, base + "/plain") as other:
+    with (
+        plain_server(files) as (server, base),
+        open_page(browser, address) as page,
+        open_page(browser, base + "/plain") as other,
+    ):
         other.wait_for_load_state()
         time.sleep(1.0)
         sample = str(page.evaluate("document.querySelector('[id^=g-]').outerHTML"))
@@ -312,75 +329,76 @@ def updates(
                 server.pushes.put((name, sample.replace('id="g-', f'id="g-{name}" data-was="', 1)))
                 return name, at
 
-            ours.append(update(page, growing.grow))
-            theirs.append(update(other, push))
+            ours.append(measure_update(page, growing.add_node))
+            theirs.append(measure_update(other, push))
             time.sleep(0.13)  # not in step with the server's looks
     return {
-        "ms": spread(ours),
-        "pushed_ms": spread(theirs),
+        "ms": summarize_spread(ours),
+        "pushed_ms": summarize_spread(theirs),
         "over_pushed_ms": round(statistics.median(ours) - statistics.median(theirs), 1),
         "ratio": round(statistics.median(ours) / statistics.median(theirs), 2),
         "number": number,
     }
 
 
-def against(browser: Browser, place: Path, growing: Growing, before: Path, number: int) -> dict[str, Any]:
+def compare_with_clone(browser: Browser, place: Path, growing: GrowingRun, before: Path, number: int) -> dict[str, Any]:
     """The page of these sources and that of another clone, in turns: first paints, and updates of an open page."""
     paints, waits = ({"before": list[float](), "now": list[float]()} for _ in range(2))
-    with viewing(place, root=before) as old, viewing(place) as new:
+    with running_viewer(place, root=before) as old, running_viewer(place) as new:
         sides = {"before": old.address, "now": new.address}
         for address in sides.values():
-            paint(browser, address)  # what a server reads once
+            measure_paint(browser, address)  # what a server reads once
         for _ in range(9):
             for name, address in sides.items():
-                paints[name].append(paint(browser, address)["paint_ms"])
+                paints[name].append(measure_paint(browser, address)["paint_ms"])
         for _ in range(4):
             for name, address in sides.items():
-                with opened(browser, address) as page:
+                with open_page(browser, address) as page:
                     time.sleep(2.5)  # what is fetched later is there
                     for _ in range(max(2, number // 4)):
-                        waits[name].append(update(page, growing.grow))
+                        waits[name].append(measure_update(page, growing.add_node))
                         time.sleep(0.37)
     return {
-        what: {name: spread(values) for name, values in found.items()}
+        what: {name: summarize_spread(values) for name, values in found.items()}
         | {"ratio": round(statistics.median(found["now"]) / statistics.median(found["before"]), 2)}
         for what, found in (("paint_ms", paints), ("update_ms", waits))
     }
 
 
-def views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[str, float]]:
+def measure_views(browser: Browser, viewer: Viewer, run: str) -> dict[str, dict[str, float]]:
     """First paint, loading and bytes of the pages beside the run's own."""
     token = viewer.address.partition("?")[2]
     return {
-        view: paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}") for view in ("chart", "table", "cells", "use")
+        view: measure_paint(browser, f"{viewer.host}/runs/{run}/{view}?{token}")
+        for view in ("chart", "table", "cells", "use")
     }
 
 
-def many(browser: Browser, address: str, growing: Growing, pages: int, number: int) -> dict[str, Any]:
+def measure_many_pages(browser: Browser, address: str, growing: GrowingRun, pages: int, number: int) -> dict[str, Any]:
     """Updates when so many pages are open, each in a profile of its own: the first and the last that shows it."""
     from contextlib import ExitStack
 
     first: list[float] = []
     last: list[float] = []
     with ExitStack() as stack:
-        shown = [stack.enter_context(opened(browser, address)) for _ in range(pages)]
+        shown = [stack.enter_context(open_page(browser, address)) for _ in range(pages)]
         time.sleep(1.0)
         for _ in range(number):
-            name, at = growing.grow()
+            name, at = growing.add_node()
             seen: list[float] = []
             for page in shown:
-                seen.append(update(page, lambda name=name, at=at: (name, at)))
+                seen.append(measure_update(page, lambda name=name, at=at: (name, at)))
             first.append(min(seen))
             last.append(max(seen))
             time.sleep(0.13)
-    return {"pages": pages, "first_ms": spread(first), "last_ms": spread(last)}
+    return {"pages": pages, "first_ms": summarize_spread(first), "last_ms": summarize_spread(last)}
 
 
-def fetched(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
+def fetch_page(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
     """The page of a run and what it loads, to be served as plain files; `/plain` has another script."""
     found: dict[str, tuple[str, bytes]] = {}
     with closing(browser.new_context()) as context:
-        context.set_default_timeout(LONGEST)
+        context.set_default_timeout(LIMIT_MILLISECONDS)
         page = context.new_page()
         page.goto(address)
         host = page.url.partition("/runs/")[0]
@@ -392,34 +410,36 @@ def fetched(browser: Browser, address: str) -> dict[str, tuple[str, bytes]]:
         found[script] = "text/javascript", b""
     found["/"] = "text/html; charset=utf-8", whole
     found["/plain"] = "text/html; charset=utf-8", whole.replace(script.encode(), b"/push.js")
-    found["/push.js"] = "text/javascript", PUSHED.encode()
+    found["/push.js"] = "text/javascript", PUSH_SCRIPT.encode()
     return found
 
 
-def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+def measure_all(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Everything, in the order in which a person would do it."""
-    growing = Growing(folder / "made", given.nodes, given.cells)
+    growing = GrowingRun(folder / "made", given.nodes, given.cells)
     files = sum(path.stat().st_size for path in (folder / "made" / "nodes").rglob("*") if path.is_file())
     with closing(growing.log), chromium() as browser:
-        with viewing(growing.folder) as once:
-            same = fetched(browser, once.address)
-        began = load()
-        compared = against(browser, growing.folder, growing, given.before, given.updates) if given.before else None
-        with viewing(growing.folder) as viewer:
-            used = {"started": memory(viewer.pid)}
-            pages = first_pages(browser, viewer.address, same)
-            others = views(browser, viewer, growing.folder.name)
-            used["after_pages"] = memory(viewer.pid)
-            found = updates(browser, viewer.address, growing, same, given.updates)
-            used["after_updates"] = memory(viewer.pid)
-            several = many(browser, viewer.address, growing, given.pages, max(3, given.updates // 4))
-            used["after_many"] = memory(viewer.pid)
-            with opened(browser, viewer.address):
+        with running_viewer(growing.folder) as once:
+            same = fetch_page(browser, once.address)
+        began = read_load()
+        compared = (
+            compare_with_clone(browser, growing.folder, growing, given.before, given.updates) if given.before else None
+        )
+        with running_viewer(growing.folder) as viewer:
+            used = {"started": measure_memory(viewer.pid)}
+            pages = measure_first_pages(browser, viewer.address, same)
+            others = measure_views(browser, viewer, growing.folder.name)
+            used["after_pages"] = measure_memory(viewer.pid)
+            found = measure_updates(browser, viewer.address, growing, same, given.updates)
+            used["after_updates"] = measure_memory(viewer.pid)
+            several = measure_many_pages(browser, viewer.address, growing, given.pages, max(3, given.updates // 4))
+            used["after_many"] = measure_memory(viewer.pid)
+            with open_page(browser, viewer.address):
                 for _ in range(given.events // 12):  # a node is twelve events; five minutes of a busy run are 300
-                    growing.grow()
+                    growing.add_node()
                     time.sleep(0.05)
                 time.sleep(1.0)
-            used["after_five_minutes"] = memory(viewer.pid)
+            used["after_five_minutes"] = measure_memory(viewer.pid)
     return {
         "nodes": given.nodes,
         "cells": given.nodes * given.cells,
@@ -427,7 +447,7 @@ def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
         "views": others,
         "files_mb": round(files / 1e6, 1),
         "prototype": PROTOTYPE,
-        "load": {"before": began, "after": load()},
+        "load": {"before": began, "after": read_load()},
         "server_ready_seconds": round(viewer.seconds, 2),
         "paint": pages,
         "update": found,
@@ -451,7 +471,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=300)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="inspector-") as folder:
-        text = json.dumps(measured(Path(folder), given), indent=1)
+        text = json.dumps(measure_all(Path(folder), given), indent=1)
     print(text)
     if given.out:
         given.out.write_text(text + "\n")

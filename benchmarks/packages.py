@@ -24,11 +24,11 @@ from typing import Any, cast
 
 from labwright.agent.cli import main as scientist
 from labwright.models.offline import researcher
-from labwright.models.roles.coding import CodeInputs, Program
-from labwright.models.roles.planning import PlanInputs
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.data import DataPlan
-from labwright.record.reading import RecordError, read_state
+from labwright.models.roles.experiment_code import CodeInputs, Program
+from labwright.models.roles.study_plan import PlanInputs
+from labwright.record.log_reader import RecordError, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import DataPlan
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = {
@@ -45,13 +45,13 @@ SMALL = {
     "paper.judge": "false",
     "search.ladder": "false",
 }
-LONGEST = 900.0
+LIMIT_SECONDS = 900.0
 """Seconds that one command gets."""
 
 
-def importing(names: list[str], arguments: list[str]) -> int:
+def run_importing(names: list[str], arguments: list[str]) -> int:
     """`scientist` whose offline model asks for these packages and imports them."""
-    plan, code = researcher.ANSWERS["plan"], researcher.ANSWERS["code"]
+    plan, code = researcher.ANSWER_FUNCTIONS["plan"], researcher.ANSWER_FUNCTIONS["code"]
 
     def asks(inputs: PlanInputs) -> DataPlan:
         return cast("DataPlan", plan(inputs)).model_copy(update={"packages": tuple(names)})
@@ -69,11 +69,11 @@ def importing(names: list[str], arguments: list[str]) -> int:
             }
         )
 
-    researcher.ANSWERS.update(plan=asks, code=imports)
+    researcher.ANSWER_FUNCTIONS.update(plan=asks, code=imports)
     return scientist(arguments)
 
 
-class Bench:
+class PackageRuns:
     """Runs in one folder, with a store of their own."""
 
     def __init__(self, runs: Path, names: list[str]) -> None:
@@ -92,7 +92,7 @@ class Bench:
             env=os.environ | {"XDG_CACHE_HOME": str(self.cache)} | variables,
         )
 
-    def run(self, name: str) -> list[str]:
+    def run_options(self, name: str) -> list[str]:
         flags = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
         return [
             "run",
@@ -109,9 +109,9 @@ class Bench:
             *flags,
         ]
 
-    def timed(self, *arguments: str, **variables: str) -> dict[str, Any]:
+    def run_timed(self, *arguments: str, **variables: str) -> dict[str, Any]:
         began = time.monotonic()
-        out, err = (process := self.start(*arguments, **variables)).communicate(timeout=LONGEST)
+        out, err = (process := self.start(*arguments, **variables)).communicate(timeout=LIMIT_SECONDS)
         return {
             "exit": process.returncode,
             "seconds": round(time.monotonic() - began, 1),
@@ -119,9 +119,9 @@ class Bench:
             "end": out.splitlines()[-1:],
         }
 
-    def until(self, process: subprocess.Popen[str], name: str, far: Callable[[RunState], object]) -> RunState:
+    def kill_when(self, process: subprocess.Popen[str], name: str, far: Callable[[RunState], object]) -> RunState:
         """Kill a run as soon as its state is so far."""
-        end = time.monotonic() + LONGEST
+        end = time.monotonic() + LIMIT_SECONDS
         while time.monotonic() < end and process.poll() is None:
             try:
                 state = read_state(self.runs / name)
@@ -135,33 +135,33 @@ class Bench:
             time.sleep(0.1)
         raise SystemExit(f"{name} did not come so far: {process.communicate()[1][-400:]}")
 
-    def empty(self, *, all_of_it: bool = False) -> None:
+    def empty_store(self, *, all_of_it: bool = False) -> None:
         place = self.cache if all_of_it else self.store
         subprocess.run(["chmod", "-R", "u+w", str(place)], check=True)
         shutil.rmtree(place)
 
 
-def measured(bench: Bench) -> dict[str, Any]:
+def measure_packages(bench: PackageRuns) -> dict[str, Any]:
     """What a run from plan to paper takes, a second one that shares, and what is built again from the lock."""
-    found: dict[str, Any] = {"packages": bench.names, "run": bench.timed(*bench.run("first"))}
-    installed = read_state(bench.runs / "first").installed
+    found: dict[str, Any] = {"packages": bench.names, "run": bench.run_timed(*bench.run_options("first"))}
+    installed = read_state(bench.runs / "first").installed_packages
     assert installed is not None, found
     found["installed"] = {
         "megabytes": round(installed.bytes / 1e6, 2),
         "seconds": installed.seconds,
         "all": installed.packages,
     }
-    second = bench.until(
-        bench.start(*bench.run("second")), "second", lambda state: state.installed is not None
-    ).installed
+    second = bench.kill_when(
+        bench.start(*bench.run_options("second")), "second", lambda state: state.installed_packages is not None
+    ).installed_packages
     assert second is not None
     found["second run"] = {
         "seconds": second.seconds,
         "shared": second.shared,
         "same lock": second.sha256 == installed.sha256,
     }
-    bench.empty()
-    bench.until(
+    bench.empty_store()
+    bench.kill_when(
         bench.start("resume", str(bench.runs / "second")),
         "second",
         lambda state: any(node.status == "good" or node.attempts for node in state.nodes.values()),
@@ -171,11 +171,11 @@ def measured(bench: Bench) -> dict[str, Any]:
     dead = {"UV_OFFLINE": "1", "PIP_CONFIG_FILE": os.devnull} | {
         name: "" for name in os.environ if name.startswith(("PIP_", "UV_INDEX"))
     }
-    bench.empty(all_of_it=True)
-    found["reproduced on an empty store"] = bench.timed(*again)
-    found["reproduced from the store, without a network"] = bench.timed(*again, **dead)
-    bench.empty(all_of_it=True)
-    found["refused without store and network"] = bench.timed(*again, **dead)
+    bench.empty_store(all_of_it=True)
+    found["reproduced on an empty store"] = bench.run_timed(*again)
+    found["reproduced from the store, without a network"] = bench.run_timed(*again, **dead)
+    bench.empty_store(all_of_it=True)
+    found["refused without store and network"] = bench.run_timed(*again, **dead)
     return found | {
         "good": (
             found["run"]["exit"] == 0
@@ -188,7 +188,7 @@ def measured(bench: Bench) -> dict[str, Any]:
 
 def main() -> int:
     if sys.argv[1:2] == ["--as"]:
-        return importing(sys.argv[2].split(","), sys.argv[3:])
+        return run_importing(sys.argv[2].split(","), sys.argv[3:])
     parser = argparse.ArgumentParser()
     parser.add_argument("--packages", default="einops,msgspec")
     parser.add_argument("--out", type=Path)
@@ -197,7 +197,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-packages-", ignore_cleanup_errors=True) as folder:
         runs = (asked.runs or Path(folder)).absolute()
         runs.mkdir(parents=True, exist_ok=True)
-        found = measured(Bench(runs, asked.packages.split(",")))
+        found = measure_packages(PackageRuns(runs, asked.packages.split(",")))
     text = json.dumps(found, indent=1)
     print(text)
     if asked.out:

@@ -19,22 +19,29 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.planted import Program
-from labwright.record.nouns.cells import Cell, Training
-from labwright.record.nouns.data import DataPlan, Measurement, MetricSpec
-from labwright.record.nouns.nodes import Finding
-from labwright.record.syntax import reads_of
-from labwright.review.honesty.name_probe import arms_probe, exchanged
-from labwright.review.honesty.probe import PERMUTATIONS, Probe, labels_probe, program, seed_probe, without_labels
-from labwright.review.honesty.row_probe import PROGRAM as ROWS
-from labwright.review.honesty.row_probe import rows_probe
-from labwright.review.honesty.run_facts import Ran, frozen_seed, of_run
+from labwright.record.python_syntax import collect_reads
+from labwright.record.schema.cell import Cell, TrainingCounts
+from labwright.record.schema.data_plan import DataPlan, Measurement, MetricSpec
+from labwright.record.schema.nodes import HonestyFinding
+from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
+from labwright.review.honesty.label_probe import (
+    MAX_PERMUTATIONS,
+    ProbeResult,
+    build_probe_script,
+    find_arms_ignoring_labels,
+    judge_label_permutation,
+    judge_seed_change,
+)
+from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT as ROWS
+from labwright.review.honesty.row_probe import judge_row_replacement
+from labwright.review.honesty.run_facts import RunArtifacts, check_run, find_ignored_seed
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.errors import SandboxError
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
-from labwright.sandbox.job import Logged
+from labwright.sandbox.job import LoggedPoint
 from labwright.sandbox.monitor import read_curves
-from labwright.sandbox.results import measure
-from labwright.sandbox.scoring import Predictions, chance_level, final_predictions
+from labwright.sandbox.results import measure_attempt
+from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
 
 KERNEL = KERNEL_SIDE
 SEEDS = (0, 1, 2)
@@ -42,27 +49,27 @@ DATASETS = ("digits", "wine", "iris", "breast_cancer", "diabetes")
 
 
 @dataclass
-class Execution:
+class PlantedExecution:
     """What one execution of a program left, of all its cells together."""
 
     error: str = ""
     measurements: tuple[Measurement, ...] = ()
-    predicted: tuple[Predictions, ...] = ()
-    points: tuple[Logged, ...] = ()
-    trained: dict[Cell, Training | None] = field(default_factory=dict[Cell, Training | None])
+    predicted: tuple[SubmittedPredictions, ...] = ()
+    points: tuple[LoggedPoint, ...] = ()
+    trained: dict[Cell, TrainingCounts | None] = field(default_factory=dict[Cell, TrainingCounts | None])
 
 
 @dataclass(frozen=True)
-class Facts:
+class PlantedFacts:
     """What executions say of a program: facts of the run and probes, as findings."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[HonestyFinding, ...]
     measurements: tuple[Measurement, ...] = ()
     error: str = ""
     seconds: float = 0.0
 
 
-class Runs:
+class PlantedRunner:
     """Runs programs in a folder of its own; to be closed."""
 
     def __init__(self) -> None:
@@ -100,7 +107,7 @@ class Runs:
         )
         self._count = 0
 
-    def __enter__(self) -> Runs:
+    def __enter__(self) -> PlantedRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -108,16 +115,16 @@ class Runs:
         self._worker.wait()
         self._place.cleanup()
 
-    def chance(self, metric: str) -> dict[str, float]:
-        return chance_level(self._labels, metric)
+    def chance_levels(self, metric: str) -> dict[str, float]:
+        return compute_chance_level(self._labels, metric)
 
     def execute(
         self, files: Mapping[str, str], *, entry: str = "experiment.py", seed: int = 0, cells: Sequence[Cell] = ()
-    ) -> Execution:
+    ) -> PlantedExecution:
         """One execution of a program, or of its cells one after the other."""
-        whole = Execution()
+        whole = PlantedExecution()
         for cell in cells or (None,):
-            one = self._one(files, entry, seed, cell)
+            one = self._execute_one(files, entry, seed, cell)
             whole.error = whole.error or one.error
             whole.measurements += one.measurements
             whole.predicted += one.predicted
@@ -125,7 +132,7 @@ class Runs:
             whole.trained |= one.trained
         return whole
 
-    def _one(self, files: Mapping[str, str], entry: str, seed: int, cell: Cell | None) -> Execution:
+    def _execute_one(self, files: Mapping[str, str], entry: str, seed: int, cell: Cell | None) -> PlantedExecution:
         self._count += 1
         folder = self._root / f"run{self._count}"
         for name in ("submissions", "arrays", "artifacts", "checkpoints"):
@@ -152,22 +159,22 @@ class Runs:
         self._worker.stdin.write(json.dumps({"job": str(path), "folder": str(folder)}) + "\n")
         self._worker.stdin.flush()
         said: dict[str, Any] = json.loads(self._worker.stdout.readline())
-        found = Execution(error=said["error"])
+        found = PlantedExecution(error=said["error"])
         if cell is not None:
-            found.trained = {cell: Training(**said["training"]) if said["training"] else None}
+            found.trained = {cell: TrainingCounts(**said["training"]) if said["training"] else None}
         found.points = read_curves(folder)
         try:
-            found.measurements = measure(folder, self._labels, seed=seed).final
-            found.predicted = final_predictions(folder, self._labels)
+            found.measurements = measure_attempt(folder, self._labels, seed=seed).final
+            found.predicted = read_final_predictions(folder, self._labels)
         except SandboxError as error:
             found.error = found.error or str(error)
         return found
 
 
-def facts_of(runs: Runs, planted: Program, plan: DataPlan) -> Facts:
+def find_facts(runs: PlantedRunner, planted: Program, plan: DataPlan) -> PlantedFacts:
     """What running a program shows: on the dataset that it names, or the first one that it runs on."""
     began, files, error = time.monotonic(), {"experiment.py": planted.source}, ""
-    grid = reads_of(planted.source) is not None
+    grid = collect_reads(planted.source) is not None
     named = [name for name in DATASETS if f'"{name}"' in planted.source]
     for dataset in (named or ["breast_cancer", "diabetes", "digits"])[: None if grid else 1]:
         cells = [Cell(dataset=dataset, arm=arm.name) for arm in plan.arms] if grid else []
@@ -175,69 +182,74 @@ def facts_of(runs: Runs, planted: Program, plan: DataPlan) -> Facts:
         error = error or first.error
         if first.error:
             continue
-        plan = with_primary(plan, first.measurements)
+        plan = set_primary_metric(plan, first.measurements)
         others = [
             runs.execute(files, seed=seed, cells=[one.model_copy(update={"seed": seed}) for one in cells])
             for seed in SEEDS[1:]
         ]
         found = [
-            *of_run(Ran(files, first.predicted, first.points, first.trained), plan),
-            *_probed(runs, files, plan, cells, first, others),
+            *check_run(RunArtifacts(files, first.predicted, first.points, first.trained), plan),
+            *_probe(runs, files, plan, cells, first, others),
         ]
-        return Facts(tuple(found), first.measurements, "", time.monotonic() - began)
-    return Facts((), (), error, time.monotonic() - began)
+        return PlantedFacts(tuple(found), first.measurements, "", time.monotonic() - began)
+    return PlantedFacts((), (), error, time.monotonic() - began)
 
 
-def with_primary(plan: DataPlan, measured: Iterable[Measurement]) -> DataPlan:
+def set_primary_metric(plan: DataPlan, measured: Iterable[Measurement]) -> DataPlan:
     """The plan with a metric first that the program's predictions have."""
     names = {one.name for one in measured}
     known = [*plan.metrics, MetricSpec(name="mse", higher_is_better=False)]
     return plan.model_copy(update={"metrics": tuple(sorted(known, key=lambda one: one.name not in names))})
 
 
-def _probed(
-    runs: Runs,
+def _probe(
+    runs: PlantedRunner,
     files: Mapping[str, str],
     plan: DataPlan,
     cells: Sequence[Cell],
-    first: Execution,
-    others: Sequence[Execution],
-) -> Iterator[Finding]:
+    first: PlantedExecution,
+    others: Sequence[PlantedExecution],
+) -> Iterator[HonestyFinding]:
     replicates = [one.measurements for one in others]
-    if seed_probe(first.measurements, replicates, plan.primary).outcome == "still":
-        yield from frozen_seed(files)
-    kept = _labels(runs, files, plan, cells, first)
+    if judge_seed_change(first.measurements, replicates, plan.primary_metric).outcome == "still":
+        yield from find_ignored_seed(files)
+    kept = _probe_labels(runs, files, plan, cells, first)
     if kept is not None:
-        yield Finding(kind="labels", why=kept)
+        yield HonestyFinding(kind="labels", why=kept)
     rows = runs.execute({**files, "probe.py": ROWS}, entry="probe.py", cells=cells)
     if not rows.error:
-        seen = rows_probe(first.predicted, rows.predicted, plan)
+        seen = judge_row_replacement(first.predicted, rows.predicted, plan)
         if seen.outcome == "still":
-            yield Finding(kind="rows", why=seen.why)
+            yield HonestyFinding(kind="rows", why=seen.why)
     names = ("baseline", "method")
-    if cells and (turned := exchanged(files, names)) is not None and turned != files:
+    if cells and (turned := exchange_arm_names(files, names)) is not None and turned != files:
         other: dict[str, str] = dict(zip(names, reversed(names), strict=True))
         found = runs.execute(turned, cells=[one.model_copy(update={"arm": other[one.arm]}) for one in cells])
-        seen = arms_probe(first.measurements, found.measurements, replicates, names=names, metric=plan.primary)
+        seen = judge_name_exchange(
+            first.measurements, found.measurements, replicates, names=names, metric=plan.primary_metric
+        )
         if seen.outcome == "still":
-            yield Finding(kind="arms", why=seen.why)
+            yield HonestyFinding(kind="arms", why=seen.why)
 
 
-def _labels(
-    runs: Runs, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: Execution
+def _probe_labels(
+    runs: PlantedRunner, files: Mapping[str, str], plan: DataPlan, cells: Sequence[Cell], first: PlantedExecution
 ) -> str | None:
     """Why the labels seem not to matter; None where they do, or nothing can be said."""
     if ".y" not in files["experiment.py"]:
         return None
-    found = Probe("still", "")
-    for number in range(PERMUTATIONS):
-        after = runs.execute({**files, "probe.py": program(number)}, entry="probe.py", cells=cells)
+    found = ProbeResult("still", "")
+    for number in range(MAX_PERMUTATIONS):
+        after = runs.execute({**files, "probe.py": build_probe_script(number)}, entry="probe.py", cells=cells)
         if after.error:
             return None
-        if number == 0 and (arms := without_labels(first.predicted, after.predicted, plan)):
+        if number == 0 and (arms := find_arms_ignoring_labels(first.predicted, after.predicted, plan)):
             return f"the predictions of {', '.join(arms)} are the same with permuted labels"
-        found = labels_probe(
-            first.measurements, after.measurements, metric=plan.primary, chance=runs.chance(plan.primary.name)
+        found = judge_label_permutation(
+            first.measurements,
+            after.measurements,
+            metric=plan.primary_metric,
+            chance=runs.chance_levels(plan.primary_metric.name),
         )
         if found.outcome != "still":
             return None

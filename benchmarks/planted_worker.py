@@ -16,7 +16,7 @@ import types
 
 from lab import _cells, _job, _training
 
-AHEAD = (
+PRELOADED_MODULES = (
     "numpy",
     "sklearn.ensemble",
     "sklearn.linear_model",
@@ -25,41 +25,41 @@ AHEAD = (
     "sklearn.svm",
     "torch",
 )
-LIMIT = 60
+LIMIT_SECONDS = 60
 """Seconds of one program."""
 
 
-def run(folder: str, said: int) -> None:
+def run_program(folder: str, said: int) -> None:
     """The program of a folder, and the function that it registered, if it did. Never returns."""
     found: dict[str, object] = {"error": "", "training": None}
     try:
-        signal.alarm(LIMIT)
+        signal.alarm(LIMIT_SECONDS)
         silent = os.open("stdout.txt", os.O_WRONLY | os.O_CREAT)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        _job.begin()
-        _job.seed_all(_job.job().seed)
+        _job.apply_job()
+        _job.seed_all(_job.read_job().seed)
         main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         sys.path.insert(0, folder)
-        entry = _job.job().entry
+        entry = _job.read_job().entry
         with open(entry, encoding="utf-8") as file:
             exec(compile(file.read(), entry, "exec"), main.__dict__)
-        cell = _job.job().cell
+        cell = _job.read_job().cell
         if cell is not None:
-            _cells.registered()(cell)
+            _cells.get_registered()(cell)
     except SystemExit as error:
         found["error"] = f"exit {error.code}" if error.code else ""
     except BaseException:  # noqa: BLE001  whatever a planted program raises is its failure
         found["error"] = traceback.format_exc()[-2000:]
-    found["training"] = _training.seen()
+    found["training"] = _training.read_counters()
     os.write(said, json.dumps(found).encode())
     os._exit(0)
 
 
-def serve() -> None:
+def serve_jobs() -> None:
     """Until there are no more jobs."""
-    for name in AHEAD:
+    for name in PRELOADED_MODULES:
         importlib.import_module(name)
     for line in sys.stdin:
         given = json.loads(line)
@@ -68,7 +68,7 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             os.chdir(given["folder"])
-            run(given["folder"], write)
+            run_program(given["folder"], write)
         os.close(write)
         with os.fdopen(read) as file:
             text = file.read()
@@ -77,4 +77,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve_jobs()

@@ -28,13 +28,13 @@ from random import Random
 from statistics import fmean, pstdev, stdev
 from typing import Any
 
-from labwright.evals.ablatecell.recovery import recovery
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.repository import Direction
+from labwright.evals.ablatecell.recovery import compute_recovery
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.repository import MetricDirection
 from labwright.sandbox.repository.metric import parse_metric, read_metric
-from labwright.search import arms
+from labwright.search import ablation_bandit
 
-K = 5
+TOP_K = 5
 DRAWS = 500
 BUDGETS = (20, 30, 40)
 FIRST_SEED = 1001
@@ -42,34 +42,34 @@ FIRST_SEED = 1001
 _RUN_SECONDS = 120
 
 
-class Table(Frozen):
+class StoredRuns(FrozenModel):
     """Stored runs: values at the same place are of the same seed. Effects are positive where a part helps."""
 
     name: str
-    direction: Direction
+    direction: MetricDirection
     baseline: tuple[float, ...]
     parts: Mapping[str, tuple[float, ...]]
 
-    def effect(self, part: str, seed: int, other: int) -> float:
+    def compute_effect(self, part: str, seed: int, other: int) -> float:
         """Of the runs at two places, the baseline's first."""
         return (self.baseline[seed] - self.parts[part][other]) * (1 if self.direction == "max" else -1)
 
-    def effects(self, part: str) -> list[float]:
+    def list_effects(self, part: str) -> list[float]:
         """Of every seed."""
-        return [self.effect(part, seed, seed) for seed in range(len(self.baseline))]
+        return [self.compute_effect(part, seed, seed) for seed in range(len(self.baseline))]
 
-    def importance(self) -> dict[str, float]:
+    def compute_importance(self) -> dict[str, float]:
         """Over all seeds; 0 of a part that harms, which is none of those that help most."""
-        return {part: max(0.0, fmean(self.effects(part))) for part in self.parts}
+        return {part: max(0.0, fmean(self.list_effects(part))) for part in self.parts}
 
 
 @dataclass
-class World:
+class PolicyWorld:
     """One draw: seeds in an order of its own, a budget that the baseline's runs are paid from, and priors."""
 
-    table: Table
+    table: StoredRuns
     rng: Random
-    left: int
+    runs_left: int
     agreement: float
     paired: bool = True
     seen: dict[str, list[float]] = field(init=False)
@@ -79,97 +79,102 @@ class World:
     def __post_init__(self) -> None:
         names = list(self.table.parts)
         self.seen = {name: [] for name in names}
-        sizes = [math.log(max(value, 1e-4)) for value in self.table.importance().values()]
+        sizes = [math.log(max(value, 1e-4)) for value in self.table.compute_importance().values()]
         spread, middle, noise = pstdev(sizes) or 1.0, fmean(sizes), math.sqrt(1 - self.agreement**2)
         self.priors = {
             name: self.agreement * (size - middle) / spread + noise * self.rng.gauss(0, 1)
             for name, size in zip(names, sizes, strict=True)
         }
 
-    def run(self, part: str) -> float | None:
+    def run_part(self, part: str) -> float | None:
         """The effect of one run more, None where the budget is spent. A new seed costs a run of the baseline too."""
         place = len(self.seen[part])
         cost = 1 + (place >= len(self.seeds))
-        if self.left < cost:
+        if self.runs_left < cost:
             return None
-        self.left -= cost
+        self.runs_left -= cost
         if cost > 1:
             self.seeds.append(self.rng.randrange(len(self.table.baseline)))
         seed = self.seeds[place]
         other = seed if self.paired else self.rng.randrange(len(self.table.baseline))
-        self.seen[part].append(self.table.effect(part, seed, other))
+        self.seen[part].append(self.table.compute_effect(part, seed, other))
         return self.seen[part][-1]
 
-    def arms(self) -> list[arms.Arm]:
-        return [arms.Arm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()]
+    def list_arms(self) -> list[ablation_bandit.BanditArm]:
+        return [ablation_bandit.BanditArm(name, self.priors[name], tuple(values)) for name, values in self.seen.items()]
 
-    def sigma(self) -> float:
+    def estimate_sigma(self) -> float:
         """Of one effect; what was never repeated is taken to be exact until it is."""
         drawn = [self.table.baseline[seed] for seed in self.seeds]
-        found = arms.pooled_sigma(self.seen.values(), drawn).sigma
+        found = ablation_bandit.compute_pooled_sigma(self.seen.values(), drawn).sigma
         return found if math.isfinite(found) else 1e-6
 
 
-Policy = Callable[[World], None]
+Policy = Callable[[PolicyWorld], None]
 
 
-def literal(world: World) -> None:
+def play_literal(world: PolicyWorld) -> None:
     """Algorithm 1 as printed: rounds of five candidates of one arm."""
-    arms.literal_rounds(world.priors, lambda arm: _size(world.run(arm)), rounds=max(1, (world.left - K) // K), size=K)
+    ablation_bandit.run_algorithm_one(
+        world.priors,
+        lambda arm: _effect_size(world.run_part(arm)),
+        rounds=max(1, (world.runs_left - TOP_K) // TOP_K),
+        size=TOP_K,
+    )
 
 
-def _size(effect: float | None) -> float | None:
+def _effect_size(effect: float | None) -> float | None:
     return None if effect is None else abs(effect)
 
 
-def random(world: World) -> None:
+def play_random(world: PolicyWorld) -> None:
     """Any arm, however often it ran."""
     names = list(world.seen)
-    while world.run(world.rng.choice(names)) is not None:
+    while world.run_part(world.rng.choice(names)) is not None:
         pass
 
 
-def uniform(world: World) -> None:
+def play_uniform(world: PolicyWorld) -> None:
     """Round robin in the order of priors."""
-    order = arms.sweep_order(world.priors)
-    while world.run(min(order, key=lambda name: len(world.seen[name]))) is not None:
+    order = ablation_bandit.order_sweep(world.priors)
+    while world.run_part(min(order, key=lambda name: len(world.seen[name]))) is not None:
         pass
 
 
-def ucb(world: World) -> None:
+def play_ucb(world: PolicyWorld) -> None:
     """The printed index for every single run, with its weight of 2; unexplored arms first."""
     for total in range(10**6):
-        fresh = [name for name in arms.sweep_order(world.priors) if not world.seen[name]]
-        arm = fresh[0] if fresh else max(world.seen, key=lambda name: _index(world.seen[name], total))
-        if world.run(arm) is None:
+        fresh = [name for name in ablation_bandit.order_sweep(world.priors) if not world.seen[name]]
+        arm = fresh[0] if fresh else max(world.seen, key=lambda name: _ucb_index(world.seen[name], total))
+        if world.run_part(arm) is None:
             return
 
 
-def _index(values: Sequence[float], total: int) -> float:
-    return arms.ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
+def _ucb_index(values: Sequence[float], total: int) -> float:
+    return ablation_bandit.compute_ucb_index(fmean(map(abs, values)), len(values), total, 2.0)
 
 
-def boundary(world: World) -> None:
+def play_boundary(world: PolicyWorld) -> None:
     """Ours: every arm once, then the edge of the five that help most."""
     while True:
-        seen, sigma = world.arms(), world.sigma()
-        bad = set(arms.harmful(seen, sigma))
-        chosen = arms.pick([one for one in seen if one.name not in bad], sigma=sigma, k=K).next
-        if chosen is None or world.run(chosen) is None:
+        seen, sigma = world.list_arms(), world.estimate_sigma()
+        bad = set(ablation_bandit.find_harmful(seen, sigma))
+        chosen = ablation_bandit.pick_arm([one for one in seen if one.name not in bad], sigma=sigma, k=TOP_K).next
+        if chosen is None or world.run_part(chosen) is None:
             return
 
 
 POLICIES: dict[str, Policy] = {
-    "literal": literal,
-    "random": random,
-    "uniform": uniform,
-    "ucb": ucb,
-    "boundary": boundary,
+    "literal": play_literal,
+    "random": play_random,
+    "uniform": play_uniform,
+    "ucb": play_ucb,
+    "boundary": play_boundary,
 }
 
 
 @dataclass(frozen=True)
-class Terms:
+class ComparisonTerms:
     """Of a comparison: worlds drawn, how much priors know, and whether a part runs on its baseline's seed."""
 
     draws: int = DRAWS
@@ -177,50 +182,51 @@ class Terms:
     paired: bool = True
 
 
-def played(table: Table, policy: Policy, budget: int, terms: Terms) -> list[float]:
+def play_policy(table: StoredRuns, policy: Policy, budget: int, terms: ComparisonTerms) -> list[float]:
     """Acc@5 of every draw; the draws are the same worlds for every policy."""
-    importance, found = table.importance(), list[float]()
+    importance, found = table.compute_importance(), list[float]()
     for number in range(terms.draws):
-        world = World(table, Random(f"{table.name} {number}"), budget, terms.agreement, terms.paired)
+        world = PolicyWorld(table, Random(f"{table.name} {number}"), budget, terms.agreement, terms.paired)
         policy(world)
-        found.append(recovery(importance, arms.helping(world.arms(), K), K).acc)
+        found.append(compute_recovery(importance, ablation_bandit.find_helping(world.list_arms(), TOP_K), TOP_K).acc)
     return found
 
 
-def compared(tables: Sequence[Table], budgets: Sequence[int], terms: Terms) -> dict[str, Any]:
+def compare_policies(tables: Sequence[StoredRuns], budgets: Sequence[int], terms: ComparisonTerms) -> dict[str, Any]:
     """Policy -> budget -> Acc@5 by table and over all, with standard errors over draws."""
     result: dict[str, Any] = {}
     for name, policy in POLICIES.items():
         for budget in budgets:
-            each = {table.name: played(table, policy, budget, terms) for table in tables}
+            each = {table.name: play_policy(table, policy, budget, terms) for table in tables}
             result.setdefault(name, {})[str(budget)] = {
-                "all": _summary([fmean(row) for row in zip(*each.values(), strict=True)]),
-                **{table: _summary(values) for table, values in each.items()},
+                "all": _summarize([fmean(row) for row in zip(*each.values(), strict=True)]),
+                **{table: _summarize(values) for table, values in each.items()},
             }
     return result
 
 
-def _summary(values: Sequence[float]) -> dict[str, float]:
+def _summarize(values: Sequence[float]) -> dict[str, float]:
     return {"acc": round(fmean(values), 4), "se": round(stdev(values) / math.sqrt(len(values)), 4)}
 
 
-def measured(repository: Path, truth: Mapping[str, Any], seeds: int, python: str) -> Table:
+def measure_repository(repository: Path, truth: Mapping[str, Any], seeds: int, python: str) -> StoredRuns:
     """Every part of a repository taken out at every seed, as the file of its truth says; its faults are
     mended first.
     """
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     single = {name: how for name, how in truth["reference"].items() if name in truth["components"]}
-    return Table(
+    return StoredRuns(
         name=f"{repository.parent.name}/{repository.name}",
         direction=truth["direction"],
-        baseline=tuple(_run(repository, truth, {}, seed, python) for seed in numbers),
+        baseline=tuple(_run_part(repository, truth, {}, seed, python) for seed in numbers),
         parts={
-            name: tuple(_run(repository, truth, how, seed, python) for seed in numbers) for name, how in single.items()
+            name: tuple(_run_part(repository, truth, how, seed, python) for seed in numbers)
+            for name, how in single.items()
         },
     )
 
 
-def _run(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any], seed: int, python: str) -> float:
+def _run_part(repository: Path, truth: Mapping[str, Any], how: Mapping[str, Any], seed: int, python: str) -> float:
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch) / repository.name
         shutil.copytree(repository, work, ignore=shutil.ignore_patterns(".git"))
@@ -250,17 +256,17 @@ def main(words: Sequence[str]) -> None:
     asked.add_argument("--python", default=sys.executable, help="that a repository runs with")
     given = asked.parse_args(words)
     if str(given.files[0]) == "measure":
-        text = measured(
+        text = measure_repository(
             given.files[1], json.loads(given.files[2].read_text()), given.seeds, given.python
         ).model_dump_json(indent=1)
     else:
-        tables = [Table.model_validate_json(file.read_text()) for file in given.files]
-        terms = Terms(given.draws, given.agreement, not given.unpaired)
+        tables = [StoredRuns.model_validate_json(file.read_text()) for file in given.files]
+        terms = ComparisonTerms(given.draws, given.agreement, not given.unpaired)
         text = json.dumps(
             {
                 **asdict(terms),
                 "tables": [one.name for one in tables],
-                "acc_at_5": compared(tables, given.budgets, terms),
+                "acc_at_5": compare_policies(tables, given.budgets, terms),
             },
             indent=1,
         )

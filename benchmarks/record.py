@@ -20,26 +20,39 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.events.running import Answered, Started
-from labwright.record.events.searching import Decided, Executed, Judged, Plotted, Proposed, Reviewed
-from labwright.record.log import EventLog
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.decisions import CallKey, Expand, Seen, Usage
-from labwright.record.nouns.figures import Figure, FigureFacts, FigureReview
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import Attempt, Verdict, node_id
+from labwright.record.events.run_events import CallAnswered, RunStarted
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    DecisionMade,
+    NodeJudged,
+    NodePlotted,
+    NodeProposed,
+    PlotsReviewed,
+)
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import CallKey, ExpandTree, TokenUsage, VisibleDecisions
+from labwright.record.schema.figures import Figure, FigureFacts, FigureReview
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import Attempt, NodeVerdict, format_node_id
 
 PROGRAM = "x = 1  # a line of an experiment\n" * 120
 """About 4 kB of code, as an answer of the role `code` holds it."""
 
 
-def node(k: int) -> Iterator[Event]:
+def make_node_events(k: int) -> Iterator[Event]:
     """The events of one good node."""
-    name = node_id(k)
-    yield Decided(k=k, action=Expand(stage="preliminary", kind="draft", parent=None, seed=k), seen=Seen(through=k - 1))
-    yield _answer(k, "code", {"title": "t", "plan": "p" * 400, "files": [{"path": "experiment.py", "text": PROGRAM}]})
-    yield Proposed(node=name, decision=k, title="t", plan="p" * 400, varies=f"A={k}", source_sha256="0" * 64)
+    name = format_node_id(k)
+    yield DecisionMade(
+        k=k,
+        action=ExpandTree(stage="preliminary", kind="draft", parent=None, seed=k),
+        seen=VisibleDecisions(through=k - 1),
+    )
+    yield _make_answer(
+        k, "code", {"title": "t", "plan": "p" * 400, "files": [{"path": "experiment.py", "text": PROGRAM}]}
+    )
+    yield NodeProposed(node=name, decision=k, title="t", plan="p" * 400, varies=f"A={k}", source_sha256="0" * 64)
     measured = tuple(
         Measurement(
             name="log_loss",
@@ -52,40 +65,40 @@ def node(k: int) -> Iterator[Event]:
         )
         for i in range(12)
     )
-    yield Executed(
+    yield AttemptExecuted(
         node=name,
         attempt=Attempt(
             number=1, seconds=1.0, measurements=measured, arrays={"loss.npy": "0" * 64}, stdout_tail="epoch 1\n" * 60
         ),
     )
     figure = Figure(name="loss.png", sha256="0" * 64, facts=FigureFacts())
-    yield Plotted(node=name, n=1, figures=(figure,), seconds=1.0)
-    yield _answer(k, "vision", {"reviews": [{"name": "loss.png", "readable": True, "description": "d" * 200}]})
-    yield Reviewed(node=name, n=1, reviews=(FigureReview(name="loss.png", readable=True, description="d" * 200),))
-    yield _answer(k, "feedback", {"sound": True, "analysis": "a" * 400})
-    yield Judged(node=name, status="good", verdict=Verdict(sound=True, analysis="a" * 400))
+    yield NodePlotted(node=name, n=1, figures=(figure,), seconds=1.0)
+    yield _make_answer(k, "vision", {"reviews": [{"name": "loss.png", "readable": True, "description": "d" * 200}]})
+    yield PlotsReviewed(node=name, n=1, reviews=(FigureReview(name="loss.png", readable=True, description="d" * 200),))
+    yield _make_answer(k, "feedback", {"sound": True, "analysis": "a" * 400})
+    yield NodeJudged(node=name, status="good", verdict=NodeVerdict(sound=True, analysis="a" * 400))
 
 
-def _answer(k: int, role: str, answer: dict[str, object]) -> Answered:
-    return Answered(
+def _make_answer(k: int, role: str, answer: dict[str, object]) -> CallAnswered:
+    return CallAnswered(
         key=CallKey(decision=k, attempt=0, role=role, ordinal=0),
         request_sha256="0" * 64,
         model="m",
         answer=answer,
-        usage=Usage(input_tokens=3000, output_tokens=1000),
+        usage=TokenUsage(input_tokens=3000, output_tokens=1000),
         seconds=5.0,
         asked="m at temperature 0.5",
     )
 
 
-def measured(folder: Path, nodes: int) -> dict[str, object]:
+def measure_log(folder: Path, nodes: int) -> dict[str, object]:
     """Write the log of so many nodes, and open it again in a process of its own."""
     idea = Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one"]})
     times: list[float] = []
     with closing(EventLog(folder / "run.db")) as log:
-        log.append(Started(idea=idea, settings={}, seed=0, version="0", model="m"))
+        log.append(RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"))
         for k in range(1, nodes + 1):
-            for event in node(k):
+            for event in make_node_events(k):
                 began = time.perf_counter()
                 log.append(event)
                 times.append(time.perf_counter() - began)
@@ -97,18 +110,18 @@ def measured(folder: Path, nodes: int) -> dict[str, object]:
         "append_ms_p50": round(1000 * cut[49], 3),
         "append_ms_p99": round(1000 * cut[98], 3),
         "bytes_a_node": round(size / nodes),
-        **opened(folder),
+        **measure_opening(folder),
     }
 
 
-def opened(folder: Path) -> dict[str, object]:
+def measure_opening(folder: Path) -> dict[str, object]:
     """Seconds until the state of a log is there, and until a process of its own has it, imports included."""
     began = time.perf_counter()
     with closing(EventLog(folder / "run.db")) as log:
         ready = time.perf_counter() - began
         assert log.state.nodes
     script = (
-        "import sys; from pathlib import Path; import agent.run; from record.log import EventLog; "
+        "import sys; from pathlib import Path; import agent.run; from record.event_log import EventLog; "
         "EventLog(Path(sys.argv[1])).close()"
     )
     began = time.perf_counter()
@@ -123,7 +136,7 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, help="a folder on the disk to measure; default: the temporary one")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="record-", dir=given.dir) as folder:
-        text = json.dumps(measured(Path(folder), given.nodes), indent=1)
+        text = json.dumps(measure_log(Path(folder), given.nodes), indent=1)
     print(text)
     if given.out:
         given.out.write_text(text + "\n")

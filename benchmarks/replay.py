@@ -18,32 +18,34 @@ from pathlib import Path
 from typing import Any
 
 from labwright.agent import run
-from labwright.agent.settings import compose
-from labwright.record.nouns.idea import read_idea
-from labwright.record.reading import read_state
+from labwright.agent.settings import compose_settings
+from labwright.record.log_reader import read_state
+from labwright.record.schema.idea import read_idea
 
-RECORDED = Path(__file__).parents[1] / "tests" / "models" / "replay"
+REPLAY_FOLDER = Path(__file__).parents[1] / "tests" / "models" / "replay"
 
 
-def replayed(base: Path) -> dict[str, Any]:
+def replay_run(base: Path) -> dict[str, Any]:
     """What came of the recorded run, run again below a folder."""
-    model = f"replay:{RECORDED / 'exchange.jsonl'}"
-    settings = compose(config=RECORDED / "config.yaml", flags={"models.name": model}, environment={})
+    model = f"replay:{REPLAY_FOLDER / 'exchange.jsonl'}"
+    settings = compose_settings(config=REPLAY_FOLDER / "config.yaml", flags={"models.name": model}, environment={})
     began = time.monotonic()
-    code = run.start(
-        read_idea(RECORDED / "idea.json"), settings, runs=base, name="replayed", listener=lambda event, state: None
+    code = run.start_run(
+        read_idea(REPLAY_FOLDER / "idea.json"), settings, runs=base, name="replayed", listener=lambda event, state: None
     )
     state = read_state(base / "replayed")
     return {
         "exit_code": code,
-        "reasons": list(state.released.reasons) if state.released else [state.ended.reason if state.ended else ""],
-        "requests": {role: used.calls for role, used in sorted(state.usage.items())},
+        "reasons": list(state.released.reasons)
+        if state.released
+        else [state.process_end.reason if state.process_end else ""],
+        "requests": {role: used.calls for role, used in sorted(state.usage_by_role.items())},
         "nodes": {one.id: [one.stage, one.kind, one.parent, one.status] for one in state.nodes.values()},
         "seconds": round(time.monotonic() - began, 1),
     }
 
 
-def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+def find_differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """What is not as it was, one line each."""
     return [f"{name}: {found[name]!r}, recorded {was!r}" for name, was in expected.items() if found[name] != was]
 
@@ -53,10 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keep", type=Path, help="a folder for the run; otherwise it is removed")
     parser.add_argument("--out", type=Path, help="write the JSON there too")
     given = parser.parse_args(arguments)
-    expected = json.loads((RECORDED / "expected.json").read_text())
+    expected = json.loads((REPLAY_FOLDER / "expected.json").read_text())
     with tempfile.TemporaryDirectory() as base:
-        found = replayed(given.keep or Path(base))
-    found["differs"] = differences(found, expected)
+        found = replay_run(given.keep or Path(base))
+    found["differs"] = find_differences(found, expected)
     text = json.dumps(found, indent=1)
     print(text)
     if given.out is not None:

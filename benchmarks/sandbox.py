@@ -24,48 +24,51 @@ from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from labwright.record.nouns.cells import Cell
+from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
-from labwright.sandbox.execution import Script, execute
+from labwright.sandbox.execution import KernelScript, execute
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.limits import limits_of
+from labwright.sandbox.isolation.limits import compute_limits
 from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import isolation_of
-from labwright.sandbox.isolation.processes import process_tree, resource_use
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.processes import list_process_tree, measure_use
 from labwright.sandbox.job import Job
+from labwright.sandbox.kernel_pool import KernelPool
 from labwright.sandbox.kernels import Kernel
-from labwright.sandbox.pool import Pool
 from labwright.sandbox.settings import SandboxSettings
 
 Mode = Literal["required", "none"]
 MODES: tuple[Mode, ...] = ("required", "none")
-TARGET = 0.1
+TARGET_SECONDS = 0.1
 """Seconds beyond its code that a pooled attempt may take."""
-LONGEST = 2.0
+MAX_END_SECONDS = 2.0
 """Seconds within which everything that an experiment started must be gone. Without a sandbox what leaves its parents (a
 daemon) is not found, which no code here does."""
 
-IMPORTS = """
+IMPORTS_CODE = """
 import numpy, torch, sklearn.linear_model, matplotlib.pyplot, lab
 lab.result("one", 1.0, condition="none", dataset="none")
 """
-ENDLESS = "    while True:\n        try:\n            time.sleep(9)\n        except BaseException:\n            {}\n"
-STUBBORN = {
+ENDLESS_CODE = (
+    "    while True:\n        try:\n            time.sleep(9)\n        except BaseException:\n            {}\n"
+)
+STUBBORN_CODES = {
     "interrupted": "import time\ntime.sleep(99)\n",
-    "swallowed": "import time\nif 1:\n" + ENDLESS.format("pass"),
+    "swallowed": "import time\nif 1:\n" + ENDLESS_CODE.format("pass"),
     "long_call": "import re\nre.match('(a+)+b', 'a' * 60)\n",
     "setsid_child": "import subprocess, time\nsubprocess.Popen(['sleep', '99'], start_new_session=True)\nif 1:\n"
-    + ENDLESS.format("pass"),
+    + ENDLESS_CODE.format("pass"),
     "many_children": "import subprocess, time\n"
-    "[subprocess.Popen(['sleep', '99'], start_new_session=True) for _ in range(20)]\nif 1:\n" + ENDLESS.format("pass"),
+    "[subprocess.Popen(['sleep', '99'], start_new_session=True) for _ in range(20)]\nif 1:\n"
+    + ENDLESS_CODE.format("pass"),
 }
 """Code that must be ended. Its latency is counted from the interrupt, the grace left out."""
 
 
 @contextmanager
-def fresh(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
+def fresh_kernel(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
     """A kernel that was not started yet."""
-    config = KernelConfig(settings, isolation_of(settings), place / "cache")
+    config = KernelConfig(settings, determine_isolation(settings), place / "cache")
     kernel = Kernel(Path(tempfile.mkdtemp(dir=place)), config=config)
     try:
         yield kernel
@@ -73,22 +76,22 @@ def fresh(settings: SandboxSettings, place: Path) -> Generator[Kernel]:
         kernel.kill()
 
 
-def script_of(code: str, kernel: Kernel) -> Script:
+def make_script(code: str, kernel: Kernel) -> KernelScript:
     """Some code as the script of a kernel that was started."""
     job = Job("benchmark", kernel.folder, {})
     (kernel.folder / job.entry).write_text(code)
-    return Script(job, kernel.folder, {})
+    return KernelScript(job, kernel.folder, {})
 
 
-async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
+async def measure_start(settings: SandboxSettings, place: Path) -> dict[str, float]:
     """One kernel from its start to its end."""
     clock = time.perf_counter
-    with fresh(settings, place) as kernel:
+    with fresh_kernel(settings, place) as kernel:
         began = clock()
         await kernel.start()
         started = clock()
-        memory = resource_use(process_tree(kernel.pid))
-        await execute(kernel, script_of("pass", kernel), limits=limits_of(settings, slots=1), timeout=10)
+        memory = measure_use(list_process_tree(kernel.pid))
+        await execute(kernel, make_script("pass", kernel), limits=compute_limits(settings, slots=1), timeout=10)
         executed = clock()
         kernel.kill()
         return {
@@ -99,16 +102,16 @@ async def start(settings: SandboxSettings, place: Path) -> dict[str, float]:
         }
 
 
-async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
+async def measure_stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
     """Seconds from the interrupt to the moment when everything is gone, less the grace where it was used up."""
-    with fresh(settings, place) as kernel:
+    with fresh_kernel(settings, place) as kernel:
         await kernel.start()
         began = time.perf_counter()
         running = asyncio.create_task(
-            execute(kernel, script_of(code, kernel), limits=limits_of(settings, slots=1), timeout=0.5)
+            execute(kernel, make_script(code, kernel), limits=compute_limits(settings, slots=1), timeout=0.5)
         )
         await asyncio.sleep(0.45)
-        before = process_tree(kernel.pid)
+        before = list_process_tree(kernel.pid)
         execution = await running
         kernel.kill()
         took = time.perf_counter() - began - 0.5
@@ -118,22 +121,22 @@ async def stubborn(code: str, settings: SandboxSettings, place: Path) -> float:
         return took - (settings.grace if "killed" in execution.failure.message else 0.0)
 
 
-async def attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
+async def measure_attempt(executor: LocalExecutor, folder: Path) -> dict[str, float]:
     """One attempt; a pool is full again afterwards."""
     began = time.perf_counter()
-    outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS}))
+    outcome = await executor.run(Job("one", folder, {"experiment.py": IMPORTS_CODE}))
     took = time.perf_counter() - began
     assert outcome.failure is None, outcome.failure
-    pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
     while pool.size and not len(pool):
-        assert not pool.why_off, pool.why_off
+        assert not pool.disabled_reason, pool.disabled_reason
         await asyncio.sleep(0.05)
     [waiting] = [*pool._waiting] or [None]  # pyright: ignore[reportPrivateUsage]
-    size = resource_use(process_tree(waiting.pid)).private if waiting is not None else 0
+    size = measure_use(list_process_tree(waiting.pid)).private if waiting is not None else 0
     return {"whole": took, "code": outcome.seconds, "overhead": took - outcome.seconds, "waiting_bytes": float(size)}
 
 
-async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
+async def measure_attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]]]:
     """Attempts of every kind in turn, by mode."""
     kinds: list[tuple[Mode, str, int]] = [
         (mode, words, pool) for mode in MODES for words, pool in (("cold", 0), ("pooled", 1))
@@ -152,7 +155,7 @@ async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]
     try:
         for number in range(rounds + 1):  # the first fills caches and pools
             for (mode, words, pool), executor in zip(kinds, executors, strict=True):
-                figures = await attempt(executor, place / f"{mode}{pool}" / str(number))
+                figures = await measure_attempt(executor, place / f"{mode}{pool}" / str(number))
                 if number:
                     found[mode][number - 1].update({f"{words}_{key}": one for key, one in figures.items()})
     finally:
@@ -161,16 +164,16 @@ async def attempts(rounds: int, place: Path) -> dict[Mode, list[dict[str, float]
     return found
 
 
-EMPTY = "import lab\n\ndef run(cell):\n    lab.result('one', 1.0)\n\nlab.measure(run)\n"
-MANY = 40
+EMPTY_CODE = "import lab\n\ndef run(cell):\n    lab.result('one', 1.0)\n\nlab.measure(run)\n"
+CELL_COUNT = 40
 """Cells of a job beyond its first one."""
 
 
-async def cell_costs(place: Path, mode: Mode) -> dict[str, float]:
+async def measure_cell_costs(place: Path, mode: Mode) -> dict[str, float]:
     """Seconds of a kernel's start, and of a cell that does nothing beyond the first of its kernel: on the clock from
     one to the next (`cell`), and within its kernel (`cell_in_kernel`)."""
     settings, found = SandboxSettings(isolation=mode, pool=0), dict[str, float]()
-    with fresh(settings, place) as kernel:
+    with fresh_kernel(settings, place) as kernel:
         began = time.perf_counter()
         await kernel.start()
         found["start"] = time.perf_counter() - began
@@ -182,17 +185,17 @@ async def cell_costs(place: Path, mode: Mode) -> dict[str, float]:
     walls: list[float] = []
     codes: list[float] = []
     try:
-        for count in (1, 1 + MANY):
+        for count in (1, 1 + CELL_COUNT):
             cells = tuple(Cell(dataset="digits", arm="a", level=str(number)) for number in range(count))
             began = time.perf_counter()
             outcome = await executor.run(
                 Job(
                     "cells",
                     Path(tempfile.mkdtemp(dir=place)) / "job",
-                    {"experiment.py": EMPTY},
+                    {"experiment.py": EMPTY_CODE},
                     datasets=("digits",),
                     cells=cells,
-                    expected=dict.fromkeys(cells, 0.01),
+                    expected_seconds=dict.fromkeys(cells, 0.01),
                 )
             )
             walls.append(time.perf_counter() - began)
@@ -200,10 +203,10 @@ async def cell_costs(place: Path, mode: Mode) -> dict[str, float]:
             assert outcome.failure is None, outcome.failure
     finally:
         await executor.close()
-    return found | {"cell": (walls[1] - walls[0]) / MANY, "cell_in_kernel": (codes[1] - codes[0]) / MANY}
+    return found | {"cell": (walls[1] - walls[0]) / CELL_COUNT, "cell_in_kernel": (codes[1] - codes[0]) / CELL_COUNT}
 
 
-def against(checkout: Path, rounds: int) -> dict[str, object]:
+def compare_with_checkout(checkout: Path, rounds: int) -> dict[str, object]:
     """Medians of `cell_costs` there and here, by mode, of as many rounds, and the least; ratios of both; who ran it."""
     roots = {"before": checkout.absolute(), "after": Path(__file__).resolve().parents[1]}
     found: dict[str, dict[Mode, list[dict[str, float]]]] = {words: {mode: [] for mode in MODES} for words in roots}
@@ -234,14 +237,14 @@ def against(checkout: Path, rounds: int) -> dict[str, object]:
     return report
 
 
-async def costs_here() -> dict[Mode, dict[str, float]]:
+async def measure_costs_here() -> dict[Mode, dict[str, float]]:
     """`cell_costs` of this checkout, by mode."""
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "cache").mkdir()
-        return {mode: await cell_costs(Path(name), mode) for mode in MODES}
+        return {mode: await measure_cell_costs(Path(name), mode) for mode in MODES}
 
 
-async def measured(rounds: int) -> dict[Mode, dict[str, float]]:
+async def measure_all(rounds: int) -> dict[Mode, dict[str, float]]:
     """Medians by mode."""
     found: dict[Mode, list[dict[str, float]]] = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as name:
@@ -250,24 +253,24 @@ async def measured(rounds: int) -> dict[Mode, dict[str, float]]:
         for number in range(rounds + 1):
             for mode in MODES:
                 settings = SandboxSettings(isolation=mode, grace=0.2)
-                figures = await start(settings, place)
-                for words, code in STUBBORN.items():
-                    figures[f"kill_{words}"] = await stubborn(code, settings, place)
+                figures = await measure_start(settings, place)
+                for words, code in STUBBORN_CODES.items():
+                    figures[f"kill_{words}"] = await measure_stubborn(code, settings, place)
                 if number:  # the first fills caches
                     found[mode].append(figures)
-        for mode, many in (await attempts(rounds, place)).items():
+        for mode, many in (await measure_attempts(rounds, place)).items():
             found[mode] = [one | more for one, more in zip(found[mode], many, strict=True)]
     return {mode: {key: median(one[key] for one in many) for key in many[0]} for mode, many in found.items()}
 
 
-def promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, bool]:
+def check_promises(medians: Mapping[Mode, Mapping[str, float]]) -> dict[str, bool]:
     """What is promised, and whether it was kept."""
     kills = [value for one in medians.values() for key, value in one.items() if key.startswith("kill_")]
     return {
-        f"pooled attempt under {TARGET} s beyond its code": all(
-            one["pooled_overhead"] < TARGET for one in medians.values()
+        f"pooled attempt under {TARGET_SECONDS} s beyond its code": all(
+            one["pooled_overhead"] < TARGET_SECONDS for one in medians.values()
         ),
-        f"everything gone within {LONGEST} s": max(kills) < LONGEST,
+        f"everything gone within {MAX_END_SECONDS} s": max(kills) < MAX_END_SECONDS,
     }
 
 
@@ -279,12 +282,16 @@ def main() -> int:
     parser.add_argument("--cells", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cells or arguments.against:
-        found = asyncio.run(costs_here()) if arguments.cells else against(arguments.against, arguments.rounds)
+        found = (
+            asyncio.run(measure_costs_here())
+            if arguments.cells
+            else compare_with_checkout(arguments.against, arguments.rounds)
+        )
         print(text := json.dumps(found, indent=1))
         if arguments.out is not None:
             arguments.out.write_text(text + "\n")
         return 0
-    medians = asyncio.run(measured(arguments.rounds))
+    medians = asyncio.run(measure_all(arguments.rounds))
     ratios = {
         "with_walls_to_without": {key: medians["required"][key] / one for key, one in medians["none"].items() if one},
         "cold_to_pooled": {
@@ -293,7 +300,7 @@ def main() -> int:
         },
     }
     text = json.dumps(
-        {"rounds": arguments.rounds, "medians": medians, "ratios": ratios, "kept": promises(medians)}, indent=1
+        {"rounds": arguments.rounds, "medians": medians, "ratios": ratios, "kept": check_promises(medians)}, indent=1
     )
     print(text)
     if arguments.out is not None:

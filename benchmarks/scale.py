@@ -27,66 +27,66 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from benchmarks.inspector import PLAN, Growing
-from benchmarks.record import node
-from labwright.inspector.status import status_in
+from benchmarks.inspector import PLAN, GrowingRun
+from benchmarks.record import make_node_events
+from labwright.inspector.status import build_status
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.events.running import Started
-from labwright.record.events.searching import (
+from labwright.record.events.run_events import RunStarted
+from labwright.record.events.search_events import (
+    AttemptExecuted,
     CellExecuted,
-    CellsOwed,
-    Decided,
-    Executed,
-    Judged,
-    Locked,
-    Prepared,
-    Settled,
+    CellsRequired,
+    ConfirmationLocked,
+    DecisionMade,
+    NodeJudged,
+    PlanPrepared,
+    StageWinnerChosen,
 )
-from labwright.record.fold.apply import apply
-from labwright.record.fold.state import RunState
-from labwright.record.keeping import may_go
-from labwright.record.log import EventLog
-from labwright.record.nouns.cells import Cell, CellLine
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, Needs
-from labwright.record.nouns.decisions import Expand, Seen
-from labwright.record.nouns.hypotheses import Effect, Hypothesis
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, node_id
-from labwright.record.nouns.tuning import Hyperparameter, Trial, Tuning
-from labwright.record.reading import read_state, write_database
-from labwright.sandbox.cells import Schedule
-from labwright.sandbox.cluster.engine import Cluster, Hand
-from labwright.sandbox.cluster.messages import Done, Facts, News, Terms
-from labwright.sandbox.cluster.parcels import pack
-from labwright.sandbox.cluster.remote import Courier, RemotePlace, RemoteRunner
+from labwright.record.log_reader import read_state, write_database
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import collectable
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec, ResourceNeeds
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import STAGES, Attempt, CellRun, NodeKind, StageName, format_node_id
+from labwright.record.schema.tuning import Hyperparameter, Trial, TuningPlan
+from labwright.sandbox.cell_scheduler import CellSchedule
+from labwright.sandbox.cluster.archives import pack_archive
+from labwright.sandbox.cluster.messages import MachineFacts, PollResponse, TaskResult, WorkerTerms
+from labwright.sandbox.cluster.ray_cluster import RayCluster, RemoteWorker
+from labwright.sandbox.cluster.remote_runner import FileTransfer, RemoteHost, RemoteRunner
+from labwright.sandbox.content_store import ContentStore
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job, leave_it
+from labwright.sandbox.job import CellOutcome, Job, keep_in_place
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.store import Store
-from labwright.search.policy import BestFirst
+from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.tree import view_of
-from labwright.stages.nodes.cells import taken_over
+from labwright.search.stage_snapshot import build_snapshot
+from labwright.stages.nodes.node_cells import reusable_cells
 
 SIZES = (10, 100, 1000)
-OWING = ((400, 100), (1000, 100))
+CELL_SIZES = ((400, 100), (1000, 100))
 """Nodes, and cells that each of them owes, of `stages`."""
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
-class Celled(Growing):
+class GrowingCellRun(GrowingRun):
     """A made run whose nodes have cells."""
 
-    def _files(self, name: str) -> None:
+    def _write_files(self, name: str) -> None:
         """None."""
 
 
-def with_cells(k: int, count: int) -> Iterator[Event]:
+def make_node_with_cells(k: int, count: int) -> Iterator[Event]:
     """The events of a node, each of its cells executed by itself."""
-    name = node_id(k)
+    name = format_node_id(k)
     grid = [Cell(dataset="d", arm=f"c{n % 4}", level=f"l{n // 4}", seed=k) for n in range(count)]
     runs = [
         CellRun(
@@ -110,10 +110,10 @@ def with_cells(k: int, count: int) -> Iterator[Event]:
         )
         for n, cell in enumerate(grid)
     ]
-    for event in node(k):
-        if isinstance(event, Executed):
+    for event in make_node_events(k):
+        if isinstance(event, AttemptExecuted):
             yield from (CellExecuted(node=name, run=run) for run in runs)
-            lines = tuple(CellLine(cell=run.cell, outcome="measured", id=run.id, seconds=1.0) for run in runs)
+            lines = tuple(CellOutcomeLine(cell=run.cell, outcome="measured", id=run.id, seconds=1.0) for run in runs)
             event = event.model_copy(
                 update={
                     "attempt": event.attempt.model_copy(
@@ -124,25 +124,25 @@ def with_cells(k: int, count: int) -> Iterator[Event]:
         yield event
 
 
-def written(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
+def measure_record(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
     """Write such a record, and say what it takes: events a second, bytes, time to open it, to decide, to look."""
     import benchmarks.inspector as made
 
     levels = tuple(Level(name=f"l{n}") for n in range(-(-cells // 4)))
     made.PLAN = PLAN.model_copy(update={"factor": "level", "levels": levels})  # pyright: ignore
-    made.node = lambda k: with_cells(k, cells)  # pyright: ignore
+    made.make_node_events = lambda k: make_node_with_cells(k, cells)  # pyright: ignore
     began = time.perf_counter()
-    with closing(Celled(folder / "run", nodes).log) as log:
+    with closing(GrowingCellRun(folder / "run", nodes).log) as log:
         wall, events = time.perf_counter() - began, log.state.last_decision
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        decided = [_decision(log, nodes) for _ in range(3)]
+        decided = [_time_decision(log, nodes) for _ in range(3)]
     path = folder / "run" / "run.db"
     began = time.perf_counter()
     with closing(EventLog(path)):
         opened = time.perf_counter() - began
     state = read_state(folder / "run")
     began = time.perf_counter()
-    status_in(str(folder), state, (), None, now=time.time(), folder=folder / "run")
+    build_status(str(folder), state, (), None, now=time.time(), folder=folder / "run")
     shown = time.perf_counter() - began
     events = nodes * (cells + 11) + 2
     return {
@@ -159,16 +159,16 @@ def written(folder: Path, nodes: int, cells: int) -> dict[str, Any]:
     }
 
 
-def _decision(log: EventLog, nodes: int) -> float:
+def _time_decision(log: EventLog, nodes: int) -> float:
     """Seconds of one: what may be seen, and the policy's pick."""
     settings = SearchSettings(agenda=StageLimits(nodes=nodes + 1), ablation=StageLimits(nodes=nodes + 1))
     began = time.perf_counter()
-    view = view_of(log.state, "ablation", Seen(through=log.state.last_decision), settings=settings)
-    BestFirst(settings).pick(view, Random(0))
+    view = build_snapshot(log.state, "ablation", VisibleDecisions(through=log.state.last_decision), settings=settings)
+    BestFirstPolicy(settings).pick(view, Random(0))
     return time.perf_counter() - began
 
 
-def record(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
+def measure_records(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
     """Such records of several sizes, each written in a process of its own and left in the folder."""
     found: list[dict[str, Any]] = []
     for nodes in sizes:
@@ -185,16 +185,19 @@ def record(folder: Path, sizes: list[int], cells: int) -> list[dict[str, Any]]:
     return found
 
 
-def page(folder: Path, sizes: list[int]) -> dict[str, Any]:
+def measure_pages(folder: Path, sizes: list[int]) -> dict[str, Any]:
     """The first paint of each in a browser, of a server that has read nothing, and once more."""
-    from benchmarks.inspector import paint
-    from tests.inspector.browser.chromium import chromium, viewing
+    from benchmarks.inspector import measure_paint
+    from tests.inspector.browser.chromium import chromium, running_viewer
 
     found: dict[str, Any] = {}
     with chromium() as browser:
         for nodes in sizes:
-            with viewing(folder / str(nodes) / "run") as viewer:
-                found[str(nodes)] = {"first": paint(browser, viewer.address), "again": paint(browser, viewer.address)}
+            with running_viewer(folder / str(nodes) / "run") as viewer:
+                found[str(nodes)] = {
+                    "first": measure_paint(browser, viewer.address),
+                    "again": measure_paint(browser, viewer.address),
+                }
     return found
 
 
@@ -203,7 +206,7 @@ def page(folder: Path, sizes: list[int]) -> dict[str, Any]:
 ARMS = ("plain", "c1", "c2", "c3")
 
 
-def study(nodes: int, cells: int) -> DataPlan:
+def make_plan(nodes: int, cells: int) -> DataPlan:
     """Four tuned arms at so many levels that a node owes so many cells."""
     return DataPlan(
         task="classify",
@@ -214,7 +217,7 @@ def study(nodes: int, cells: int) -> DataPlan:
         metrics=(MetricSpec(name="log_loss", title="log loss", higher_is_better=False),),
         arms=tuple(Arm(name=name, role="method" if n else "baseline") for n, name in enumerate(ARMS)),
         space=(Hyperparameter(name="lr", kind="log", low=1e-4, high=1.0, default=0.01, source="usual"),),
-        tuning=Tuning(budget=4.0 * nodes, sampler="random"),
+        tuning=TuningPlan(budget=4.0 * nodes, sampler="random"),
         hypotheses=(
             Hypothesis(
                 id="h",
@@ -228,7 +231,7 @@ def study(nodes: int, cells: int) -> DataPlan:
     )
 
 
-def kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, int]]:
+def list_kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, int]]:
     """Stage, kind and parent (0: none) of each node of a run that searches this stage with so many of them."""
     place = STAGES.index(stage)
     shares = ((1.0,), (0.05, 0.95), (0.05, 0.25, 0.7), (0.05, 0.15, 0.4, 0.4))[place]
@@ -250,24 +253,24 @@ def kinds(stage: StageName, nodes: int) -> Iterator[tuple[StageName, NodeKind, i
         bests.append(last if name == "tuning" else first)
 
 
-def owing(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
+def make_stage_events(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
     """The events of such a run: every node owes cells, each executed by itself; earlier stages are settled."""
-    plan, last, settings = study(nodes, cells), "preliminary", 0
-    yield Started(
+    plan, last, settings = make_plan(nodes, cells), "preliminary", 0
+    yield RunStarted(
         idea=Idea.model_validate({"Name": "n", "Title": "t", "Experiments": ["one", "two"]}),
         settings={},
         seed=0,
         version="0",
         model="m",
     )
-    yield Prepared(data_plan=plan, datasets=())
+    yield PlanPrepared(data_plan=plan, datasets=())
     bests: dict[StageName, str] = {}
-    for k, (name, kind, parent) in enumerate(kinds(stage, nodes), 1):
+    for k, (name, kind, parent) in enumerate(list_kinds(stage, nodes), 1):
         if STAGES.index(name) > STAGES.index(last) or (kind == "replicate" and "agenda" not in bests):
-            best = bests[last] = node_id(parent)
-            yield Settled(stage=last, best=best, ended="limit")
+            best = bests[last] = format_node_id(parent)
+            yield StageWinnerChosen(stage=last, best=best, ended="limit")
             if last == "agenda":
-                yield Locked(
+                yield ConfirmationLocked(
                     plan="0" * 64,
                     amendments=0,
                     winner=best,
@@ -284,38 +287,38 @@ def owing(stage: StageName, nodes: int, cells: int) -> Iterator[Event]:
             )
             settings += 4
         seed = 10_000 + k if kind == "replicate" else 0
-        yield Decided(
+        yield DecisionMade(
             k=k,
-            seen=Seen(through=k - 1),
-            action=Expand(
+            seen=VisibleDecisions(through=k - 1),
+            action=ExpandTree(
                 stage=name,
                 kind=kind,
-                parent=node_id(parent) if parent else None,
+                parent=format_node_id(parent) if parent else None,
                 seed=seed,
                 trials=trials,
                 item="one" if kind == "improve" else f"risk {k}" if kind == "ablate" else "",
             ),
         )
-        yield from measured_by(k, trials, plan, seed)
+        yield from make_measured_events(k, trials, plan, seed)
 
 
-def measured_by(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) -> Iterator[Event]:
+def make_measured_events(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) -> Iterator[Event]:
     """What a node owes, its executions, and its verdict."""
-    name, wanted = node_id(k), [(one.arm, one.number) for one in trials] or [(arm, 0) for arm in ARMS]
+    name, wanted = format_node_id(k), [(one.arm, one.number) for one in trials] or [(arm, 0) for arm in ARMS]
     grid = [
         Cell(dataset="d", arm=arm, level=level, trial=number, seed=seed)
         for level in plan.level_names
         for arm, number in wanted
     ]
     keys = [f"{k:032x}{n:032x}" for n in range(len(grid))]
-    yield CellsOwed(
+    yield CellsRequired(
         node=name,
         cells=tuple(grid),
         keys=tuple(keys),
         code={arm: f"{0 if trials or arm == 'plain' else k:064x}" for arm in ARMS},
     )
     values: list[Measurement] = []
-    lines: list[CellLine] = []
+    lines: list[CellOutcomeLine] = []
     for n, (cell, key) in enumerate(zip(grid, keys, strict=True)):
         value = Measurement(
             name="log_loss",
@@ -331,15 +334,15 @@ def measured_by(k: int, trials: tuple[Trial, ...], plan: DataPlan, seed: int) ->
         )
         yield CellExecuted(node=name, run=run)
         values.append(value)
-        lines.append(CellLine(cell=cell, outcome="measured", id=run.id, seconds=1.0))
-    yield Executed(
+        lines.append(CellOutcomeLine(cell=cell, outcome="measured", id=run.id, seconds=1.0))
+    yield AttemptExecuted(
         node=name,
         attempt=Attempt(number=1, seconds=1.0, cells=tuple(lines), measurements=() if trials else tuple(values)),
     )
-    yield Judged(node=name, status="good")
+    yield NodeJudged(node=name, status="good")
 
 
-def stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
+def measure_stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
     """A decision in each stage of such runs, each in a process of its own."""
     found: list[dict[str, Any]] = []
     for nodes, cells in sizes:
@@ -369,78 +372,89 @@ def stages(sizes: list[tuple[int, int]], folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def in_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dict[str, Any]:
+def measure_stage(folder: Path, stage: StageName, nodes: int, cells: int) -> dict[str, Any]:
     """Seconds of a decision, of the next one after a node more, and of what a run does beside it at every node."""
-    events = list(owing(stage, nodes, cells))
+    events = list(make_stage_events(stage, nodes, cells))
     state = RunState()
     for event in events:
-        apply(state, event)
-    first = _timed(lambda: _decide(state, stage, nodes))
+        apply_event(state, event)
+    first = _time_cpu(lambda: _make_decision(state, stage, nodes))
     later: list[float] = []
     for _ in range(1 if first > 3 else 3):
-        for event in _one_more(state, stage, cells):
-            apply(state, event)
-        later.append(_timed(lambda: _decide(state, stage, nodes)))
+        for event in _make_one_more(state, stage, cells):
+            apply_event(state, event)
+        later.append(_time_cpu(lambda: _make_decision(state, stage, nodes)))
     found: dict[str, Any] = {
         "stage": stage,
         "nodes": nodes,
         "cells": len(state.cells),
         "first_decision_ms": round(1000 * first, 1),
         "decision_ms": round(1000 * min(later), 1),
-        "keeping_ms": round(1000 * _timed(lambda: list(may_go(state, lambda _: ()))), 1),
-        "owing_ms": round(1000 * _timed(lambda: _owe(state)), 1),
+        "keeping_ms": round(1000 * _time_cpu(lambda: list(collectable(state, lambda _: ()))), 1),
+        "owing_ms": round(1000 * _time_cpu(lambda: _plan_cells(state)), 1),
     }
     for name in ("first_status_ms", "status_ms"):
-        found[name] = round(1000 * _timed(lambda: status_in("r", state, (), None, now=0.0)), 1)
-        for event in _one_more(state, stage, cells):
-            apply(state, event)
+        found[name] = round(1000 * _time_cpu(lambda: build_status("r", state, (), None, now=0.0)), 1)
+        for event in _make_one_more(state, stage, cells):
+            apply_event(state, event)
     if stage == "ablation":
         write_database(folder / "run.db", ((0.0, event.model_dump_json()) for event in events))
-        found["open_seconds"] = round(_timed(lambda: EventLog(folder / "run.db").close()), 2)
-        more = [event for k in range(nodes + 1, nodes + 11) for event in _events_of(k, "draft", "preliminary", cells)]
+        found["open_seconds"] = round(_time_cpu(lambda: EventLog(folder / "run.db").close()), 2)
+        more = [
+            event for k in range(nodes + 1, nodes + 11) for event in _make_node_events(k, "draft", "preliminary", cells)
+        ]
         with closing(EventLog(folder / "run.db")) as log:
-            took = _timed(lambda: [log.append(event) for event in more])
+            took = _time_cpu(lambda: [log.append(event) for event in more])
         found |= {"events": len(events), "events_a_second": round(len(more) / took)}
     return found | {"memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)}
 
 
-def _one_more(state: RunState, stage: StageName, cells: int) -> Iterator[Event]:
+def _make_one_more(state: RunState, stage: StageName, cells: int) -> Iterator[Event]:
     """The events of one node more, of the kind that the stage makes."""
     last = next(node for node in reversed(state.nodes.values()) if node.stage == stage)
-    yield from _events_of(state.last_decision + 1, last.kind, stage, cells, parent=last.parent)
+    yield from _make_node_events(state.last_decision + 1, last.kind, stage, cells, parent=last.parent)
 
 
-def _events_of(k: int, kind: NodeKind, stage: StageName, cells: int, parent: str | None = None) -> Iterator[Event]:
+def _make_node_events(
+    k: int, kind: NodeKind, stage: StageName, cells: int, parent: str | None = None
+) -> Iterator[Event]:
     trials = (
         tuple(Trial(arm="c1", number=10**6 + 4 * k + n, setting={"lr": 0.5 + (4 * k + n) / 1e6}) for n in range(4))
         if kind == "trial"
         else ()
     )
-    yield Decided(
-        k=k, action=Expand(stage=stage, kind=kind, parent=parent, seed=0, trials=trials), seen=Seen(through=k - 1)
+    yield DecisionMade(
+        k=k,
+        action=ExpandTree(stage=stage, kind=kind, parent=parent, seed=0, trials=trials),
+        seen=VisibleDecisions(through=k - 1),
     )
-    yield from measured_by(k, trials, study(k, cells), 0)
+    yield from make_measured_events(k, trials, make_plan(k, cells), 0)
 
 
-def _owe(state: RunState) -> None:
+def _plan_cells(state: RunState) -> None:
     """What one node more would take over of its cells."""
     bench: Any = SimpleNamespace(state=state, search=SearchSettings())
-    taken_over(next(reversed(state.decisions.values())), next(reversed(state.owed.values())).keys, bench=bench)
+    reusable_cells(
+        next(reversed(state.decisions.values())), next(reversed(state.required_cells.values())).keys, context=bench
+    )
 
 
-def _decide(state: RunState, stage: StageName, nodes: int) -> None:
+def _make_decision(state: RunState, stage: StageName, nodes: int) -> None:
     """What may be seen, and the policy's pick: the end of the first stage, a node more of the others."""
     most = StageLimits(nodes=2 * nodes)
     settings = SearchSettings(
         preliminary=most, tuning=most, agenda=most, ablation=most, num_drafts=2, planned_ablations=False
     )
-    view, policy = view_of(state, stage, Seen(through=state.last_decision), settings=settings), BestFirst(settings)
+    view, policy = (
+        build_snapshot(state, stage, VisibleDecisions(through=state.last_decision), settings=settings),
+        BestFirstPolicy(settings),
+    )
     policy.pick(view, Random(0))
-    assert view.best is not None  # a pick may be what settled stages owe, before anything is searched for
-    policy.grow(view, Random(0))
+    assert view.best_node is not None  # a pick may be what settled stages owe, before anything is searched for
+    policy.next_search_node(view, Random(0))
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _time_cpu(work: Callable[[], object]) -> float:
     """Seconds of the processor, so that what else the machine does does not count."""
     began = time.process_time()
     work()
@@ -450,50 +464,54 @@ def _timed(work: Callable[[], object]) -> float:
 # --- the head ---------------------------------------------------------------------------------------------------------
 
 
-def taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, float]:
+def measure_taking(counts: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, float]:
     """Milliseconds in which the next cell of a job of so many is found."""
     found: dict[str, float] = {}
     for count in counts:
         cells = tuple(Cell(dataset="d", arm=f"a{n % 4}", level=f"l{n}") for n in range(count))
-        schedule = Schedule(
-            Job("job", Path(), {}, cells=cells, timeout=1e9, expected=dict.fromkeys(cells, 1.0)), {}, time.monotonic
+        schedule = CellSchedule(
+            Job("job", Path(), {}, cells=cells, timeout=1e9, expected_seconds=dict.fromkeys(cells, 1.0)),
+            {},
+            time.monotonic,
         )
         began, times = time.perf_counter(), 5
         for _ in range(times):
-            schedule.take("d")
+            schedule.take_next("d")
         found[str(count)] = round(1000 * (time.perf_counter() - began) / times, 2)
     return found
 
 
-class _AtOnce(Hand):
+class _InstantWorker(RemoteWorker):
     """A place that has measured its cell as soon as it is asked."""
 
     parcel: bytes
-    done: Done
+    done: TaskResult
 
-    async def call(self, method: str, *given: bytes | int | bool, within: float = 60.0) -> bytes:
+    async def call(self, method: str, *arguments: bytes | int | bool, timeout: float = 60.0) -> bytes:
         await asyncio.sleep(0)
         if method == "lacking":
             return b"[]"
-        return News(begun=True, done=self.done).sent + b"\n" + self.parcel if method == "step" else b""
+        return (
+            PollResponse(has_started=True, result=self.done).encoded + b"\n" + self.parcel if method == "step" else b""
+        )
 
     async def end(self) -> None:
         pass
 
 
-class _Machines(Cluster):
+class _InstantCluster(RayCluster):
     """Places that are there at once."""
 
-    made: _AtOnce
+    made: _InstantWorker
 
-    async def take(self, needs: Needs) -> Hand:
+    async def acquire_worker(self, needs: ResourceNeeds) -> RemoteWorker:
         return self.made
 
-    def give(self, hand: Hand) -> None:
+    def release_worker(self, worker: RemoteWorker) -> None:
         pass
 
 
-async def head(workers: int, count: int) -> dict[str, float]:
+async def measure_head(workers: int, count: int) -> dict[str, float]:
     """Cells a second that one process sends to so many places, takes back, scores and puts together."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -506,12 +524,12 @@ async def head(workers: int, count: int) -> dict[str, float]:
             settings=SandboxSettings(isolation="none", pool=0),
         )
         cells = tuple(Cell(dataset="digits", arm="only", level=f"l{n}") for n in range(count))
-        executor = _with_places(local, place)
+        executor = _use_cluster(local, place)
         took: list[float] = []
 
         async def commit(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
             took.append(time.perf_counter())
-            return await leave_it(cell, outcome, folder)
+            return await keep_in_place(cell, outcome, folder)
 
         began = time.perf_counter()
         await executor.run(
@@ -521,8 +539,8 @@ async def head(workers: int, count: int) -> dict[str, float]:
                 {"experiment.py": "import lab\nlab.measure(print)\n"},
                 datasets=("digits",),
                 cells=cells,
-                expected=dict.fromkeys(cells, 1.0),
-                took=commit,
+                expected_seconds=dict.fromkeys(cells, 1.0),
+                on_cell_ended=commit,
             )
         )
         await executor.close()
@@ -534,33 +552,37 @@ async def head(workers: int, count: int) -> dict[str, float]:
     }
 
 
-def _with_places(local: LocalExecutor, place: Path) -> LocalExecutor:
+def _use_cluster(local: LocalExecutor, place: Path) -> LocalExecutor:
     """The executor, whose places answer at once."""
     left = place / "left"
     (left / "arrays").mkdir(parents=True)
     (left / "arrays" / "curve.npy").write_bytes(b"\x93NUMPY" + b"\0" * 2000)
-    pack(left, place / "parcel", most=10**9)
-    facts = Facts(host="h", version="", ground="{}", walls="", tokens=True, memory=10**12, places=1000)
-    cluster = _Machines("127.0.0.1:1", (facts,), Terms(settings=local.config.settings, run="r", watch_seconds=5.0))
-    hand = _AtOnce("h", Needs(), None, cluster)
+    pack_archive(left, place / "parcel", max_bytes=10**9)
+    facts = MachineFacts(
+        host="h", version="", environment_fingerprint="{}", isolation_fault="", tokens=True, memory=10**12, slots=1000
+    )
+    cluster = _InstantCluster(
+        "127.0.0.1:1", (facts,), WorkerTerms(settings=local.config.settings, run="r", watch_seconds=5.0)
+    )
+    hand = _InstantWorker("h", ResourceNeeds(), None, cluster)
     hand.parcel = (place / "parcel").read_bytes()
-    from labwright.record.folder import sha256
+    from labwright.record.run_folder import hash_file
 
-    hand.done = Done(
+    hand.done = TaskResult(
         size=len(hand.parcel),
-        sha256=sha256(place / "parcel"),
-        printed={"head": [], "tail": [], "dropped": 0},
-        over=False,
+        sha256=hash_file(place / "parcel"),
+        transcript_state={"head": [], "tail": [], "dropped": 0},
+        kernel_unusable=False,
     )
     cluster.made = hand
-    courier = Courier(cluster, Store(place / "store"), place / "parcels", lambda: None, most=10**9)
+    courier = FileTransfer(cluster, ContentStore(place / "store"), place / "parcels", lambda: None, max_bytes=10**9)
     within: dict[str, Any] = vars(local)
     given = cast("dict[str, Any]", vars(within["_runner"]))
-    within |= {"_runner": RemoteRunner(**given, courier=courier), "_opened": partial(RemotePlace, courier)}
+    within |= {"_runner": RemoteRunner(**given, file_transfer=courier), "_opened": partial(RemoteHost, courier)}
     return local
 
 
-def limits(found: Mapping[str, Any]) -> dict[str, float]:
+def compute_limits(found: Mapping[str, Any]) -> dict[str, float]:
     """Places that one head keeps at work, by the length of their cells: those that it sends out in that time."""
     a_second = max(one["cells_a_second"] for one in found["head"])
     return {f"cells of {seconds} s": round(a_second * seconds) for seconds in (1, 10, 60, 600)}
@@ -577,25 +599,25 @@ def main() -> int:
     parser.add_argument("--stage", choices=STAGES, help="with --one: of a run that searches this stage")
     asked = parser.parse_args()
     if asked.one is not None and asked.stage is not None:
-        print(json.dumps(in_stage(asked.one, asked.stage, asked.nodes[0], asked.cells)))
+        print(json.dumps(measure_stage(asked.one, asked.stage, asked.nodes[0], asked.cells)))
         return 0
     if asked.one is not None:
-        print(json.dumps(written(asked.one, asked.nodes[0], asked.cells)))
+        print(json.dumps(measure_record(asked.one, asked.nodes[0], asked.cells)))
         return 0
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
-        found["stages"] = stages(list(OWING), Path(name))
+        found["stages"] = measure_stages(list(CELL_SIZES), Path(name))
         if asked.stages_only:
-            return _told(found, asked.out)
-        found["taking_ms"] = taking()
-        found["record"] = record(Path(name), asked.nodes, asked.cells)
-        found["page"] = None if asked.no_page else page(Path(name), asked.nodes)
-    found["head"] = [asyncio.run(head(workers, count)) for workers, count in ((8, 200), (64, 600), (512, 1200))]
-    found["busy_places"] = limits(found)
-    return _told(found, asked.out)
+            return _print_report(found, asked.out)
+        found["taking_ms"] = measure_taking()
+        found["record"] = measure_records(Path(name), asked.nodes, asked.cells)
+        found["page"] = None if asked.no_page else measure_pages(Path(name), asked.nodes)
+    found["head"] = [asyncio.run(measure_head(workers, count)) for workers, count in ((8, 200), (64, 600), (512, 1200))]
+    found["busy_places"] = compute_limits(found)
+    return _print_report(found, asked.out)
 
 
-def _told(found: Mapping[str, Any], out: Path | None) -> int:
+def _print_report(found: Mapping[str, Any], out: Path | None) -> int:
     text = json.dumps(found, indent=1)
     print(text)
     if out is not None:

@@ -6,7 +6,8 @@ Prints one JSON object. Model and executor are scripted, scheduler, node expansi
 are on a scale of `unit` seconds: 40 jobs of 1, 2, 3, 12 in turn, 4 places, a model that takes 0.2 (or 5) an answer.
 The batch scheduler is written from the description in AI-Scientist-v2, section 3.2.2: nodes are chosen and run in
 batches as large as the places, the next batch begins when the last node of a batch is done; its model calls are made
-in parallel, one latency a batch. The same work in nodes of cells (`benchmarks.grids`) is set beside nodes of one job.
+in parallel, one latency a batch. The same work in nodes of cells (`benchmarks.cell_scheduling`) is set beside nodes of
+one job.
 """
 
 from __future__ import annotations
@@ -24,20 +25,27 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-from benchmarks.grids import CELLS, cell_bound, celled, whole_run
-from benchmarks.studies import LENGTHS, SlowModel, bench_for, program_of, scripted_jobs, source_of_prompt
-from labwright.record.nouns.decisions import Seen
-from labwright.record.nouns.nodes import SEARCH_KINDS
+from benchmarks.cell_scheduling import CELLS_PER_NODE, compute_cell_bound, measure_reuse, measure_stage
+from benchmarks.scripted_study import (
+    JOB_LENGTHS,
+    SlowModel,
+    answer_role,
+    make_job_executor,
+    make_late_context,
+    prompt_length,
+)
+from labwright.record.schema.decisions import VisibleDecisions
+from labwright.record.schema.nodes import SEARCH_KINDS
 from labwright.search import scheduler
-from labwright.search.policy import BestFirst
+from labwright.search.policy import BestFirstPolicy
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.tree import view_of
-from labwright.stages.stage import Research
+from labwright.search.stage_snapshot import build_snapshot
+from labwright.stages.stage_runner import StageRunner
 
-JOBS, PLACES = 40, 4
+JOB_COUNT, SLOT_COUNT = 40, 4
 
 
-def list_schedule(lengths: list[float], places: int) -> float:
+def compute_list_schedule(lengths: list[float], places: int) -> float:
     """When the last job ends if each, in order, takes the place that is free first."""
     free = [0.0] * places
     for length in lengths:
@@ -45,45 +53,52 @@ def list_schedule(lengths: list[float], places: int) -> float:
     return max(free)
 
 
-def settings(nodes: int, **changes: object) -> SearchSettings:
+def make_settings(nodes: int, **changes: object) -> SearchSettings:
     """A search of one stage without replicates."""
-    given = {"num_workers": PLACES, "lookahead": 2, "num_seeds": 0, "agenda": StageLimits(nodes=nodes), **changes}
+    given = {"num_workers": SLOT_COUNT, "lookahead": 2, "num_seeds": 0, "agenda": StageLimits(nodes=nodes), **changes}
     return SearchSettings.model_validate(given)
 
 
-def searched(unit: float, latency: float, **changes: object) -> tuple[float, float]:
+def measure_search(unit: float, latency: float, **changes: object) -> tuple[float, float]:
     """Wall time on the scale, and model calls a finished search node, of one stage of `JOBS` nodes."""
-    model, given = SlowModel(program_of, latency * unit), settings(JOBS, **changes)
+    model, given = SlowModel(answer_role, latency * unit), make_settings(JOB_COUNT, **changes)
     with tempfile.TemporaryDirectory() as folder:
-        bench = bench_for(Path(folder), model, scripted_jobs(unit, given.num_workers), given)
+        bench = make_late_context(Path(folder), model, make_job_executor(unit, given.num_workers), given)
         began = time.perf_counter()
-        asyncio.run(Research(bench).stage("agenda"))
+        asyncio.run(StageRunner(bench).run_stage("agenda"))
         wall = (time.perf_counter() - began) / unit
-        finished = [node for node in bench.state.stage_nodes("agenda") if node.kind in SEARCH_KINDS and node.finished]
-        assert len(finished) == JOBS, len(finished)
-    return wall, len(model.requests) / JOBS
+        finished = [
+            node for node in bench.state.list_stage_nodes("agenda") if node.kind in SEARCH_KINDS and node.is_finished
+        ]
+        assert len(finished) == JOB_COUNT, len(finished)
+    return wall, len(model.requests) / JOB_COUNT
 
 
-async def in_batches(unit: float, latency: float) -> None:
+async def run_in_batches(unit: float, latency: float) -> None:
     """The same jobs, batch by batch."""
-    for first in range(0, JOBS, PLACES):
+    for first in range(0, JOB_COUNT, SLOT_COUNT):
         await asyncio.sleep(latency * unit)
-        await asyncio.gather(*(asyncio.sleep(LENGTHS[k % len(LENGTHS)] * unit) for k in range(first, first + PLACES)))
+        await asyncio.gather(
+            *(asyncio.sleep(JOB_LENGTHS[k % len(JOB_LENGTHS)] * unit) for k in range(first, first + SLOT_COUNT))
+        )
 
 
-def batched(unit: float, latency: float) -> float:
+def measure_batches(unit: float, latency: float) -> float:
     began = time.perf_counter()
-    asyncio.run(in_batches(unit, latency))
+    asyncio.run(run_in_batches(unit, latency))
     return (time.perf_counter() - began) / unit
 
 
-def packed(unit: float, places: int) -> dict[str, float]:
+def measure_packing(unit: float, places: int) -> dict[str, float]:
     """Nodes of cells and nodes of one job at so many slots: wall time, and as a multiple of the bound of each."""
     latency = 0.2
-    celled(unit / 50, latency, settings(PLACES))  # what is loaded and compiled once
-    cells = celled(unit, latency, settings(JOBS, num_workers=places))
-    jobs, _ = searched(unit, latency, num_workers=places)
-    bounds = cell_bound(JOBS, places), list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], places)
+    measure_stage(unit / 50, latency, make_settings(SLOT_COUNT))  # what is loaded and compiled once
+    cells = measure_stage(unit, latency, make_settings(JOB_COUNT, num_workers=places))
+    jobs, _ = measure_search(unit, latency, num_workers=places)
+    bounds = (
+        compute_cell_bound(JOB_COUNT, places),
+        compute_list_schedule([JOB_LENGTHS[k % len(JOB_LENGTHS)] for k in range(JOB_COUNT)], places),
+    )
     return {
         "cells_wall": round(cells, 2),
         "cells_to_bound": round(cells / (bounds[0] + latency), 3),
@@ -93,22 +108,26 @@ def packed(unit: float, places: int) -> dict[str, float]:
     }
 
 
-def grown(nodes: int) -> dict[str, float]:
+def measure_growth(nodes: int) -> dict[str, float]:
     """Prompts of a tree of so many nodes, and what picking and keeping it takes."""
-    model = SlowModel(program_of, 0.0)
+    model = SlowModel(answer_role, 0.0)
     tracemalloc.start()
     with tempfile.TemporaryDirectory() as folder:
         before = tracemalloc.get_traced_memory()[0]
-        bench = bench_for(Path(folder), model, scripted_jobs(0.0, PLACES), settings(nodes))
-        asyncio.run(Research(bench).stage("agenda"))
-        sizes = [source_of_prompt(request) for request in model.requests if request.role.name == "code"]
+        bench = make_late_context(Path(folder), model, make_job_executor(0.0, SLOT_COUNT), make_settings(nodes))
+        asyncio.run(StageRunner(bench).run_stage("agenda"))
+        sizes = [prompt_length(request) for request in model.requests if request.role.name == "code"]
         kept = len(model.requests)
         model.requests.clear()
         memory = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        seen = Seen(through=bench.state.last_decision - 1)
-        look = timed(lambda: view_of(bench.state, "agenda", seen))
-        both = timed(lambda: BestFirst(settings(nodes + 1)).pick(view_of(bench.state, "agenda", seen), Random(0)))
+        seen = VisibleDecisions(through=bench.state.last_decision - 1)
+        look = time_call(lambda: build_snapshot(bench.state, "agenda", seen))
+        both = time_call(
+            lambda: BestFirstPolicy(make_settings(nodes + 1)).pick(
+                build_snapshot(bench.state, "agenda", seen), Random(0)
+            )
+        )
     assert kept
     return {
         "prompt_last_ten_to_first_ten": sum(sizes[-10:]) / sum(sizes[:10]),
@@ -118,7 +137,7 @@ def grown(nodes: int) -> dict[str, float]:
     }
 
 
-def timed(call: Callable[[], object]) -> float:
+def time_call(call: Callable[[], object]) -> float:
     """Seconds of the fastest of five calls."""
     best = float("inf")
     for _ in range(5):
@@ -138,16 +157,16 @@ def main() -> int:
         default=2.0,
         help="of the comparison of cells with jobs: cells are an eighth of a job, and each is committed to disk",
     )
-    parser.add_argument("--slots", type=int, nargs="*", default=(PLACES,), help="of that comparison")
+    parser.add_argument("--slots", type=int, nargs="*", default=(SLOT_COUNT,), help="of that comparison")
     given = parser.parse_args()
-    ideal = list_schedule([LENGTHS[k % len(LENGTHS)] for k in range(JOBS)], PLACES)
-    fast, calls = searched(given.unit, 0.2)
-    slow, _ = searched(given.unit, 5.0)
+    ideal = compute_list_schedule([JOB_LENGTHS[k % len(JOB_LENGTHS)] for k in range(JOB_COUNT)], SLOT_COUNT)
+    fast, calls = measure_search(given.unit, 0.2)
+    slow, _ = measure_search(given.unit, 5.0)
     with patch.object(scheduler, "MOST_AHEAD", 2):
-        slow_fixed, _ = searched(given.unit, 5.0)
-    ticket, _ = searched(given.unit, 0.2, order="ticket")
-    batch = batched(given.unit, 0.2)
-    hundreds, thousand = grown(200), grown(1000)
+        slow_fixed, _ = measure_search(given.unit, 5.0)
+    ticket, _ = measure_search(given.unit, 0.2, order="ticket")
+    batch = measure_batches(given.unit, 0.2)
+    hundreds, thousand = measure_growth(200), measure_growth(1000)
     report = {
         "list_schedule": ideal,
         "wall_to_bound_latency_0.2": round(fast / (ideal + 0.2), 3),
@@ -160,9 +179,9 @@ def main() -> int:
         "pick_ms_1000_nodes": round(thousand["pick_ms"], 2),
         "view_ms_1000_nodes": round(thousand["view_ms"], 2),
         "memory_mb_1000_nodes": round(thousand["memory_mb"], 2),
-        "cells_a_node": CELLS,
-        "cells_by_slots": {places: packed(given.cell_unit, places) for places in given.slots},
-        "cells_over_a_whole_run": whole_run(given.unit / 10),
+        "cells_a_node": CELLS_PER_NODE,
+        "cells_by_slots": {places: measure_packing(given.cell_unit, places) for places in given.slots},
+        "cells_over_a_whole_run": measure_reuse(given.unit / 10),
     }
     text = json.dumps(report, indent=1)
     print(text)

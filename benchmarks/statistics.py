@@ -17,14 +17,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from labwright.record.claims.differences import differences
-from labwright.record.claims.means import LEVEL, Claim, detectable
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, Claim, compute_detectable_effect
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
 
 
 @dataclass(frozen=True)
-class Alarms:
+class FalseAlarmShares:
     """Shares of papers that call at least one difference, although there is none."""
 
     papers: int
@@ -36,7 +36,7 @@ class Alarms:
 
 
 @dataclass(frozen=True)
-class Power:
+class DetectionPower:
     """How often a true difference that is just detectable is called. `promised` is at the strictest step of Holm's."""
 
     papers: int
@@ -46,41 +46,41 @@ class Power:
     promised: float
 
 
-def false_alarms(*, papers: int, comparisons: int, n: int, dependence: float, seed: int) -> Alarms:
+def simulate_false_alarms(*, papers: int, comparisons: int, n: int, dependence: float, seed: int) -> FalseAlarmShares:
     """Papers in which method and baseline are equal on every one of `comparisons` datasets, with `n` seeds."""
     import numpy as np
 
-    state, rng = _state(comparisons), np.random.default_rng(seed)
+    state, rng = _make_state(comparisons), np.random.default_rng(seed)
     corrected = uncorrected = 0
     for _ in range(papers):
-        found = differences(state, _claims(_noise(rng, comparisons, n, dependence)))
-        corrected += any(one.called != "not significant" for one in found)
-        uncorrected += any((one.p or 1.0) <= LEVEL for one in found)
-    return Alarms(papers, comparisons, n, dependence, corrected / papers, uncorrected / papers)
+        found = compute_differences(state, _make_claims(_draw_noise(rng, comparisons, n, dependence)))
+        corrected += any(one.significance != "not significant" for one in found)
+        uncorrected += any((one.p or 1.0) <= SIGNIFICANCE_LEVEL for one in found)
+    return FalseAlarmShares(papers, comparisons, n, dependence, corrected / papers, uncorrected / papers)
 
 
-def power(*, papers: int, comparisons: int, n: int, seed: int) -> Power:
+def simulate_power(*, papers: int, comparisons: int, n: int, seed: int) -> DetectionPower:
     """Papers in which one comparison of several has a true difference of the detectable size."""
     import numpy as np
 
-    state, rng = _state(comparisons), np.random.default_rng(seed)
-    shift = detectable(n, 1.0, comparisons)
+    state, rng = _make_state(comparisons), np.random.default_rng(seed)
+    shift = compute_detectable_effect(n, 1.0, comparisons)
     assert shift is not None
     called = 0
     for _ in range(papers):
-        noise = _noise(rng, comparisons, n, 0.0)
+        noise = _draw_noise(rng, comparisons, n, 0.0)
         noise[0] += shift
-        called += differences(state, _claims(noise))[0].called == "improved"
-    return Power(papers, comparisons, n, called / papers, 0.8)
+        called += compute_differences(state, _make_claims(noise))[0].significance == "improved"
+    return DetectionPower(papers, comparisons, n, called / papers, 0.8)
 
 
-def _noise(rng: Any, comparisons: int, n: int, dependence: float) -> Any:
+def _draw_noise(rng: Any, comparisons: int, n: int, dependence: float) -> Any:
     """Normal differences (comparisons, n), of deviation 1; those of one seed correlate."""
     shared, own = rng.normal(size=(1, n)), rng.normal(size=(comparisons, n))
     return dependence**0.5 * shared + (1 - dependence) ** 0.5 * own
 
 
-def _state(comparisons: int) -> RunState:
+def _make_state(comparisons: int) -> RunState:
     return RunState(
         data_plan=DataPlan(
             task="none",
@@ -92,15 +92,15 @@ def _state(comparisons: int) -> RunState:
     )
 
 
-def _claims(noise: Any) -> list[Claim]:
+def _make_claims(noise: Any) -> list[Claim]:
     return [
-        _claim(f"d{k}", arm, tuple(map(float, row if arm == "method" else 0 * row)))
+        _make_claim(f"d{k}", arm, tuple(map(float, row if arm == "method" else 0 * row)))
         for k, row in enumerate(noise)
         for arm in ("method", "baseline")
     ]
 
 
-def _claim(dataset: str, arm: str, values: tuple[float, ...]) -> Claim:
+def _make_claim(dataset: str, arm: str, values: tuple[float, ...]) -> Claim:
     places = range(len(values))
     return Claim(
         key=f"test/{dataset}/accuracy/{arm}",
@@ -126,11 +126,13 @@ def main() -> int:
     parser.add_argument("--papers", type=int, default=4000, help="simulated papers for each row")
     arguments = parser.parse_args()
     alarms = [
-        false_alarms(papers=arguments.papers, comparisons=20, n=n, dependence=dependence, seed=7)
+        simulate_false_alarms(papers=arguments.papers, comparisons=20, n=n, dependence=dependence, seed=7)
         for n in (5, 10)
         for dependence in (0.0, 0.5, 0.9)
     ]
-    powers = [power(papers=arguments.papers, comparisons=m, n=n, seed=7) for m, n in ((1, 5), (9, 7), (20, 10))]
+    powers = [
+        simulate_power(papers=arguments.papers, comparisons=m, n=n, seed=7) for m, n in ((1, 5), (9, 7), (20, 10))
+    ]
     text = json.dumps(
         {"false_alarms": [asdict(one) for one in alarms], "power": [asdict(one) for one in powers]}, indent=1
     )

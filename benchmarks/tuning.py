@@ -27,27 +27,34 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from benchmarks.grids import written
+from benchmarks.cell_scheduling import answer_cell_role
 from benchmarks.planted_tuning import HOME, PlantedStudy, read
-from benchmarks.studies import SlowModel, drawn, new_bench
+from benchmarks.scripted_study import SlowModel, draw_plots, make_context
 from labwright.models.backend import ModelRequest
-from labwright.models.roles.coding import CodeInputs, Program
-from labwright.record.claims.differences import differences
-from labwright.record.claims.means import LEVEL, claims_on_test, detectable, p_value, replicates_of, winner
-from labwright.record.edits import File
-from labwright.record.events.searching import Unsealed
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.data import Measurement, Split
-from labwright.record.nouns.nodes import STAGES, Failure
-from labwright.record.nouns.tuning import Setting
-from labwright.record.reading import read_state
-from labwright.record.tuning import EQUAL, chosen, efforts, results
+from labwright.models.roles.experiment_code import CodeInputs, Program
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import (
+    SIGNIFICANCE_LEVEL,
+    compute_detectable_effect,
+    compute_p_value,
+    compute_test_claims,
+    find_replicates,
+    find_winner,
+)
+from labwright.record.events.search_events import SealedTestScored
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Measurement, Split
+from labwright.record.schema.nodes import STAGES, Failure
+from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.source_edits import WholeFile
+from labwright.record.tuning_results import MAX_EQUAL_RATIO, collect_trial_results, compute_efforts, find_chosen
 from labwright.record.zips import open_run_folder
+from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import CellOutcome, Job
-from labwright.sandbox.scripted import ScriptedExecutor
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.stages.stage import Research
+from labwright.stages.stage_runner import StageRunner
 
 SEEDS = 8
 SOURCE = {
@@ -72,10 +79,10 @@ SETTINGS = SearchSettings(
 )
 
 
-def answered(request: ModelRequest) -> BaseModel:
+def answer(request: ModelRequest) -> BaseModel:
     """A draft with both arms; an improvement that changes no arm; all else as in other benchmarks."""
     if not isinstance(request.inputs, CodeInputs):
-        return written(request, lambda _: "plots.py")
+        return answer_cell_role(request, lambda _: "plots.py")
     added = ("without-part",) if request.inputs.kind == "ablate" else ()
     files = SOURCE | {"plots.py": f"# {request.inputs.kind}\n"}
     return Program(
@@ -83,16 +90,16 @@ def answered(request: ModelRequest) -> BaseModel:
         plan="as planned",
         varies=request.inputs.kind,
         arms=added,
-        files=tuple(File(path=path, text=text) for path, text in files.items()),
+        files=tuple(WholeFile(path=path, text=text) for path, text in files.items()),
     )
 
 
-def measured(study: PlantedStudy, cell: Cell, setting: Setting, split: Split) -> Measurement | None:
+def measure_cell(study: PlantedStudy, cell: Cell, setting: HyperparameterSetting, split: Split) -> Measurement | None:
     """What a cell scores; None where training diverges."""
     value = study.value(cell.arm, setting, seed=cell.seed, split=split, level=cell.level)
     return (
         Measurement(
-            name=study.plan.primary.name,
+            name=study.plan.primary_metric.name,
             value=value,
             condition=cell.condition,
             dataset=cell.dataset,
@@ -105,37 +112,37 @@ def measured(study: PlantedStudy, cell: Cell, setting: Setting, split: Split) ->
     )
 
 
-def carried_out(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float = 0.0) -> RunState:
+def run_study(study: PlantedStudy, folder: Path, *, slots: int = 2, pace: float = 0.0) -> RunState:
     """The study from its first draft to its scored test values; cells take up to `pace` seconds, as chance has it."""
     rng = Random(slots)
 
     def cell(job: Job, one: Cell) -> tuple[float, CellOutcome]:
-        found = measured(study, one, dict(job.settings[one]), "validation")
+        found = measure_cell(study, one, dict(job.settings[one]), "validation")
         lost = None if found else Failure(kind="diverged", message="a value was not finite")
         return pace * rng.random(), CellOutcome(1.0, lost, cell=one, measurements=(found,) if found else ())
 
     async def run() -> None:
-        research = Research(bench)
+        research = StageRunner(bench)
         for stage in STAGES:
-            assert await research.stage(stage)
+            assert await research.run_stage(stage)
 
-    executor = ScriptedExecutor(lambda job: (0.0, drawn(job)), slots=slots, cell=cell)
+    executor = FakeExecutor(lambda job: (0.0, draw_plots(job)), slots=slots, cell=cell)
     settings = SETTINGS.model_copy(update={"num_workers": slots})
-    bench = new_bench(folder, SlowModel(answered, 0.0), executor, settings, plan=study.plan)
+    bench = make_context(folder, SlowModel(answer, 0.0), executor, settings, plan=study.plan)
     asyncio.run(run())
     state = bench.state
-    for node in replicates_of(state, winner(state) or ""):
+    for node in find_replicates(state, find_winner(state) or ""):
         cells = [line.cell for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]
-        found = (measured(study, one, state.setting_of(one.arm, one.trial), "test") for one in cells)
-        bench.recorder.append(Unsealed(node=node.id, measurements=tuple(one for one in found if one)))
+        found = (measure_cell(study, one, state.find_setting(one.arm, one.trial), "test") for one in cells)
+        bench.recorder.append(SealedTestScored(node=node.id, measurements=tuple(one for one in found if one)))
     return state
 
 
-def truth(study: PlantedStudy) -> dict[str, Any]:
+def describe_truth(study: PlantedStudy) -> dict[str, Any]:
     """What is true of a study, and whether its label says so."""
     tuned, plan = study.best("method") - study.best("baseline"), study.plan
-    method, baseline = (study.learner(arm).expected(plan.defaults_of(arm)) for arm in ("method", "baseline"))
-    least = detectable(SEEDS, math.hypot(study.baseline.sd, study.method.sd), max(1, len(study.levels)))
+    method, baseline = (study.learner(arm).expected(plan.find_defaults(arm)) for arm in ("method", "baseline"))
+    least = compute_detectable_effect(SEEDS, math.hypot(study.baseline.sd, study.method.sd), max(1, len(study.levels)))
     assert least is not None
     holds = (
         tuned >= 2 * least if study.label == "gain" else (-least <= tuned <= 0.1 * least and method - baseline > least)
@@ -147,89 +154,90 @@ def truth(study: PlantedStudy) -> dict[str, Any]:
         "gain_tuned": round(tuned, 5),
         "gain_at_defaults": round(method - baseline, 5),
         "detectable": round(least, 5),
-        "untuned": untuned(study),
+        "untuned": decide_untuned(study),
         "label_holds": holds,
     }
 
 
-def untuned(study: PlantedStudy) -> str:
+def decide_untuned(study: PlantedStudy) -> str:
     """What eight paired seeds on test data say of both arms at their defaults."""
     level = study.plan.level_names[0]
     values = {
         arm: [
-            study.value(arm, study.plan.defaults_of(arm), seed=seed, split="test", level=level)
+            study.value(arm, study.plan.find_defaults(arm), seed=seed, split="test", level=level)
             for seed in range(1, SEEDS + 1)
         ]
         for arm in ("method", "baseline")
     }
     gains = [a - b for a, b in zip(values["method"], values["baseline"], strict=True)]
-    p = p_value(gains) if all(map(math.isfinite, gains)) else None
+    p = compute_p_value(gains) if all(map(math.isfinite, gains)) else None
     if p is None:
         return "unknown"
-    return "not significant" if p > LEVEL else "improved" if fmean(gains) > 0 else "worsened"
+    return "not significant" if p > SIGNIFICANCE_LEVEL else "improved" if fmean(gains) > 0 else "worsened"
 
 
-def told(study: PlantedStudy) -> dict[str, Any]:
+def describe_result(study: PlantedStudy) -> dict[str, Any]:
     """What is true of a study, and what the program says of it."""
     with tempfile.TemporaryDirectory() as folder:
-        state = carried_out(study, Path(folder))
-    found = [one for one in differences(state, claims_on_test(state)) if one.family == "primary"]
-    called = next((one for one in found if one.called == "improved"), found[0] if found else None)
-    return truth(study) | {
-        "called": called.called if called else "unknown",
+        state = run_study(study, Path(folder))
+    found = [one for one in compute_differences(state, compute_test_claims(state)) if one.family == "primary"]
+    called = next((one for one in found if one.significance == "improved"), found[0] if found else None)
+    return describe_truth(study) | {
+        "called": called.significance if called else "unknown",
         "mean": round(called.mean, 5) if called else None,
-        "efforts": effort_of(state),
-        "settings": {arm: one.setting for arm, one in chosen(state, winner(state) or "").items()},
+        "efforts": compute_effort(state),
+        "settings": {arm: one.setting for arm, one in find_chosen(state, find_winner(state) or "").items()},
     }
 
 
-def same_by_slots(study: PlantedStudy) -> bool:
+def is_same_by_slots(study: PlantedStudy) -> bool:
     """Whether one, two and four slots decide the same, try the same settings and choose the same."""
     found: list[object] = []
     for slots in (1, 2, 4):
         with tempfile.TemporaryDirectory() as folder:
-            state = carried_out(study, Path(folder), slots=slots, pace=0.005)
+            state = run_study(study, Path(folder), slots=slots, pace=0.005)
         found.append(
             (
                 [one.action for one in state.decisions.values()],
-                results(state),
+                collect_trial_results(state),
                 [
                     (node.id, node.kind, node.parent, node.status, node.trials, node.measurements)
                     for node in state.nodes.values()
                 ],
-                chosen(state, winner(state) or ""),
-                claims_on_test(state),
+                find_chosen(state, find_winner(state) or ""),
+                compute_test_claims(state),
             )
         )
     return found[0] == found[1] == found[2]
 
 
-def effort_of(state: RunState) -> dict[str, Any]:
+def compute_effort(state: RunState) -> dict[str, Any]:
     """Trials, versions and seconds by arm, and the largest of what the plan counts to the smallest."""
-    found = efforts(state)
+    found = compute_efforts(state)
     counted = [
-        one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.looks for one in found
+        one.seconds if state.data_plan and state.data_plan.tuning.currency == "seconds" else one.evaluation_count
+        for one in found
     ]
     return {
         "arms": {
             one.arm: {"trials": one.trials, "versions": one.versions, "seconds": round(one.seconds, 1)} for one in found
         },
         "ratio": round(max(counted) / min(counted), 3) if counted and min(counted) else None,
-        "limit": EQUAL,
+        "limit": MAX_EQUAL_RATIO,
     }
 
 
-def measure(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
+def measure_studies(studies: Sequence[PlantedStudy]) -> dict[str, Any]:
     """How many of either label are called improved, against the goals."""
     with ProcessPoolExecutor() as pool:
-        every = list(pool.map(told, studies))
+        every = list(pool.map(describe_result, studies))
     improved = {
         label: sum(one["called"] == "improved" for one in every if one["label"] == label)
         for label in ("undertuned", "gain")
     }
     of = {label: sum(one["label"] == label for one in every) for label in improved}
     met = improved["undertuned"] <= of["undertuned"] * 2 / 30 and improved["gain"] >= of["gain"] * 24 / 30
-    same = same_by_slots(studies[0])
+    same = is_same_by_slots(studies[0])
     wrong = [one["untuned"] for one in every if one["label"] == "undertuned"].count("improved")
     return {
         "improved": improved,
@@ -250,11 +258,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.run is not None:
-        found = effort_of(read_state(open_run_folder(given.run)))
-        good = found["ratio"] is None or found["ratio"] <= EQUAL
+        found = compute_effort(read_state(open_run_folder(given.run)))
+        good = found["ratio"] is None or found["ratio"] <= MAX_EQUAL_RATIO
     else:
         studies = read(given.studies)
-        found = {"studies": [truth(one) for one in studies]} if given.check else measure(studies)
+        found = {"studies": [describe_truth(one) for one in studies]} if given.check else measure_studies(studies)
         good = all(one["label_holds"] for one in found["studies"]) and found.get("goals_met", True)
     text = json.dumps(found, indent=1)
     print(text)

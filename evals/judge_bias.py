@@ -19,18 +19,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from labwright.evals.scripted_judges import leaning
+from labwright.evals.scripted_judges import make_leaning_judge
 from labwright.models.backend import Backend
 from labwright.models.client import Models
 from labwright.models.errors import ModelError
 from labwright.models.failover import open_backend
 from labwright.models.roles.judge import PREFER, PreferInputs, ShownPaper
 from labwright.models.settings import ModelSettings
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.papers import Judgement
-from labwright.review.judge import Case, Guarded, guarded, judged, read_paper, read_rubric
-from labwright.review.judge.judge import shown_of
-from labwright.review.judge.reader import Paper
+from labwright.record.event_log import MemoryLog
+from labwright.record.schema.paper import Judgement
+from labwright.review.judge import GuardedPaper, JudgeCase, guard_paper, judge_case, read_paper, read_rubric
+from labwright.review.judge.judge import excerpt_paper
+from labwright.review.judge.paper_reader import Paper
 from labwright.review.judge.sections import PaperSection
 
 FILLER = (
@@ -45,7 +45,7 @@ BOAST = (
 
 
 @dataclass(frozen=True)
-class Bias:
+class JudgeBias:
     """Mean differences of scores from the original, in points; `flips` of `pairs` preferences follow the order."""
 
     judge: str
@@ -57,41 +57,42 @@ class Bias:
     missing: int
 
 
-def padded(paper: Paper) -> Paper:
+def pad_paper(paper: Paper) -> Paper:
     """The paper with paragraphs that say nothing new in every section of its main text."""
-    return _changed(paper, lambda text: f"{text}\n\n{FILLER}")
+    return _change_sections(paper, lambda text: f"{text}\n\n{FILLER}")
 
 
-def inflated(paper: Paper) -> Paper:
+def inflate_paper(paper: Paper) -> Paper:
     """The paper with boasts at the head and end of every section of its main text."""
-    return _changed(paper, lambda text: f"{BOAST}\n\n{text}\n\n{BOAST}")
+    return _change_sections(paper, lambda text: f"{BOAST}\n\n{text}\n\n{BOAST}")
 
 
-def _changed(paper: Paper, change: Callable[[str], str]) -> Paper:
+def _change_sections(paper: Paper, change: Callable[[str], str]) -> Paper:
     sections = tuple(
-        part if part.back or not part.text else PaperSection(part.title, change(part.text)) for part in paper.sections
+        part if part.is_back_matter or not part.text else PaperSection(part.title, change(part.text))
+        for part in paper.sections
     )
     return replace(paper, sections=sections)
 
 
-async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int) -> Bias:
+async def measure_bias(name: str, models: Models, papers: Sequence[Paper], repeats: int) -> JudgeBias:
     """What moves one judge. A judgement or preference that is not had is counted as missing."""
-    desk, missing = models.at(0, 0), 0
+    desk, missing = models.make_client(0, 0), 0
     found: dict[str, list[float]] = {"padded": [], "inflated": []}
 
     async def score(paper: Paper) -> float:
-        case = Case(Guarded(paper), read_rubric(), "paper")
-        return fmean([_mean(await judged(case, desk, model=name)) for _ in range(repeats)])
+        case = JudgeCase(GuardedPaper(paper), read_rubric(), "paper")
+        return fmean([_mean_or_none(await judge_case(case, desk, model=name)) for _ in range(repeats)])
 
     for paper in papers:
         try:
             before = await score(paper)
-            found["padded"].append(await score(padded(paper)) - before)
-            found["inflated"].append(await score(inflated(paper)) - before)
+            found["padded"].append(await score(pad_paper(paper)) - before)
+            found["inflated"].append(await score(inflate_paper(paper)) - before)
         except ModelError:
             missing += 1
     flips = pairs = 0
-    for one, other in itertools.combinations([_shown(paper) for paper in papers], 2):
+    for one, other in itertools.combinations([_shorten_paper(paper) for paper in papers], 2):
         try:
             there = await desk.ask(PREFER, PreferInputs(first=one, second=other))
             back = await desk.ask(PREFER, PreferInputs(first=other, second=one))
@@ -100,7 +101,7 @@ async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int)
             continue
         pairs += 1
         flips += there.better == back.better != "neither"
-    return Bias(
+    return JudgeBias(
         name,
         len(papers),
         *(fmean(found[way]) if found[way] else None for way in ("padded", "inflated")),
@@ -110,32 +111,32 @@ async def bias(name: str, models: Models, papers: Sequence[Paper], repeats: int)
     )
 
 
-def _mean(found: Judgement) -> float:
+def _mean_or_none(found: Judgement) -> float:
     return fmean(one.score for one in found.scores)
 
 
-def _shown(paper: Paper) -> ShownPaper:
-    shown = shown_of(paper)
+def _shorten_paper(paper: Paper) -> ShownPaper:
+    shown = excerpt_paper(paper)
     return ShownPaper(text=shown.text, characters=paper.characters, left_out=shown.left_out)
 
 
-def scripted() -> dict[str, Backend]:
+def make_scripted_judges() -> dict[str, Backend]:
     """Judges whose leaning is known."""
     return {
-        "scripted, no leaning": leaning(),
-        "scripted, likes length": leaning(to_length=0.2),
-        "scripted, likes boasts": leaning(to_claims=0.1),
-        "scripted, likes the first": leaning(to_first=True),
+        "scripted, no leaning": make_leaning_judge(),
+        "scripted, likes length": make_leaning_judge(to_length=0.2),
+        "scripted, likes boasts": make_leaning_judge(to_claims=0.1),
+        "scripted, likes the first": make_leaning_judge(to_first=True),
     }
 
 
-async def biases(
+async def measure_biases(
     paths: Sequence[Path], backends: dict[str, Backend], settings: ModelSettings, repeats: int
-) -> list[Bias]:
+) -> list[JudgeBias]:
     """One row a judge."""
-    papers = [(await guarded(await read_paper(path))).paper for path in paths]
+    papers = [(await guard_paper(await read_paper(path))).paper for path in paths]
     return [
-        await bias(name, Models(one, MemoryLog(), settings, time.monotonic), papers, repeats)
+        await measure_bias(name, Models(one, MemoryLog(), settings, time.monotonic), papers, repeats)
         for name, one in backends.items()
     ]
 
@@ -149,8 +150,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     settings = ModelSettings(name=given.model or "offline", base_url=given.base_url)
-    backends: dict[str, Backend] = {given.model: open_backend(settings)} if given.model else scripted()
-    found = asyncio.run(biases(given.papers, backends, settings, given.repeats))
+    backends: dict[str, Backend] = {given.model: open_backend(settings)} if given.model else make_scripted_judges()
+    found = asyncio.run(measure_biases(given.papers, backends, settings, given.repeats))
     print("| judge | papers | padded | inflated | order followed | missing |\n|---|---:|---:|---:|---:|---:|")
     for one in found:
         shown = ["none" if value is None else f"{value:+.2f}" for value in (one.padded, one.inflated)]

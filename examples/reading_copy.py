@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from labwright.record.reading import read_rows, read_state, write_database
+from labwright.record.log_reader import read_rows, read_state, write_database
 
 KEPT = ("idea.json", "data_plan.json", "environment.txt", "library.bib", "config.yaml", "literature/library.bib")
 TEXT = frozenset({".json", ".yaml", ".txt", ".bib", ".tex", ".md", ".csv", ".py"})
@@ -29,7 +29,7 @@ def main() -> None:
             text = text.replace(old, new)
         return text
 
-    version = read_state(run).version
+    version = read_state(run).paper_version
     paper = run / "paper" if version == 1 else run / "paper" / f"v{version}"
     files = [run / name for name in KEPT] + [
         path

@@ -1,4 +1,4 @@
-"""Makes examples/recorded-run.zip anew: `make recorded-run` (some two minutes on two cores; docs/inspector.md).
+"""Makes examples/recorded-run.zip anew: `make recorded-run` (some two minutes on two cores; docs/inspect-a-run.md).
 
 A run of the offline model with `recorded.yaml`, in which this script plays a person, Ada, who leaves a note, closes a
 draft, kills a node, and holds the run for a moment: each when the state that it waits for is there. The finished run is
@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from labwright.agent.cli.control import ask
-from labwright.inspector.export.archive import pack
-from labwright.record.events.running import Commanded
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.reading import RecordError, read_state
+from labwright.agent.cli.control import send_request
+from labwright.inspector.export.archive import pack_run
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.log_reader import RecordError, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.zips import open_run_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +40,7 @@ LIMIT = 900.0
 """Seconds that the run may take."""
 POLL = 0.1
 
-Order = Callable[[RunState, RunFolder], Commanded | None]
+Order = Callable[[RunState, RunFolder], CommandReceived | None]
 
 
 class Act(NamedTuple):
@@ -53,20 +53,20 @@ class Act(NamedTuple):
 # --- the person -----------------------------------------------------------------------------------------------------
 
 
-def _note(state: RunState, _: RunFolder) -> Commanded | None:
+def _note(state: RunState, _: RunFolder) -> CommandReceived | None:
     if state.stage != "preliminary":
         return None
-    return Commanded(
+    return CommandReceived(
         verb="note",
         target="agenda",
         text=("The training part has fewer than three hundred rows: try smaller steps before larger networks."),
     )
 
 
-def _mark(state: RunState, _: RunFolder) -> Commanded | None:
+def _mark(state: RunState, _: RunFolder) -> CommandReceived | None:
     for node in state.nodes.values():
         if node.kind == "draft" and node.varies == "leaky" and node.status == "good":
-            return Commanded(
+            return CommandReceived(
                 verb="mark",
                 target=node.id,
                 mark="closed",
@@ -75,11 +75,11 @@ def _mark(state: RunState, _: RunFolder) -> Commanded | None:
     return None
 
 
-def _kill(state: RunState, _: RunFolder) -> Commanded | None:
+def _kill(state: RunState, _: RunFolder) -> CommandReceived | None:
     """Of a node that is under way; its code runs for a second only."""
     for node in state.nodes.values():
-        if node.kind == "trial" and not node.finished:
-            return Commanded(
+        if node.kind == "trial" and not node.is_finished:
+            return CommandReceived(
                 verb="kill",
                 target=node.id,
                 text=("This recording shows what a kill looks like; nothing was wrong with the node."),
@@ -87,18 +87,18 @@ def _kill(state: RunState, _: RunFolder) -> Commanded | None:
     return None
 
 
-def _pause(state: RunState, _: RunFolder) -> Commanded | None:
+def _pause(state: RunState, _: RunFolder) -> CommandReceived | None:
     return (
-        Commanded(verb="pause", text="Read the report of the tuning stage first.")
+        CommandReceived(verb="pause", text="Read the report of the tuning stage first.")
         if (state.stage == "agenda")
         else None
     )
 
 
-def _resume(state: RunState, _: RunFolder) -> Commanded | None:
+def _resume(state: RunState, _: RunFolder) -> CommandReceived | None:
     return (
-        Commanded(verb="resume", text="The numbers look right.")
-        if (state.paused and not any(node.status == "running" for node in state.nodes.values()))
+        CommandReceived(verb="resume", text="The numbers look right.")
+        if (state.is_paused and not any(node.status == "running" for node in state.nodes.values()))
         else None
     )
 
@@ -117,7 +117,7 @@ def steer(run: Path, working: subprocess.Popen[bytes]) -> None:
         except RecordError:
             command = None
         if command is not None:
-            ask(run, command)
+            send_request(run, command)
             waiting.pop(0)
         time.sleep(POLL)
     if waiting or working.returncode:
@@ -164,7 +164,7 @@ def main() -> None:
     try:
         copy = HERE / TARGET.name
         with open(copy, "xb") as file:
-            packed = pack(made(), file, with_data=True, small=True)
+            packed = pack_run(made(), file, with_data=True, small=True)
         if found := list(telling(open_run_folder(copy))):
             raise SystemExit("paths of this machine stand in\n" + "\n".join(found))
         shutil.copyfile(copy, TARGET)

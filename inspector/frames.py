@@ -19,21 +19,21 @@ from typing import Any, Final
 
 import pandas
 
-from labwright.inspector.text import plain
+from labwright.inspector.safe_text import to_plain
 from labwright.inspector.timeline import Timeline
-from labwright.inspector.tree import tree_of
-from labwright.record.cells import CellStatus, all_cells
-from labwright.record.claims.decisions import deciding_nodes, decisions
-from labwright.record.claims.differences import differences
-from labwright.record.claims.means import Claim, ablation_claims, claims_on_test
-from labwright.record.fold.apply import apply
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.hypotheses import Decision, PartDecided
-from labwright.record.reading import read_events
+from labwright.inspector.tree import build_tree
+from labwright.record.cell_status import CellStatus, compute_all_cells
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import Claim, compute_ablation_claims, compute_test_claims
+from labwright.record.claims.hypothesis_tests import decide_hypotheses, find_deciding_nodes
+from labwright.record.log_reader import read_events
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
 from labwright.record.zips import open_run_folder
 
-COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
+FRAME_COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "nodes": {
         "node": "id, in the order of decisions; the folder is `nodes/<id>`",
         "parent": "the node that it was made from; empty for a draft",
@@ -109,12 +109,14 @@ COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Frame -> column -> what it is. Times are in seconds, values in the unit of their metric."""
-NUMBERS: Final = frozenset({"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"})
+NUMBER_COLUMNS: Final = frozenset(
+    {"value", "judged", "host_bytes", "gpu_bytes", "mean", "sd", "low", "high", "p", "smallest"}
+)
 """Columns that may be empty and are numbers all the same."""
 
 
 @dataclass(frozen=True)
-class Frames:
+class RunFrames:
     """A run that was read; each frame is made when it is first asked for."""
 
     state: RunState
@@ -123,51 +125,51 @@ class Frames:
     @cached_property
     def nodes(self) -> pandas.DataFrame:
         """One row a node."""
-        return _frame("nodes", _nodes(self.state, self.timeline))
+        return _build_frame("nodes", _node_rows(self.state, self.timeline))
 
     @cached_property
     def cells(self) -> pandas.DataFrame:
         """One row for each cell that a node owes; none for programs that do all at once."""
-        found = all_cells(self.state).items()
-        return _frame("cells", (_cell(self.state, node, one) for node, every in found for one in every))
+        found = compute_all_cells(self.state).items()
+        return _build_frame("cells", (_cell_row(self.state, node, one) for node, every in found for one in every))
 
     @cached_property
     def measurements(self) -> pandas.DataFrame:
         """One row for each final value of a node's last attempt, and each of its test values once these are scored."""
-        return _frame("measurements", _measurements(self.state))
+        return _build_frame("measurements", _measurement_rows(self.state))
 
     @cached_property
     def claims(self) -> pandas.DataFrame:
         """What the record supports: the means and differences that a paper may print, and what was decided."""
-        return _frame("claims", _claims(self.state))
+        return _build_frame("claims", _claim_rows(self.state))
 
 
-def open_run(path: str | Path) -> Frames:
+def open_run(path: str | Path) -> RunFrames:
     """The run in a folder or a zip, as far as it is now. Raises `RecordError` where there is none, `WrongUse` for a
     zip that cannot be opened."""
     state, timeline = RunState(), Timeline()
     for event, at in read_events(open_run_folder(Path(path)) / "run.db"):
-        apply(state, event, at)
-        timeline.add(event, state)
-    return Frames(state, timeline)
+        apply_event(state, event, at)
+        timeline.add_event(event, state)
+    return RunFrames(state, timeline)
 
 
-def _frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    columns = [*COLUMNS[name]]
+def _build_frame(name: str, rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
+    columns = [*FRAME_COLUMNS[name]]
     frame: Any = pandas.DataFrame([*rows], columns=columns)
-    return frame.astype({one: float for one in columns if one in NUMBERS})
+    return frame.astype({one: float for one in columns if one in NUMBER_COLUMNS})
 
 
-def _nodes(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
-    rows = sorted((row for stage in tree_of(state).stages for row in stage.nodes), key=lambda row: row.decision)
+def _node_rows(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
+    rows = sorted((row for stage in build_tree(state).stages for row in stage.nodes), key=lambda row: row.decision)
     for row in rows:
-        calls, moment = state.settled.get(row.decision), timeline.judged.get(row.id)
+        calls, moment = state.settled_costs.get(row.decision), timeline.judged.get(row.id)
         known = {
             name: getattr(row, name) for name in ("stage", "kind", "status", "seed", "best", "attempts", "seconds")
         }
         yield (
             known
-            | {name: plain(getattr(row, name)) for name in ("title", "varies", "why")}
+            | {name: to_plain(getattr(row, name)) for name in ("title", "varies", "why")}
             | {
                 "node": row.id,
                 "parent": row.parent or "",
@@ -181,8 +183,8 @@ def _nodes(state: RunState, timeline: Timeline) -> Iterator[dict[str, Any]]:
         )
 
 
-def _cell(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
-    primary = state.data_plan.primary.name if state.data_plan else ""
+def _cell_row(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
+    primary = state.data_plan.primary_metric.name if state.data_plan else ""
     values = (
         value
         for value in (one.run.measurements if one.run else ())
@@ -194,19 +196,19 @@ def _cell(state: RunState, node: str, one: CellStatus) -> dict[str, Any]:
         "by": one.node,
         "value": next((value.value for value in values), None),
         "seconds": one.seconds,
-        "diverged": one.diverged,
-        "why": plain(one.why),
+        "diverged": one.has_diverged,
+        "why": to_plain(one.why),
         "key": one.key,
         "host_bytes": one.run.peak_host_bytes if one.run else None,
         "gpu_bytes": one.run.peak_gpu_bytes if one.run else None,
     }
 
 
-def _measurements(state: RunState) -> Iterator[dict[str, Any]]:
-    units = _units(state)
+def _measurement_rows(state: RunState) -> Iterator[dict[str, Any]]:
+    units = _metric_units(state)
     for node in state.nodes.values():
-        said = node.attempts[-1].said if node.attempts else ()
-        every: Iterable[Measurement] = chain(said, node.measurements, state.tests.get(node.id, ()))
+        said = node.attempts[-1].self_reported if node.attempts else ()
+        every: Iterable[Measurement] = chain(said, node.measurements, state.test_measurements.get(node.id, ()))
         for one in every:
             yield one.model_dump(exclude={"name", "step"}) | {
                 "node": node.id,
@@ -217,7 +219,7 @@ def _measurements(state: RunState) -> Iterator[dict[str, Any]]:
             }
 
 
-def _units(state: RunState) -> dict[str, str]:
+def _metric_units(state: RunState) -> dict[str, str]:
     """Metric -> unit, of the plan."""
     return {metric.name: metric.unit for metric in state.data_plan.metrics} if state.data_plan else {}
 
@@ -225,38 +227,38 @@ def _units(state: RunState) -> dict[str, str]:
 # --- claims ---------------------------------------------------------------------------------------------------------
 
 
-def _claims(state: RunState) -> Iterator[dict[str, Any]]:
-    units = _units(state)
-    means = [*ablation_claims(state), *claims_on_test(state)]
+def _claim_rows(state: RunState) -> Iterator[dict[str, Any]]:
+    units = _metric_units(state)
+    means = [*compute_ablation_claims(state), *compute_test_claims(state)]
     for one in means:
-        yield _claim(one, "mean", units)
-    for one in differences(state, means):
-        yield _claim(one, "difference", units) | {
+        yield _claim_row(one, "mean", units)
+    for one in compute_differences(state, means):
+        yield _claim_row(one, "difference", units) | {
             "other": one.other,
             "p": one.p_adjusted,
-            "verdict": ", ".join((one.called, *one.caveats)),
+            "verdict": ", ".join((one.significance, *one.caveats)),
         }
-    nodes = [node.id for node in deciding_nodes(state)[0]]
+    nodes = [node.id for node in find_deciding_nodes(state)[0]]
     decided = {
         "kind": "hypothesis",
         "dataset": "",
         "other": "",
         "grade": "",
         "nodes": " ".join(nodes),
-        "split": "test" if any(node in state.tests for node in nodes) else "validation",
+        "split": "test" if any(node in state.test_measurements for node in nodes) else "validation",
     }
-    primary = state.data_plan.primary.name if state.data_plan else ""
-    for decision in decisions(state):
+    primary = state.data_plan.primary_metric.name if state.data_plan else ""
+    for decision in decide_hypotheses(state):
         for number, part in enumerate(decision.parts):
             metric = part.effect.metric or primary
             yield (
                 decided
-                | _effect(decision, part)
+                | _effect_row(decision, part)
                 | {"key": f"{decision.key}/{number}", "metric": metric, "unit": units.get(metric, "")}
             )
 
 
-def _claim(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:
+def _claim_row(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:
     known = one.model_dump(include={"key", "dataset", "split", "condition", "mean", "sd", "low", "high", "grade"})
     return known | {
         "kind": kind,
@@ -270,7 +272,7 @@ def _claim(one: Claim, kind: str, units: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _effect(decision: Decision, part: PartDecided) -> dict[str, Any]:
+def _effect_row(decision: HypothesisDecision, part: EffectDecision) -> dict[str, Any]:
     return part.model_dump(include={"mean", "sd", "low", "high", "verdict"}) | {
         "condition": part.effect.estimand,
         "n": len(part.values),

@@ -5,22 +5,22 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.differences import Difference, differences
-from labwright.record.claims.means import claims_on_test, paper_claims
-from labwright.record.claims.printing import decimals, decimals_of
-from labwright.record.estimands import described, metric_of
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.hypotheses import Decision, PartDecided
-from labwright.record.nouns.papers import Judgement
+from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.record.claims.estimates import compute_paper_claims, compute_test_claims
+from labwright.record.claims.formatting import count_claim_decimals, count_effect_decimals
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.estimands import describe_estimand, find_effect_metric
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.hypotheses import EffectDecision, HypothesisDecision
+from labwright.record.schema.paper import Judgement
 
-MOST_DIGITS = 4
+MAX_DIGITS = 4
 
 
 class ShownEffect(NamedTuple):
     """An effect that a hypothesis claims: what is estimated, in words, and with how many digits after the point."""
 
-    part: PartDecided
+    part: EffectDecision
     words: str
     digits: int
 
@@ -28,10 +28,10 @@ class ShownEffect(NamedTuple):
 class Headline(NamedTuple):
     """`compared` is of the primary metric, method minus baseline, on `split`; `better`: whether higher values are."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[HypothesisDecision, ...]
     effects: tuple[tuple[ShownEffect, ...], ...]
     """Of each decision."""
-    compared: tuple[Difference, ...]
+    compared: tuple[ClaimDifference, ...]
     digits: int
     """After the point of all that was compared."""
     split: Literal["test", "validation"]
@@ -39,7 +39,7 @@ class Headline(NamedTuple):
     better: Literal["higher", "lower"]
 
     @property
-    def mean(self) -> float | None:
+    def mean_difference(self) -> float | None:
         """What lists show: the mean of all comparisons on the first dataset; None before there is one."""
         return (
             fmean(one.mean for one in self.compared if one.dataset == self.compared[0].dataset)
@@ -48,40 +48,43 @@ class Headline(NamedTuple):
         )
 
 
-def headline_of(state: RunState) -> Headline | None:
+def build_headline(state: RunState) -> Headline | None:
     """The headline; None before there is a data plan."""
     plan = state.data_plan
     if plan is None:
         return None
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     found = tuple(
-        one for one in differences(state, paper_claims(state)) if one.name == plan.primary.name and one.arm in methods
+        one
+        for one in compute_differences(state, compute_paper_claims(state))
+        if one.name == plan.primary_metric.name and one.arm in methods
     )
-    decided = decisions(state)
+    decided = decide_hypotheses(state)
     effects = tuple(
         tuple(
             ShownEffect(
                 part,
-                f"{described(part.effect.estimand, plan)}, in {metric_of(part.effect, plan).words}",
-                min(MOST_DIGITS, decimals_of(part)),
+                f"{describe_estimand(part.effect.estimand, plan)}, in "
+                f"{find_effect_metric(part.effect, plan).display_name}",
+                min(MAX_DIGITS, count_effect_decimals(part)),
             )
             for part in one.parts
         )
         for one in decided
     )
-    digits = max((min(MOST_DIGITS, decimals(one)) for one in found), default=3)
+    digits = max((min(MAX_DIGITS, count_claim_decimals(one)) for one in found), default=3)
     return Headline(
         decided,
         effects,
         found,
         digits,
-        "test" if claims_on_test(state) else "validation",
-        plan.primary.words,
-        "higher" if plan.primary.higher_is_better else "lower",
+        "test" if compute_test_claims(state) else "validation",
+        plan.primary_metric.display_name,
+        "higher" if plan.primary_metric.higher_is_better else "lower",
     )
 
 
-def score_of_paper(judgement: Judgement) -> tuple[float, int]:
+def overall_score(judgement: Judgement) -> tuple[float, int]:
     """What a judge gave a paper, and the most there is: the overall score, or the mean where the rubric has none."""
     every = judgement.scores
     of = [one for one in every if "overall" in one.dimension.lower()] or [*every]

@@ -15,23 +15,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from labwright.inspector.cells import executed_text
-from labwright.inspector.describe import describe
-from labwright.inspector.follow import Follower
-from labwright.inspector.text import cached, count, duration, plain, printable, short
-from labwright.record.events import Event, running, searching
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, open_regular
-from labwright.record.nouns.decisions import Expand
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.nodes import node_id
+from labwright.inspector.cell_text import format_execution
+from labwright.inspector.event_text import describe_event
+from labwright.inspector.safe_text import format_cached, format_count, format_duration, shorten, to_plain, to_printable
+from labwright.inspector.tail import RunFollower
+from labwright.record.events import Event, run_events, search_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, open_regular
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import format_node_id
 
-LOOK = 0.25
-MOST = 2_000_000
+POLL_SECONDS = 0.25
+MAX_OUTPUT_BYTES = 2_000_000
 """Bytes of an attempt's output that are read."""
 
 
-class Entry(Frozen):
+class LogEvent(FrozenModel):
     """An event as a line. `at` is seconds since the epoch; `text` is None for a small step."""
 
     seq: int
@@ -41,7 +41,7 @@ class Entry(Frozen):
     text: str | None
 
 
-class Printed(NamedTuple):
+class PrintedLine(NamedTuple):
     """A line that the code of an attempt printed."""
 
     node: str
@@ -49,101 +49,104 @@ class Printed(NamedTuple):
     text: str
 
 
-Line = Entry | Printed
+LogLine = LogEvent | PrintedLine
 
 
-def logs(
+def read_logs(
     run: Path, *, node: str | None = None, every: bool = False, follow: bool = False, last: int | None = None
-) -> Iterator[Line | None]:
+) -> Iterator[LogLine | None]:
     """The lines of a run, or of one node; `every` event, or all but small steps.
 
     With `last` only so many of those that are there already. With `follow` they go on until no process works on the
     run; None says that all there is now was given. Raises `RecordError`.
     """
-    reader = _Reader(Follower(run), node, every=every)
-    yield from deque(reader.new(), maxlen=last)
+    reader = _LogTail(RunFollower(run), node, every=every)
+    yield from deque(reader.read_new(), maxlen=last)
     yield None
-    while follow and reader.follower.goes_on():
-        time.sleep(LOOK)
-        yield from reader.new()
+    while follow and reader.follower.is_running():
+        time.sleep(POLL_SECONDS)
+        yield from reader.read_new()
         yield None
     if follow:
-        yield from reader.new()
+        yield from reader.read_new()
 
 
-class _Reader:
+class _LogTail:
     """Events, with the output of one node's attempts where they belong."""
 
-    def __init__(self, follower: Follower, node: str | None, *, every: bool) -> None:
+    def __init__(self, follower: RunFollower, node: str | None, *, every: bool) -> None:
         self.follower, self._node, self._every = follower, node, every
-        self._output: Output | None = None
+        self._output: AttemptOutput | None = None
 
-    def new(self) -> Iterator[Line]:
-        for seq, event, at in self.follower.new():
+    def read_new(self) -> Iterator[LogLine]:
+        for seq, event, at in self.follower.read_new():
             state = self.follower.state
-            node = node_of(event, state)
+            node = find_node(event, state)
             if self._node is not None and node != self._node:
                 continue
-            if isinstance(event, searching.Executed):
-                yield from self._printed(event.attempt.number, over=True)
-            text = describe(event, state)
+            if isinstance(event, search_events.AttemptExecuted):
+                yield from self._read_output(event.attempt.number, over=True)
+            text = describe_event(event, state)
             if text is not None or self._every or self._node is not None:
-                yield Entry(seq=seq, at=at, type=event.type, node=node, text=text or small_step(event, state))
+                yield LogEvent(
+                    seq=seq, at=at, type=event.type, node=node, text=text or describe_small_step(event, state)
+                )
         node = self.follower.state.nodes.get(self._node or "")
-        if node is not None and not node.finished:
-            yield from self._printed(len(node.attempts) + 1, over=False)
+        if node is not None and not node.is_finished:
+            yield from self._read_output(len(node.attempts) + 1, over=False)
 
-    def _printed(self, number: int, *, over: bool) -> Iterator[Printed]:
+    def _read_output(self, number: int, *, over: bool) -> Iterator[PrintedLine]:
         if self._node is None:
             return
-        output = self._output or Output(self.follower.run, self._node, number)
+        output = self._output or AttemptOutput(self.follower.run, self._node, number)
         self._output = None if over else output
-        for text in output.rest() if over else output.lines():
-            yield Printed(self._node, number, text)
+        for text in output.read_rest() if over else output.read_lines():
+            yield PrintedLine(self._node, number, text)
 
 
-def node_of(event: Event, state: RunState) -> str | None:
+def find_node(event: Event, state: RunState) -> str | None:
     """The node that an event is about, if it is about one."""
     match event:
-        case searching.Decided(k=k) | searching.WorkDone(k=k):
+        case search_events.DecisionMade(k=k) | search_events.TaskDone(k=k):
             pass
-        case running.Answered():
+        case run_events.CallAnswered():
             k = event.key.decision
-        case running.Commanded():
+        case run_events.CommandReceived():
             return event.target if event.verb in ("kill", "mark") else None
         case _:
             node = getattr(event, "node", None)
             return node if isinstance(node, str) else None
     decided = state.decisions.get(k)
-    return node_id(k) if decided is not None and isinstance(decided.action, Expand) else None
+    return format_node_id(k) if decided is not None and isinstance(decided.action, ExpandTree) else None
 
 
-def small_step(event: Event, state: RunState) -> str | None:
+def describe_small_step(event: Event, state: RunState) -> str | None:
     """A step of a node that is shown only to whoever asks for that node."""
     match event:
-        case searching.Proposed():
-            return f"{event.node} is written: {short(event.varies or event.title, 80)}"
-        case searching.Stepped():
+        case search_events.NodeProposed():
+            return f"{event.node} is written: {shorten(event.varies or event.title, 80)}"
+        case search_events.NodeStepEntered():
             return f"{event.node} {event.step}"
-        case searching.CellExecuted():
-            return executed_text(event, state)
-        case running.Answered(usage=usage):
+        case search_events.CellExecuted():
+            return format_execution(event, state)
+        case run_events.CallAnswered(usage=usage):
             without = f", asked without {' and '.join(event.left_out)}" if event.left_out else ""
             return (
-                f"{plain(event.model)} answered as {event.key.role}: {count(usage.input_tokens)} tokens in"
-                f"{cached(usage.cached_tokens, usage.cached_usd or 0.0)}, {count(usage.output_tokens)} out, "
-                f"{duration(event.seconds)}{without}"
+                f"{to_plain(event.model)} answered as {event.key.role}: {format_count(usage.input_tokens)} tokens in"
+                f"{format_cached(usage.cached_tokens, usage.cached_usd or 0.0)}, "
+                f"{format_count(usage.output_tokens)} out, "
+                f"{format_duration(event.seconds)}{without}"
             )
-        case searching.Plotted():
+        case search_events.NodePlotted():
             return f"{event.node} drew {len(event.figures)} figures"
-        case searching.Reviewed():
+        case search_events.PlotsReviewed():
             return f"{event.node} figures accepted" + ("" if event.looked else " by the lint alone")
-        case searching.Suspected():
-            return f"{event.node} checked: {short('; '.join(map(str, event.findings)), 160)}"
-        case searching.CodeRead():
+        case search_events.NodeSuspected():
+            return f"{event.node} checked: {shorten('; '.join(map(str, event.findings)), 160)}"
+        case search_events.CodeRead():
             return f"{event.node}: its code was read by {event.reader}: {event.verdict}, {len(event.doubts)} doubts"
-        case searching.Probed():
-            return f"{event.node} probed ({event.probe}): {event.outcome}: {short(event.why, 100)}"
+        case search_events.NodeProbed():
+            return f"{event.node} probed ({event.probe}): {event.outcome}: {shorten(event.why, 100)}"
         case _:
             return None
 
@@ -151,35 +154,38 @@ def small_step(event: Event, state: RunState) -> str | None:
 # --- what code prints -----------------------------------------------------------------------------------------------
 
 
-class Output:
+class AttemptOutput:
     """The output of one attempt, read on from where it was left, also while it runs."""
 
     def __init__(self, run: Path, node: str, number: int) -> None:
         folder = RunFolder(run)
-        self._live, self._sealed = folder.live(node, number), folder.attempt(node, number) / "stdout.txt"
+        self._live, self._sealed = (
+            folder.get_live_output_path(node, number),
+            folder.get_attempt_path(node, number) / "stdout.txt",
+        )
         self._read = 0
 
-    def lines(self) -> list[str]:
+    def read_lines(self) -> list[str]:
         """Whole lines that are new; of a progress bar its last state."""
-        new = self._from(self._live)
+        new = self._read_on(self._live)
         whole = new[: new.rfind(b"\n") + 1]
         self._read += len(whole)
-        return _shown(whole)
+        return _split_lines(whole)
 
-    def rest(self) -> list[str]:
+    def read_rest(self) -> list[str]:
         """What was not given yet, once the attempt is over."""
-        return _shown(self._from(self._sealed))
+        return _split_lines(self._read_on(self._sealed))
 
-    def _from(self, path: Path) -> bytes:
+    def _read_on(self, path: Path) -> bytes:
         """What was not read of a regular file; empty where there is none."""
         try:
             with open(open_regular(path), "rb") as file:
                 file.seek(self._read)
-                return file.read(max(0, MOST - self._read))
+                return file.read(max(0, MAX_OUTPUT_BYTES - self._read))
         except OSError:
             return b""
 
 
-def _shown(text: bytes) -> list[str]:
+def _split_lines(text: bytes) -> list[str]:
     lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
-    return [printable(line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in lines]
+    return [to_printable(line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in lines]

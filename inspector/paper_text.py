@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from labwright.inspector.files import LARGEST, bytes_of
-from labwright.inspector.provenance import Place
-from labwright.record.folder import RunFolder
-from labwright.record.typeset import USE, as_read, parse
+from labwright.inspector.provenance import SourceLocation
+from labwright.inspector.run_files import MAX_FILE_BYTES, read_bytes
+from labwright.record.result_macros import MACRO_USE_PATTERN, parse_results, to_plain_text
+from labwright.record.run_folder import RunFolder
 
-SOURCES = ("paper.tex", "floats.tex", "appendix.tex", "supplement.tex")
+SOURCE_FILES = ("paper.tex", "floats.tex", "appendix.tex", "supplement.tex")
 _RULE = re.compile(
     r"\\(?:toprule|midrule|bottomrule|addlinespace|endhead|endfirsthead|endfoot|endlastfoot|label|"
     r"begin|end|small|scriptsize|footnotesize|centering|noindent|maketitle|cmidrule)\b"
@@ -29,42 +29,42 @@ _SYMBOLS = {"pm": "±", "times": "×", "log": "log", "exp": "exp"} | {
 }
 """What stays of a command in running text."""
 _RECORDED = re.compile(r"\\rec\{((?:[^{}]|\{\})*)\}")
-_ROUNDS = 4
+_MAX_NESTING = 4
 """Braces within braces that are taken off."""
 
 
-class Bit(NamedTuple):
+class TextBit(NamedTuple):
     """A piece of text; with a `key`, a printed value."""
 
     text: str
     key: str = ""
 
 
-Bits = tuple[Bit, ...]
+TextBits = tuple[TextBit, ...]
 
 
-def values_of(results: str) -> dict[str, str]:
+def read_values(results: str) -> dict[str, str]:
     """Key -> what it prints, of a `results.tex`."""
-    return {use.key: as_read(text) for use, text in parse(results).items()}
+    return {use.key: to_plain_text(text) for use, text in parse_results(results).items()}
 
 
-def bits_of(text: str, values: Mapping[str, str]) -> Bits:
+def split_text(text: str, values: Mapping[str, str]) -> TextBits:
     """Text and printed values in their order."""
-    found: list[Bit] = []
+    found: list[TextBit] = []
     at = 0
-    for _ in range(_ROUNDS):  # the commands around words go: a value may stand within one
-        shielded = USE.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
+    for _ in range(_MAX_NESTING):  # the commands around words go: a value may stand within one
+        shielded = MACRO_USE_PATTERN.sub(lambda use: f"\x01{use[0][1:-1].replace('{', chr(2))}\x03", text)
         opened = _SPANNED.sub(r"\1", _WRAPPED.sub(r"\1", _CITE.sub(r"[\1]", shielded)))
         text = opened.replace("\x01", "\\").replace("\x02", "{").replace("\x03", "}")
-    for use in USE.finditer(text):
-        found.append(Bit(_plain(text[at : use.start()])))
-        found.append(Bit(values.get(use["key"], use["key"]), use["key"]))
+    for use in MACRO_USE_PATTERN.finditer(text):
+        found.append(TextBit(_to_plain_text(text[at : use.start()])))
+        found.append(TextBit(values.get(use["key"], use["key"]), use["key"]))
         at = use.end()
-    found.append(Bit(_plain(text[at:])))
+    found.append(TextBit(_to_plain_text(text[at:])))
     return tuple(bit for bit in found if bit.text)
 
 
-def _plain(text: str) -> str:
+def _to_plain_text(text: str) -> str:
     text = _RULE.sub(" ", text.replace("~", " ").replace("---", "—").replace("--", "–"))
     text = text.replace("``", "“").replace("''", "”").replace(r"\\", " ").replace("$", "")
     text = re.sub(r"\\([%&#_{}$])", r"\1", text)
@@ -77,42 +77,46 @@ def _plain(text: str) -> str:
 # --- lines of the sources -------------------------------------------------------------------------------------------
 
 
-class Sources:
+class PaperSources:
     """Which lines of a paper's sources print what, read when first asked for. `printed` is what each key prints."""
 
     def __init__(self, folder: RunFolder, printed: Mapping[str, str]) -> None:
         self._folder, self._printed = folder, printed
 
     @cached_property
-    def uses(self) -> dict[str, tuple[Place, ...]]:
+    def uses(self) -> dict[str, tuple[SourceLocation, ...]]:
         """Key -> where the paper prints it."""
-        found: dict[str, list[Place]] = {}
+        found: dict[str, list[SourceLocation]] = {}
         for file, number, line in self._lines:
-            bits = bits_of(line.replace(r"\allowbreak{}", ""), self._printed) if USE.search(line) else ()
+            bits = (
+                split_text(line.replace(r"\allowbreak{}", ""), self._printed) if MACRO_USE_PATTERN.search(line) else ()
+            )
             for at, bit in enumerate(bits):
                 if bit.key and bit.key not in {one.key for one in bits[:at]}:
                     before, after = ("".join(one.text for one in part) for part in (bits[:at], bits[at:]))
                     start = before.rfind(" ", 0, max(0, len(before) - 60)) + 1
-                    around = ("... " if start else "") + _cut((before[start:] + after).strip())
-                    found.setdefault(bit.key, []).append(Place(file=file, line=number, text=around))
+                    around = ("... " if start else "") + _shorten((before[start:] + after).strip())
+                    found.setdefault(bit.key, []).append(SourceLocation(file=file, line=number, text=around))
         return {key: tuple(places) for key, places in found.items()}
 
-    def recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[Place]:
+    def find_recorded(self, number: str, fits: Callable[[str], bool]) -> Iterator[SourceLocation]:
         """Lines whose recorded text (`\\rec`), set by the program without a key, has the number."""
         for file, line_number, line in self._lines:
-            if any(number == self._text(one).strip(".,;:()[]") for one in _RECORDED.findall(line)):
-                text = self._text(line)
+            if any(number == self._to_text(one).strip(".,;:()[]") for one in _RECORDED.findall(line)):
+                text = self._to_text(line)
                 if fits(text):
-                    yield Place(file=file, line=line_number, text=_cut(text))
+                    yield SourceLocation(file=file, line=line_number, text=_shorten(text))
 
-    def _text(self, line: str) -> str:
-        return "".join(bit.text for bit in bits_of(line.replace(r"\allowbreak{}", ""), self._printed)).strip()
+    def _to_text(self, line: str) -> str:
+        return "".join(bit.text for bit in split_text(line.replace(r"\allowbreak{}", ""), self._printed)).strip()
 
     @cached_property
     def _lines(self) -> tuple[tuple[str, int, str], ...]:
         """Every line with its file and its number, from 1."""
-        place = self._folder.paper.relative_to(self._folder.root)
-        texts = {f"{place}/{name}": bytes_of(self._folder.root, f"{place}/{name}", LARGEST) for name in SOURCES}
+        place = self._folder.paper_folder.relative_to(self._folder.root)
+        texts = {
+            f"{place}/{name}": read_bytes(self._folder.root, f"{place}/{name}", MAX_FILE_BYTES) for name in SOURCE_FILES
+        }
         return tuple(
             (file, number, line)
             for file, text in texts.items()
@@ -121,5 +125,5 @@ class Sources:
         )
 
 
-def _cut(text: str, width: int = 140) -> str:
+def _shorten(text: str, width: int = 140) -> str:
     return text if len(text) <= width else f"{text[:width].rstrip()}..."

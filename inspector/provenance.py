@@ -15,25 +15,25 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from labwright.inspector.files import LARGEST, RefusedError, bytes_of, listed, open_within
-from labwright.record.cells import cells_of
-from labwright.record.claims.clauses import measured_on
-from labwright.record.claims.decisions import deciding_nodes
-from labwright.record.claims.differences import Difference
-from labwright.record.claims.means import Claim, winner
-from labwright.record.estimands import metric_of, places_of
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.cells import place_of
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.hypotheses import Decision
-from labwright.record.nouns.nodes import Node
-from labwright.record.source import ENTRY, PLOTS
-from labwright.record.syntax import parse
-from labwright.record.typeset import key_of
+from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, list_files, open_within, read_bytes
+from labwright.record.cell_status import compute_node_cells
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim, find_winner
+from labwright.record.claims.hypothesis_tests import find_deciding_nodes
+from labwright.record.claims.sentences import list_effect_datasets
+from labwright.record.estimands import find_effect_metric, list_cells_read
+from labwright.record.python_syntax import parse_python
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import format_key
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.cell import format_place_name
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.nodes import Node
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
 
-class Place(Frozen):
+class SourceLocation(FrozenModel):
     """Where a number stands."""
 
     file: str
@@ -41,7 +41,7 @@ class Place(Frozen):
     text: str
 
 
-class FileOf(Frozen):
+class TracedFile(FrozenModel):
     """A file of the run, with its hash in the record, if it has one. `same`: whether the file still has that hash."""
 
     path: str
@@ -50,21 +50,21 @@ class FileOf(Frozen):
     holds: str
 
 
-class Origin(Frozen):
+class NumberOrigin(FrozenModel):
     """One node behind a number."""
 
     node: str
     seed: int
     value: float
     condition: str
-    files: tuple[FileOf, ...] = ()
+    files: tuple[TracedFile, ...] = ()
     cell: str = ""
     """The folder of the cell that measured it; empty for a program that does all at once."""
     measured_by: str = ""
     """The node that ran that cell, where this one took it over."""
 
 
-class Candidate(Frozen):
+class TraceCandidate(FrozenModel):
     """A thing that a printed number may be. `what` says which form of it has the number."""
 
     kind: Literal["claim", "setting", "value", "text"]
@@ -72,24 +72,24 @@ class Candidate(Frozen):
     what: str
     printed: str
     grade: str = ""
-    places: tuple[Place, ...] = ()
+    places: tuple[SourceLocation, ...] = ()
     """Empty: the record has it, the paper does not print it."""
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[NumberOrigin, ...] = ()
     data: tuple[str, ...] = ()
-    code: tuple[Place, ...] = ()
-    again: str = ""
+    code: tuple[SourceLocation, ...] = ()
+    reproduce_command: str = ""
     """The command that computes the value again; empty where nothing is computed."""
 
 
-class Trace(Frozen):
+class NumberTrace(FrozenModel):
     """What a number may be, what the paper prints first; else the `nearest` that is printed."""
 
     number: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[TraceCandidate, ...]
     nearest: tuple[str, ...] = ()
 
 
-_SETTINGS = {
+_SETTING_KINDS = {
     "code": "constant of the winner's code",
     "data": "size of the data",
     "level": "level of the data plan",
@@ -99,39 +99,39 @@ _SETTINGS = {
 }
 
 
-class Provenance:
+class ProvenanceLookup:
     """Looks up claims and settings in a state of the record. `run` names the folder in commands."""
 
     def __init__(self, state: RunState, folder: RunFolder, known: Mapping[str, Claim], run: str) -> None:
         self._state, self._folder, self._known, self._run = state, folder, known, run
 
-    def claim(
-        self, claim: Claim, what: str, text: str, places: tuple[Place, ...], *, only: str | None = None
-    ) -> Candidate:
+    def trace_claim(
+        self, claim: Claim, what: str, text: str, places: tuple[SourceLocation, ...], *, only: str | None = None
+    ) -> TraceCandidate:
         """A claim that is printed as `text`; of one node alone, where `only` names it."""
-        parts, code = [claim], list[Place]()
-        if isinstance(claim, Difference):
-            keys = [key_of(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
+        parts, code = [claim], list[SourceLocation]()
+        if isinstance(claim, ClaimDifference):
+            keys = [format_key(claim.split, claim.dataset, claim.name, one) for one in (claim.condition, claim.other)]
             parts = [self._known[key] for key in keys if key in self._known]
             what = ", ".join((what, *claim.caveats))
         for part in parts:  # each line once for every source: replicates run that of their parent
             sources = {self._state.nodes[name].source_sha256: name for name in reversed(part.nodes)}
             for name in sources.values():
-                code += self._lines(name, lambda text, part=part: submitting_lines(text, part))
+                code += self._find_lines(name, lambda text, part=part: find_submitting_lines(text, part))
         origins = tuple(
-            Origin(
+            NumberOrigin(
                 node=node,
                 seed=seed,
                 value=value,
                 condition=part.condition,
-                files=tuple(_files_of(self._state.nodes[node], self._folder, part)),
-                **self._cell(node, part),
+                files=tuple(_find_files(self._state.nodes[node], self._folder, part)),
+                **self._cell_fields(node, part),
             )
             for part in parts
             for node, seed, value in zip(part.nodes, part.seeds, part.values, strict=True)
             if only in (None, node)
         )
-        return Candidate(
+        return TraceCandidate(
             kind="claim",
             key=claim.key,
             what=what,
@@ -139,18 +139,18 @@ class Provenance:
             grade=claim.grade,
             places=places,
             origins=origins,
-            data=self._data(claim.dataset),
+            data=self._describe_data(claim.dataset),
             code=tuple(dict.fromkeys(code)),
-            again=self.reproduce([one.node for one in origins]),
+            reproduce_command=self.format_reproduce_command([one.node for one in origins]),
         )
 
-    def decision(self, one: Decision, text: str, places: tuple[Place, ...]) -> Candidate:
+    def trace_decision(self, one: HypothesisDecision, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:
         """What came of a hypothesis, printed as `text`: its effects in every unit, then the values that they are of."""
-        behind = [self.claim(part, "", "", ()) for part in self._read_by(one)]
-        nodes = [node.id for node in deciding_nodes(self._state)[0]]
+        behind = [self.trace_claim(part, "", "", ()) for part in self._find_read_claims(one)]
+        nodes = [node.id for node in find_deciding_nodes(self._state)[0]]
         by_seed = {self._state.nodes[name].seed: name for name in nodes}
         plan = self._state.data_plan
-        return Candidate(
+        return TraceCandidate(
             kind="claim",
             key=one.key,
             what=f"verdict on a hypothesis, {one.verdict}",
@@ -158,7 +158,7 @@ class Provenance:
             places=places,
             origins=(
                 *(
-                    Origin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
+                    NumberOrigin(node=by_seed[seed], seed=seed, value=value, condition=part.effect.estimand)
                     for part in one.parts
                     for seed, value in zip(part.seeds, part.values, strict=False)
                     if seed in by_seed
@@ -169,67 +169,67 @@ class Provenance:
             data=tuple(
                 line
                 for name in dict.fromkeys(
-                    name for part in one.parts for name in (measured_on(plan, part.effect) if plan else ())
+                    name for part in one.parts for name in (list_effect_datasets(plan, part.effect) if plan else ())
                 )
-                for line in self._data(name)
+                for line in self._describe_data(name)
             ),
-            again=self.reproduce(nodes),
+            reproduce_command=self.format_reproduce_command(nodes),
         )
 
-    def _read_by(self, one: Decision) -> list[Claim]:
+    def _find_read_claims(self, one: HypothesisDecision) -> list[Claim]:
         """The means of the values that the effects of a hypothesis read, on the data that decided."""
         plan = self._state.data_plan
-        split = next((known.split for known in self._known.values() if not isinstance(known, Difference)), "test")
+        split = next((known.split for known in self._known.values() if not isinstance(known, ClaimDifference)), "test")
         read = [
-            (place, metric_of(part.effect, plan))
+            (place, find_effect_metric(part.effect, plan))
             for part in one.parts
             if plan is not None
-            for place in places_of(part.effect.estimand, plan, metric_of(part.effect, plan))
+            for place in list_cells_read(part.effect.estimand, plan, find_effect_metric(part.effect, plan))
         ]
-        keys = dict.fromkeys(key_of(split, place.dataset, metric.name, place.condition) for place, metric in read)
+        keys = dict.fromkeys(format_key(split, place.dataset, metric.name, place.condition) for place, metric in read)
         return [self._known[key] for key in keys if key in self._known]
 
-    def setting(self, key: str, text: str, places: tuple[Place, ...]) -> Candidate:
+    def trace_setting(self, key: str, text: str, places: tuple[SourceLocation, ...]) -> TraceCandidate:
         where, _, name = key.partition(".")
-        best = winner(self._state) if where == "code" else None
-        return Candidate(
+        best = find_winner(self._state) if where == "code" else None
+        return TraceCandidate(
             kind="setting",
             key=key,
-            what=_SETTINGS.get(where, "setting"),
+            what=_SETTING_KINDS.get(where, "setting"),
             printed=text,
             places=places,
-            data=self._data(name.partition(".")[0]) if where == "data" else (),
-            code=tuple(self._lines(best, lambda text: assignment_lines(text, name))) if best else (),
-            again=self.reproduce([best]) if best else "",
+            data=self._describe_data(name.partition(".")[0]) if where == "data" else (),
+            code=tuple(self._find_lines(best, lambda text: find_assignments(text, name))) if best else (),
+            reproduce_command=self.format_reproduce_command([best]) if best else "",
         )
 
-    def reproduce(self, nodes: Iterable[str]) -> str:
+    def format_reproduce_command(self, nodes: Iterable[str]) -> str:
         chosen = " ".join(f"--node {name}" for name in dict.fromkeys(nodes))
         return f"scientist reproduce {self._run} {chosen}".strip()
 
-    def _lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[Place]:
+    def _find_lines(self, node: str, look: Callable[[str], Iterable[int]]) -> Iterator[SourceLocation]:
         """The lines of a node's code that are looked for, its entry's first."""
-        root = str(self._folder.source(node).relative_to(self._folder.root))
-        paths = [one.path for one in listed(self._folder.root, root) if one.path.endswith(".py")]
-        for path in sorted(paths, key=lambda one: one != f"{root}/{ENTRY}"):
-            found = bytes_of(self._folder.root, path, LARGEST) if path != f"{root}/{PLOTS}" else None
+        root = str(self._folder.get_source_path(node).relative_to(self._folder.root))
+        paths = [one.path for one in list_files(self._folder.root, root) if one.path.endswith(".py")]
+        for path in sorted(paths, key=lambda one: one != f"{root}/{ENTRY_FILE}"):
+            found = read_bytes(self._folder.root, path, MAX_FILE_BYTES) if path != f"{root}/{PLOTS_FILE}" else None
             text = (found or b"").decode("utf-8", "replace")
             shown = text.splitlines()
             for number in look(text):
-                yield Place(file=path, line=number, text=shown[number - 1].strip())
+                yield SourceLocation(file=path, line=number, text=shown[number - 1].strip())
 
-    def _cell(self, node: str, claim: Claim) -> dict[str, str]:
+    def _cell_fields(self, node: str, claim: Claim) -> dict[str, str]:
         """The fields of an origin that say which cell measured a claim's value at a node."""
-        for one in cells_of(self._state, node):
+        for one in compute_node_cells(self._state, node):
             cell = one.cell
             if (cell.dataset, cell.condition) == (claim.dataset, claim.condition) and one.run is not None:
                 return {
-                    "cell": str(self._folder.cell(one.run.id).relative_to(self._folder.root)),
+                    "cell": str(self._folder.get_cell_path(one.run.id).relative_to(self._folder.root)),
                     "measured_by": one.node,
                 }
         return {}
 
-    def _data(self, name: str) -> tuple[str, ...]:
+    def _describe_data(self, name: str) -> tuple[str, ...]:
         return tuple(
             f"{one.name} from {one.source}, fingerprint {one.fingerprint}"
             for one in self._state.datasets
@@ -237,36 +237,44 @@ class Provenance:
         )
 
 
-def _files_of(node: Node, folder: RunFolder, claim: Claim) -> Iterator[FileOf]:
+def _find_files(node: Node, folder: RunFolder, claim: Claim) -> Iterator[TracedFile]:
     """The predictions behind a value, or what the code wrote; then its source."""
     last = node.attempts[-1]
-    place = str(folder.attempt(node.id, last.number).relative_to(folder.root))
-    places = place_of(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
+    place = str(folder.get_attempt_path(node.id, last.number).relative_to(folder.root))
+    places = format_place_name(claim.dataset, claim.condition), f"{claim.dataset}__{claim.condition.replace('@', '__')}"
     of_cell = next((name for one in places if (name := f"test_metric__{one}.json") in last.sealed), "")
     if claim.split == "test" and of_cell:
-        yield _file(folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], "test metric, sealed with its cell")
+        yield _describe_file(
+            folder.root, f"{place}/sealed/{of_cell}", last.sealed[of_cell], "test metric, sealed with its cell"
+        )
     elif claim.grade == "logged":
-        yield _file(folder.root, f"{place}/measurements.jsonl", last.curves_sha256 or "", "values that the code logged")
+        yield _describe_file(
+            folder.root, f"{place}/measurements.jsonl", last.curves_sha256 or "", "values that the code logged"
+        )
     elif claim.split == "test":
-        for name in _listed(folder.root, f"{place}/sealed/index.jsonl", claim):
-            yield _file(folder.root, f"{place}/sealed/{name}", last.sealed.get(name, ""), "sealed test predictions")
+        for name in _read_index(folder.root, f"{place}/sealed/index.jsonl", claim):
+            yield _describe_file(
+                folder.root, f"{place}/sealed/{name}", last.sealed.get(name, ""), "sealed test predictions"
+            )
     else:
-        for name in _listed(folder.root, f"{place}/submissions.jsonl", claim):
-            yield _file(folder.root, f"{place}/submissions/{name}", "", f"{claim.split} predictions")
+        for name in _read_index(folder.root, f"{place}/submissions.jsonl", claim):
+            yield _describe_file(folder.root, f"{place}/submissions/{name}", "", f"{claim.split} predictions")
 
 
-def _file(run: Path, path: str, recorded: str, holds: str) -> FileOf:
+def _describe_file(run: Path, path: str, recorded: str, holds: str) -> TracedFile:
     found = None
     if recorded:
-        with suppress(RefusedError, OSError), os.fdopen(open_within(run, path), "rb") as file:
+        with suppress(PathRefusedError, OSError), os.fdopen(open_within(run, path), "rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
-    return FileOf(path=path, sha256=recorded, same=found == recorded if recorded else None, holds=holds)
+    return TracedFile(path=path, sha256=recorded, same=found == recorded if recorded else None, holds=holds)
 
 
-def _listed(run: Path, index: str, claim: Claim) -> list[str]:
+def _read_index(run: Path, index: str, claim: Claim) -> list[str]:
     """The files that an index names for a claim's dataset, split and condition, at the end of training."""
     try:
-        lines: list[dict[str, Any]] = [json.loads(line) for line in (bytes_of(run, index, LARGEST) or b"").splitlines()]
+        lines: list[dict[str, Any]] = [
+            json.loads(line) for line in (read_bytes(run, index, MAX_FILE_BYTES) or b"").splitlines()
+        ]
         return [
             str(one["file"])
             for one in lines
@@ -278,22 +286,22 @@ def _listed(run: Path, index: str, claim: Claim) -> list[str]:
         return []
 
 
-_ORDER = {"submit": ("dataset", "split", "condition"), "log": ("name", "value"), "result": ("name", "value")}
+_ARGUMENT_ORDER = {"submit": ("dataset", "split", "condition"), "log": ("name", "value"), "result": ("name", "value")}
 
 
-def submitting_lines(source: str, claim: Claim) -> list[int]:
+def find_submitting_lines(source: str, claim: Claim) -> list[int]:
     """Lines, from 1, of the calls of `lab` that can have submitted a claim's value, by what they spell out."""
     about = {"dataset": claim.dataset, "split": claim.split, "condition": claim.condition, "name": claim.name}
     return [
         call.lineno
-        for name, call in _calls(source)
-        if (name != "submit") == (claim.grade == "logged") and not _is_other(name, call, about)
+        for name, call in _find_lab_calls(source)
+        if (name != "submit") == (claim.grade == "logged") and not _is_about_other(name, call, about)
     ]
 
 
-def assignment_lines(source: str, name: str) -> list[int]:
+def find_assignments(source: str, name: str) -> list[int]:
     """Lines, from 1, where a name is assigned at the top level."""
-    tree = _tree(source)
+    tree = _parse_source(source)
     return [
         one.lineno
         for one in (tree.body if tree else ())
@@ -303,27 +311,27 @@ def assignment_lines(source: str, name: str) -> list[int]:
 
 
 @lru_cache(maxsize=64)
-def _calls(source: str) -> tuple[tuple[str, ast.Call], ...]:
+def _find_lab_calls(source: str) -> tuple[tuple[str, ast.Call], ...]:
     """The calls of `lab` by line; kept, since many values come from one script."""
-    tree = _tree(source)
+    tree = _parse_source(source)
     calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)] if tree else []
     named = [
         (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", ""), call)
         for call in sorted(calls, key=lambda one: one.lineno)
     ]
-    return tuple((name, call) for name, call in named if name in _ORDER)
+    return tuple((name, call) for name, call in named if name in _ARGUMENT_ORDER)
 
 
-def _tree(source: str) -> ast.Module | None:
+def _parse_source(source: str) -> ast.Module | None:
     try:
-        return parse(source)
+        return parse_python(source)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
 
-def _is_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
+def _is_about_other(name: str, call: ast.Call, about: dict[str, str]) -> bool:
     """Whether the call is explicitly about something else, or is a point of a curve."""
-    given = dict(zip(_ORDER[name], call.args, strict=False)) | {
+    given = dict(zip(_ARGUMENT_ORDER[name], call.args, strict=False)) | {
         one.arg: one.value for one in call.keywords if one.arg is not None
     }
     constants = {what: value.value for what, value in given.items() if isinstance(value, ast.Constant)}

@@ -8,20 +8,27 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from labwright.inspector.cells import cells_text, left_text, tuning_text
-from labwright.inspector.status import Ahead, BudgetUse, Status, SubjectsUse
-from labwright.inspector.text import cached, count, dollars, duration, plain, short
-from labwright.inspector.tree import CloseCall, Row, ShownMetric, StageRows, Tree, branch_text
-from labwright.record.claims.clauses import lost_seeds
-from labwright.record.fold.facts import RoleUsage
-from labwright.record.nouns.hypotheses import Decision
-from labwright.record.nouns.nodes import SEARCH_KINDS, NodeKind, NodeStatus
+from labwright.inspector.cell_text import format_cells, format_remaining, format_tuning
+from labwright.inspector.safe_text import (
+    format_cached,
+    format_count,
+    format_dollars,
+    format_duration,
+    shorten,
+    to_plain,
+)
+from labwright.inspector.status import BudgetUsage, LlmUsage, RemainingEstimate, RunStatus
+from labwright.inspector.tree import CloseCall, NodeRow, RunTree, StageRows, TreeMetric, format_branch_point
+from labwright.record.claims.sentences import format_lost_seeds
+from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind, NodeStatus
 
-DEEPEST = 8
+MAX_INDENT_DEPTH = 8
 """Levels of indentation that are shown; a chain of improvements may be deeper."""
 
 
-class Mark(NamedTuple):
+class StatusSymbol(NamedTuple):
     """A symbol, what stands for it where the terminal has no Unicode, and a colour."""
 
     symbol: str
@@ -29,15 +36,15 @@ class Mark(NamedTuple):
     colour: str
 
 
-STATUS: dict[NodeStatus, Mark] = {
-    "proposed": Mark("·", ".", "dim"),
-    "running": Mark("▸", ">", "cyan"),
-    "good": Mark("✓", "+", "green"),
-    "buggy": Mark("✗", "x", "red"),
-    "pruned": Mark("−", "-", "magenta"),
-    "cancelled": Mark("○", "o", "dim"),
+STATUS_SYMBOLS: dict[NodeStatus, StatusSymbol] = {
+    "proposed": StatusSymbol("·", ".", "dim"),
+    "running": StatusSymbol("▸", ">", "cyan"),
+    "good": StatusSymbol("✓", "+", "green"),
+    "buggy": StatusSymbol("✗", "x", "red"),
+    "pruned": StatusSymbol("−", "-", "magenta"),
+    "cancelled": StatusSymbol("○", "o", "dim"),
 }
-KIND: dict[NodeKind, str] = {
+KIND_COLOURS: dict[NodeKind, str] = {
     "draft": "blue",
     "debug": "red",
     "improve": "green",
@@ -48,7 +55,7 @@ KIND: dict[NodeKind, str] = {
     "aggregate": "cyan",
     "rung": "dim",
 }
-BEST, PATH = Mark("★", "*", "bold yellow"), Mark("•", "'", "yellow")
+BEST_SYMBOL, PATH_SYMBOL = StatusSymbol("★", "*", "bold yellow"), StatusSymbol("•", "'", "yellow")
 
 
 def print_lines(console: Console, lines: list[Text]) -> None:
@@ -58,69 +65,69 @@ def print_lines(console: Console, lines: list[Text]) -> None:
         console.print(line, no_wrap=True, overflow="ellipsis" if cut else "ignore", crop=cut, highlight=False)
 
 
-def tree_lines(tree: Tree, *, ascii: bool = False) -> list[Text]:
+def format_tree(tree: RunTree, *, ascii: bool = False) -> list[Text]:
     """The whole tree by stage, stages without nodes left out."""
-    lines = [Text(branch_text(one), style="dim") for one in tree.ancestry]
-    lines += [Text(metric_text(tree.metric), style="dim")] if tree.metric else []
+    lines = [Text(format_branch_point(one), style="dim") for one in tree.ancestry]
+    lines += [Text(format_metric(tree.metric), style="dim")] if tree.metric else []
     for stage in tree.stages:
         if stage.nodes:
-            lines.append(stage_line(stage))
-            lines += [row_line(row, tree.metric, ascii=ascii) for row in stage.nodes]
-            lines += [close_call_line(one) for one in stage.compared]
+            lines.append(format_stage(stage))
+            lines += [format_node(row, tree.metric, ascii=ascii) for row in stage.nodes]
+            lines += [format_close_call(one) for one in stage.compared]
     if not any(stage.nodes for stage in tree.stages):
         lines.append(Text("no nodes yet", style="dim"))
     return lines
 
 
-def metric_text(metric: ShownMetric) -> str:
+def format_metric(metric: TreeMetric) -> str:
     """What the numbers in the tree are."""
-    unit = f" in {plain(metric.unit)}" if metric.unit else ""
+    unit = f" in {to_plain(metric.unit)}" if metric.unit else ""
     better = "higher" if metric.higher_is_better else "lower"
     return (
-        f"{plain(metric.title)}{unit} on {plain(metric.dataset)}, validation, mean over the method's conditions "
+        f"{to_plain(metric.title)}{unit} on {to_plain(metric.dataset)}, validation, mean over the method's conditions "
         f"({better} is better; the best node is chosen over all datasets)"
     )
 
 
-def stage_line(stage: StageRows) -> Text:
+def format_stage(stage: StageRows) -> Text:
     """A stage in one line: name, progress, what the nodes came to, its best, why it ended."""
     line = Text(stage.stage, style="bold")
-    line.append(f"  {stage.searched}/{stage.node_limit or '?'} nodes", style="not bold")
+    line.append(f"  {stage.searched_count}/{stage.node_limit or '?'} nodes", style="not bold")
     extra = Counter(row.kind for row in stage.nodes if row.kind not in SEARCH_KINDS)
     for kind, number in sorted(extra.items(), reverse=True):
         line.append(f" + {number} {kind}{'s' if number > 1 else ''}", style="not bold")
     for status, number in Counter[NodeStatus](row.status for row in stage.nodes).items():
-        line.append(f"  {number} {status}", style=f"not bold {STATUS[status].colour}")
+        line.append(f"  {number} {status}", style=f"not bold {STATUS_SYMBOLS[status].colour}")
     if stage.best:
         line.append(f"  best {stage.best}", style="not bold yellow")
     if stage.pending:
         line.append(f"  still to do: {', '.join(stage.pending)}", style="not bold cyan")
     if stage.limited or stage.ended:
-        line.append(f"  ({short(stage.limited or stage.ended or '', 60)})", style="not bold dim")
+        line.append(f"  ({shorten(stage.limited or stage.ended or '', 60)})", style="not bold dim")
     return line
 
 
-def close_call_line(one: CloseCall) -> Text:
+def format_close_call(one: CloseCall) -> Text:
     """A comparison of two nodes in one line."""
     line = Text(f"  {one.a} or {one.b}: ")
     if not one.answered:
         line.append("asking a model which is sounder", style="dim")
         return line
     line.append(f"{one.better or 'neither'} is sounder", style="yellow")
-    line.append(f"  {short(one.reasons, 80)}", style="dim")
+    line.append(f"  {shorten(one.reasons, 80)}", style="dim")
     return line
 
 
-def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Text:
+def format_node(row: NodeRow, metric: TreeMetric | None, *, ascii: bool = False) -> Text:
     """A node in one line: place in the tree, state, id, kind, metric, what it varies."""
     which = 1 if ascii else 0
-    mark = BEST if row.best else PATH if row.on_best_path else None
-    status = STATUS[row.status]
+    mark = BEST_SYMBOL if row.best else PATH_SYMBOL if row.on_best_path else None
+    status = STATUS_SYMBOLS[row.status]
     line = Text(f"{mark[which]} " if mark else "  ", style=mark.colour if mark else "")
     branch = ("` " if ascii else "└ ") if row.depth else ""
-    line.append("  " * min(row.depth, DEEPEST) + branch, style="dim")
+    line.append("  " * min(row.depth, MAX_INDENT_DEPTH) + branch, style="dim")
     line.append(f"{status[which]} {row.id} ", style=status.colour)
-    line.append(row.kind, style=KIND[row.kind])
+    line.append(row.kind, style=KIND_COLOURS[row.kind])
     if row.metric is not None and metric is not None:
         line.append(f"  {row.metric:.4g}", style="bold" if row.on_best_path or row.best else "")
     elif row.status not in ("good", "buggy"):
@@ -129,147 +136,159 @@ def row_line(row: Row, metric: ShownMetric | None, *, ascii: bool = False) -> Te
         line.append(f"  {row.failure or 'figures refused'}", style="red")
     elif row.status in ("pruned", "cancelled") and row.why:
         line.append(
-            f"  {row.status}: {short(row.why, 60)}" if row.metric is not None else f": {short(row.why, 60)}",
+            f"  {row.status}: {shorten(row.why, 60)}" if row.metric is not None else f": {shorten(row.why, 60)}",
             style=status.colour,
         )
-    varies = f"seed {row.seed}" if row.kind == "replicate" else short(row.varies or row.title, 70)
+    varies = f"seed {row.seed}" if row.kind == "replicate" else shorten(row.varies or row.title, 70)
     if varies:
         line.append(f"  {varies}")
     if row.author:
-        line.append(f"  by {short(row.author, 40)}", style="cyan")
+        line.append(f"  by {shorten(row.author, 40)}", style="cyan")
     if row.plots > 1:
         line.append(f"  replotted {row.plots - 1}x", style="yellow")
     if row.attempts > 1:
         line.append(f"  {row.attempts} attempts" + (f", the last {row.again}" if row.again else ""), style="yellow")
-    if row.cells is not None and (row.cells.waiting or row.cells.done < row.cells.owed):
-        line.append(f"  {row.cells}{left_text(row.cells)}", style="cyan" if row.cells.waiting else "yellow")
+    if row.cells is not None and (row.cells.waiting or row.cells.done_count < row.cells.owed):
+        line.append(f"  {row.cells}{format_remaining(row.cells)}", style="cyan" if row.cells.waiting else "yellow")
     if row.seedless:
         line.append("  ignores its seed", style="yellow")
     if row.seconds:
-        line.append(f"  {duration(row.seconds)}", style="dim")
+        line.append(f"  {format_duration(row.seconds)}", style="dim")
     if row.closed:
-        line.append(f"  closed: {short(row.closed, 50)}", style="magenta")
+        line.append(f"  closed: {shorten(row.closed, 50)}", style="magenta")
     if row.suspect:
-        line.append(f"  suspect: {short('; '.join(row.suspect), 50)}", style="magenta")
+        line.append(f"  suspect: {shorten('; '.join(row.suspect), 50)}", style="magenta")
     return line
 
 
-def status_lines(status: Status) -> list[Text]:
+def format_status(status: RunStatus) -> list[Text]:
     """A status as a short page."""
-    lines = [Text(f"{plain(status.run)}: ", style="bold") + Text(short(status.title, 80), style="not bold")]
+    lines = [Text(f"{to_plain(status.run)}: ", style="bold") + Text(shorten(status.title, 80), style="not bold")]
     code = f" (exit code {status.exit_code})" if status.exit_code is not None else ", no process works on it"
     lines.append(
-        _pair(
+        _format_pair(
             "state",
-            f"running ({plain(status.process)})"
+            f"running ({to_plain(status.process)})"
             if status.process
             else (f"{status.condition}{code}" + (f": {status.reason}" if status.reason else "")),
         )
     )
-    lines += [_pair("branch", branch_text(one)) for one in status.ancestry]
+    lines += [_format_pair("branch", format_branch_point(one)) for one in status.ancestry]
     if status.paused:
-        lines.append(_pair("paused", status.paused))
-    lines.append(_pair("phase", status.phase))
-    lines.append(_pair("next", status.next))
-    lines += [_pair("steering", short(one, 120)) for one in status.steering]
-    lines += [_pair("answers", short(one, 200)) for one in status.answers]
-    lines += [_pair("prior work", short(status.prior_work, 200))] * bool(status.prior_work)
-    lines += [_pair("packages", short(status.installed, 200))] * bool(status.installed)
-    lines += [_pair("protocol", short(one, 300)) for one in status.protocol]
+        lines.append(_format_pair("paused", status.paused))
+    lines.append(_format_pair("phase", status.phase))
+    lines.append(_format_pair("next", status.next))
+    lines += [_format_pair("steering", shorten(one, 120)) for one in status.steering]
+    lines += [_format_pair("answers", shorten(one, 200)) for one in status.answers]
+    lines += [_format_pair("prior work", shorten(status.prior_work, 200))] * bool(status.prior_work)
+    lines += [_format_pair("packages", shorten(status.installed, 200))] * bool(status.installed)
+    lines += [_format_pair("protocol", shorten(one, 300)) for one in status.protocol]
     for stage in status.stages:
         counts = ", ".join(f"{number} {name}" for name, number in sorted(stage.nodes.items()))
         line = f"{stage.searched}/{stage.node_limit or '?'} nodes ({counts or 'none'})"
         line += f", best {stage.best}" if stage.best else ""
         line += f"; still to do: {', '.join(stage.pending)}" if stage.pending else ""
-        line += f"; {short(stage.limited, 80)}" if stage.limited else ""
+        line += f"; {shorten(stage.limited, 80)}" if stage.limited else ""
         line += f"; the same values for every seed: {', '.join(stage.seedless)}" if stage.seedless else ""
-        lines.append(_pair(stage.stage, line))
+        lines.append(_format_pair(stage.stage, line))
     cost = status.cost
-    lines.append(_pair("calls", f"{cost.calls} to {status.model}, {_tokens(cost, ' tokens')}"))
+    lines.append(_format_pair("calls", f"{cost.calls} to {status.model}, {_format_tokens(cost, ' tokens')}"))
     lines += [
-        _pair("", f"{role}: {_calls(one.calls)}, {_tokens(one)}, {duration(one.seconds)}")
+        _format_pair("", f"{role}: {_format_calls(one.calls)}, {_format_tokens(one)}, {format_duration(one.seconds)}")
         for role, one in status.roles.items()
     ]
     if status.budget is not None:
-        lines.append(_pair("budget", _budget(status.budget)))
-    if status.subjects is not None:
+        lines.append(_format_pair("budget", _format_budget(status.budget)))
+    if status.llm_usage is not None:
         lines += [
-            _pair("subject" if number == 0 else "", text) for number, text in enumerate(subject_lines(status.subjects))
+            _format_pair("subject" if number == 0 else "", text)
+            for number, text in enumerate(format_llm_usage(status.llm_usage))
         ]
-    if status.ahead is not None:
-        lines.append(_pair("forecast", ahead_text(status.ahead)))
-        if status.ahead.design:
-            lines.append(_pair("design", status.ahead.design))
+    if status.remaining is not None:
+        lines.append(_format_pair("forecast", format_remaining_estimate(status.remaining)))
+        if status.remaining.design:
+            lines.append(_format_pair("design", status.remaining.design))
     if status.plan:
         seeds = "" if status.locked is None else f", locked with {status.locked} fresh seeds"
         lines.append(
-            _pair("plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}")
+            _format_pair(
+                "plan", f"{status.plan[:12]}{f', amended {status.amendments} x' * bool(status.amendments)}{seeds}"
+            )
         )
     over = any(one.confirmed for one in status.decisions)
     lines += [
-        _pair("decided" if one.confirmed else "looked at" if over else "so far", decision_text(one))
+        _format_pair("decided" if one.confirmed else "looked at" if over else "so far", format_decision(one))
         for one in status.decisions
     ]
     if status.cells is not None:
-        lines.append(_pair("cells", cells_text(status.cells)))
+        lines.append(_format_pair("cells", format_cells(status.cells)))
     if status.tuning is not None:
-        lines.append(_pair("tuning", tuning_text(status.tuning)))
+        lines.append(_format_pair("tuning", format_tuning(status.tuning)))
     if status.collected:
         lines.append(
-            _pair(
+            _format_pair(
                 "collected",
                 f"{status.collected} folders of checkpoints and artifacts that nothing "
                 f"refers to: {status.freed / 1e9:.2f} GB",
             )
         )
     lines.append(
-        _pair(
+        _format_pair(
             "time",
-            f"{duration(status.elapsed)} of work, {duration(status.code_seconds)} running code, "
-            f"{duration(cost.seconds)} in model calls",
+            f"{format_duration(status.elapsed)} of work, {format_duration(status.code_seconds)} running code, "
+            f"{format_duration(cost.seconds)} in model calls",
         )
     )
     if status.paper:
-        lines.append(_pair("paper", plain(status.paper)))
+        lines.append(_format_pair("paper", to_plain(status.paper)))
     if status.judgement is not None:
-        lines.append(_pair("judge", f"{plain(status.judgement.model)}: {plain(status.judgement.line)}"))
+        lines.append(
+            _format_pair("judge", f"{to_plain(status.judgement.model)}: {to_plain(status.judgement.score_line)}")
+        )
     elif status.no_judgement:
-        lines.append(_pair("judge", f"no judgement, because {short(status.no_judgement, 200)}"))
+        lines.append(_format_pair("judge", f"no judgement, because {shorten(status.no_judgement, 200)}"))
     return lines + [Text(f"  {one.at[11:19]}  {one.text}", style="dim") for one in status.last_events]
 
 
-BAR = 20
+BAR_WIDTH = 20
 """Characters of a bar."""
 
 
-def bar(done: float, of: float, width: int = BAR) -> str:
+def format_bar(done: float, total: float, width: int = BAR_WIDTH) -> str:
     """How much is done of something, as `[#####...............]`."""
-    full = min(width, int(width * done / of)) if of > 0 else 0
+    full = min(width, int(width * done / total)) if total > 0 else 0
     return f"[{'#' * full}{'.' * (width - full)}]"
 
 
-def subject_lines(used: SubjectsUse) -> list[str]:
+def format_llm_usage(used: LlmUsage) -> list[str]:
     """What each language model was asked, and a bar of their budget."""
     lines = [
-        f"{plain(one.name)} ({plain(', '.join(one.models)) or 'no answer yet'}): {_calls(one.calls)}, "
-        f"{count(one.input_tokens)} in, {count(one.output_tokens)} out, {dollars(one.usd, 0)}"
+        f"{to_plain(one.name)} ({to_plain(', '.join(one.models)) or 'no answer yet'}): {_format_calls(one.calls)}, "
+        f"{format_count(one.input_tokens)} in, {format_count(one.output_tokens)} out, {format_dollars(one.usd, 0)}"
         f"{f', {one.lost} under way or lost' if one.lost else ''}"
         for one in used.each
     ]
-    if used.share is not None:
+    if used.used_share is not None:
         caps = [f"${used.spent.usd:.2f} of ${used.usd:.2f}"] if used.usd is not None else []
-        caps += [f"{count(used.spent.tokens)} of {count(used.tokens)} tokens"] if used.tokens is not None else []
-        lines.append(f"{bar(used.share, 1)} {' and '.join(caps)} spent or set aside")
+        caps += (
+            [f"{format_count(used.spent.tokens)} of {format_count(used.tokens)} tokens"]
+            if used.tokens is not None
+            else []
+        )
+        lines.append(f"{format_bar(used.used_share, 1)} {' and '.join(caps)} spent or set aside")
     return lines
 
 
-def _budget(used: BudgetUse) -> str:
+def _format_budget(used: BudgetUsage) -> str:
     """Each limit with what is spent, reserved and left of it."""
     found: list[str] = []
-    parts = (used.spent, used.reserved, used.left)
+    parts = (used.spent, used.reserved, used.remaining)
     for limit, shown in (
         (None if used.usd is None else f"${used.usd:.2f}", [f"${one.usd:.2f}" for one in parts]),
-        (None if used.tokens is None else f"{count(used.tokens)} tokens", [count(one.tokens) for one in parts]),
+        (
+            None if used.tokens is None else f"{format_count(used.tokens)} tokens",
+            [format_count(one.tokens) for one in parts],
+        ),
         (
             None if used.gpu_hours is None else f"{used.gpu_hours:g} GPU-hours",
             [f"{one.gpu_seconds / 3600:.2f}" for one in parts],
@@ -280,18 +299,18 @@ def _budget(used: BudgetUse) -> str:
     return "; ".join(found)
 
 
-def _tokens(cost: RoleUsage, unit: str = "") -> str:
+def _format_tokens(cost: RoleUsage, unit: str = "") -> str:
     return (
-        f"{count(cost.input_tokens)}{unit} in{cached(cost.cached_tokens, cost.cached_usd)}, "
-        f"{count(cost.output_tokens)} out, {dollars(cost.usd, cost.unpriced)}"
+        f"{format_count(cost.input_tokens)}{unit} in{format_cached(cost.cached_tokens, cost.cached_usd)}, "
+        f"{format_count(cost.output_tokens)} out, {format_dollars(cost.usd, cost.unpriced)}"
     )
 
 
-def _calls(number: int) -> str:
+def _format_calls(number: int) -> str:
     return f"{number} call{'s' * (number != 1)}"
 
 
-def decision_text(one: Decision) -> str:
+def format_decision(one: HypothesisDecision) -> str:
     """What a hypothesis comes to, the estimate before the verdict."""
     parts = "; ".join(
         part.why
@@ -301,21 +320,21 @@ def decision_text(one: Decision) -> str:
         for part in one.parts
     )
     more = next((f", {part.decides} would decide it as it stands" for part in one.parts if part.decides), "")
-    more += next((f"; {text}" for part in one.parts for text in lost_seeds(part, one.hypothesis)), "")
+    more += next((f"; {text}" for part in one.parts for text in format_lost_seeds(part, one.hypothesis)), "")
     more += (
-        f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_found or 'open'}"
+        f"; rival predicts {one.hypothesis.rival.theirs}, found {one.rival_sign or 'open'}"
         if (one.rival is not None and one.hypothesis.rival is not None)
         else ""
     )
-    return short(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)
+    return shorten(f"{one.hypothesis.id}: {parts}: {one.verdict}{more}", 200)
 
 
-def ahead_text(ahead: Ahead) -> str:
+def format_remaining_estimate(ahead: RemainingEstimate) -> str:
     """What a run is likely to take to its end, in one line."""
     price = "price unknown" if ahead.usd is None else f"${ahead.usd:.2f}"
     gpus = "" if ahead.gpu_hours is None else f", {ahead.gpu_hours:.1f} GPU-hours"
-    return f"about {_calls(ahead.calls)}, {count(ahead.tokens)} tokens, {price}{gpus} to the end"
+    return f"about {_format_calls(ahead.calls)}, {format_count(ahead.tokens)} tokens, {price}{gpus} to the end"
 
 
-def _pair(name: str, value: str) -> Text:
+def _format_pair(name: str, value: str) -> Text:
     return Text(f"{name:<12}", style="cyan") + Text(value)

@@ -11,31 +11,31 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.inspector.describe import command_text, describe
-from labwright.inspector.text import countdown, plain, short
-from labwright.inspector.tree import BranchPoint, Cells, StageFacts, branch_points, stage_facts
-from labwright.record.cells import CellTotals, all_cells, totals_of
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.means import seedless
-from labwright.record.effort import Account, account_of
+from labwright.inspector.event_text import describe_event, format_command
+from labwright.inspector.safe_text import format_countdown, shorten, to_plain
+from labwright.inspector.tree import BranchPoint, CellsByNode, StageFacts, list_branch_points, stage_fields
+from labwright.record.cell_status import CellTotals, compute_all_cells, compute_cell_totals
+from labwright.record.claims.estimates import nodes_ignoring_seed
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
-from labwright.record.events.running import Commanded
-from labwright.record.exchanges import spent_in, uses_of
-from labwright.record.fold.apply import apply
-from labwright.record.fold.facts import RoleUsage
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.decisions import Spending
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.hypotheses import Decision
-from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Phase, StageName
-from labwright.record.nouns.papers import Judgement
-from labwright.record.nouns.subjects import SubjectUse
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.llm_calls import read_llm_cost, read_llm_usage
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.schema.decisions import Cost
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.llm_exchanges import StudiedLLMUsage
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Phase, StageName
+from labwright.record.schema.paper import Judgement
+from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
 RunCondition = Literal["running", "interrupted", "stopped", "done", "draft only", "failed"]
-CONDITIONS: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
+CONDITION_BY_EXIT_CODE: dict[int, RunCondition] = {0: "done", 3: "stopped", 4: "draft only", 130: "interrupted"}
 """What a run that ended is, by its exit code; all others: failed."""
 
-STEERED = 5
+MAX_COMMANDS_SHOWN = 5
 """Kills, marks and notes that a status shows, the latest; `logs` has all."""
 
 PHASE_TEXT: Mapping[Phase, str] = {
@@ -64,34 +64,34 @@ class StageCounts(StageFacts):
     seedless: tuple[str, ...]
 
 
-class BudgetUse(Frozen):
+class BudgetUsage(FrozenModel):
     """The limits of a run (None: no limit) and what counts against them. `spent` includes work that a kill ended;
     `reserved` is set aside for calls and attempts under way, `left` is the rest."""
 
     usd: float | None
     tokens: int | None
     gpu_hours: float | None
-    spent: Spending
-    reserved: Spending
-    left: Spending
+    spent: Cost
+    reserved: Cost
+    remaining: Cost
 
 
-class SubjectsUse(Frozen):
+class LlmUsage(FrozenModel):
     """What experiments asked language models, each and all together, and the most that they may take (None: no cap)."""
 
-    each: tuple[SubjectUse, ...]
-    spent: Spending
+    each: tuple[StudiedLLMUsage, ...]
+    spent: Cost
     usd: float | None
     tokens: int | None
 
     @property
-    def share(self) -> float | None:
+    def used_share(self) -> float | None:
         """Of the cap that is nearest; None without one."""
         of = [spent / cap for spent, cap in ((self.spent.usd, self.usd), (self.spent.tokens, self.tokens)) if cap]
         return max(of, default=None)
 
 
-class Ahead(Frozen):
+class RemainingEstimate(FrozenModel):
     """What a run is likely to take from here to its end; `usd` None where a price is unknown."""
 
     calls: int
@@ -101,14 +101,14 @@ class Ahead(Frozen):
     design: str = Field(default="", description="what the pilot asks for, and a smaller design where that is too much")
 
 
-class Happened(Frozen):
+class EventLine(FrozenModel):
     """An event in words, and when."""
 
     at: str
     text: str
 
 
-class Status(Frozen):
+class RunStatus(FrozenModel):
     """Where a run stands. Times are ISO 8601 in UTC; `elapsed` is seconds worked on it, without the gaps between.
 
     `paused` says who paused the run and why, or why no model is called at present, and until when; else it is empty.
@@ -117,7 +117,7 @@ class Status(Frozen):
     `prior_work` the papers that were read before the plan; `installed` the packages that the run has of its own; `cost`
     is what all model calls took, `roles` those of each role, `code_seconds` what the experiments took; `cells` is None
     where no node owes any, `tuning` where the program tunes nothing; `collected` counts folders of checkpoints and
-    artifacts that went (`record.keeping`), `freed` is in bytes.
+    artifacts that went (`record.retention`), `freed` is in bytes.
     """
 
     run: str
@@ -144,24 +144,24 @@ class Status(Frozen):
     cost: RoleUsage
     code_seconds: float
     cells: CellTotals | None = None
-    tuning: Account | None = None
+    tuning: TuningReport | None = None
     collected: int = 0
     freed: int = 0
     roles: Mapping[str, RoleUsage] = Field(default_factory=dict[str, RoleUsage])
-    budget: BudgetUse | None = None
-    subjects: SubjectsUse | None = None
-    ahead: Ahead | None = None
+    budget: BudgetUsage | None = None
+    llm_usage: LlmUsage | None = None
+    remaining: RemainingEstimate | None = None
     plan: str = Field(default="", description="sha256 of the data plan as it is by now")
     amendments: int = 0
     locked: int | None = Field(default=None, description="fresh seeds that decide; null before the lock")
-    decisions: tuple[Decision, ...] = Field(default=(), description="what the hypotheses come to by now")
+    decisions: tuple[HypothesisDecision, ...] = Field(default=(), description="what the hypotheses come to by now")
     paper: str | None
     judgement: Judgement | None = None
     no_judgement: str = ""
-    last_events: tuple[Happened, ...]
+    last_events: tuple[EventLine, ...]
 
 
-def status_of(
+def read_status(
     run: str,
     events: Sequence[tuple[Event, float]],
     process: str | None,
@@ -169,152 +169,160 @@ def status_of(
     now: float,
     last: int = 8,
     folder: Path | None = None,
-) -> Status:
+) -> RunStatus:
     """The status of a run from its events. `process` names who works on it now; `now` is seconds since the epoch."""
-    state, latest = RunState(), list[Happened]()
+    state, latest = RunState(), list[EventLine]()
     for event, at in events:
-        apply(state, event, at)
-        if (entry := happened(event, at, state)) is not None:
+        apply_event(state, event, at)
+        if (entry := build_event_line(event, at, state)) is not None:
             latest.append(entry)
-    return status_in(run, state, latest[-last:], process, now=now, folder=folder)
+    return build_status(run, state, latest[-last:], process, now=now, folder=folder)
 
 
-def status_in(
+def build_status(
     run: str,
     state: RunState,
-    latest: Sequence[Happened],
+    latest: Sequence[EventLine],
     process: str | None,
     *,
     now: float,
     folder: Path | None = None,
-    cells: Cells | None = None,
-) -> Status:
+    cells: CellsByNode | None = None,
+) -> RunStatus:
     """The status of a run whose events are folded already; `latest` is what happened last, `folder` is the run's,
     `cells` are all of its cells, where they are known."""
-    started, ended, account = state.started, state.ended, account_of(state)
-    assessed = state.standing.assessed if state.standing is not None else None
-    without_seed = seedless(state)
-    condition = condition_of(state, process)
-    later = "a later draft was not released: " if ended and ended.exit_code != exit_code_of(state) else ""
-    since = max(0.0, now - state.last_at) if condition == "running" and not state.paused else 0.0
-    return Status(
+    started, ended, account = state.started, state.process_end, build_tuning_report(state)
+    assessed = state.current_paper.judged if state.current_paper is not None else None
+    without_seed = nodes_ignoring_seed(state)
+    condition = find_condition(state, process)
+    later = "a later draft was not released: " if ended and ended.exit_code != find_exit_code(state) else ""
+    since = max(0.0, now - state.last_event_at) if condition == "running" and not state.is_paused else 0.0
+    return RunStatus(
         run=run,
-        title=plain(started.idea.title) if started else "",
-        model=plain(started.model) if started else "",
+        title=to_plain(started.idea.title) if started else "",
+        model=to_plain(started.model) if started else "",
         seed=started.seed if started else None,
         condition=condition,
         process=process,
         phase=state.phase,
-        next=_next(state, run, condition),
-        exit_code=exit_code_of(state),
-        reason=f"{later}{plain(ended.reason)}" if ended else "",
-        started=_iso(state.started_at) if started else None,
-        last_event=_iso(state.last_at) if state.events else None,
+        next=_describe_next(state, run, condition),
+        exit_code=find_exit_code(state),
+        reason=f"{later}{to_plain(ended.reason)}" if ended else "",
+        started=_to_iso(state.started_at) if started else None,
+        last_event=_to_iso(state.last_event_at) if state.event_count else None,
         elapsed=round(state.active_seconds + since, 3),
-        ancestry=branch_points(state),
-        paused=paused_text(state, now) if condition == "running" else "",
+        ancestry=list_branch_points(state),
+        paused=format_pause(state, now) if condition == "running" else "",
         steering=tuple(  # a note with the stage that it is for
-            command_text(
+            format_command(
                 one.command
                 if one.command.verb != "note"
                 else one.command.model_copy(update={"target": one.stage or ""})
             )
-            for one in state.steered
+            for one in state.user_commands
             if one.command.verb in ("kill", "mark", "note")
-        )[-STEERED:],
-        answers=unusual_answers(state),
-        protocol=protocol_lines(state),
-        prior_work=prior_work_text(state),
-        installed=str(state.installed or ""),
-        stages=tuple(_counts(state, name, without_seed) for name in STAGES),
-        cost=state.total,
-        code_seconds=round(state.seconds_of_code, 3),
-        cells=totals_of(state, all_cells(state) if cells is None else cells),
+        )[-MAX_COMMANDS_SHOWN:],
+        answers=format_unusual_answers(state),
+        protocol=format_protocol_review(state),
+        prior_work=format_prior_work(state),
+        installed=str(state.installed_packages or ""),
+        stages=tuple(_count_stage(state, name, without_seed) for name in STAGES),
+        cost=state.total_usage,
+        code_seconds=round(state.experiment_seconds, 3),
+        cells=compute_cell_totals(state, compute_all_cells(state) if cells is None else cells),
         tuning=account.model_copy(update={"trials": ()}) if account else None,
-        collected=len(state.collected),
-        freed=state.freed,
-        roles={role: replace(used) for role, used in state.usage.items()},
-        budget=_budget(state),
-        subjects=subjects_in(folder, state) if folder is not None else None,
+        collected=len(state.deleted_folders),
+        freed=state.freed_bytes,
+        roles={role: replace(used) for role, used in state.usage_by_role.items()},
+        budget=_read_budget_usage(state),
+        llm_usage=summarize_llm_usage(folder, state) if folder is not None else None,
         plan=state.plan_hash,
         amendments=len(state.amendments),
-        locked=state.lock.n if state.lock is not None else None,
-        decisions=decisions(state),
-        paper=state.standing.released.pdf if state.standing else None,
+        locked=state.current_lock.n if state.current_lock is not None else None,
+        decisions=decide_hypotheses(state),
+        paper=state.current_paper.released.pdf if state.current_paper else None,
         judgement=assessed.judgement if assessed else None,
-        no_judgement=plain(assessed.why) if assessed else "",
+        no_judgement=to_plain(assessed.why) if assessed else "",
         last_events=tuple(latest),
     )
 
 
-def protocol_lines(state: RunState) -> tuple[str, ...]:
+def format_protocol_review(state: RunState) -> tuple[str, ...]:
     """What came of the review of the plan, then each finding that is open; nothing before it."""
-    review = state.protocol
-    return () if review is None else (plain(review.told), *(plain(one.line) for one in review.open))
+    review = state.protocol_review
+    return (
+        ()
+        if review is None
+        else (to_plain(review.message), *(to_plain(one.summary_line) for one in review.open_findings))
+    )
 
 
-def prior_work_text(state: RunState) -> str:
+def format_prior_work(state: RunState) -> str:
     """The papers that were read before the plan, or that none was; empty before that."""
     papers = state.prior_work.papers if state.prior_work is not None else ()
-    return "; ".join(f"{short(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
+    return "; ".join(f"{shorten(one.title, 80)} ({len(one.uses)} entries)" for one in papers) or (
         "unread" if state.data_plan is not None else ""
     )
 
 
-def condition_of(state: RunState, process: str | None) -> RunCondition:
+def find_condition(state: RunState, process: str | None) -> RunCondition:
     """Whether a run is worked on, over, or waits to be resumed."""
     if process is not None:
         return "running"
-    code = exit_code_of(state)
-    return CONDITIONS.get(code, "failed") if code is not None else "interrupted"
+    code = find_exit_code(state)
+    return CONDITION_BY_EXIT_CODE.get(code, "failed") if code is not None else "interrupted"
 
 
-def exit_code_of(state: RunState) -> int | None:
+def find_exit_code(state: RunState) -> int | None:
     """The exit code that a run ended with; None before. A later draft that was not released takes nothing back."""
-    if state.ended is None:
+    if state.process_end is None:
         return None
-    released = state.standing is not None and state.standing.released.released
-    return (3 if state.limited else 0) if state.ended.exit_code == 4 and released else state.ended.exit_code
+    released = state.current_paper is not None and state.current_paper.released.released
+    return (
+        (3 if state.limit_reason else 0)
+        if state.process_end.exit_code == 4 and released
+        else state.process_end.exit_code
+    )
 
 
-def paused_text(state: RunState, now: float) -> str:
+def format_pause(state: RunState, now: float) -> str:
     """Who paused the run and why; else until when no model is called, and why. `now` is seconds since the epoch."""
-    if state.held is not None:
-        return held_text(state.held)
+    if state.paused_by is not None:
+        return format_user_pause(state.paused_by)
     if state.outage is None:
         return ""
-    return f"no model is called {countdown(state.outage.until, now)}: {short(state.outage.reason, 200)}"
+    return f"no model is called {format_countdown(state.outage.until, now)}: {shorten(state.outage.reason, 200)}"
 
 
-def held_text(held: Commanded) -> str:
+def format_user_pause(command: CommandReceived) -> str:
     """That a person paused the run, and what goes on meanwhile."""
-    why = f" ({short(held.text, 160)})" if held.text else ""
+    why = f" ({shorten(command.text, 160)})" if command.text else ""
     return (
-        f"by {short(held.by, 40) or 'a person'}{why}: nothing new is started, running work is finished; to go on: "
+        f"by {shorten(command.by, 40) or 'a person'}{why}: nothing new is started, running work is finished; to go on: "
         "scientist resume"
     )
 
 
-def unusual_answers(state: RunState) -> tuple[str, ...]:
+def format_unusual_answers(state: RunState) -> tuple[str, ...]:
     """Calls without a usable answer, and answers whose questions had changed when they came up again."""
     found = {
-        "not usable": [f"{one.key} ({one.then})" for one in state.unanswered.values()],
-        "kept, although the machine or the limits have changed since": map(str, state.drifted),
+        "not usable": [f"{one.key} ({one.then})" for one in state.unanswered_calls.values()],
+        "kept, although the machine or the limits have changed since": map(str, state.changed_prompts),
         "asked again, since plan, code, results or question changed (both answers were paid for)": dict.fromkeys(
-            str(one.key) for one in state.superseded
+            str(one.key) for one in state.superseded_answers
         ),
     }
     return tuple(f"{what}: {keys}" for what, all_keys in found.items() if (keys := ", ".join(all_keys)))
 
 
-def happened(event: Event, at: float, state: RunState) -> Happened | None:
+def build_event_line(event: Event, at: float, state: RunState) -> EventLine | None:
     """An event in words, right after it was folded into the state; None for small steps."""
-    text = describe(event, state)
-    return Happened(at=_iso(at), text=text) if text is not None else None
+    text = describe_event(event, state)
+    return EventLine(at=_to_iso(at), text=text) if text is not None else None
 
 
-def _next(state: RunState, run: str, condition: RunCondition) -> str:
-    reporting = any(name == state.phase and stage.settled for name, stage in state.stages.items())
+def _describe_next(state: RunState, run: str, condition: RunCondition) -> str:
+    reporting = any(name == state.phase and stage.is_settled for name, stage in state.stages.items())
     step = PHASE_TEXT.get(state.phase) or f"{'report on' if reporting else 'search'} the {state.phase} stage"
     given_up = condition == "draft only" and state.phase != "write"  # a failed draft may be tried again
     if condition == "running":
@@ -324,46 +332,46 @@ def _next(state: RunState, run: str, condition: RunCondition) -> str:
     return f"{step}; to go on: scientist resume {run}"
 
 
-def _counts(state: RunState, stage: StageName, without_seed: Sequence[str]) -> StageCounts:
-    nodes = state.stage_nodes(stage)
+def _count_stage(state: RunState, stage: StageName, without_seed: Sequence[str]) -> StageCounts:
+    nodes = state.list_stage_nodes(stage)
     return StageCounts(
-        **stage_facts(state, stage),
-        searched=sum(node.kind in SEARCH_KINDS and node.finished for node in nodes),
+        **stage_fields(state, stage),
+        searched=sum(node.kind in SEARCH_KINDS and node.is_finished for node in nodes),
         nodes=dict(Counter(node.status for node in nodes)),
-        replicates=sum(node.kind == "replicate" and node.finished for node in nodes),
+        replicates=sum(node.kind == "replicate" and node.is_finished for node in nodes),
         seedless=tuple(node for node in without_seed if state.nodes[node].stage == stage),
     )
 
 
-def subjects_in(folder: Path, state: RunState) -> SubjectsUse | None:
+def summarize_llm_usage(folder: Path, state: RunState) -> LlmUsage | None:
     """What the experiments of the run in a folder asked up to now; None where they asked nobody."""
-    uses = uses_of(folder)
+    uses = read_llm_usage(folder)
     if not uses:
         return None
-    return SubjectsUse(
+    return LlmUsage(
         each=uses,
-        spent=spent_in(folder),
-        usd=state.setting("budget.subject_usd"),
-        tokens=state.setting("budget.subject_tokens"),
+        spent=read_llm_cost(folder),
+        usd=state.read_setting("budget.subject_usd"),
+        tokens=state.read_setting("budget.subject_tokens"),
     )
 
 
-def _budget(state: RunState) -> BudgetUse | None:
+def _read_budget_usage(state: RunState) -> BudgetUsage | None:
     """The use of the budget; None where the run has none."""
-    usd, tokens, hours = (state.setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
+    usd, tokens, hours = (state.read_setting(f"budget.{name}") for name in ("usd", "tokens", "gpu_hours"))
     if usd is None and tokens is None and hours is None:
         return None
-    reserved = sum((one.spending for one in state.reserved.values()), start=Spending())
-    limit = Spending(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
-    return BudgetUse(
+    reserved = sum((one.spending for one in state.reservations.values()), start=Cost())
+    limit = Cost(usd=usd or 0.0, tokens=tokens or 0, gpu_seconds=3600 * (hours or 0.0))
+    return BudgetUsage(
         usd=usd,
         tokens=tokens,
         gpu_hours=hours,
-        spent=state.spent.above(reserved),
+        spent=state.spent_cost.subtract_floored(reserved),
         reserved=reserved,
-        left=limit.above(state.spent),
+        remaining=limit.subtract_floored(state.spent_cost),
     )
 
 
-def _iso(at: float) -> str:
+def _to_iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -6,23 +6,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from labwright.inspector.cells import trials_text
-from labwright.inspector.text import count, dollars, duration, short
-from labwright.record.cells import CellCounts, CellStatus, all_cells, counts_of
-from labwright.record.claims.means import seedless, winner
-from labwright.record.claims.node_score import score_of
-from labwright.record.effort import Account, account_of
-from labwright.record.fold.facts import total_of
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.decisions import Compare
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, NodeStatus, StageName, changed, retries
+from labwright.inspector.cell_text import format_trials
+from labwright.inspector.safe_text import format_count, format_dollars, format_duration, shorten
+from labwright.record.cell_status import CellCounts, CellStatus, compute_all_cells, count_cells
+from labwright.record.claims.estimates import find_winner, nodes_ignoring_seed
+from labwright.record.claims.node_score import compute_node_score
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import sum_usage
+from labwright.record.schema.decisions import CompareNodes
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import (
+    SEARCH_KINDS,
+    STAGES,
+    Node,
+    NodeKind,
+    NodeStatus,
+    StageName,
+    describe_limit_change,
+    iterate_retries,
+)
+from labwright.record.tuning_parity import TuningReport, build_tuning_report
 
-Cells = Mapping[str, tuple[CellStatus, ...]]
-"""What became of the cells of each node (`record.cells.all_cells`): with many of them, that takes a while."""
+CellsByNode = Mapping[str, tuple[CellStatus, ...]]
+"""What became of the cells of each node (`record.cell_status.all_cells`): with many of them, that takes a while."""
 
 
-class Row(Frozen):
+class NodeRow(FrozenModel):
     """One node. `depth` counts from the stage's root; `metric` is explained by `Tree.metric`.
 
     `why` is the message of its failure; `again` says what a second attempt was given; `seedless`: its replicates gave
@@ -56,7 +65,7 @@ class Row(Frozen):
     cells: CellCounts | None = None
 
 
-class CloseCall(Frozen):
+class CloseCall(FrozenModel):
     """Two nodes that measurements could not tell apart; `better` is the one that a model preferred, None: neither."""
 
     a: str
@@ -66,7 +75,7 @@ class CloseCall(Frozen):
     reasons: str
 
 
-class StageFacts(Frozen):
+class StageFacts(FrozenModel):
     """Where a stage stands. `limited` is the limit of the stage that was reached, `pending` what a settled stage still
     has to do while the next one is searched."""
 
@@ -82,15 +91,15 @@ class StageRows(StageFacts):
     """One stage with its nodes in the order of the tree."""
 
     compared: tuple[CloseCall, ...]
-    nodes: tuple[Row, ...]
+    nodes: tuple[NodeRow, ...]
 
     @property
-    def searched(self) -> int:
+    def searched_count(self) -> int:
         """Finished nodes that count against the limit."""
         return sum(row.kind in SEARCH_KINDS and row.status not in ("proposed", "running") for row in self.nodes)
 
 
-class ShownMetric(Frozen):
+class TreeMetric(FrozenModel):
     """What the column `metric` is: the primary metric on one dataset's validation split, mean over the method's
     conditions."""
 
@@ -101,7 +110,7 @@ class ShownMetric(Frozen):
     dataset: str
 
 
-class BranchPoint(Frozen):
+class BranchPoint(FrozenModel):
     """A run that this one branched off. What had been spent there counts against no limit of this run."""
 
     run: str
@@ -119,32 +128,32 @@ class BranchPoint(Frozen):
     code_seconds: float
 
 
-class Tree(Frozen):
+class RunTree(FrozenModel):
     """The whole tree. `winner` is the node that the paper reports, once there is one; `tuning` has every trial, None
     where the program tunes nothing."""
 
-    metric: ShownMetric | None
+    metric: TreeMetric | None
     winner: str | None
-    tuning: Account | None = None
+    tuning: TuningReport | None = None
     stages: tuple[StageRows, ...]
     ancestry: tuple[BranchPoint, ...] = ()
 
-    def stage(self, name: StageName) -> StageRows:
+    def find_stage(self, name: StageName) -> StageRows:
         return next(stage for stage in self.stages if stage.stage == name)
 
 
-def tree_of(state: RunState, cells: Cells | None = None) -> Tree:
+def build_tree(state: RunState, cells: CellsByNode | None = None) -> RunTree:
     """The tree of a run, stages without nodes included; `cells` are all of its cells, where they are known."""
-    path, plan, same = set[str](), state.data_plan, frozenset(seedless(state))
-    cells = all_cells(state) if cells is None else cells
-    at, account = winner(state), account_of(state)
+    path, plan, same = set[str](), state.data_plan, frozenset(nodes_ignoring_seed(state))
+    cells = compute_all_cells(state) if cells is None else cells
+    at, account = find_winner(state), build_tuning_report(state)
     while at is not None and at in state.nodes and at not in path:
         path.add(at)
         at = state.nodes[at].parent
 
-    def row(node: Node, depth: int) -> Row:
+    def row(node: Node, depth: int) -> NodeRow:
         failure = node.failure or (node.attempts[-1].failure if node.attempts else None)
-        return Row(
+        return NodeRow(
             id=node.id,
             parent=node.parent,
             depth=depth,
@@ -154,55 +163,55 @@ def tree_of(state: RunState, cells: Cells | None = None) -> Tree:
             decision=node.decision,
             seed=node.seed,
             title=node.title,
-            metric=score_of(node, plan),
-            varies=trials_text(account, node.id) if node.kind == "trial" and account is not None else node.varies,
+            metric=compute_node_score(node, plan),
+            varies=format_trials(account, node.id) if node.kind == "trial" and account is not None else node.varies,
             attempts=len(node.attempts),
-            plots=node.plots,
+            plots=node.plot_count,
             seconds=sum(attempt.seconds for attempt in node.attempts),
             failure=failure.kind if failure else None,
             why=failure.message if failure else "",
-            again="; ".join(changed(*pair) for pair in retries(node)),
+            again="; ".join(describe_limit_change(*pair) for pair in iterate_retries(node)),
             seedless=node.id in same,
             best=node.id == state.stages[node.stage].best,
             on_best_path=node.id in path,
             suspect=node.suspect,
             closed=node.closed,
             author=node.author,
-            cells=counts_of(cells.get(node.id, ())),
+            cells=count_cells(cells.get(node.id, ())),
         )
 
     metric = (
-        ShownMetric(
-            name=plan.primary.name,
-            title=plan.primary.title or plan.primary.name,
-            unit=plan.primary.unit,
-            higher_is_better=plan.primary.higher_is_better,
+        TreeMetric(
+            name=plan.primary_metric.name,
+            title=plan.primary_metric.title or plan.primary_metric.name,
+            unit=plan.primary_metric.unit,
+            higher_is_better=plan.primary_metric.higher_is_better,
             dataset=plan.datasets[0].name,
         )
         if plan is not None
         else None
     )
-    return Tree(
+    return RunTree(
         metric=metric,
-        winner=winner(state),
+        winner=find_winner(state),
         tuning=account,
-        ancestry=branch_points(state),
+        ancestry=list_branch_points(state),
         stages=tuple(
             StageRows(
-                **stage_facts(state, name),
-                compared=tuple(_close_calls(state, name)),
-                nodes=tuple(row(node, depth) for node, depth in _walk(state, name)),
+                **stage_fields(state, name),
+                compared=tuple(_find_close_calls(state, name)),
+                nodes=tuple(row(node, depth) for node, depth in _walk_stage(state, name)),
             )
             for name in STAGES
         ),
     )
 
 
-def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
+def _find_close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
     for decided in state.decisions.values():
         action = decided.action
-        if isinstance(action, Compare) and action.stage == stage:
-            found = state.compared.get((action.a, action.b))
+        if isinstance(action, CompareNodes) and action.stage == stage:
+            found = state.comparisons.get((action.a, action.b))
             yield CloseCall(
                 a=action.a,
                 b=action.b,
@@ -212,34 +221,34 @@ def _close_calls(state: RunState, stage: StageName) -> Iterator[CloseCall]:
             )
 
 
-def node_limit(state: RunState, stage: StageName) -> int | None:
+def find_node_limit(state: RunState, stage: StageName) -> int | None:
     """How many nodes the search of a stage may make, as the run is set now; None where the record does not say."""
-    found = state.setting(f"search.{stage}.nodes")
+    found = state.read_setting(f"search.{stage}.nodes")
     return found if isinstance(found, int) else None
 
 
-def stage_facts(state: RunState, stage: StageName) -> dict[str, Any]:
+def stage_fields(state: RunState, stage: StageName) -> dict[str, Any]:
     """The fields of `StageFacts`."""
     known, pending = state.stages[stage], ()
-    if known.settled and known.summary is None:
-        under_way = Counter(node.kind for node in state.stage_nodes(stage) if not node.finished)
+    if known.is_settled and known.summary is None:
+        under_way = Counter(node.kind for node in state.list_stage_nodes(stage) if not node.is_finished)
         pending = (
             *(f"{number} {kind}{'s' * (number > 1)} under way" for kind, number in under_way.items()),
             "its report",
         )
     return {
         "stage": stage,
-        "node_limit": node_limit(state, stage),
+        "node_limit": find_node_limit(state, stage),
         "best": known.best,
-        "ended": known.ended,
-        "limited": known.limited,
+        "ended": known.end_reason,
+        "limited": known.limit_reason,
         "pending": pending,
     }
 
 
-def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
+def _walk_stage(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
     """The nodes of a stage, children after their parent, in the order of decisions."""
-    nodes = {node.id: node for node in state.stage_nodes(stage)}
+    nodes = {node.id: node for node in state.list_stage_nodes(stage)}
     children: dict[str | None, list[Node]] = {}
     for node in nodes.values():
         parent = nodes.get(node.parent or "")
@@ -255,35 +264,35 @@ def _walk(state: RunState, stage: StageName) -> Iterator[tuple[Node, int]]:
 # --- where a run branched off ---------------------------------------------------------------------------------------
 
 
-def branch_points(state: RunState) -> tuple[BranchPoint, ...]:
+def list_branch_points(state: RunState) -> tuple[BranchPoint, ...]:
     """The runs that this one descends from, the first one first; empty for a run that did not branch off."""
     return tuple(
         BranchPoint(
-            run=one.event.parent,
-            point=one.event.point,
+            run=one.branching.parent,
+            point=one.branching.point,
             decisions=one.decision,
             nodes=one.nodes,
-            seed=one.event.seed,
-            by=one.event.by,
-            note=one.event.note,
+            seed=one.branching.seed,
+            by=one.branching.by,
+            note=one.branching.note,
             calls=used.calls,
             tokens=used.input_tokens + used.output_tokens,
             usd=round(used.usd, 6),
             unpriced=used.unpriced,
             seconds=round(one.active_seconds, 3),
-            code_seconds=round(one.seconds_of_code, 3),
+            code_seconds=round(one.experiment_seconds, 3),
         )
         for one in state.ancestry
-        for used in [total_of(one.usage.values())]
+        for used in [sum_usage(one.usage.values())]
     )
 
 
-def branch_text(one: BranchPoint) -> str:
+def format_branch_point(one: BranchPoint) -> str:
     """A branch point in one line, safe for a terminal."""
-    where = f"before the {one.point} stage" if one.point in STAGES else f"at {short(one.point, 20)}"
-    who = f" by {short(one.by, 40)}" if one.by else ""
+    where = f"before the {one.point} stage" if one.point in STAGES else f"at {shorten(one.point, 20)}"
+    who = f" by {shorten(one.by, 40)}" if one.by else ""
     return (
-        f"branch of {short(one.run, 80)} {where}{who}: {one.nodes} nodes were taken over, which took "
-        f"{one.calls} calls, {count(one.tokens)} tokens, {dollars(one.usd, one.unpriced)}, "
-        f"{duration(one.seconds)} of work, {duration(one.code_seconds)} of it running code"
+        f"branch of {shorten(one.run, 80)} {where}{who}: {one.nodes} nodes were taken over, which took "
+        f"{one.calls} calls, {format_count(one.tokens)} tokens, {format_dollars(one.usd, one.unpriced)}, "
+        f"{format_duration(one.seconds)} of work, {format_duration(one.code_seconds)} of it running code"
     )

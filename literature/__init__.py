@@ -6,12 +6,12 @@ SourceError    for nobody: a catalogue gave no usable answer in time; what depen
 
 from __future__ import annotations
 
-from labwright.record.errors import WrongUse
+from labwright.record.errors import UsageError
 
 
-class LibraryError(WrongUse):
+class LibraryError(UsageError):
     """A .bib file or a folder of papers that cannot be read."""
 
 
-class SourceError(Exception):
+class CatalogueAnswerError(Exception):
     """A catalogue gave no usable answer: not reached, too slow, too busy, or in an unknown form."""

@@ -16,32 +16,32 @@ from itertools import zip_longest
 
 from pydantic import Field
 
-from labwright.literature.library import Entry
-from labwright.literature.matching import authors_in, name_words, title_key
-from labwright.literature.settings import Credentials, LiteratureSettings, SourceName
-from labwright.literature.sources import Catalogue
-from labwright.literature.sources.arxiv import Arxiv
-from labwright.literature.sources.crossref import Crossref
-from labwright.literature.sources.openalex import OpenAlex
-from labwright.literature.sources.semantic_scholar import SemanticScholar
-from labwright.literature.verification import Outcome, verification_of, verify
-from labwright.literature.web import Web
-from labwright.literature.works import Answers, Source, Wanted, Work
-from labwright.record.nouns.frozen import Frozen
+from labwright.literature.bibtex import BibEntry
+from labwright.literature.catalogue_client import CatalogueClient
+from labwright.literature.catalogues import WebCatalogue
+from labwright.literature.catalogues.arxiv import Arxiv
+from labwright.literature.catalogues.crossref import Crossref
+from labwright.literature.catalogues.openalex import OpenAlex
+from labwright.literature.catalogues.semantic_scholar import SemanticScholar
+from labwright.literature.matching import build_title_key, parse_authors, split_name
+from labwright.literature.settings import CatalogueCredentials, CatalogueName, LiteratureSettings
+from labwright.literature.verification import VerificationOutcome, read_verification, verify_entry
+from labwright.literature.works import CatalogueAnswers, Work, WorkCatalogue, WorkQuery
+from labwright.record.schema.frozen_model import FrozenModel
 
-LOOKUP_TIMEOUT = 60.0
+LOOKUP_TIMEOUT_SECONDS = 60.0
 """Seconds for one reference or one search, over all catalogues, waits and retries included."""
-LIBRARY_TIMEOUT = 600.0
+LIBRARY_TIMEOUT_SECONDS = 600.0
 """Seconds for a whole library or folder of papers: some hundred references at the pace of the slowest catalogue."""
-AT_ONCE = 4
+MAX_CONCURRENT_LOOKUPS = 4
 """References that are looked up at the same time; each catalogue still answers one request after the other."""
 
 
-class Checked(Frozen):
+class EntryCheck(FrozenModel):
     """An entry and its outcome. A verified one holds its record."""
 
-    entry: Entry
-    outcome: Outcome
+    entry: BibEntry
+    outcome: VerificationOutcome
     merged_into: str = Field(default="", description="key of the entry before it that is the same work")
 
     @property
@@ -52,13 +52,13 @@ class Checked(Frozen):
         return self.outcome.reason
 
 
-class Library(Frozen):
+class CheckedLibrary(FrozenModel):
     """The entries of a library in their order."""
 
-    checked: tuple[Checked, ...]
+    checked: tuple[EntryCheck, ...]
 
     @property
-    def usable(self) -> tuple[Entry, ...]:
+    def usable_entries(self) -> tuple[BibEntry, ...]:
         """What may be cited."""
         return tuple(one.entry for one in self.checked if not one.reason)
 
@@ -73,60 +73,66 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
-class Literature:
+class LiteratureClient:
     """Catalogues, ready to be asked."""
 
-    sources: tuple[Source, ...] = ()
+    sources: tuple[WorkCatalogue, ...] = ()
     today: Callable[[], datetime.date] = datetime.date.today
-    pdf: Callable[[str], Awaitable[bytes]] | None = None
+    download_pdf: Callable[[str], Awaitable[bytes]] | None = None
     """The full text of a preprint by its arXiv identifier; empty where there is none. Raises `SourceError`."""
 
-    async def verify(self, entry: Entry) -> Outcome:
+    async def verify(self, entry: BibEntry) -> VerificationOutcome:
         """What the catalogues say of an entry, within `LOOKUP_TIMEOUT`."""
-        return await verify(entry, self.sources, today=self.today(), timeout=LOOKUP_TIMEOUT)
+        return await verify_entry(entry, self.sources, today=self.today(), timeout=LOOKUP_TIMEOUT_SECONDS)
 
-    async def check(self, entries: Sequence[Entry]) -> Library:
+    async def check(self, entries: Sequence[BibEntry]) -> CheckedLibrary:
         """Every entry with its outcome, within `LIBRARY_TIMEOUT`; one with a record that holds is not asked for."""
-        late = Outcome(outcome="unverified", reason=f"the library took longer than {LIBRARY_TIMEOUT:g} s")
-        checked = [Checked(entry=with_record(entry, late), outcome=late) for entry in entries]
-        gate = asyncio.Semaphore(AT_ONCE)
+        late = VerificationOutcome(
+            outcome="unverified", reason=f"the library took longer than {LIBRARY_TIMEOUT_SECONDS:g} s"
+        )
+        checked = [EntryCheck(entry=attach_verification(entry, late), outcome=late) for entry in entries]
+        gate = asyncio.Semaphore(MAX_CONCURRENT_LOOKUPS)
 
-        async def check_one(place: int, entry: Entry) -> None:
-            if held := verification_of(entry):
-                checked[place] = Checked(entry=entry, outcome=Outcome(outcome="verified", verification=held))
+        async def check_one(place: int, entry: BibEntry) -> None:
+            if held := read_verification(entry):
+                checked[place] = EntryCheck(
+                    entry=entry, outcome=VerificationOutcome(outcome="verified", verification=held)
+                )
                 return
             async with gate:
                 outcome = await self.verify(entry)
-            checked[place] = Checked(entry=with_record(entry, outcome), outcome=outcome)
+            checked[place] = EntryCheck(entry=attach_verification(entry, outcome), outcome=outcome)
 
         with contextlib.suppress(TimeoutError):  # those that are late have said so from the beginning
-            async with asyncio.timeout(LIBRARY_TIMEOUT):
+            async with asyncio.timeout(LIBRARY_TIMEOUT_SECONDS):
                 await asyncio.gather(*(check_one(place, entry) for place, entry in enumerate(entries)))
-        return _merged(checked)
+        return _merge_duplicates(checked)
 
     async def search(self, query: str, limit: int) -> SearchResult:
         """Works on a subject, within `LOOKUP_TIMEOUT`: the best of each catalogue first, then the seconds; each work
         once, with an abstract where one catalogue has it."""
-        answers = Answers(LOOKUP_TIMEOUT)
+        answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.search(query, limit))
-        answered = tuple(one.name for one in self.sources if one.name in answers.works)
-        lists = [answers.works[one.name] for one in self.sources if one.name in answers.works]
+        answered = tuple(one.name for one in self.sources if one.name in answers.works_by_catalogue)
+        lists = [answers.works_by_catalogue[one.name] for one in self.sources if one.name in answers.works_by_catalogue]
         found: dict[str, Work] = {}
         for work in (work for rank in zip_longest(*lists) for work in rank if work is not None):
-            key = title_key(work.title)
+            key = build_title_key(work.title)
             if key not in found or (work.abstract and not found[key].abstract):
                 found[key] = work
-        outages = tuple(answers.failed[one.name] for one in self.sources if one.name in answers.failed)
+        outages = tuple(
+            answers.failure_by_catalogue[one.name] for one in self.sources if one.name in answers.failure_by_catalogue
+        )
         return SearchResult(tuple(found.values())[:limit], answered, outages)
 
-    async def candidates(self, wanted: Wanted) -> tuple[Work, ...]:
+    async def find_candidates(self, wanted: WorkQuery) -> tuple[Work, ...]:
         """Works that may be the wanted one, of all catalogues that answer within `LOOKUP_TIMEOUT`."""
-        answers = Answers(LOOKUP_TIMEOUT)
+        answers = CatalogueAnswers(LOOKUP_TIMEOUT_SECONDS)
         await answers.collect(self.sources, lambda source: source.find(wanted))
-        return answers.every(self.sources)
+        return answers.list_all_works(self.sources)
 
 
-CATALOGUES: dict[SourceName, type[Catalogue]] = {
+CATALOGUE_CLASSES: dict[CatalogueName, type[WebCatalogue]] = {
     "openalex": OpenAlex,
     "crossref": Crossref,
     "semantic_scholar": SemanticScholar,
@@ -135,16 +141,18 @@ CATALOGUES: dict[SourceName, type[Catalogue]] = {
 
 
 @asynccontextmanager
-async def open_literature(settings: LiteratureSettings, credentials: Credentials) -> AsyncGenerator[Literature]:
+async def open_literature(
+    settings: LiteratureSettings, credentials: CatalogueCredentials
+) -> AsyncGenerator[LiteratureClient]:
     """The catalogues that the settings name."""
-    async with Web(settings, credentials) as web:
-        yield Literature(
-            tuple(CATALOGUES[name](web) for name in dict.fromkeys(settings.sources)),
-            pdf=Arxiv(web).pdf if "arxiv" in settings.sources else None,
+    async with CatalogueClient(settings, credentials) as web:
+        yield LiteratureClient(
+            tuple(CATALOGUE_CLASSES[name](web) for name in dict.fromkeys(settings.sources)),
+            download_pdf=Arxiv(web).download_pdf if "arxiv" in settings.sources else None,
         )
 
 
-def with_record(entry: Entry, outcome: Outcome) -> Entry:
+def attach_verification(entry: BibEntry, outcome: VerificationOutcome) -> BibEntry:
     """The entry with the record of its verification and an abstract where it had none; without record if refused."""
     if outcome.verification is None:
         return entry.with_fields(verified="")
@@ -152,21 +160,21 @@ def with_record(entry: Entry, outcome: Outcome) -> Entry:
     return entry.with_fields(abstract=abstract, verified=str(outcome.verification))
 
 
-def _merged(checked: Sequence[Checked]) -> Library:
+def _merge_duplicates(checked: Sequence[EntryCheck]) -> CheckedLibrary:
     """The library, in which every verified entry of a work after the first one is marked."""
     first: dict[str, str] = {}
-    found: list[Checked] = []
+    found: list[EntryCheck] = []
     for one in checked:
-        names = identities_of(one.entry) if one.outcome.verification is not None else ()
+        names = list_identities(one.entry) if one.outcome.verification is not None else ()
         other = next((first[name] for name in names if name in first), "")
         for name in names:
             first.setdefault(name, other or one.entry.key)
         found.append(one.model_copy(update={"merged_into": other}) if other else one)
-    return Library(checked=tuple(found))
+    return CheckedLibrary(checked=tuple(found))
 
 
-def identities_of(entry: Entry) -> tuple[str, ...]:
+def list_identities(entry: BibEntry) -> tuple[str, ...]:
     """What two entries of one work share one of: DOI, arXiv identifier, or title with first author."""
-    names, _ = authors_in(entry.fields.get("author", ""))
-    author = "".join(name_words(names[0])[-1:]) if names else ""
-    return (*entry.identifiers.values(), f"{title_key(entry.fields.get('title', ''))}/{author}")
+    names, _ = parse_authors(entry.fields.get("author", ""))
+    author = "".join(split_name(names[0])[-1:]) if names else ""
+    return (*entry.identifiers.values(), f"{build_title_key(entry.fields.get('title', ''))}/{author}")

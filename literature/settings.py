@@ -8,20 +8,21 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
-SourceName = Literal["openalex", "crossref", "semantic_scholar", "arxiv"]
-SOURCES: tuple[SourceName, ...] = get_args(SourceName)
+CatalogueName = Literal["openalex", "crossref", "semantic_scholar", "arxiv"]
+CATALOGUE_NAMES: tuple[CatalogueName, ...] = get_args(CatalogueName)
 
 
-class LiteratureSettings(Frozen):
+class LiteratureSettings(FrozenModel):
     """Where published works are looked up. Keys are no settings: they are never recorded (`Credentials`)."""
 
-    sources: tuple[SourceName, ...] = Field(
-        default=SOURCES, description="catalogues of published works that are asked; []: none, nothing is verified anew"
+    sources: tuple[CatalogueName, ...] = Field(
+        default=CATALOGUE_NAMES,
+        description="catalogues of published works that are asked; []: none, nothing is verified anew",
     )
-    addresses: dict[SourceName, str] = Field(
-        default_factory=dict[SourceName, str], description="base URL of a catalogue, where it is not the public one"
+    addresses: dict[CatalogueName, str] = Field(
+        default_factory=dict[CatalogueName, str], description="base URL of a catalogue, where it is not the public one"
     )
     timeout: float = Field(
         default=15.0, gt=0, le=120, allow_inf_nan=False, description="seconds for one request to a catalogue"
@@ -39,7 +40,7 @@ class LiteratureSettings(Frozen):
 
 
 @dataclass(frozen=True)
-class Credentials:
+class CatalogueCredentials:
     """What the environment holds for the catalogues; never recorded, never shown."""
 
     semantic_scholar: str = ""
@@ -50,10 +51,10 @@ class Credentials:
     def __repr__(self) -> str:
         return "Credentials()"
 
-    def parameters(self, source: SourceName) -> dict[str, str]:
+    def build_parameters(self, source: CatalogueName) -> dict[str, str]:
         """Sent with each question to a catalogue."""
         return {"mailto": self.mail} if self.mail and source in ("openalex", "crossref") else {}
 
-    def headers(self, source: SourceName) -> dict[str, str]:
+    def build_headers(self, source: CatalogueName) -> dict[str, str]:
         """Sent with each question to a catalogue."""
         return {"x-api-key": self.semantic_scholar} if self.semantic_scholar and source == "semantic_scholar" else {}

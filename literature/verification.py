@@ -1,6 +1,6 @@
 """Whether an entry is true: title, authors and year agree with what a catalogue says of one work.
 
-The rules are in docs/literature.md. One catalogue has to agree on all of title, authors and year; one may confirm an
+The rules are in docs/ideas.md. One catalogue has to agree on all of title, authors and year; one may confirm an
 identifier that another lacks. A work that any asked catalogue marks as retracted is refused, and one of those that list
 retractions has to have answered. A catalogue that fails makes an entry unverified, never refused, unless another's
 answer is decisive (retracted, or the identifier of another work). Only a verified entry may be cited.
@@ -29,16 +29,22 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from labwright.literature.library import Entry
-from labwright.literature.matching import authors_in, disagreement, normalized, same_title, title_key
-from labwright.literature.works import Answers, Source, Work
-from labwright.record.nouns.frozen import Frozen
+from labwright.literature.bibtex import BibEntry
+from labwright.literature.matching import (
+    build_title_key,
+    explain_author_mismatch,
+    is_same_title,
+    normalise_text,
+    parse_authors,
+)
+from labwright.literature.works import CatalogueAnswers, Work, WorkCatalogue
+from labwright.record.schema.frozen_model import FrozenModel
 from labwright.record.whole_numbers import parse_whole_number
 
-_PART = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", re.DOTALL)
+_RECORD_PART_PATTERN = re.compile(r"^(source|id|date|agreed|sha256):\s*(.+)$", re.DOTALL)
 
 
-class Verification(Frozen):
+class Verification(FrozenModel):
     """That an entry agrees with what a source says."""
 
     source: str = Field(min_length=1, description="a catalogue's name, or `by hand` with the pages that were looked at")
@@ -54,7 +60,7 @@ class Verification(Frozen):
         )
 
 
-class Outcome(Frozen):
+class VerificationOutcome(FrozenModel):
     """What the catalogues say of an entry: at least one agrees, they contradict it, or it could not be looked up."""
 
     outcome: Literal["verified", "refused", "unverified"]
@@ -63,78 +69,88 @@ class Outcome(Frozen):
     abstract: str = ""
 
 
-async def verify(entry: Entry, sources: Sequence[Source], *, today: datetime.date, timeout: float) -> Outcome:
+async def verify_entry(
+    entry: BibEntry, sources: Sequence[WorkCatalogue], *, today: datetime.date, timeout: float
+) -> VerificationOutcome:
     """What the catalogues say of an entry, within `timeout` seconds.
 
     Those that list retractions are always asked; the others where these do not agree.
     """
-    if missing := [name for name in ("title", "author", "year") if not entry.plain(name)]:
-        return Outcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
+    if missing := [name for name in ("title", "author", "year") if not entry.read_plain(name)]:
+        return VerificationOutcome(outcome="refused", reason=f"it has no {' and no '.join(missing)}")
     if not sources:
-        return Outcome(outcome="unverified", reason="no catalogue is asked (literature.sources is empty)")
-    answers = Answers(timeout)
-    await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.wanted))
-    if _outcome(entry, answers, sources, today).outcome != "verified":
+        return VerificationOutcome(outcome="unverified", reason="no catalogue is asked (literature.sources is empty)")
+    answers = CatalogueAnswers(timeout)
+    await answers.collect([one for one in sources if one.lists_retractions], lambda one: one.find(entry.work_query))
+    if _decide_outcome(entry, answers, sources, today).outcome != "verified":
         others = [one for one in sources if not one.lists_retractions]
-        await answers.collect(others, lambda one: one.find(entry.wanted))
-    return _outcome(entry, answers, sources, today)
+        await answers.collect(others, lambda one: one.find(entry.work_query))
+    return _decide_outcome(entry, answers, sources, today)
 
 
-def _outcome(entry: Entry, answers: Answers, sources: Sequence[Source], today: datetime.date) -> Outcome:
-    every, identifiers = answers.every(sources), entry.identifiers
+def _decide_outcome(
+    entry: BibEntry, answers: CatalogueAnswers, sources: Sequence[WorkCatalogue], today: datetime.date
+) -> VerificationOutcome:
+    every, identifiers = answers.list_all_works(sources), entry.identifiers
     for name, value in identifiers.items():
         named = [work for work in every if value in work.identifiers]
-        if named and not any(same_title(entry.fields["title"], work.title, work.subtitle) for work in named):
-            return Outcome(
+        if named and not any(is_same_title(entry.fields["title"], work.title, work.subtitle) for work in named):
+            return VerificationOutcome(
                 outcome="refused",
                 reason=f"{name}:{value} is another work, {named[0].title[:160]!r} ({named[0].source})",
             )
-    works = [work for work in every if not disagreements(entry, work)]
+    works = [work for work in every if not find_disagreements(entry, work)]
     known = frozenset(identifiers.values()).union(*(work.identifiers for work in works))
     if any(work.retracted for work in every if work in works or work.identifiers & known):
-        return Outcome(outcome="refused", reason="it is retracted")
+        return VerificationOutcome(outcome="refused", reason="it is retracted")
     missing = [name for name, value in identifiers.items() if not any(value in work.identifiers for work in works)]
-    if works and not missing and any(one.lists_retractions and one.name in answers.works for one in sources):
+    if (
+        works
+        and not missing
+        and any(one.lists_retractions and one.name in answers.works_by_catalogue for one in sources)
+    ):
         abstract = next((work.abstract for work in works if work.abstract), "")
-        return Outcome(
+        return VerificationOutcome(
             outcome="verified",
             abstract=abstract,
             verification=Verification(
                 source=works[0].source,
                 id=works[0].identifier,
                 date=today,
-                sha256=compared_sha256(entry),
+                sha256=hash_compared(entry),
                 agreed=("title", "authors", "year", *identifiers),
             ),
         )
     if works and missing:
         reason = f"no catalogue that was asked lists its {' or '.join(missing)} for this work"
     else:
-        reason = "no catalogue that lists retractions answered" if works else _unknown(entry, answers, every)
-    if answers.failed:
-        reason = f"{reason}; without an answer: {'; '.join(answers.failed.values())}"
-    refused = not answers.failed and (missing or not works)
-    return Outcome(outcome="refused" if refused else "unverified", reason=reason)
+        reason = "no catalogue that lists retractions answered" if works else _explain_no_match(entry, answers, every)
+    if answers.failure_by_catalogue:
+        reason = f"{reason}; without an answer: {'; '.join(answers.failure_by_catalogue.values())}"
+    refused = not answers.failure_by_catalogue and (missing or not works)
+    return VerificationOutcome(outcome="refused" if refused else "unverified", reason=reason)
 
 
-def _unknown(entry: Entry, answers: Answers, works: Sequence[Work]) -> str:
+def _explain_no_match(entry: BibEntry, answers: CatalogueAnswers, works: Sequence[Work]) -> str:
     """Why no work agrees with the entry: what the closest one of its title differs in."""
-    if not answers.works:
+    if not answers.works_by_catalogue:
         return "no catalogue answered"
     alike = [
-        disagreements(entry, work) for work in works if same_title(entry.fields["title"], work.title, work.subtitle)
+        find_disagreements(entry, work)
+        for work in works
+        if is_same_title(entry.fields["title"], work.title, work.subtitle)
     ]
     return "; ".join(min(alike, key=len)) if alike else "no catalogue that answered knows a work of this title"
 
 
-def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
+def find_disagreements(entry: BibEntry, work: Work) -> tuple[str, ...]:
     """What of title, authors and year differs between an entry and a work, in that order."""
     found: list[str] = []
-    if not same_title(entry.fields["title"], work.title, work.subtitle):
+    if not is_same_title(entry.fields["title"], work.title, work.subtitle):
         found.append(f"the title there is {work.title[:160]!r}")
-    if why := disagreement(entry.fields["author"], work.authors, known_cut=work.cut):
+    if why := explain_author_mismatch(entry.fields["author"], work.authors, known_cut=work.cut):
         found.append(why)
-    year = entry.plain("year")
+    year = entry.read_plain("year")
     if parse_whole_number(year) not in work.years:
         found.append(f"the year is {year!r}, {work.source} lists {', '.join(map(str, work.years)) or 'none'}")
     return tuple(found)
@@ -143,31 +159,31 @@ def disagreements(entry: Entry, work: Work) -> tuple[str, ...]:
 # --- the record of a verification -----------------------------------------------------------------------------------
 
 
-def compared_sha256(entry: Entry) -> str:
+def hash_compared(entry: BibEntry) -> str:
     """First half of the hash over what is compared of an entry."""
-    names, cut = authors_in(entry.fields.get("author", ""))
+    names, cut = parse_authors(entry.fields.get("author", ""))
     content = [
-        title_key(entry.fields.get("title", "")),
-        [normalized(one) for one in names],
+        build_title_key(entry.fields.get("title", "")),
+        [normalise_text(one) for one in names],
         cut,
-        entry.plain("year"),
+        entry.read_plain("year"),
         entry.doi,
         entry.arxiv,
     ]
     return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]
 
 
-def verification_of(entry: Entry) -> Verification | None:
+def read_verification(entry: BibEntry) -> Verification | None:
     """The record of an entry, where it is in form, names what has to agree, and the entry was not edited since."""
     parts = {
         match[1]: match[2]
         for part in entry.fields.get("verified", "").split(";")
-        if (match := _PART.match(part.strip()))
+        if (match := _RECORD_PART_PATTERN.match(part.strip()))
     }
     agreed = tuple(one.strip() for one in parts.pop("agreed", "").split(","))
     try:
         record = Verification.model_validate({**parts, "agreed": agreed})
     except ValidationError:
         return None
-    holds = {"title", "authors", "year"} <= set(record.agreed) and record.sha256 == compared_sha256(entry)
+    holds = {"title", "authors", "year"} <= set(record.agreed) and record.sha256 == hash_compared(entry)
     return record if holds else None

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from labwright.models.errors import ModelOutputInvalid
 from labwright.models.roles.role import AnyRole
-from labwright.record.nouns.decisions import Usage
+from labwright.record.schema.decisions import TokenUsage
 
 
 @dataclass(frozen=True)
@@ -59,17 +59,17 @@ class Reply:
     """A validated answer and what it took. `retries` counts transport and validation retries together."""
 
     output: BaseModel
-    usage: Usage
+    usage: TokenUsage
     model: str
     retries: int = 0
     left_out: tuple[str, ...] = ()
     """What of the request the model does not take, and was not sent."""
 
 
-def checked(request: ModelRequest, reply: Reply) -> Reply:
+def check_reply(request: ModelRequest, reply: Reply) -> Reply:
     """The reply, where its role takes it for an answer to these inputs. Raises `ModelOutputInvalid`."""
     try:
-        request.role.refuse(request.inputs, reply.output)
+        request.role.check_answer(request.inputs, reply.output)
     except ValueError as error:
         raise ModelOutputInvalid(
             f"{reply.model}: no answer of role '{request.role}': {'; '.join(str(error).splitlines())[:600]}"
@@ -86,15 +86,15 @@ class Backend(Protocol):
         ...
 
     @property
-    def sees(self) -> bool:
+    def accepts_images(self) -> bool:
         """Whether pictures can be shown to it, as far as is known."""
         ...
 
-    def name_of(self, role: AnyRole) -> str:
+    def get_model_name(self, role: AnyRole) -> str:
         """The model that plays a role, as it was configured; part of a request's hash."""
         ...
 
-    async def reads(self, role: AnyRole) -> int | None:
+    async def get_context_limit(self, role: AnyRole) -> int | None:
         """Tokens of prompt and answer together that the model of a role takes; None: nobody knows."""
         ...
 
@@ -103,7 +103,7 @@ class Backend(Protocol):
         ...
 
 
-class OneModel:
+class SingleModelBackend:
     """What backends of one model share; it sees pictures."""
 
     def __init__(self, name: str) -> None:
@@ -114,11 +114,11 @@ class OneModel:
         return self._name
 
     @property
-    def sees(self) -> bool:
+    def accepts_images(self) -> bool:
         return True
 
-    def name_of(self, role: AnyRole) -> str:
+    def get_model_name(self, role: AnyRole) -> str:
         return self._name
 
-    async def reads(self, role: AnyRole) -> int | None:
+    async def get_context_limit(self, role: AnyRole) -> int | None:
         return None

@@ -20,18 +20,18 @@ from pydantic import Field
 from labwright.models import prices
 from labwright.models.backend import Backend, ModelRequest, Reply
 from labwright.models.errors import BudgetSpent, ModelError
-from labwright.models.prices import OVERHEAD, prompt_tokens
+from labwright.models.prices import OVERHEAD_TOKENS, estimate_prompt_tokens
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Limited, Reserved, Returned
-from labwright.record.log import Recorder
-from labwright.record.nouns.decisions import Action, CallKey, Spending, Work
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.event_log import Recorder
+from labwright.record.events.run_events import CostReserved, LimitReached, ReservationReturned
+from labwright.record.schema.decisions import CallKey, Cost, RunTask, SearchAction
+from labwright.record.schema.frozen_model import FrozenModel
 
-ROUNDING = 1e-9
+ROUNDING_TOLERANCE = 1e-9
 
 
-class BudgetSettings(Frozen):
+class BudgetSettings(FrozenModel):
     """What a run may take at most; None: no cap. The run's wall clock is `time_limit`."""
 
     usd: float | None = Field(
@@ -52,17 +52,21 @@ class BudgetSettings(Frozen):
         default=None, gt=0, description="tokens of what experiments ask subjects, beside tokens"
     )
 
-    def excess(self, wanted: Spending, more: Spending) -> str | None:
+    def find_exceeded_cap(self, wanted: Cost, more: Cost) -> str | None:
         """Which cap `wanted` is over, of those that `more` counts against, in words: `$5.00`; None where it fits."""
-        if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING:
+        if self.usd is not None and more.usd and wanted.usd > self.usd + ROUNDING_TOLERANCE:
             return f"${self.usd:.2f}"
         if self.tokens is not None and more.tokens and wanted.tokens > self.tokens:
             return f"{self.tokens} tokens"
-        if self.gpu_hours is not None and more.gpu_seconds and wanted.gpu_seconds > self.gpu_hours * 3600 + ROUNDING:
+        if (
+            self.gpu_hours is not None
+            and more.gpu_seconds
+            and wanted.gpu_seconds > self.gpu_hours * 3600 + ROUNDING_TOLERANCE
+        ):
             return f"{self.gpu_hours:g} GPU-hours"
         return None
 
-    def in_words(self, amount: Spending) -> str:
+    def format_amount(self, amount: Cost) -> str:
         """An amount in the units that are capped: `$1.20 and 0.5 GPU-hours`."""
         parts = [f"${amount.usd:.2f}"] * (self.usd is not None)
         parts += [f"{amount.tokens} tokens"] * (self.tokens is not None)
@@ -70,16 +74,16 @@ class BudgetSettings(Frozen):
         return " and ".join(parts)
 
 
-class Shares(Protocol):
+class CostReservations(Protocol):
     """The most that each part of a run may take."""
 
-    def steps(self) -> Mapping[str, Spending]:
+    def compute_step_costs(self) -> Mapping[str, Cost]:
         """Every step outside the search that a run takes, by its task."""
         ...
 
-    def of(self, action: Action) -> Spending: ...
+    def compute_action_cost(self, action: SearchAction) -> Cost: ...
 
-    def attempt(self, limit: float) -> Spending:
+    def compute_attempt_cost(self, limit: float) -> Cost:
         """One execution of code with a limit in seconds."""
         ...
 
@@ -87,10 +91,12 @@ class Shares(Protocol):
 class Budget:
     """Sets aside, and refuses. Without caps it does nothing."""
 
-    def __init__(self, caps: BudgetSettings, recorder: Recorder, shares: Shares, models: ModelSettings) -> None:
+    def __init__(
+        self, caps: BudgetSettings, recorder: Recorder, reservations: CostReservations, models: ModelSettings
+    ) -> None:
         self._caps = caps
         self._recorder = recorder
-        self._shares = shares
+        self._shares = reservations
         self._models = models
 
     async def answer(self, key: CallKey, request: ModelRequest, backend: Backend) -> Reply:
@@ -100,100 +106,105 @@ class Budget:
         """
         name = f"{key}+{request.cuts}" if request.cuts else str(key)
         if self._caps.usd is not None or self._caps.tokens is not None:
-            most = most_of_call(self._models, request.role, prompt_tokens(request), max_tokens=request.max_tokens)
+            most = compute_max_call_cost(
+                self._models, request.role, estimate_prompt_tokens(request), max_tokens=request.max_tokens
+            )
             self._reserve(key.decision, name, most, limits=not request.cuts)
         try:
             reply = await backend.answer(request)
         except ModelError as error:
             if not (error.billed or request.cuts):  # what was cut before has to be paid
-                self.give_back(name)
+                self.release(name)
             raise
         for number in range(1, request.cuts + 1):  # the first one's name settles all of them
-            self.give_back(f"{key}+{number}")
+            self.release(f"{key}+{number}")
         return reply
 
-    def reserve_attempt(self, k: int, name: str, limit: float) -> None:
+    def reserve_attempt(self, decision_id: int, name: str, limit: float) -> None:
         """Set aside what an attempt of decision k may take, with a limit in seconds. Raises `BudgetSpent`."""
         if self._caps.gpu_hours is not None:
-            self._reserve(k, name, self._shares.attempt(limit))
+            self._reserve(decision_id, name, self._shares.compute_attempt_cost(limit))
 
-    def give_back(self, name: str) -> None:
+    def release(self, name: str) -> None:
         """Record that nothing was taken of what was set aside under a name."""
-        if name in self._recorder.state.reserved:
-            self._recorder.append(Returned(name=name))
+        if name in self._recorder.state.reservations:
+            self._recorder.append(ReservationReturned(name=name))
 
-    def lacking(self, *actions: Action, settled: bool = False) -> str | None:
+    def find_shortage(self, *actions: SearchAction, settled: bool = False) -> str | None:
         """Why there is no room for actions, or None. `settled`: if what is under way took nothing more."""
-        share = sum((self._shares.of(one) for one in actions), start=Spending())
-        bound = self._bound(nodes=not settled, flying=not settled)
-        cap = self._caps.excess(bound + share, share)
+        share = sum((self._shares.compute_action_cost(one) for one in actions), start=Cost())
+        bound = self._committed_cost(nodes=not settled, flying=not settled)
+        cap = self._caps.find_exceeded_cap(bound + share, share)
         if cap is None:
             return None
         return (
-            f"the budget of {cap}: {self._caps.in_words(bound)} are spent or set aside, the paper included, and "
-            f"what comes next may take {self._caps.in_words(share)}"
+            f"the budget of {cap}: {self._caps.format_amount(bound)} are spent or set aside, the paper included, and "
+            f"what comes next may take {self._caps.format_amount(share)}"
         )
 
-    def _reserve(self, k: int, name: str, spending: Spending, *, limits: bool = True) -> None:
-        more = Reserved(k=k, name=name, spending=spending)
-        cap = self._caps.excess(self._bound(more, nodes=False), spending)
+    def _reserve(self, decision_id: int, name: str, spending: Cost, *, limits: bool = True) -> None:
+        more = CostReserved(k=decision_id, name=name, spending=spending)
+        cap = self._caps.find_exceeded_cap(self._committed_cost(more, nodes=False), spending)
         if cap is None:
-            after = self._bound(more)
-            beyond = after.above(self._bound())  # what is more than the share of its decision
-            if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) > ROUNDING:
-                cap = self._caps.excess(after, spending)
+            after = self._committed_cost(more)
+            beyond = after.subtract_floored(self._committed_cost())  # what is more than the share of its decision
+            if max(beyond.usd, beyond.tokens, beyond.gpu_seconds) > ROUNDING_TOLERANCE:
+                cap = self._caps.find_exceeded_cap(after, spending)
         if cap is None:
             self._recorder.append(more)
             return
         reason = (
-            f"the budget of {cap}: {self._caps.in_words(self._bound())} are spent or set aside, and {name} may "
-            f"take {self._caps.in_words(spending)}"
+            f"the budget of {cap}: {self._caps.format_amount(self._committed_cost())} are spent or set aside, "
+            f"and {name} may "
+            f"take {self._caps.format_amount(spending)}"
         )
         state = self._recorder.state
-        if limits and state.limited is None and state.released is None:
-            self._recorder.append(Limited(reason=reason))
+        if limits and state.limit_reason is None and state.released is None:
+            self._recorder.append(LimitReached(reason=reason))
         raise BudgetSpent(f"{reason}; resume with a higher --budget-usd, --budget-tokens or --gpu-hours")
 
-    def _bound(self, more: Reserved | None = None, *, nodes: bool = True, flying: bool = True) -> Spending:
+    def _committed_cost(self, more: CostReserved | None = None, *, nodes: bool = True, flying: bool = True) -> Cost:
         """What is spent, what calls and attempts may still take, and what is left free for the steps to come.
 
         With `nodes` also what nodes under way may come to need; without `flying` not what is under way right now.
         """
         state = self._recorder.state
-        aside: dict[int, Spending] = {}  # for calls and attempts under way
-        for one in (*state.reserved.values(), *([more] if more is not None else [])) if flying else ():
-            aside[one.k] = aside.get(one.k, Spending()) + one.spending
-        begun = {one.action.task for one in state.decisions.values() if isinstance(one.action, Work)}
-        left = [share for task, share in self._shares.steps().items() if task not in begun]
+        aside: dict[int, Cost] = {}  # for calls and attempts under way
+        for one in (*state.reservations.values(), *([more] if more is not None else [])) if flying else ():
+            aside[one.k] = aside.get(one.k, Cost()) + one.spending
+        begun = {one.action.task for one in state.decisions.values() if isinstance(one.action, RunTask)}
+        left = [share for task, share in self._shares.compute_step_costs().items() if task not in begun]
         for k, decided in state.decisions.items():
-            if k not in state.finished and (nodes or isinstance(decided.action, Work)):
-                done = state.settled.get(k, Spending()) + aside.get(k, Spending())
-                left.append(self._shares.of(decided.action).above(done))
-        return sum((*state.settled.values(), *state.lost.values(), *aside.values(), *left), start=Spending())
+            if k not in state.finished_decisions and (nodes or isinstance(decided.action, RunTask)):
+                done = state.settled_costs.get(k, Cost()) + aside.get(k, Cost())
+                left.append(self._shares.compute_action_cost(decided.action).subtract_floored(done))
+        return sum((*state.settled_costs.values(), *state.lost_costs.values(), *aside.values(), *left), start=Cost())
 
 
 # --- the most that a call may take ----------------------------------------------------------------------------------
 
 
-def most_of_call(settings: ModelSettings, role: AnyRole, prompt: int, *, max_tokens: int | None = None) -> Spending:
+def compute_max_call_cost(
+    settings: ModelSettings, role: AnyRole, prompt: int, *, max_tokens: int | None = None
+) -> Cost:
     """The most that one call may take, by the dearest of the models that may answer; `prompt` in tokens.
 
     Every try may write `max_tokens`, and the next one reads them. Of the requests that fail on their way those may be
     billed that ran into their time limit: one a try at most, and no more than `retries`.
     """
-    answer = max_tokens or settings.tokens(role)
+    answer = max_tokens or settings.get_max_tokens(role)
     tries = 1 + settings.output_retries
-    asked = [prompt + number * (answer + OVERHEAD) for number in range(tries)]
+    asked = [prompt + number * (answer + OVERHEAD_TOKENS) for number in range(tries)]
     asked += asked[-1:] * min(settings.retries, tries)
-    models = settings.candidates(role)
+    models = settings.list_candidates(role)
     if not models:
-        return Spending()
-    return Spending(
-        usd=max(sum(prices.most_usd(one, size, answer) or 0.0 for size in asked) for one in models),
+        return Cost()
+    return Cost(
+        usd=max(sum(prices.compute_max_usd(one, size, answer) or 0.0 for size in asked) for one in models),
         tokens=sum(asked) + len(asked) * answer,
     )
 
 
-def unpriced(settings: ModelSettings) -> tuple[str, ...]:
+def list_unpriced_models(settings: ModelSettings) -> tuple[str, ...]:
     """The models whose price is not known."""
-    return tuple(one.name for one in settings.distinct if prices.most_usd(one, 1000, 1000) is None)
+    return tuple(one.name for one in settings.distinct_models if prices.compute_max_usd(one, 1000, 1000) is None)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from labwright.models.backend import Backend, Image, ModelRequest, Reply, checked
+from labwright.models.backend import Backend, Image, ModelRequest, Reply, check_reply
 from labwright.models.budget import Budget
-from labwright.models.context import CHARS_A_TOKEN, FIX, estimated_tokens
-from labwright.models.errors import UNUSABLE, ContextTooLong, ImagesRefused, ModelError
-from labwright.models.ledger import AnswerLedger, Keep
-from labwright.models.render import render
+from labwright.models.context_window import CHARACTERS_PER_TOKEN, CONTEXT_FIX, estimate_tokens
+from labwright.models.errors import UNUSABLE_ANSWER_ERRORS, ContextTooLong, ImagesRefused, ModelError
+from labwright.models.ledger import AnswerLedger, KeepPrompt
+from labwright.models.prompt_renderer import render
 from labwright.models.retry import Retry
 from labwright.models.roles.role import AnyRole, In, Out, Role
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Unanswered
-from labwright.record.log import Recorder
-from labwright.record.nouns.decisions import CallKey
+from labwright.record.event_log import Recorder
+from labwright.record.events.run_events import CallUnanswered
+from labwright.record.schema.decisions import CallKey
 
 
 class Models:
@@ -36,7 +36,7 @@ class Models:
         *,
         retry: Retry | None = None,
         budget: Budget | None = None,
-        keep: Keep | None = None,
+        keep: KeepPrompt | None = None,
     ) -> None:
         """`clock` gives seconds that never go back, e.g. `time.monotonic`. `keep` is given each question before it is
         asked, unless `models.keep_prompts` is off."""
@@ -48,55 +48,56 @@ class Models:
         self._answers = AnswerLedger(recorder, clock, keep if settings.keep_prompts else None)
 
     @property
-    def sees(self) -> bool:
+    def accepts_images(self) -> bool:
         """Whether a model looks at pictures. One that refused them is blind for the rest of the process."""
-        return self._backend.sees
+        return self._backend.accepts_images
 
-    def name_of(self, role: AnyRole) -> str:
+    def get_model_name(self, role: AnyRole) -> str:
         """The model that plays a role, as it was configured."""
-        return self._backend.name_of(role)
+        return self._backend.get_model_name(role)
 
-    async def check_room(self, role: Role[In, Out], inputs: In, *, beside: int) -> None:
+    async def check_room(self, role: Role[In, Out], inputs: In, *, extra_characters: int) -> None:
         """Refuse a prompt beside which so many characters do not fit into what the role's model reads.
 
         Raises: `ContextTooLong`.
         """
-        window = await self._backend.reads(role)
-        tokens = estimated_tokens(self.request(role, inputs)) + round(beside / CHARS_A_TOKEN)
+        window = await self._backend.get_context_limit(role)
+        tokens = estimate_tokens(self.make_request(role, inputs)) + round(extra_characters / CHARACTERS_PER_TOKEN)
         if window is not None and tokens > window:
             raise ContextTooLong(
-                f"{self.name_of(role)}: role '{role}' takes about {tokens} tokens in this study, {beside} characters "
-                f"of code among them, and the model's context is {window}; {FIX}"
+                f"{self.get_model_name(role)}: role '{role}' takes about {tokens} tokens in this study, "
+                f"{extra_characters} characters "
+                f"of code among them, and the model's context is {window}; {CONTEXT_FIX}"
             )
 
-    def at(self, decision: int, attempt: int) -> ModelClient:
+    def make_client(self, decision: int, attempt: int) -> ModelClient:
         """A client for one attempt at one decision. Make it once an attempt: it counts from zero."""
         return ModelClient(self, decision, attempt)
 
-    def request(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> ModelRequest:
+    def make_request(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> ModelRequest:
         """The question to the role's model."""
         return ModelRequest(
             role=role,
             inputs=inputs,
             prompt=render(role, inputs, images=len(images)),
-            output_type=role.output_for(inputs),
+            output_type=role.get_output_type(inputs),
             images=tuple(images),
-            temperature=self._settings.temperature(role),
-            max_tokens=self._settings.tokens(role),
+            temperature=self._settings.get_temperature(role),
+            max_tokens=self._settings.get_max_tokens(role),
         )
 
     async def answer(self, key: CallKey, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
         """The answer under `key`. Use `at(...).ask(...)`, which makes the key. Raises `ModelError`."""
-        request = self.request(role, inputs, images)
-        asked = f"{self._backend.name_of(role)} at temperature {request.temperature:g}"
+        request = self.make_request(role, inputs, images)
+        asked = f"{self._backend.get_model_name(role)} at temperature {request.temperature:g}"
 
         async def ask(key: CallKey, request: ModelRequest) -> Reply:
             if self._budget is None:
-                return checked(request, await self._backend.answer(request))
-            return checked(request, await self._budget.answer(key, request, self._backend))
+                return check_reply(request, await self._backend.answer(request))
+            return check_reply(request, await self._budget.answer(key, request, self._backend))
 
         event = await self._answers.answer(key, request, asked, lambda: self._retry.answer(key, request, ask))
-        return role.output_for(inputs).model_validate(event.answer)
+        return role.get_output_type(inputs).model_validate(event.answer)
 
 
 class ModelClient:
@@ -112,40 +113,40 @@ class ModelClient:
         self._attempt = attempt
         self._asked: Counter[str] = Counter()
 
-    def name_of(self, role: AnyRole) -> str:
+    def get_model_name(self, role: AnyRole) -> str:
         """The model that plays a role."""
-        return self._models.name_of(role)
+        return self._models.get_model_name(role)
 
     async def ask(self, role: Role[In, Out], inputs: In, images: Sequence[Image] = ()) -> Out:
         """A validated answer. Raises `ModelError`."""
-        return await self._models.answer(self._next(role), role, inputs, images)
+        return await self._models.answer(self._make_key(role), role, inputs, images)
 
-    async def usable(
+    async def ask_or_none(
         self,
         role: Role[In, Out],
         inputs: In,
         images: Sequence[Image] = (),
         *,
-        then: str,
+        instead: str,
         fatal: type[ModelError] = ImagesRefused,
     ) -> Out | None:
         """The answer; None where the model gave none that can be used, which is recorded with what is done instead.
 
         Raises: `fatal`, and the `ModelError` that concern more than this one question (`ModelUnavailable` ...).
         """
-        key = self._next(role)
+        key = self._make_key(role)
         recorder = self._models.recorder
-        if key in recorder.state.unanswered:
+        if key in recorder.state.unanswered_calls:
             return None
         try:
             return await self._models.answer(key, role, inputs, images)
         except fatal:
             raise
-        except UNUSABLE as error:
-            recorder.append(Unanswered(key=key, why=str(error), then=then))
+        except UNUSABLE_ANSWER_ERRORS as error:
+            recorder.append(CallUnanswered(key=key, why=str(error), then=instead))
             return None
 
-    def _next(self, role: AnyRole) -> CallKey:
+    def _make_key(self, role: AnyRole) -> CallKey:
         key = CallKey(decision=self.decision, attempt=self._attempt, role=role.name, ordinal=self._asked[role.name])
         self._asked[role.name] += 1
         return key

@@ -19,17 +19,17 @@ Messages are one line and never hold a key.
 
 from __future__ import annotations
 
-from labwright.record.errors import ExpectedFailure, WrongUse
-from labwright.record.nouns.decisions import Usage
+from labwright.record.errors import UsageError, UserError
+from labwright.record.schema.decisions import TokenUsage
 
 
-class ModelError(ExpectedFailure):
+class ModelError(UserError):
     """Something went wrong with a call of a model. `billed`: whether it may have to be paid for all the same."""
 
     billed = True
 
 
-class ModelConfigError(ModelError, WrongUse):
+class ModelConfigError(ModelError, UsageError):
     """The configured model cannot be used; nothing was asked."""
 
     billed = False
@@ -80,14 +80,14 @@ class ModelOutputInvalid(ModelError):
 class AnswerCut(ModelOutputInvalid):
     """The answer ended where its length does, after `tokens`. `usage` is what it took, its failed tries included."""
 
-    def __init__(self, message: str, *, tokens: int, usage: Usage, retries: int) -> None:
+    def __init__(self, message: str, *, tokens: int, usage: TokenUsage, retries: int) -> None:
         super().__init__(message)
         self.tokens = tokens
         self.usage = usage
         self.retries = retries
 
 
-UNUSABLE = (ModelOutputInvalid, ModelRefused)
+UNUSABLE_ANSWER_ERRORS = (ModelOutputInvalid, ModelRefused)
 """One question that got no answer which can be used, while the model is there."""
 
 
@@ -97,7 +97,7 @@ class BudgetSpent(ModelError):
     billed = False
 
 
-class CatalogueError(ModelError, WrongUse):
+class CatalogueError(ModelError, UsageError):
     """The offline researcher does not know a study for what it was asked."""
 
     billed = False

@@ -16,7 +16,7 @@ from labwright.models.roles import ROLES, VISION
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 
-REST = 60.0
+REST_SECONDS = 60.0
 """Seconds in which a model that was unavailable is asked only when no other is left."""
 
 
@@ -37,16 +37,16 @@ class Failover:
         return self._name
 
     @property
-    def sees(self) -> bool:
+    def accepts_images(self) -> bool:
         """Whether somebody looks at pictures."""
-        return any(one.sees for one in self._models.get(VISION.name, ())[:1])
+        return any(one.accepts_images for one in self._models.get(VISION.name, ())[:1])
 
-    def name_of(self, role: AnyRole) -> str:
-        return next((one.name_of(role) for one in self._models.get(role.name, ())), "nobody")
+    def get_model_name(self, role: AnyRole) -> str:
+        return next((one.get_model_name(role) for one in self._models.get(role.name, ())), "nobody")
 
-    async def reads(self, role: AnyRole) -> int | None:
+    async def get_context_limit(self, role: AnyRole) -> int | None:
         """What the model reads that reads least, of those that are known."""
-        known = [await one.reads(role) for one in self._models.get(role.name, ())]
+        known = [await one.get_context_limit(role) for one in self._models.get(role.name, ())]
         return min((tokens for tokens in known if tokens is not None), default=None)
 
     async def answer(self, request: ModelRequest) -> Reply:
@@ -55,7 +55,7 @@ class Failover:
             raise ModelConfigError(f"no model plays the role '{request.role}'; set models.roles.{request.role}")
         now = self._clock()  # the role's own first, those at rest last, the blind never to look at pictures
         order = sorted(
-            [models[0], *(one for one in models[1:] if one.sees or not request.images)],
+            [models[0], *(one for one in models[1:] if one.accepts_images or not request.images)],
             key=lambda one: self._rest.get(id(one), 0.0) > now,
         )
         failed: list[ModelUnavailable] = []
@@ -63,7 +63,7 @@ class Failover:
             try:
                 return await backend.answer(request)
             except ModelUnavailable as error:
-                self._rest[id(backend)] = self._clock() + REST
+                self._rest[id(backend)] = self._clock() + REST_SECONDS
                 failed.append(error)
             except ImagesRefused:
                 if not failed:  # the role's own model: whoever asks must know that nobody looks
@@ -78,16 +78,16 @@ class Failover:
 
 def open_backend(settings: ModelSettings) -> Backend:
     """The backend of all models that the settings name; asks nothing yet. Raises `ModelConfigError`."""
-    opened = {(one.name, one.base_url): _open(one) for one in settings.distinct}
+    opened = {(one.name, one.base_url): _open_single(one) for one in settings.distinct_models}
     models = {
-        name: [opened[one.name, one.base_url] for one in settings.candidates(role)] for name, role in ROLES.items()
+        name: [opened[one.name, one.base_url] for one in settings.list_candidates(role)] for name, role in ROLES.items()
     }
     if len(opened) == 1 and all(models.values()):
         return next(iter(opened.values()))
-    return Failover(settings.called, models)
+    return Failover(settings.model_names, models)
 
 
-def _open(settings: ModelSettings) -> Backend:
+def _open_single(settings: ModelSettings) -> Backend:
     """The backend of one model. Imports here: only the one that is used is loaded (a provider's client is slow)."""
     if settings.name == "offline":
         from labwright.models.offline.researcher import OfflineResearcher

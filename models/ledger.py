@@ -4,8 +4,8 @@ A call is identified by (decision, attempt, role, ordinal). If the ledger holds 
 key, the answer is given out again. It is this question where all of it agrees but what it says of machine and limits
 (`models.roles.role.Circumstance`): a change of these is recorded, and the answer kept. Any other question under the key
 is a new call, whose answer takes the place of the old one; both were paid for. What depends on an answer can so be
-repeated from the ledger alone. In a run a question is kept before it goes out (`record.prompts`): where that fails,
-nothing is asked and nothing to be paid.
+repeated from the ledger alone. In a run a question is kept before it goes out (`record.prompt_store`): where that
+fails, nothing is asked and nothing to be paid.
 
 Not guaranteed: a kill between a provider's answer and its commitment loses that answer, and the call is made again.
 """
@@ -22,14 +22,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from labwright.models.backend import ModelRequest, Reply
-from labwright.models.render import render
-from labwright.models.roles.role import neutral
-from labwright.record.events.running import Answered, Drifted
-from labwright.record.log import Recorder
-from labwright.record.nouns.decisions import CallKey
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.role import neutralise_environment
+from labwright.record.event_log import Recorder
+from labwright.record.events.run_events import CallAnswered, PromptChanged
+from labwright.record.schema.decisions import CallKey
 
-Keep = Callable[[str], None]
-"""Keeps the text of a question, e.g. `record.prompts.keep` of a run. Raises `RecordError`."""
+KeepPrompt = Callable[[str], None]
+"""Keeps the text of a question, e.g. `record.prompt_store.keep` of a run. Raises `RecordError`."""
 
 
 @dataclass(frozen=True)
@@ -38,34 +38,34 @@ class AnswerLedger:
 
     recorder: Recorder
     clock: Callable[[], float]
-    keep: Keep | None = None
+    keep: KeepPrompt | None = None
 
     async def answer(
-        self, key: CallKey, request: ModelRequest, asked: str, ask: Callable[[], Awaitable[Reply]]
-    ) -> Answered:
+        self, key: CallKey, request: ModelRequest, model_label: str, ask: Callable[[], Awaitable[Reply]]
+    ) -> CallAnswered:
         """The committed answer to a question; `asked` is the model and its temperature. Raises what `ask` does."""
-        if (known := self._known(key, request)) is not None:
+        if (known := self._find_answer(key, request)) is not None:
             return known
         if self.keep is not None:
-            self.keep(request_text(request, asked))
+            self.keep(format_request(request, model_label))
         began = self.clock()
         reply = await ask()
-        event = Answered(
+        event = CallAnswered(
             key=key,
-            request_sha256=request_sha256(request, asked),
-            question_sha256=question_sha256(request),
+            request_sha256=hash_request(request, model_label),
+            question_sha256=hash_question(request),
             model=reply.model,
             answer=reply.output.model_dump(mode="json", by_alias=True),
             usage=reply.usage,
             seconds=max(0.0, self.clock() - began),
             retries=reply.retries,
-            asked=asked,
+            asked=model_label,
             left_out=reply.left_out,
         )
         self.recorder.append(event)
         return self.recorder.state.answers.get(key, event)  # as a resume will read it
 
-    def _known(self, key: CallKey, request: ModelRequest) -> Answered | None:
+    def _find_answer(self, key: CallKey, request: ModelRequest) -> CallAnswered | None:
         """The committed answer to this very question, also where another model or temperature was asked it.
 
         That the question would be sent as another text now is recorded, once.
@@ -73,50 +73,50 @@ class AnswerLedger:
         stored = self.recorder.state.answers.get(key)
         if stored is None:
             return None
-        drifted = Drifted(key=key, request_sha256=request_sha256(request, stored.asked))
+        drifted = PromptChanged(key=key, request_sha256=hash_request(request, stored.asked))
         same = drifted.request_sha256 == stored.request_sha256
-        if not same and question_sha256(request) != stored.question_sha256:
+        if not same and hash_question(request) != stored.question_sha256:
             return None
         try:
             request.output_type.model_validate(stored.answer)
         except ValidationError:  # of another version of the program
             return None
-        if not same and self.recorder.state.drifted.get(key) != drifted:
+        if not same and self.recorder.state.changed_prompts.get(key) != drifted:
             if self.keep is not None:
-                self.keep(request_text(request, stored.asked))
+                self.keep(format_request(request, stored.asked))
             self.recorder.append(drifted)
         return stored
 
 
-def request_sha256(request: ModelRequest, asked: str) -> str:
+def hash_request(request: ModelRequest, model_label: str) -> str:
     """The hash of what a model is shown and asked for; `asked` names model and temperature."""
-    return hashlib.sha256(request_text(request, asked).encode()).hexdigest()
+    return hashlib.sha256(format_request(request, model_label).encode()).hexdigest()
 
 
-def question_sha256(request: ModelRequest) -> str:
+def hash_question(request: ModelRequest) -> str:
     """The hash by which a question is recognised: without model and temperature, machine and limits."""
-    inputs = neutral(request.inputs)
+    inputs = neutralise_environment(request.inputs)
     prompt = request.prompt if inputs == request.inputs else render(request.role, inputs, images=len(request.images))
-    return request_sha256(replace(request, prompt=prompt), "")
+    return hash_request(replace(request, prompt=prompt), "")
 
 
 @cache
-def schema_of(answer: type[BaseModel]) -> dict[str, Any]:
+def build_schema(answer: type[BaseModel]) -> dict[str, Any]:
     """The JSON schema of an answer; to be read only. Making one takes about 10 ms, and a node asks several times."""
     return answer.model_json_schema()
 
 
-def request_text(request: ModelRequest, asked: str) -> str:
-    """What a model is shown and asked for, as one text (JSON); `record.prompts.PromptRecord` reads it.
+def format_request(request: ModelRequest, model_label: str) -> str:
+    """What a model is shown and asked for, as one text (JSON); `record.prompt_store.PromptRecord` reads it.
 
     Bounds (time, tokens, retries) and addresses are not part of it: they may change when a run is resumed.
     """
     content = {
-        "asked": asked,
+        "asked": model_label,
         "role": request.role.name,
         "system": request.prompt.system,
         "user": request.prompt.user,
         "images": [image.sha256 for image in request.images],
-        "schema": schema_of(request.output_type),
+        "schema": build_schema(request.output_type),
     }
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

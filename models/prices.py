@@ -14,56 +14,56 @@ from urllib.parse import urlsplit
 
 from labwright.models.backend import ModelRequest
 from labwright.models.errors import ModelConfigError
-from labwright.models.naming import locate
+from labwright.models.model_address import locate_model
 from labwright.models.settings import ModelSettings, Price
-from labwright.record.nouns.decisions import Usage
+from labwright.record.schema.decisions import TokenUsage
 
 if TYPE_CHECKING:  # a provider's client is slow to import
     from pydantic_ai.messages import ModelResponse
 
-BYTES_A_TOKEN = 2
+BYTES_PER_TOKEN = 2
 """Of a prompt, at least: English, code and numbers have three to four, Chinese two to three."""
-IMAGE_TOKENS = 5000
+MAX_IMAGE_TOKENS = 5000
 """Tokens of one picture, at most, at the providers that say."""
-OVERHEAD = 500
+OVERHEAD_TOKENS = 500
 """Tokens of what a provider adds to a request, and of the error that a model is shown."""
-_LISTED = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
+_LISTED_PROVIDERS = {"openai-chat": "openai", "openai-responses": "openai", "google-cloud": "google", "bedrock": "aws"}
 """Providers of pydantic-ai that the list has under another name."""
 
 
-def usd(settings: ModelSettings, used: Usage, environ: Mapping[str, str] = os.environ) -> float | None:
+def compute_usd(settings: ModelSettings, used: TokenUsage, environ: Mapping[str, str] = os.environ) -> float | None:
     """What tokens cost in USD at one model; None where the price is unknown.
 
     A price that was set (`models.prices`) comes first; the offline model, a recording and servers on one's own machine
     or network cost nothing, if none was set.
     """
-    own = _price_set(settings)
+    own = _find_set_price(settings)
     if own is not None:
         cached = own.input if own.cached is None else own.cached
         new = used.input_tokens - used.cached_tokens
         return (own.input * new + cached * used.cached_tokens + own.output * used.output_tokens) / 1e6
-    if settings.name == "offline" or settings.name.startswith("replay:") or _local(settings, environ):
+    if settings.name == "offline" or settings.name.startswith("replay:") or _is_local(settings, environ):
         return 0.0
-    listed = _listed(settings, used, environ)
+    listed = _find_listed_price(settings, used, environ)
     return None if listed is None else float(listed.total_price)
 
 
-def most_usd(
+def compute_max_usd(
     settings: ModelSettings, input_tokens: int, output_tokens: int, environ: Mapping[str, str] = os.environ
 ) -> float | None:
     """The most that so many tokens cost: nothing comes out of a cache, and all of it may be written to one."""
-    plain = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    plain = TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens)
     known = [
         price
         for used in (plain, plain.model_copy(update={"cache_write_tokens": input_tokens}))
-        if (price := usd(settings, used, environ)) is not None
+        if (price := compute_usd(settings, used, environ)) is not None
     ]
     return max(known, default=None)
 
 
-def in_words(settings: ModelSettings) -> str:
+def format_price(settings: ModelSettings) -> str:
     """What a model costs; 'unknown' where that is not known."""
-    each = [most_usd(settings, *tokens) for tokens in ((10**6, 0), (0, 10**6))]
+    each = [compute_max_usd(settings, *tokens) for tokens in ((10**6, 0), (0, 10**6))]
     return (
         "unknown"
         if None in each
@@ -73,22 +73,26 @@ def in_words(settings: ModelSettings) -> str:
     )
 
 
-def prompt_tokens(request: ModelRequest) -> int:
+def estimate_prompt_tokens(request: ModelRequest) -> int:
     """Tokens of a rendered request, estimated upwards."""
     texts = (request.prompt.system, request.prompt.user, json.dumps(request.output_type.model_json_schema()))
     size = sum(len(text.encode()) for text in texts)
-    return size // BYTES_A_TOKEN + len(request.images) * IMAGE_TOKENS + OVERHEAD
+    return size // BYTES_PER_TOKEN + len(request.images) * MAX_IMAGE_TOKENS + OVERHEAD_TOKENS
 
 
-def usage_of(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> Usage:
+def compute_usage(responses: Sequence[ModelResponse], request: ModelRequest, settings: ModelSettings) -> TokenUsage:
     """What all responses to a request took."""
-    used, asked = Usage(usd=0.0, cached_usd=0.0), prompt_tokens(request)
+    used, asked = TokenUsage(usd=0.0, cached_usd=0.0), estimate_prompt_tokens(request)
     for number, response in enumerate(responses):
-        used += billed_usage(response, asked + number * (request.max_tokens + OVERHEAD), request.max_tokens, settings)
+        used += compute_billed_usage(
+            response, asked + number * (request.max_tokens + OVERHEAD_TOKENS), request.max_tokens, settings
+        )
     return used
 
 
-def billed_usage(response: ModelResponse, read: int, written: int, settings: ModelSettings) -> Usage:
+def compute_billed_usage(
+    response: ModelResponse, max_input_tokens: int, max_output_tokens: int, settings: ModelSettings
+) -> TokenUsage:
     """What a response took, as the server says; `read` and `written`, the most tokens that were set aside for it, where
     it says nothing, or counts that cannot be."""
     told = response.usage
@@ -106,32 +110,42 @@ def billed_usage(response: ModelResponse, read: int, written: int, settings: Mod
         told.unmeasured_requests
         or any(type(one) is not int or one < 0 for one in counts)
         or not (
-            max(1, told.cache_read_tokens + told.cache_write_tokens) <= told.input_tokens <= BYTES_A_TOKEN * read
-            and bool(size) <= told.output_tokens <= max(BYTES_A_TOKEN * written, size)
+            max(1, told.cache_read_tokens + told.cache_write_tokens)
+            <= told.input_tokens
+            <= BYTES_PER_TOKEN * max_input_tokens
+            and bool(size) <= told.output_tokens <= max(BYTES_PER_TOKEN * max_output_tokens, size)
         )
     ):  # no token is below a byte
-        return Usage(input_tokens=read, output_tokens=written, cached_usd=0.0, usd=most_usd(settings, read, written))
-    used = Usage(
+        return TokenUsage(
+            input_tokens=max_input_tokens,
+            output_tokens=max_output_tokens,
+            cached_usd=0.0,
+            usd=compute_max_usd(settings, max_input_tokens, max_output_tokens),
+        )
+    used = TokenUsage(
         input_tokens=told.input_tokens,
         output_tokens=told.output_tokens,
         cached_tokens=told.cache_read_tokens,
         cache_write_tokens=told.cache_write_tokens,
     )
-    cached = Usage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
+    cached = TokenUsage(input_tokens=used.cached_tokens, cached_tokens=used.cached_tokens)
     return used.model_copy(
-        update={"usd": usd(settings, used), "cached_usd": usd(settings, cached) if used.cached_tokens else 0.0}
+        update={
+            "usd": compute_usd(settings, used),
+            "cached_usd": compute_usd(settings, cached) if used.cached_tokens else 0.0,
+        }
     )
 
 
-def _price_set(settings: ModelSettings) -> Price | None:
+def _find_set_price(settings: ModelSettings) -> Price | None:
     """The price that was set for a model, by its whole name or by what follows its provider."""
     return settings.prices.get(settings.name) or settings.prices.get(settings.name.partition(":")[2])
 
 
-def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
+def _is_local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
     """Whether a model is at an address of this machine or of a private network."""
     try:
-        base_url = locate(settings.name, settings.base_url, environ).base_url
+        base_url = locate_model(settings.name, settings.base_url, environ).base_url
     except ModelConfigError:
         return False
     host = urlsplit(base_url).hostname if base_url is not None else None
@@ -143,20 +157,24 @@ def _local(settings: ModelSettings, environ: Mapping[str, str]) -> bool:
         return "." not in host or host.endswith((".local", ".internal", ".lan", ".localhost"))
 
 
-def context_tokens(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> int | None:
+def find_listed_context_tokens(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> int | None:
     """How many tokens the model reads at once, by the list."""
-    listed = None if settings.name == "offline" else _listed(settings, Usage(input_tokens=1, output_tokens=1), environ)
+    listed = (
+        None
+        if settings.name == "offline"
+        else _find_listed_price(settings, TokenUsage(input_tokens=1, output_tokens=1), environ)
+    )
     return None if listed is None else listed.model.context_window
 
 
-def _listed(settings: ModelSettings, used: Usage, environ: Mapping[str, str]) -> Any:
+def _find_listed_price(settings: ModelSettings, used: TokenUsage, environ: Mapping[str, str]) -> Any:
     """The list's entry for a call; None behind an address of one's own, where public prices say nothing."""
     from genai_prices import Usage as Priced
     from genai_prices import calc_price
 
     try:
-        address = locate(settings.name, settings.base_url, environ)
-        if not address.own_prices:
+        address = locate_model(settings.name, settings.base_url, environ)
+        if not address.has_public_prices:
             return None
         priced = Priced(
             input_tokens=used.input_tokens,
@@ -164,6 +182,6 @@ def _listed(settings: ModelSettings, used: Usage, environ: Mapping[str, str]) ->
             cache_read_tokens=used.cached_tokens,
             cache_write_tokens=used.cache_write_tokens,
         )
-        return calc_price(priced, address.model, provider_id=_LISTED.get(address.prefix, address.prefix))
+        return calc_price(priced, address.model, provider_id=_LISTED_PROVIDERS.get(address.prefix, address.prefix))
     except (LookupError, ValueError, AssertionError, ModelConfigError):
         return None

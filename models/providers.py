@@ -29,8 +29,8 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.settings import ModelSettings as RequestSettings
 
-from labwright.models.backend import ModelRequest, OneModel, Reply
-from labwright.models.context import fitted, served_tokens
+from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
+from labwright.models.context_window import fit_to_window, query_context_tokens
 from labwright.models.errors import (
     AnswerCut,
     ImagesRefused,
@@ -39,39 +39,39 @@ from labwright.models.errors import (
     ModelOutputInvalid,
     ModelRefused,
 )
-from labwright.models.naming import COMMON, WITH_BASE_URL, Address, locate
-from labwright.models.prices import context_tokens, usage_of
+from labwright.models.model_address import COMMON_PROVIDERS, PROVIDERS_WITH_BASE_URL, ModelAddress, locate_model
+from labwright.models.prices import compute_usage, find_listed_context_tokens
 from labwright.models.roles.role import AnyRole
 from labwright.models.settings import ModelSettings
 from labwright.models.transport import (
-    SETTINGS,
+    OPTIONAL_SETTINGS,
     Feature,
-    FewerTokens,
     Mode,
+    ResponseTruncated,
     RetryingModel,
     Sleep,
-    Truncated,
-    Unsupported,
-    shown,
+    TokenLimitTooHigh,
+    UnsupportedFeature,
+    describe_error,
 )
-from labwright.record.nouns.frozen import encodable
-from labwright.record.proxies import connection_advice
+from labwright.record.proxy_environment import format_connection_advice
+from labwright.record.schema.frozen_model import replace_unencodable
 
 LOG = logging.getLogger(__name__)
 _MODES: tuple[Mode, ...] = ("tool", "native", "prompted")
-LONGEST_NAME = 200
+MAX_MODEL_NAME_CHARACTERS = 200
 """Characters of the name under which a server says that a model answered."""
-_CHAT = ("openai-chat", "vllm", "ollama")
+_CHAT_PROVIDERS = ("openai-chat", "vllm", "ollama")
 """Providers that are reached with OpenAI's client at an address of the user's own."""
 
 
 def open_provider(settings: ModelSettings, environ: Mapping[str, str] = os.environ) -> ProviderModel:
     """The backend for a pydantic-ai model string; asks nothing. Raises `ModelConfigError`."""
-    address = locate(settings.name, settings.base_url, environ)
+    address = locate_model(settings.name, settings.base_url, environ)
     return ProviderModel(open_model(address), address, settings)
 
 
-def open_model(address: Address) -> Model:
+def open_model(address: ModelAddress) -> Model:
     """pydantic-ai's model at an address. Raises `ModelConfigError`: unknown provider, client not installed, no key."""
     prefix = address.prefix
 
@@ -87,142 +87,148 @@ def open_model(address: Address) -> Model:
         ) from None
     except ValueError:
         raise ModelConfigError(
-            f"unknown provider {prefix!r}; known are {', '.join(COMMON)} and others of pydantic-ai "
+            f"unknown provider {prefix!r}; known are {', '.join(COMMON_PROVIDERS)} and others of pydantic-ai "
             "(for your own server: openai-chat:MODEL and models.base_url)"
         ) from None
     try:
-        if address.base_url is not None and prefix in WITH_BASE_URL:
+        if address.base_url is not None and prefix in PROVIDERS_WITH_BASE_URL:
             model = infer_model(f"{prefix}:{address.model}", provider)
-            if prefix in _CHAT:
+            if prefix in _CHAT_PROVIDERS:
                 _make_lenient(model)
             return model
         return infer_model(f"{prefix}:{address.model}")
-    except _lacking_keys() as error:
-        reason = re.sub(r" or pass it via `[^`]*`", "", shown(error).partition(". ")[0]).rstrip(".")
+    except _missing_key_errors() as error:
+        reason = re.sub(r" or pass it via `[^`]*`", "", describe_error(error).partition(". ")[0]).rstrip(".")
         raise ModelConfigError(
             f"{prefix}:{address.model} cannot be used: {reason}; or use the model 'offline'"
         ) from None
     except Exception as error:  # noqa: BLE001  clients share no root, and stumble over the environment in many ways
         raise ModelConfigError(
-            f"{prefix}:{address.model} cannot be reached as the environment says: {shown(error)}"
-            f"{connection_advice(error)}"
+            f"{prefix}:{address.model} cannot be reached as the environment says: {describe_error(error)}"
+            f"{format_connection_advice(error)}"
         ) from None
 
 
 def _make_lenient(model: Model) -> None:
     from pydantic_ai.models.openai import OpenAIChatModel
 
-    from labwright.models.chat import make_lenient
+    from labwright.models.chat_completions import make_lenient
 
     if isinstance(model, OpenAIChatModel):
         make_lenient(model)
 
 
-def _lacking_keys() -> tuple[type[Exception], ...]:
+def _missing_key_errors() -> tuple[type[Exception], ...]:
     """What clients raise that lack a key or credentials."""
     google = sys.modules.get("google.auth.exceptions")
     return (ai.UserError, google.GoogleAuthError) if google is not None else (ai.UserError,)
 
 
-class ProviderModel(OneModel):
+class ProviderModel(SingleModelBackend):
     """A language model at a provider. What it turns out not to take is not asked of it again."""
 
-    def __init__(self, model: Model, address: Address, settings: ModelSettings, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, model: Model, address: ModelAddress, settings: ModelSettings, sleep: Sleep = asyncio.sleep
+    ) -> None:
         super().__init__(settings.name)
         self._model = model
         self._address = address
         self._settings = settings
         self._sleep = sleep
-        self._modes = _modes(model, settings)
-        self._blind = not model.profile.get("supports_image_input", True)
-        self._window = settings.context_tokens or context_tokens(settings)
+        self._modes = _list_modes(model, settings)
+        self._refuses_images = not model.profile.get("supports_image_input", True)
+        self._window = settings.context_tokens or find_listed_context_tokens(settings)
         self._probed = self._window is not None
-        self._most_tokens: int | None = None
+        self._max_tokens: int | None = None
         self._left_out: list[Feature] = []
         """Settings that it turned out not to take; the limit of tokens twice, if it takes neither name of it."""
-        self._worked = False
+        self._has_answered = False
 
     @property
-    def sees(self) -> bool:
-        return not self._blind
+    def accepts_images(self) -> bool:
+        return not self._refuses_images
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The model's answer to a request. Raises `ModelError`."""
-        if request.images and self._blind:
+        if request.images and self._refuses_images:
             raise ImagesRefused(f"{self.name} accepts no images")
         patient = RetryingModel(
-            self._model, self._settings, self._sleep, worked=self._worked, address=self._address.shown
+            self._model, self._settings, self._sleep, has_answered=self._has_answered, address=self._address.public_url
         )
         try:
             async with self._model:  # counted: the last answer under way closes the connections
-                request = fitted(request, await self.context_tokens(), model=self.name)
-                output = await self._through(request, patient)
+                request = fit_to_window(request, await self.find_context_tokens(), model=self.name)
+                output = await self._ask_in_modes(request, patient)
         finally:
-            self._worked = self._worked or bool(patient.responses)
+            self._has_answered = self._has_answered or bool(patient.responses)
         answered_by = next(
             (one.model_name for one in reversed(patient.responses) if one.model_name), self._address.model
         )
         return Reply(
             output=output,
-            usage=usage_of(patient.responses, request, self._settings),
-            model=f"{self._address.prefix}:{encodable(answered_by)[:LONGEST_NAME]}",
-            left_out=self._not_sent,
+            usage=compute_usage(patient.responses, request, self._settings),
+            model=f"{self._address.prefix}:{replace_unencodable(answered_by)[:MAX_MODEL_NAME_CHARACTERS]}",
+            left_out=self._omitted_features,
             retries=patient.retries + len(patient.responses) - 1,
         )
 
-    async def reads(self, role: AnyRole) -> int | None:
-        return await self.context_tokens()
+    async def get_context_limit(self, role: AnyRole) -> int | None:
+        return await self.find_context_tokens()
 
-    async def context_tokens(self) -> int | None:
+    async def find_context_tokens(self) -> int | None:
         """How many tokens the model reads at once: as set, by the public list, or as its server says; or None."""
-        if not self._probed and not self._address.own_prices and self._address.prefix in _CHAT:
+        if not self._probed and not self._address.has_public_prices and self._address.prefix in _CHAT_PROVIDERS:
             client: Any = getattr(self._model, "client", None)
             with suppress(ConnectionError):
                 async with self._model:
-                    self._window = await served_tokens(client, self._address, patience=self._settings.timeout)
+                    self._window = await query_context_tokens(client, self._address, timeout=self._settings.timeout)
                 self._probed = True
         return self._window
 
-    async def _through(self, request: ModelRequest, patient: RetryingModel) -> BaseModel:
+    async def _ask_in_modes(self, request: ModelRequest, patient: RetryingModel) -> BaseModel:
         """An answer in the first mode that the server takes."""
         while True:
             mode, known = self._modes[0], (self._modes[0], *self._left_out)
-            request = replace(request, max_tokens=min(request.max_tokens, self._most_tokens or request.max_tokens))
+            request = replace(request, max_tokens=min(request.max_tokens, self._max_tokens or request.max_tokens))
             if request.max_tokens <= request.cut_at:
-                raise self._cut(request.cut_at, request, patient)
+                raise self._make_answer_cut(request.cut_at, request, patient)
             images: tuple[Feature, ...] = ("images",) if request.images else ()
             structure: tuple[Feature, ...] = (mode if mode != "prompted" else "json",)
-            patient.sent = (*(one for one in SETTINGS if one not in self._not_sent), *images, *structure)
+            patient.sent = (
+                *(one for one in OPTIONAL_SETTINGS if one not in self._omitted_features),
+                *images,
+                *structure,
+            )
             patient.max_tokens, patient.may_switch = request.max_tokens, len(self._modes) > 1
             try:
-                return await self._exchange(request, patient, mode)
-            except FewerTokens as error:
+                return await self._run_exchange(request, patient, mode)
+            except TokenLimitTooHigh as error:
                 LOG.info("%s: %s", self.name, error)
-                self._most_tokens = error.most
-            except Truncated:
-                raise self._cut(request.max_tokens, request, patient) from None
-            except Unsupported as error:
-                if error.what == "images":
-                    self._blind = True
+                self._max_tokens = error.max_tokens
+            except ResponseTruncated:
+                raise self._make_answer_cut(request.max_tokens, request, patient) from None
+            except UnsupportedFeature as error:
+                if error.feature == "images":
+                    self._refuses_images = True
                     raise ImagesRefused(f"{self.name} accepts no images: {error}") from None
                 if known == (self._modes[0], *self._left_out):  # another answer may have learnt it meanwhile
-                    self._do_without(error, mode)
+                    self._adapt_to(error, mode)
 
     @property
-    def _not_sent(self) -> tuple[Feature, ...]:
+    def _omitted_features(self) -> tuple[Feature, ...]:
         """The settings that are left out; the limit of tokens has two names where OpenAI's client asks."""
-        names = 2 if self._address.prefix in _CHAT else 1
+        names = 2 if self._address.prefix in _CHAT_PROVIDERS else 1
         return tuple(
             one for one in dict.fromkeys(self._left_out) if one != "max_tokens" or self._left_out.count(one) >= names
         )
 
-    def _do_without(self, error: Unsupported, mode: Mode) -> None:
+    def _adapt_to(self, error: UnsupportedFeature, mode: Mode) -> None:
         """Leave out a setting, or go on to the next mode. Raises `ModelRefused`: there is none."""
-        if error.what in (*SETTINGS, "json"):
-            self._left_out.append(error.what)
-            if error.what == "json":  # the prompt alone asks for it then
+        if error.feature in (*OPTIONAL_SETTINGS, "json"):
+            self._left_out.append(error.feature)
+            if error.feature == "json":  # the prompt alone asks for it then
                 self._model.profile["supports_json_object_output"] = False
-            LOG.info("%s: asked without %s from now on: %s", self.name, error.what, error)
+            LOG.info("%s: asked without %s from now on: %s", self.name, error.feature, error)
             return
         if len(self._modes) == 1:
             raise ModelRefused(
@@ -232,15 +238,15 @@ class ProviderModel(OneModel):
         del self._modes[0]
         LOG.info("%s: no structured answers by %s, %s is used: %s", self.name, mode, self._modes[0], error)
 
-    def _cut(self, tokens: int, request: ModelRequest, patient: RetryingModel) -> AnswerCut:
+    def _make_answer_cut(self, tokens: int, request: ModelRequest, patient: RetryingModel) -> AnswerCut:
         return AnswerCut(
             f"{self.name}: the answer was truncated at {tokens} tokens",
             tokens=tokens,
-            usage=usage_of(patient.responses, request, self._settings),
+            usage=compute_usage(patient.responses, request, self._settings),
             retries=patient.retries + len(patient.responses),
         )
 
-    async def _exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
+    async def _run_exchange(self, request: ModelRequest, patient: RetryingModel, mode: Mode) -> BaseModel:
         retries = self._settings.output_retries - len(patient.responses)
         kind = {"tool": ToolOutput, "native": NativeOutput, "prompted": PromptedOutput}[mode]
         output: Any = kind(request.output_type, name="answer")
@@ -249,33 +255,35 @@ class ProviderModel(OneModel):
             output_type=output,
             instructions=request.prompt.system,
             retries={"output": retries, "tools": retries},
-            capabilities=(_spans(),),
+            capabilities=(_make_instrumentation(),),
             name=str(request.role),
         )
-        agent.output_validator(_checks(request))
+        agent.output_validator(_make_validator(request))
         pictures = [BinaryContent(data=image.data, media_type=image.media_type) for image in request.images]
         try:
             result = await agent.run(
                 [request.prompt.user, *pictures] if pictures else request.prompt.user,
-                model_settings=self._request_settings(request),
+                model_settings=self._build_request_settings(request),
             )
-        except (ModelError, Unsupported, FewerTokens, Truncated):
+        except (ModelError, UnsupportedFeature, TokenLimitTooHigh, ResponseTruncated):
             raise
         except ai.UserError as error:
-            raise ModelConfigError(f"{self.name}: models.output={mode} cannot be used: {shown(error)}") from None
+            raise ModelConfigError(
+                f"{self.name}: models.output={mode} cannot be used: {describe_error(error)}"
+            ) from None
         except ai.ContentFilterError as error:
             raise ModelRefused(
-                f"{self.name}: the provider's content filter stopped the answer: {shown(error)}"
+                f"{self.name}: the provider's content filter stopped the answer: {describe_error(error)}"
             ) from None
         except ai.AgentRunError as error:
             reason = error.__cause__ if isinstance(error.__cause__, Exception) else error
             raise ModelOutputInvalid(
                 f"{self.name}: no answer that fits the schema after {len(patient.responses)} "
-                f"answers; choose a model that is good at tool calls: {shown(reason)}"
+                f"answers; choose a model that is good at tool calls: {describe_error(reason)}"
             ) from None
         return result.output
 
-    def _request_settings(self, request: ModelRequest) -> RequestSettings:
+    def _build_request_settings(self, request: ModelRequest) -> RequestSettings:
         given = RequestSettings(timeout=self._settings.timeout, max_retries=0)
         if "temperature" not in self._left_out:
             given["temperature"] = request.temperature
@@ -283,18 +291,18 @@ class ProviderModel(OneModel):
             given["cache"] = {"messages": False}
         if "max_tokens" not in self._left_out:
             given["max_tokens"] = request.max_tokens
-        elif "max_tokens" not in self._not_sent:
+        elif "max_tokens" not in self._omitted_features:
             newer = self._model.profile.get("openai_chat_supports_max_completion_tokens", True)
             given["extra_body"] = {"max_tokens" if newer else "max_completion_tokens": request.max_tokens}
         return given
 
 
-def _checks(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
+def _make_validator(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
     """What an answer has to pass beside its schema; a model is told why it does not, and asked again."""
 
     def check(output: BaseModel) -> BaseModel:
         try:
-            request.role.refuse(request.inputs, output)
+            request.role.check_answer(request.inputs, output)
         except ValueError as error:
             raise ai.ModelRetry(str(error)) from None
         return output
@@ -302,7 +310,7 @@ def _checks(request: ModelRequest) -> Callable[[BaseModel], BaseModel]:
     return check
 
 
-def _spans() -> Instrumentation:
+def _make_instrumentation() -> Instrumentation:
     """Spans of an exchange and its requests, without their content, where the process has set up OpenTelemetry."""
     return Instrumentation(
         settings=InstrumentationSettings(
@@ -311,7 +319,7 @@ def _spans() -> Instrumentation:
     )
 
 
-def _modes(model: Model, settings: ModelSettings) -> list[Mode]:
+def _list_modes(model: Model, settings: ModelSettings) -> list[Mode]:
     """The ways of structured answers to try, in order: the model's own first, as far as its profile knows."""
     if settings.output != "auto":
         return [settings.output]

@@ -22,17 +22,17 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import ModelConfigError, ModelOutputInvalid
 from labwright.record.events import Event
-from labwright.record.events.running import Answered
-from labwright.record.nouns.decisions import Usage
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.schema.decisions import TokenUsage
+from labwright.record.schema.frozen_model import FrozenModel
 
-PREFIX = "replay:"
+REPLAY_PREFIX = "replay:"
 
 
-class Recorded(Frozen):
+class RecordedAnswer(FrozenModel):
     """One answer of an exchange."""
 
     role: str
@@ -40,39 +40,39 @@ class Recorded(Frozen):
     answer: dict[str, Any]
 
 
-class ReplayModel(OneModel):
+class ReplayModel(SingleModelBackend):
     """A `Backend` that costs nothing and needs no network. By role, `asked` counts requests and `recorded` answers."""
 
-    def __init__(self, exchange: Iterable[Recorded], name: str = "replay") -> None:
+    def __init__(self, exchange: Iterable[RecordedAnswer], name: str = "replay") -> None:
         """Raises `ModelConfigError`: an answer is recorded twice."""
         super().__init__(name)
         self._answers: dict[tuple[str, int], dict[str, Any]] = {}
-        self.asked: Counter[str] = Counter()
-        self.recorded: Counter[str] = Counter()
+        self.request_counts: Counter[str] = Counter()
+        self.recorded_answers: Counter[str] = Counter()
         for one in exchange:
             if (one.role, one.ordinal) in self._answers:
                 raise ModelConfigError(
                     f"{name}: two answers of role {one.role!r} have ordinal {one.ordinal}; record the run again"
                 )
             self._answers[one.role, one.ordinal] = one.answer
-            self.recorded[one.role] += 1
+            self.recorded_answers[one.role] += 1
 
-    def go_on(self, answered: Iterable[str]) -> None:
+    def resume_after(self, answered: Iterable[str]) -> None:
         """Count on from the answers that a run has: the role of each."""
-        self.asked.update(answered)
+        self.request_counts.update(answered)
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The next answer of the role.
 
         Raises: `ModelConfigError`: none is left. `ModelOutputInvalid`: it does not fit the output type of today.
         """
-        ordinal = self.asked[request.role.name]
-        self.asked[request.role.name] += 1
+        ordinal = self.request_counts[request.role.name]
+        self.request_counts[request.role.name] += 1
         answer = self._answers.get((request.role.name, ordinal))
         if answer is None:
             raise ModelConfigError(
                 f"{self._name}: no answer of role '{request.role}' with ordinal {ordinal} is "
-                f"recorded, only {self.recorded[request.role.name]} of this role; record the run "
+                f"recorded, only {self.recorded_answers[request.role.name]} of this role; record the run "
                 "again"
             )
         try:
@@ -84,22 +84,22 @@ class ReplayModel(OneModel):
                 f"{self._name}: the answer of role '{request.role}' with ordinal {ordinal} is no "
                 f"{request.output_type.__name__} any more ({where}: {first['msg']}); record the run again"
             ) from None
-        return Reply(output=output, usage=Usage(usd=0.0), model=self._name)
+        return Reply(output=output, usage=TokenUsage(usd=0.0), model=self._name)
 
 
 def open_replay(name: str) -> ReplayModel:
     """The backend for a model name `replay:FILE`. Raises `ModelConfigError`: no such file, or no exchange in it."""
-    path = Path(name.removeprefix(PREFIX))
+    path = Path(name.removeprefix(REPLAY_PREFIX))
     try:
         lines = path.read_text(encoding="utf-8").split("\n")  # an answer may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise ModelConfigError(
             f"{name!r}: {path} cannot be read ({error}); write replay:FILE with the exchange of a run"
         ) from None
-    exchange: list[Recorded] = []
+    exchange: list[RecordedAnswer] = []
     for number, line in enumerate(lines, start=1):
         try:
-            exchange += [Recorded.model_validate_json(line)] if line.strip() else []
+            exchange += [RecordedAnswer.model_validate_json(line)] if line.strip() else []
         except ValidationError as error:
             message = error.errors(include_url=False)[0]["msg"]
             raise ModelConfigError(
@@ -111,19 +111,19 @@ def open_replay(name: str) -> ReplayModel:
     return ReplayModel(exchange, name)
 
 
-def exchange_of(events: Iterable[Event]) -> tuple[Recorded, ...]:
+def extract_exchange(events: Iterable[Event]) -> tuple[RecordedAnswer, ...]:
     """The answers of a run in the order in which they were committed, numbered by role.
 
     Of two answers under one key it is the later one, at the place of the first: a replay asks once.
     """
     counted: Counter[str] = Counter()
-    exchange: list[Recorded] = []
-    for event in {event.key: event for event in events if isinstance(event, Answered)}.values():
-        exchange.append(Recorded(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
+    exchange: list[RecordedAnswer] = []
+    for event in {event.key: event for event in events if isinstance(event, CallAnswered)}.values():
+        exchange.append(RecordedAnswer(role=event.key.role, ordinal=counted[event.key.role], answer=event.answer))
         counted[event.key.role] += 1
     return tuple(exchange)
 
 
-def written(exchange: Iterable[Recorded]) -> str:
+def format_exchange(exchange: Iterable[RecordedAnswer]) -> str:
     """An exchange as the text of its file."""
     return "".join(json.dumps(one.model_dump(mode="json"), ensure_ascii=False) + "\n" for one in exchange)

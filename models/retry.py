@@ -32,15 +32,15 @@ from labwright.models.errors import (
     QuotaSpent,
 )
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Paused, Recovered
-from labwright.record.nouns.decisions import CallKey
+from labwright.record.events.run_events import ProviderOutage, ProviderRecovered
+from labwright.record.schema.decisions import CallKey
 
-Ask = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
-LONELY = 3
+AskFunction = Callable[[CallKey, ModelRequest], Awaitable[Reply]]
+MAX_LONELY_ROUNDS = 3
 """Rounds in which one request gets no answer while others do, before it is given up."""
-OUTAGE_WAIT = 30.0
+OUTAGE_WAIT_SECONDS = 30.0
 """Seconds before a provider that is down is asked again, doubled each time: most outages are minutes long."""
-OUTAGE_WAIT_CAP = 600.0
+MAX_OUTAGE_WAIT_SECONDS = 600.0
 """Seconds at most between two such tries: what a run may lose of a provider that is back."""
 
 
@@ -52,54 +52,54 @@ class Retry:
     """
 
     settings: ModelSettings
-    tell: Callable[[Paused | Recovered], object] | None = None
+    report_outage: Callable[[ProviderOutage | ProviderRecovered], object] | None = None
     seconds_left: Callable[[], float] = lambda: math.inf
     clock: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
+    wall_clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _since: float | None = None
+    _outage_since: float | None = None
     """When the circuit opened; None while it is closed."""
-    _next: float = 0.0
-    _wait: float = 0.0
-    _answers: int = 0
-    _needed: dict[str, int] = field(default_factory=dict[str, int])
+    _next_try_at: float = 0.0
+    _wait_seconds: float = 0.0
+    _answer_count: int = 0
+    _needed_tokens: dict[str, int] = field(default_factory=dict[str, int])
     """Tokens that an answer of a role needed, where they are more than was set."""
 
-    async def answer(self, key: CallKey, request: ModelRequest, ask: Ask) -> Reply:
+    async def answer(self, key: CallKey, request: ModelRequest, ask: AskFunction) -> Reply:
         """The reply, with all that was paid for it.
 
         Raises: `ProviderDown`; `ModelOutputInvalid`: it was cut at the most that can be had; and what `ask` raises.
         """
-        asked = replace(request, max_tokens=max(request.max_tokens, self._needed.get(request.role.name, 0)))
+        asked = replace(request, max_tokens=max(request.max_tokens, self._needed_tokens.get(request.role.name, 0)))
         cuts: list[AnswerCut] = []
         lonely = 0
         while True:
-            answers = self._answers
+            answers = self._answer_count
             try:
-                async with self._one_try(key):
+                async with self._open_try(key):
                     reply = await ask(key, asked)
             except AnswerCut as cut:
                 cuts.append(cut)
                 tries = 1 + self.settings.output_retries
                 if cut.tokens <= asked.cut_at:
-                    raise _given_up(cut, asked, "the most that the model gives") from None
+                    raise _make_given_up_error(cut, asked, "the most that the model gives") from None
                 if len(cuts) == tries:
-                    raise _given_up(cut, asked, f"in the last of {tries} answers") from None
+                    raise _make_given_up_error(cut, asked, f"in the last of {tries} answers") from None
                 asked = replace(asked, max_tokens=2 * cut.tokens, cut_at=cut.tokens, cuts=len(cuts))
             except BudgetSpent:
                 if not asked.cuts:
                     raise
-                raise _given_up(cuts[-1], asked, "and the budget has no room for a longer one") from None
+                raise _make_given_up_error(cuts[-1], asked, "and the budget has no room for a longer one") from None
             except ModelUnavailable as error:
-                if self.tell is None or isinstance(error, ProviderDown):
+                if self.report_outage is None or isinstance(error, ProviderDown):
                     raise
-                lonely += self._answers > answers
-                if lonely >= LONELY and isinstance(error, AccessLost | QuotaSpent):
+                lonely += self._answer_count > answers
+                if lonely >= MAX_LONELY_ROUNDS and isinstance(error, AccessLost | QuotaSpent):
                     raise ProviderDown(
                         f"{error}; other models answer meanwhile, so it is not waited for any longer"
                     ) from None
-                if lonely >= LONELY:
+                if lonely >= MAX_LONELY_ROUNDS:
                     raise ModelRefused(
                         f"this request got no answer {lonely} times while others did, so the provider is not down; "
                         f"raise models.timeout, or choose another model: {error}"
@@ -107,7 +107,7 @@ class Retry:
             else:
                 if not cuts:
                     return reply
-                self._needed[asked.role.name] = asked.max_tokens
+                self._needed_tokens[asked.role.name] = asked.max_tokens
                 return replace(
                     reply,
                     usage=sum((cut.usage for cut in cuts), start=reply.usage),
@@ -117,47 +117,49 @@ class Retry:
     # --- the circuit ------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _one_try(self, key: CallKey) -> AsyncGenerator[None]:
+    async def _open_try(self, key: CallKey) -> AsyncGenerator[None]:
         """Around one request: waits while the circuit is open, and opens or closes it by what comes of the request."""
         probe = await self._is_probe()
         try:
-            async with asyncio.timeout(self.settings.answer_limit):
+            async with asyncio.timeout(self.settings.answer_limit_seconds):
                 yield
         except TimeoutError:
             late = ModelUnavailable(
-                f"no answer for {key} within {self.settings.answer_limit:g} s, retries included; "
+                f"no answer for {key} within {self.settings.answer_limit_seconds:g} s, retries included; "
                 "raise models.timeout or choose a faster model"
             )
             late.billed = True
-            self._failed(late, probe)
+            self._handle_failure(late, probe)
             raise late from None
         except ModelUnavailable as error:
-            self._failed(error, probe)
+            self._handle_failure(error, probe)
             raise
         except ModelConfigError as error:
-            if self._answers and self.tell is not None:  # a model that is asked late: what others gave is kept
+            if (
+                self._answer_count and self.report_outage is not None
+            ):  # a model that is asked late: what others gave is kept
                 raise ProviderDown(f"{error}; then resume") from None
             raise
         except ModelError:
-            self._answered()  # a refusal is an answer too
+            self._handle_answer()  # a refusal is an answer too
             raise
         else:
-            self._answered()
+            self._handle_answer()
         finally:
             if probe:
                 self._turn.release()
 
     @property
-    def _open(self) -> bool:
-        return self._since is not None
+    def _is_open(self) -> bool:
+        return self._outage_since is not None
 
     async def _is_probe(self) -> bool:
         """Whether this request is the one that looks whether the provider is back; it holds the turn then."""
-        while self._open:
+        while self._is_open:
             await self._turn.acquire()
-            if self._open:
+            if self._is_open:
                 try:
-                    await self.sleep(max(0.0, self._next - self.clock()))
+                    await self.sleep(max(0.0, self._next_try_at - self.clock()))
                 except BaseException:
                     self._turn.release()
                     raise
@@ -165,16 +167,16 @@ class Retry:
             self._turn.release()
         return False
 
-    def _failed(self, error: ModelUnavailable, probe: bool) -> None:
+    def _handle_failure(self, error: ModelUnavailable, probe: bool) -> None:
         """Open the circuit, or keep it open. Raises `ProviderDown` where more would be waited for than may be."""
-        if self.tell is None or (self._open and not probe):
+        if self.report_outage is None or (self._is_open and not probe):
             return
         now = self.clock()
-        if self._since is None:
-            self._since, self._wait = now, OUTAGE_WAIT
+        if self._outage_since is None:
+            self._outage_since, self._wait_seconds = now, OUTAGE_WAIT_SECONDS
         else:
-            self._wait = min(2 * self._wait, OUTAGE_WAIT_CAP)
-        lasted = now - self._since
+            self._wait_seconds = min(2 * self._wait_seconds, MAX_OUTAGE_WAIT_SECONDS)
+        lasted = now - self._outage_since
         longest = self.settings.outage_timeout - lasted
         quota = error.seconds if isinstance(error, QuotaSpent) else None
         if quota is not None:
@@ -188,18 +190,18 @@ class Retry:
                 f"{error}; it has lasted {lasted:.0f} s, the longest wait "
                 "(models.outage_timeout): resume when the provider is back"
             ) from None
-        wait = min(self._wait, longest) if quota is None else quota
-        self._next = now + wait
-        self.tell(Paused(reason=str(error), until=self.wall() + wait))
+        wait = min(self._wait_seconds, longest) if quota is None else quota
+        self._next_try_at = now + wait
+        self.report_outage(ProviderOutage(reason=str(error), until=self.wall_clock() + wait))
 
-    def _answered(self) -> None:
-        self._answers += 1
-        if self._since is not None and self.tell is not None:
-            since, self._since = self._since, None
-            self.tell(Recovered(seconds=max(0.0, self.clock() - since)))
+    def _handle_answer(self) -> None:
+        self._answer_count += 1
+        if self._outage_since is not None and self.report_outage is not None:
+            since, self._outage_since = self._outage_since, None
+            self.report_outage(ProviderRecovered(seconds=max(0.0, self.clock() - since)))
 
 
-def _given_up(cut: AnswerCut, request: ModelRequest, why: str) -> ModelOutputInvalid:
+def _make_given_up_error(cut: AnswerCut, request: ModelRequest, why: str) -> ModelOutputInvalid:
     return ModelOutputInvalid(
         f"{cut} (role {request.role}), {why}; raise models.roles.{request.role}.max_tokens where "
         "the model writes more, or choose another"

@@ -9,16 +9,16 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from labwright.models.roles import ROLES, VISION
 from labwright.models.roles.role import AnyRole
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
-RETRY_WAIT = 2.0
+RETRY_WAIT_SECONDS = 2.0
 """Seconds before the first further try of a request, doubled for each next one, where the provider asks for none."""
-RETRY_WAIT_CAP = 60.0
+MAX_RETRY_WAIT_SECONDS = 60.0
 """Seconds at most before a further try; a provider that asks for more has a quota, which the retry layer waits out."""
-Output = Literal["auto", "tool", "native", "prompted"]
+OutputMode = Literal["auto", "tool", "native", "prompted"]
 
 
-def _without_credentials(url: str | None) -> str | None:
+def _strip_credentials(url: str | None) -> str | None:
     if url is not None and "@" in urlsplit(url).netloc:
         raise ValueError(
             "a base_url is saved with the run, so it holds no user or password: give the key in the "
@@ -27,18 +27,18 @@ def _without_credentials(url: str | None) -> str | None:
     return url
 
 
-BaseUrl = Annotated[str | None, AfterValidator(_without_credentials)]
+BaseUrl = Annotated[str | None, AfterValidator(_strip_credentials)]
 """The address of a server, without credentials."""
 
 
-class Alternative(Frozen):
+class Alternative(FrozenModel):
     """A model that stands in when the one before it is unavailable."""
 
     name: str = Field(description="as models.name")
     base_url: BaseUrl = Field(default=None, description="its address; models.base_url if of the same provider")
 
 
-class Price(Frozen):
+class Price(FrozenModel):
     """What a model costs, in USD per million tokens."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
@@ -48,7 +48,7 @@ class Price(Frozen):
     )
 
 
-class RoleModel(Frozen):
+class RoleModel(FrozenModel):
     """What one role has of its own; None is what all have."""
 
     name: str | Literal[False] | None = Field(
@@ -67,23 +67,23 @@ class RoleModel(Frozen):
 
     @field_validator("name", mode="before")
     @classmethod
-    def _nothing_of_its_own(cls, given: Any) -> Any:
+    def _parse_absent_name(cls, given: Any) -> Any:
         return None if given is True else given
 
 
-def _named(value: Any) -> Any:
+def _wrap_bare_name(value: Any) -> Any:
     """A mapping of a model that was given by its name alone, or by a truth value."""
     return {"name": value} if isinstance(value, str | bool) or value is None else value
 
 
-def _role(name: str) -> str:
+def _check_role_name(name: str) -> str:
     if name not in ROLES:
         raise ValueError(f"there is no role {name!r}; roles are {', '.join(ROLES)}")
     return name
 
 
-RoleName = Annotated[str, AfterValidator(_role)]
-OfRole = Annotated[RoleModel, BeforeValidator(_named)]
+RoleName = Annotated[str, AfterValidator(_check_role_name)]
+RoleModelValue = Annotated[RoleModel, BeforeValidator(_wrap_bare_name)]
 SHORT_KEYS = {
     short: f"models.roles.{role}.{field}"
     for role in ROLES
@@ -98,20 +98,20 @@ SHORT_KEYS = {
 """Shorter keys, and what they stand for."""
 
 
-class ModelSettings(Frozen):
+class ModelSettings(FrozenModel):
     """Which models answer, and within which bounds. `of` tells what holds for one role."""
 
     name: str = Field(
         default="offline", description="'offline', a pydantic-ai string such as 'anthropic:NAME', or 'replay:FILE'"
     )
     base_url: BaseUrl = Field(default=None, description="address of an OpenAI-compatible server, ending in /v1")
-    roles: dict[RoleName, OfRole] = Field(
+    roles: dict[RoleName, RoleModelValue] = Field(
         default_factory=dict[str, RoleModel], description="{ROLE: {name: ..., temperature: ...}}, or {ROLE: NAME}"
     )
-    fallbacks: tuple[Annotated[Alternative, BeforeValidator(_named)], ...] = Field(
+    fallbacks: tuple[Annotated[Alternative, BeforeValidator(_wrap_bare_name)], ...] = Field(
         default=(), description="models that stand in, in this order, while the role's own is unavailable"
     )
-    output: Output = Field(
+    output: OutputMode = Field(
         default="auto",
         description="how answers keep to their schema: by a tool, the provider's own JSON schema, or "
         "the prompt; auto: the first of these that the model takes",
@@ -133,12 +133,12 @@ class ModelSettings(Frozen):
         default=6 * 3600.0, ge=0, description="seconds that a run waits for a provider that is down; then it ends"
     )
     keep_prompts: bool = Field(
-        default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/telemetry.md)"
+        default=True, description="keep what models are asked in the run's folder, in prompts/ (docs/inspect-a-run.md)"
     )
 
     @field_validator("roles")
     @classmethod
-    def _not_left_out(cls, given: dict[str, RoleModel]) -> dict[str, RoleModel]:
+    def _check_required_roles(cls, given: dict[str, RoleModel]) -> dict[str, RoleModel]:
         for name, own in given.items():
             if own.name is False and name != VISION.name:
                 raise ValueError(f"models.roles.{name} cannot be false: only the role vision may be left out")
@@ -146,12 +146,12 @@ class ModelSettings(Frozen):
 
     @field_validator("fallbacks")
     @classmethod
-    def _real_ones(cls, given: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
+    def _check_fallbacks(cls, given: tuple[Alternative, ...]) -> tuple[Alternative, ...]:
         if any(one.name == "offline" for one in given):
             raise ValueError("the offline model stands in for no other: it knows one study only")
         return given
 
-    def of(self, role: AnyRole) -> RoleModel:
+    def get_role_settings(self, role: AnyRole) -> RoleModel:
         """What a role has of its own. A role that looks at pictures has the model of `vision` unless it has its own."""
         own = self.roles.get(role.name, RoleModel())
         if role.kind == "vision" and own.name is None:
@@ -159,47 +159,47 @@ class ModelSettings(Frozen):
             return own.model_copy(update={"name": vision.name, "base_url": vision.base_url})
         return own
 
-    def temperature(self, role: AnyRole) -> float:
+    def get_temperature(self, role: AnyRole) -> float:
         """The sampling temperature of a role."""
-        own = self.of(role).temperature
+        own = self.get_role_settings(role).temperature
         return role.temperature if own is None else own
 
-    def tokens(self, role: AnyRole) -> int:
+    def get_max_tokens(self, role: AnyRole) -> int:
         """The most tokens that an answer of a role may have."""
-        return self.of(role).max_tokens or role.max_tokens
+        return self.get_role_settings(role).max_tokens or role.max_tokens
 
-    def candidates(self, role: AnyRole) -> tuple[ModelSettings, ...]:
+    def list_candidates(self, role: AnyRole) -> tuple[ModelSettings, ...]:
         """Settings of one model each: the role's own, then those that stand in. Empty where nobody plays the role."""
-        own = self.of(role)
+        own = self.get_role_settings(role)
         if own.name is False:
             return ()
         return (
-            self._one(own.name or self.name, own.base_url),
-            *(self._one(other.name, other.base_url) for other in self.fallbacks),
+            self._select_single(own.name or self.name, own.base_url),
+            *(self._select_single(other.name, other.base_url) for other in self.fallbacks),
         )
 
-    def alone(self, called: str) -> ModelSettings:
+    def select_model(self, model_name: str) -> ModelSettings:
         """These settings for one model that plays every role, called NAME or NAME@ADDRESS; without a stand-in."""
-        name, at, rest = called.partition("@http")
-        return self._one(name, f"http{rest}" if at else self.base_url if self.name == "offline" else None)
+        name, at, rest = model_name.partition("@http")
+        return self._select_single(name, f"http{rest}" if at else self.base_url if self.name == "offline" else None)
 
-    def _one(self, name: str, base_url: str | None) -> ModelSettings:
+    def _select_single(self, name: str, base_url: str | None) -> ModelSettings:
         """These settings for one model. The common address goes with models of the same provider."""
         shared = self.base_url if name.partition(":")[0] == self.name.partition(":")[0] else None
         return self.model_copy(update={"name": name, "base_url": base_url or shared, "fallbacks": (), "roles": {}})
 
     @property
-    def distinct(self) -> tuple[ModelSettings, ...]:
+    def distinct_models(self) -> tuple[ModelSettings, ...]:
         """Every model that may be asked, once, as settings of one model each."""
-        models = (one for role in ROLES.values() for one in self.candidates(role))
+        models = (one for role in ROLES.values() for one in self.list_candidates(role))
         return tuple({(one.name, one.base_url): one for one in models}.values())
 
     @property
-    def called(self) -> str:
+    def model_names(self) -> str:
         """Every model that may be asked, in words: `anthropic:a (vision, judge: openai:b; standing in: ollama:c)`."""
         roles: dict[str, list[str]] = {}
         for role in ROLES.values():
-            for one in self.candidates(role)[:1]:
+            for one in self.list_candidates(role)[:1]:
                 roles.setdefault(one.name, []).append(role.name)
         common = roles.pop(self.name, None)
         others = [f"{', '.join(played)}: {name}" for name, played in roles.items()]
@@ -209,13 +209,13 @@ class ModelSettings(Frozen):
         return f"{self.name} ({'; '.join(others)})" if others else self.name
 
     @property
-    def answer_limit(self) -> float:
+    def answer_limit_seconds(self) -> float:
         """Seconds for one answer with all its retries, by each model that may stand in; then it is given up."""
         requests = self.retries + self.output_retries + 1
-        return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * RETRY_WAIT_CAP)
+        return (1 + len(self.fallbacks)) * (requests * self.timeout + self.retries * MAX_RETRY_WAIT_SECONDS)
 
 
-class SubjectSettings(Frozen):
+class SubjectSettings(FrozenModel):
     """A language model that experiments may ask, by a name of the user's."""
 
     model: str = Field(description="as models.name: 'openai-chat:NAME', 'anthropic:NAME', 'ollama:NAME'")
@@ -236,7 +236,7 @@ class SubjectSettings(Frozen):
     )
 
     @property
-    def settings(self) -> ModelSettings:
+    def model_settings(self) -> ModelSettings:
         """The same as prices and addresses are looked up."""
         return ModelSettings(
             name=self.model, base_url=self.base_url, prices={} if self.price is None else {self.model: self.price}

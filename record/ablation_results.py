@@ -1,7 +1,7 @@
 """What became of every ablation that was planned, by the record: measured, failed, or not run, and why.
 
 It says what a node was asked to try and whether it ran. It does not say that its code changed that part and no other:
-a model and the check of honesty look at that (docs/ablations.md).
+a model and the check of honesty look at that (docs/search.md).
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.record.ablation import Ablation
-from labwright.record.claims.means import replicates_of
-from labwright.record.estimands import main_arms
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.decisions import Expand
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.nodes import Node
+from labwright.record.claims.estimates import find_replicates
+from labwright.record.estimands import list_main_arms
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import Node
 
-By = Literal["author", "reviewer"]
+AblationOrigin = Literal["author", "reviewer"]
 
 
-class AblationResult(Frozen):
+class AblationResult(FrozenModel):
     """A planned ablation and what came of it. `by`: planned before the last stage, or asked for after the draft."""
 
     ablation: Ablation
-    by: By
+    by: AblationOrigin
     outcome: Literal["measured", "failed", "not run"]
     node: str = Field(default="", description="that measured it, or that was the last to fail; empty: not taken up")
     arms: tuple[str, ...] = Field(default=(), description="the arms that the node measured beside the plan's own")
@@ -33,46 +33,46 @@ class AblationResult(Frozen):
     why: str = Field(default="", description="why it failed or was not run")
 
 
-def ablation_results(state: RunState) -> tuple[AblationResult, ...]:
+def collect_ablation_results(state: RunState) -> tuple[AblationResult, ...]:
     """Every planned ablation in order, those that a reviewer asked for last."""
-    planned = state.planned.ablations if state.planned is not None else ()
-    missing = state.missed.missing if state.missed is not None else ()
-    ended = state.stages["ablation"].limited or state.limited or state.stages["ablation"].ended or ""
+    planned = state.planned_ablations.ablations if state.planned_ablations is not None else ()
+    missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
+    ended = state.stages["ablation"].limit_reason or state.limit_reason or state.stages["ablation"].end_reason or ""
     return (
-        *(_result(state, one, "author", ended) for one in planned),
-        *(_result(state, one.ablation, "reviewer", one.refused or state.limited or "") for one in missing),
+        *(_build_result(state, one, "author", ended) for one in planned),
+        *(_build_result(state, one.ablation, "reviewer", one.refused or state.limit_reason or "") for one in missing),
     )
 
 
-def ablation_of(state: RunState, item: str) -> Ablation | None:
+def find_ablation(state: RunState, item: str) -> Ablation | None:
     """The planned ablation that an item of the last stage stands for; None for a risk in the idea's own words."""
-    planned = state.planned.ablations if state.planned is not None else ()
-    missing = (one.ablation for one in state.missed.missing) if state.missed is not None else ()
-    return next((one for one in (*planned, *missing) if one.item == item), None)
+    planned = state.planned_ablations.ablations if state.planned_ablations is not None else ()
+    missing = (one.ablation for one in state.missing_ablations.missing) if state.missing_ablations is not None else ()
+    return next((one for one in (*planned, *missing) if one.item_text == item), None)
 
 
-def line_of(state: RunState, item: str) -> list[Node]:
+def find_item_nodes(state: RunState, item: str) -> list[Node]:
     """The node that took an item of the last stage up, and those that debugged it, in the order of their decisions."""
     found: dict[str, Node] = {}
-    for node in state.stage_nodes("ablation"):
+    for node in state.list_stage_nodes("ablation"):
         action = state.decisions[node.decision].action
-        taken = isinstance(action, Expand) and node.kind == "ablate" and action.item == item
+        taken = isinstance(action, ExpandTree) and node.kind == "ablate" and action.item == item
         if taken or (node.kind == "debug" and node.parent in found):
             found[node.id] = node
     return list(found.values())
 
 
-def _result(state: RunState, ablation: Ablation, by: By, ended: str) -> AblationResult:
-    line = line_of(state, ablation.item)
+def _build_result(state: RunState, ablation: Ablation, by: AblationOrigin, ended: str) -> AblationResult:
+    line = find_item_nodes(state, ablation.item_text)
     good = next((node for node in line if node.status == "good" and not node.suspect), None)
     if good is not None:
-        again = [one for one in replicates_of(state, good.id) if one.status == "good" and not one.suspect]
-        known = main_arms(state.data_plan) if state.data_plan else ()
+        again = [one for one in find_replicates(state, good.id) if one.status == "good" and not one.suspect]
+        known = list_main_arms(state.data_plan) if state.data_plan else ()
         arms = tuple(dict.fromkeys(one.arm for one in good.measurements if one.arm not in known))
         return AblationResult(
             ablation=ablation, by=by, outcome="measured", node=good.id, arms=arms, replicates=len(again)
         )
-    last = next((node for node in reversed(line) if node.finished), None)
+    last = next((node for node in reversed(line) if node.is_finished), None)
     if last is not None:
         why = "; ".join((*last.reasons, *last.suspect)) or last.status
         return AblationResult(ablation=ablation, by=by, outcome="failed", node=last.id, why=why)

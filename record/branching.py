@@ -23,78 +23,86 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labwright.record.events import Event
-from labwright.record.events.running import Branched
-from labwright.record.events.searching import Decided, Judged, Settled
-from labwright.record.exchanges import copy_exchanges
-from labwright.record.fold.apply import fold
-from labwright.record.fold.state import RunState, nodes_of
-from labwright.record.folder import RunFolder, read_source, sha256, sha256_of_files, write_file
-from labwright.record.manifest import files_of
-from labwright.record.network import LINES, Row, line_of
-from labwright.record.nouns.decisions import Work
-from labwright.record.nouns.nodes import STAGES
-from labwright.record.reading import RecordError, write_database
+from labwright.record.events.run_events import RunBranched
+from labwright.record.events.search_events import DecisionMade, NodeJudged, StageWinnerChosen
+from labwright.record.jsonl_log import JSONL_LOG_FILE, LogRow, format_row
+from labwright.record.llm_calls import copy_exchanges
+from labwright.record.log_reader import RecordError, write_database
+from labwright.record.manifest import list_recorded_files
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState, describe_nodes
+from labwright.record.run_folder import RunFolder, hash_file, hash_texts, read_source, write_file
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.nodes import STAGES
 
 
-class PointError(Exception):
+class BranchPointError(Exception):
     """No run can begin there. The message says why, and where one can."""
 
 
 @dataclass(frozen=True)
-class Cut:
+class LogPrefix:
     """The first so many events of a log, and the state that they fold to."""
 
     events: int
     state: RunState
-    beyond: tuple[Branched, ...] = ()
+    later_branchings: tuple[RunBranched, ...] = ()
     """Branchings of the log itself that lie after the cut."""
 
 
-def cut_at(events: Sequence[tuple[Event, float]], point: str) -> Cut:
+def cut_log(events: Sequence[tuple[Event, float]], point: str) -> LogPrefix:
     """The cut before a stage's first decision, or after a node's verdict. Raises `PointError`."""
-    state = fold(events)
+    state = fold_events(events)
     if state.started is None or state.data_plan is None:
-        raise PointError("it has no data plan yet, so there is no point to branch from: start another run instead")
-    number = _before(events, state, point) if point in STAGES else _after(events, state, point)
-    cut = fold(events[:number])
+        raise BranchPointError(
+            "it has no data plan yet, so there is no point to branch from: start another run instead"
+        )
+    number = _count_before_stage(events, state, point) if point in STAGES else _count_after_node(events, state, point)
+    cut = fold_events(events[:number])
     if cut.stage is None:
-        raise PointError(
+        raise BranchPointError(
             f"{point} was made after the search, when the draft of the paper was there: branch from a "
             f"stage ({', '.join(STAGES)}) or a node of the search"
         )
-    return Cut(number, cut, tuple(event for event, _ in events[number:] if isinstance(event, Branched)))
+    return LogPrefix(number, cut, tuple(event for event, _ in events[number:] if isinstance(event, RunBranched)))
 
 
-def _before(events: Sequence[tuple[Event, float]], state: RunState, stage: str) -> int:
+def _count_before_stage(events: Sequence[tuple[Event, float]], state: RunState, stage: str) -> int:
     if stage == STAGES[0]:
         return next(
             (
                 at
                 for at, (event, _) in enumerate(events)
-                if isinstance(event, Decided) and not isinstance(event.action, Work)
+                if isinstance(event, DecisionMade) and not isinstance(event.action, RunTask)
             ),
             len(events),
         )
     before = STAGES[[*STAGES].index(stage) - 1]
-    if not state.stages[before].settled:
-        raise PointError(f"the {stage} stage has not begun: {state.stage} is being searched")
+    if not state.stages[before].is_settled:
+        raise BranchPointError(f"the {stage} stage has not begun: {state.stage} is being searched")
     if state.stages[before].best is None:
-        raise PointError(f"the {before} stage found nothing that works: branch from it, or from one of its nodes")
-    return 1 + next(at for at, (event, _) in enumerate(events) if isinstance(event, Settled) and event.stage == before)
+        raise BranchPointError(f"the {before} stage found nothing that works: branch from it, or from one of its nodes")
+    return 1 + next(
+        at for at, (event, _) in enumerate(events) if isinstance(event, StageWinnerChosen) and event.stage == before
+    )
 
 
-def _after(events: Sequence[tuple[Event, float]], state: RunState, point: str) -> int:
+def _count_after_node(events: Sequence[tuple[Event, float]], state: RunState, point: str) -> int:
     node = state.nodes.get(point)
     if node is None:
-        raise PointError(
-            f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: it has {nodes_of(state)}"
+        raise BranchPointError(
+            f"{point[:40]!r} is neither a stage ({', '.join(STAGES)}) nor a node of it: it has {describe_nodes(state)}"
         )
-    if not node.finished:
-        raise PointError(f"{node.id} is not finished ({node.status}): wait for its verdict, or branch from its parent")
-    return 1 + next(at for at, (event, _) in enumerate(events) if isinstance(event, Judged) and event.node == node.id)
+    if not node.is_finished:
+        raise BranchPointError(
+            f"{node.id} is not finished ({node.status}): wait for its verdict, or branch from its parent"
+        )
+    return 1 + next(
+        at for at, (event, _) in enumerate(events) if isinstance(event, NodeJudged) and event.node == node.id
+    )
 
 
-def digest_of(rows: Iterable[Row]) -> str:
+def hash_events(rows: Iterable[LogRow]) -> str:
     """The sha256 of some events with their times, whichever form of log they stand in."""
     digest = hashlib.sha256()
     for at, body in rows:
@@ -103,25 +111,27 @@ def digest_of(rows: Iterable[Row]) -> str:
     return digest.hexdigest()
 
 
-def false_ancestry(rows: Sequence[Row], state: RunState) -> tuple[Branched, ...]:
+def find_false_ancestry(rows: Sequence[LogRow], state: RunState) -> tuple[RunBranched, ...]:
     """The branchings whose copied events are not those that they name."""
-    return tuple(one.event for one in state.ancestry if digest_of(rows[: one.event.events]) != one.event.sha256)
+    return tuple(
+        one.branching for one in state.ancestry if hash_events(rows[: one.branching.events]) != one.branching.sha256
+    )
 
 
-def write_log(folder: Path, rows: Sequence[Row], *, network: bool) -> None:
+def write_log(folder: Path, rows: Sequence[LogRow], *, network: bool) -> None:
     """Make the log of a run that nobody works on yet; as lines on a network filesystem.
 
     Raises `OSError`, `RecordError`.
     """
     if network:
-        write_file(folder / LINES, b"".join(line_of(at, body) for at, body in rows))
+        write_file(folder / JSONL_LOG_FILE, b"".join(format_row(at, body) for at, body in rows))
     else:
         write_database(folder / "run.db", rows)
 
 
-LINKED = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
+HARD_LINKED_FOLDERS = frozenset({"arrays", "sealed", "artifacts", "checkpoints"})
 """Folders of a sealed attempt whose files are linked."""
-WHOLE = (
+COPIED_WHOLE = (
     "idea.json",
     "data_plan.json",
     "packages.lock",
@@ -134,35 +144,40 @@ WHOLE = (
 """What every run has a copy of, where the parent has it."""
 
 
-def copy_run(parent: RunFolder, to: RunFolder, state: RunState) -> None:
+def copy_run(parent: RunFolder, target: RunFolder, state: RunState) -> None:
     """Copy what the state names, and check it there. Raises `RecordError`, `OSError`."""
-    for name in WHOLE:
-        _copy(parent.root / name, to.root / name)
-    _copy(parent.root / "code" / "mirror", to.root / "code" / "mirror")
-    copy_exchanges(parent.root, to.root)
+    for name in COPIED_WHOLE:
+        _copy(parent.root / name, target.root / name)
+    _copy(parent.root / "code" / "mirror", target.root / "code" / "mirror")
+    copy_exchanges(parent.root, target.root)
     for node in state.nodes.values():
         if node.source_sha256:
-            _copy(parent.source(node.id), to.source(node.id))
+            _copy(parent.get_source_path(node.id), target.get_source_path(node.id))
         for attempt in node.attempts:
-            _copy(parent.attempt(node.id, attempt.number), to.attempt(node.id, attempt.number), link=True)
+            _copy(
+                parent.get_attempt_path(node.id, attempt.number),
+                target.get_attempt_path(node.id, attempt.number),
+                link=True,
+            )
         for plotting in node.plottings:
-            _copy(parent.plots(node.id, plotting.n), to.plots(node.id, plotting.n))
+            _copy(parent.get_plots_path(node.id, plotting.n), target.get_plots_path(node.id, plotting.n))
     for run in state.cells:
-        _copy(parent.cell(run), to.cell(run), link=True)
-    for one in (*state.answers.values(), *state.superseded, *state.drifted.values()):
+        _copy(parent.get_cell_path(run), target.get_cell_path(run), link=True)
+    for one in (*state.answers.values(), *state.superseded_answers, *state.changed_prompts.values()):
         name = f"{one.request_sha256}.json.gz"
-        _copy(parent.prompts / name, to.prompts / name)
-    for path, expected in files_of(state, to):
-        if not path.is_file() or sha256(path) != expected:
+        _copy(parent.prompts / name, target.prompts / name)
+    for path, expected in list_recorded_files(state, target):
+        if not path.is_file() or hash_file(path) != expected:
             raise RecordError(
-                f"{parent.root / path.relative_to(to.root)} is missing, or not what the record says: a "
+                f"{parent.root / path.relative_to(target.root)} is missing, or not what the record says: a "
                 "branch would depend on it; 'scientist audit' lists all such files"
             )
     for node in state.nodes.values():
-        source = to.source(node.id)
-        if node.source_sha256 and (not source.is_dir() or sha256_of_files(read_source(source)) != node.source_sha256):
+        source = target.get_source_path(node.id)
+        if node.source_sha256 and (not source.is_dir() or hash_texts(read_source(source)) != node.source_sha256):
             raise RecordError(
-                f"{parent.source(node.id)} is not the code that the record says was run: a branch would rest on it"
+                f"{parent.get_source_path(node.id)} is not the code that the record says was run: a branch "
+                f"would rest on it"
             )
 
 
@@ -177,7 +192,7 @@ def _copy(source: Path, target: Path, *, link: bool = False) -> None:
             continue
         place = target / inner
         place.parent.mkdir(parents=True, exist_ok=True)
-        if link and LINKED & set(inner.parts):
+        if link and HARD_LINKED_FOLDERS & set(inner.parts):
             with suppress(OSError):  # another filesystem, one without links, or a file of another user
                 os.link(path, place, follow_symlinks=False)
                 continue

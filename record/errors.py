@@ -5,9 +5,9 @@ ExpectedFailure    something that may happen: to be looked at, waited for or res
 """
 
 
-class WrongUse(Exception):
+class UsageError(Exception):
     """Something was asked for that cannot be done. The message says what and how to fix it."""
 
 
-class ExpectedFailure(Exception):
+class UserError(Exception):
     """Something failed that may fail. The message says what, and how to continue."""

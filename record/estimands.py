@@ -29,25 +29,25 @@ from importlib import import_module
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from labwright.record.nouns.data import DataPlan, MetricSpec
-from labwright.record.nouns.hypotheses import Effect, Hypothesis
-from labwright.record.rounding import minus
+from labwright.record.float_compare import subtract_rounded
+from labwright.record.schema.data_plan import DataPlan, MetricSpec
+from labwright.record.schema.hypotheses import Effect, Hypothesis
 
-Number = Any
+EstimandValue = Any
 """A float, or an array of floats of a shape that all of one evaluation have."""
 Axis = Literal["levels", "datasets"]
-FOLDS = ("mean", "max", "min", "worst", "slope")
-CHOOSES = ("dev", "validation")
+AGGREGATE_FUNCTIONS = ("mean", "max", "min", "worst", "slope")
+SELECTION_SPLITS = ("dev", "validation")
 """The splits by whose values `tuned` may choose: test values choose nothing."""
-_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-_DO: dict[str, Callable[[Number, Number], Number]] = {
+_OPERATOR_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_OPERATIONS: dict[str, Callable[[EstimandValue, EstimandValue], EstimandValue]] = {
     "+": lambda a, b: a + b,
-    "-": lambda a, b: _minus(a, b),
+    "-": lambda a, b: _subtract(a, b),
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
 }
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
+_NUMBER_PATTERN = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
 class EstimandError(ValueError):
@@ -56,13 +56,13 @@ class EstimandError(ValueError):
     """
 
 
-class Place(NamedTuple):
+class CellRef(NamedTuple):
     """What is read: an arm at a level (empty: the study has none) on a dataset, on the split that decides or `by`."""
 
     dataset: str
     arm: str
     level: str
-    by: str = ""
+    selection_split: str = ""
 
     @property
     def condition(self) -> str:
@@ -70,122 +70,124 @@ class Place(NamedTuple):
         return f"{self.arm}@{self.level}" if self.level else self.arm
 
     def __str__(self) -> str:
-        return f"{self.condition} on {self.dataset}{f' ({self.by} values)' if self.by else ''}"
+        return (
+            f"{self.condition} on {self.dataset}{f' ({self.selection_split} values)' if self.selection_split else ''}"
+        )
 
 
-Read = Callable[[Place], Number]
+ReadCell = Callable[[CellRef], EstimandValue]
 """The value of a cell in one unit. Raises `Gap` where there is none."""
 
 
-class Gap(Exception):
+class MissingCell(Exception):
     """A cell that an estimand reads has no value, or the estimand has none: a divisor is zero."""
 
-    def __init__(self, place: Place, of: str = "") -> None:
+    def __init__(self, place: CellRef, of: str = "") -> None:
         super().__init__(f"{place}{of}")
         self.place = place
 
 
 @dataclass(frozen=True)
-class Constant:
+class NumberLiteral:
     value: float
 
 
 @dataclass(frozen=True)
-class Ref:
+class ArmRef:
     arm: str
     level: str = ""
 
 
 @dataclass(frozen=True)
-class Sum:
+class BinaryOperation:
     """Two expressions and the sign between them: + - * /."""
 
-    sign: str
+    operator: str
     left: Expression
     right: Expression
 
 
 @dataclass(frozen=True)
-class Drop:
-    of: Expression
+class DropLevel:
+    operand: Expression
     level: str
 
 
 @dataclass(frozen=True)
-class Fold:
+class Aggregate:
     """Mean, extreme or slope over levels or datasets; all of them where none is named."""
 
-    how: str
-    of: Expression
+    function: str
+    operand: Expression
     axis: Axis | None
     names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class On:
-    of: Expression
+class OnDataset:
+    operand: Expression
     dataset: str
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TunedArm:
     arm: str
     names: tuple[str, ...]
-    by: str
+    selection_split: str
 
 
-Expression = Constant | Ref | Sum | Drop | Fold | On | Tuned
+Expression = NumberLiteral | ArmRef | BinaryOperation | DropLevel | Aggregate | OnDataset | TunedArm
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=512)
-def parsed(text: str) -> Expression:
+def parse_estimand(text: str) -> Expression:
     """An expression as a tree. Raises `EstimandError`."""
     try:
-        tree = ast.parse(_NAME.sub(_quoted, " ".join(text.split())), mode="eval").body
+        tree = ast.parse(_NAME_PATTERN.sub(_quote_name, " ".join(text.split())), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise EstimandError(
             f"{text!r} cannot be read as an expression: see the examples; a minus between names has spaces around it"
         ) from None
-    return _node(tree)
+    return _parse_expression(tree)
 
 
-def _quoted(found: re.Match[str]) -> str:
+def _quote_name(found: re.Match[str]) -> str:
     """A name as a string, also one of digits where a name is to stand; functions and keywords as they are."""
     word, before, after = found[0], found.string[: found.start()].rstrip(), found.string[found.end() :].lstrip()[:1]
     if after in ("(", "="):
         return "from_" if word == "from" else word
     named = before.endswith("=") or before.count("[") > before.count("]")
-    return word if _NUMBER.match(word) and not named else repr(word)
+    return word if _NUMBER_PATTERN.match(word) and not named else repr(word)
 
 
-def _node(tree: ast.expr) -> Expression:
+def _parse_expression(tree: ast.expr) -> Expression:
     match tree:
         case ast.Constant(value=str(name)):
             arm, _, level = name.partition("@")
-            return Ref(arm, level)
+            return ArmRef(arm, level)
         case ast.Constant(value=int(value) | float(value)) if not isinstance(value, bool):
-            return Constant(float(value))
+            return NumberLiteral(float(value))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return Sum("*", Constant(-1.0), _node(operand))
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
-            return Sum(_SIGNS[type(op)], _node(left), _node(right))
+            return BinaryOperation("*", NumberLiteral(-1.0), _parse_expression(operand))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATOR_SIGNS:
+            return BinaryOperation(_OPERATOR_SIGNS[type(op)], _parse_expression(left), _parse_expression(right))
         case ast.Call(func=ast.Name(id=name)):
-            return _call(name, tree)
+            return _parse_call(name, tree)
         case _:
             raise EstimandError(f"{ast.unparse(tree)} has no meaning in an estimand")
 
 
-def _call(name: str, tree: ast.Call) -> Expression:
+def _parse_call(name: str, tree: ast.Call) -> Expression:
     given = {(one.arg or "**").rstrip("_"): one.value for one in tree.keywords}
     wants = {
         "drop": (1, {"from"}),
         "change": (2, set[str]()),
         "on": (2, set[str]()),
         "tuned": (1, {"over", "by"}),
-        **dict.fromkeys(FOLDS, (1, {"over"})),
+        **dict.fromkeys(AGGREGATE_FUNCTIONS, (1, {"over"})),
     }
     if name not in wants:
         raise EstimandError(f"there is no function {name!r}; there are {', '.join(wants)}")
@@ -195,39 +197,39 @@ def _call(name: str, tree: ast.Call) -> Expression:
             f"{name} takes {count} expression{'s' * (count > 1)}"
             + (f" and {' and '.join(f'{one}=' for one in sorted(keywords))}" if keywords else "")
         )
-    first = _node(tree.args[0])
+    first = _parse_expression(tree.args[0])
     if name == "drop":
-        return Drop(first, _word(given["from"]))
+        return DropLevel(first, _parse_word(given["from"]))
     if name == "change":
-        second = _node(tree.args[1])
-        return Sum("/", Sum("-", first, second), Sum("|", second, second))
+        second = _parse_expression(tree.args[1])
+        return BinaryOperation("/", BinaryOperation("-", first, second), BinaryOperation("|", second, second))
     if name == "on":
-        return On(first, _word(tree.args[1]))
-    axis, names = _over(given["over"])
+        return OnDataset(first, _parse_word(tree.args[1]))
+    axis, names = _parse_axis(given["over"])
     if name == "tuned":
-        if not isinstance(first, Ref) or first.level:
+        if not isinstance(first, ArmRef) or first.level:
             raise EstimandError("tuned takes an arm, and not an expression: tuned(adam, over=[r1, r2], by=dev)")
         if axis == "datasets":
             raise EstimandError("tuned goes over levels, and not over datasets")
-        if (by := _word(given["by"])) not in CHOOSES:
-            raise EstimandError(f"by={by}: a level is chosen by its values on {' or '.join(CHOOSES)}")
-        return Tuned(first.arm, names, by)
-    return Fold(name, first, axis, names)
+        if (by := _parse_word(given["by"])) not in SELECTION_SPLITS:
+            raise EstimandError(f"by={by}: a level is chosen by its values on {' or '.join(SELECTION_SPLITS)}")
+        return TunedArm(first.arm, names, by)
+    return Aggregate(name, first, axis, names)
 
 
-def _over(tree: ast.expr) -> tuple[Axis | None, tuple[str, ...]]:
+def _parse_axis(tree: ast.expr) -> tuple[Axis | None, tuple[str, ...]]:
     if isinstance(tree, ast.List | ast.Tuple):
-        names = tuple(_word(one) for one in tree.elts)
+        names = tuple(_parse_word(one) for one in tree.elts)
         if not names or len(set(names)) < len(names):
             raise EstimandError(f"over=[{', '.join(names)}] must name levels or datasets, each once")
         return None, names
-    word = _word(tree)
+    word = _parse_word(tree)
     if word not in ("levels", "datasets"):
         raise EstimandError(f"over={word} is nothing to go over: levels, datasets, or a list of either")
     return ("levels" if word == "levels" else "datasets"), ()
 
 
-def _word(tree: ast.expr) -> str:
+def _parse_word(tree: ast.expr) -> str:
     if isinstance(tree, ast.Constant):
         return str(tree.value)
     raise EstimandError(f"{ast.unparse(tree)} stands where a name is to stand")
@@ -237,90 +239,101 @@ def _word(tree: ast.expr) -> str:
 
 
 @dataclass(frozen=True)
-class Context:
+class EvaluationContext:
     """Where an expression is looked at."""
 
     plan: DataPlan
     metric: MetricSpec
-    read: Read
+    read: ReadCell
     dataset: str
     level: str = ""
-    instead: str = ""
+    replacement_level: str = ""
     """A level in the place of every mean, extreme or slope over levels."""
 
 
-def evaluated(text: str, plan: DataPlan, metric: MetricSpec, read: Read, *, dataset: str = "") -> Number:
+def evaluate_estimand(
+    text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell, *, dataset: str = ""
+) -> EstimandValue:
     """The value of an estimand in one unit, on a dataset (the main one). Raises `Gap` and `EstimandError`."""
-    return _value(parsed(text), Context(plan, metric, read, dataset or plan.datasets[0].name))
+    return _evaluate(parse_estimand(text), EvaluationContext(plan, metric, read, dataset or plan.datasets[0].name))
 
 
-def by_level(text: str, plan: DataPlan, metric: MetricSpec, read: Read) -> dict[str, Number]:
+def evaluate_by_level(text: str, plan: DataPlan, metric: MetricSpec, read: ReadCell) -> dict[str, EstimandValue]:
     """What a whole estimand comes to with one level in the place of its means and extremes over levels, level by level;
     of a slope, what it is the slope of. Empty where there is none, or where they go over unlike levels.
 
     Raises `Gap` and `EstimandError`.
     """
-    whole, at = parsed(text), Context(plan, metric, read, plan.datasets[0].name)
-    over = [(fold, _axis(fold.axis, fold.names, at)) for fold in _folds(whole)]
+    whole, at = parse_estimand(text), EvaluationContext(plan, metric, read, plan.datasets[0].name)
+    over = [(fold, _resolve_axis(fold.axis, fold.names, at)) for fold in _iterate_aggregates(whole)]
     found = [(fold, names) for fold, (axis, names) in over if axis == "levels"]
-    if len({names for _, names in found}) != 1 or any(fold.how == "slope" and fold is not whole for fold, _ in found):
+    if len({names for _, names in found}) != 1 or any(
+        fold.function == "slope" and fold is not whole for fold, _ in found
+    ):
         return {}
-    return {name: _value(whole, replace(at, instead=name)) for name in found[0][1]}
+    return {name: _evaluate(whole, replace(at, replacement_level=name)) for name in found[0][1]}
 
 
-def is_extreme(text: str) -> bool:
+def has_extreme(text: str) -> bool:
     """Whether an estimand has the largest or smallest of several cells in it, so that its values are skewed."""
-    return any(fold.how in ("max", "min", "worst") for fold in _folds(parsed(text)))
+    return any(fold.function in ("max", "min", "worst") for fold in _iterate_aggregates(parse_estimand(text)))
 
 
-def _minus(a: Number, b: Number) -> Number:
-    return minus(a, b) if _plain(a, b) else a - b
+def _subtract(a: EstimandValue, b: EstimandValue) -> EstimandValue:
+    return subtract_rounded(a, b) if _is_scalar_pair(a, b) else a - b
 
 
-def _folds(one: Expression) -> Iterator[Fold]:
-    if isinstance(one, Fold):
+def _iterate_aggregates(one: Expression) -> Iterator[Aggregate]:
+    if isinstance(one, Aggregate):
         yield one
-    if isinstance(one, Sum):
-        yield from (*_folds(one.left), *_folds(one.right))
-    elif isinstance(one, Fold | Drop | On):
-        yield from _folds(one.of)
+    if isinstance(one, BinaryOperation):
+        yield from (*_iterate_aggregates(one.left), *_iterate_aggregates(one.right))
+    elif isinstance(one, Aggregate | DropLevel | OnDataset):
+        yield from _iterate_aggregates(one.operand)
 
 
-def _value(one: Expression, at: Context) -> Number:
+def _evaluate(one: Expression, at: EvaluationContext) -> EstimandValue:
     match one:
-        case Constant():
+        case NumberLiteral():
             return one.value
-        case Ref():
-            return at.read(_place(one.arm, _known(one.level, "levels", at) if one.level else at.level, at))
-        case Sum(sign="|"):
-            return abs(_value(one.left, at))
-        case Sum():
-            right = _value(one.right, at)
-            if one.sign == "/" and isinstance(right, int | float) and not right:
-                raise Gap(Place(at.dataset, "a divisor of zero", at.level))
-            return _DO[one.sign](_value(one.left, at), right)
-        case Drop():
-            return _minus(_value(one.of, replace(at, level=_known(one.level, "levels", at))), _value(one.of, at))
-        case On():
-            return _value(one.of, replace(at, dataset=_known(one.dataset, "datasets", at)))
-        case Fold():
-            axis, names = _axis(one.axis, one.names, at)
-            if axis == "levels" and at.instead:
-                return _value(one.of, replace(at, level=at.instead))
-            values = [_value(one.of, replace(at, **{axis[:-1]: name})) for name in names]
-            return _folded(one, axis, names, values, at)
-        case Tuned():
-            _, names = _axis("levels", one.names, at)
-            scores = [at.read(_place(one.arm, name, at, one.by)) for name in names]
+        case ArmRef():
+            return at.read(
+                _build_cell_ref(one.arm, _resolve_name(one.level, "levels", at) if one.level else at.level, at)
+            )
+        case BinaryOperation(operator="|"):
+            return abs(_evaluate(one.left, at))
+        case BinaryOperation():
+            right = _evaluate(one.right, at)
+            if one.operator == "/" and isinstance(right, int | float) and not right:
+                raise MissingCell(CellRef(at.dataset, "a divisor of zero", at.level))
+            return _OPERATIONS[one.operator](_evaluate(one.left, at), right)
+        case DropLevel():
+            return _subtract(
+                _evaluate(one.operand, replace(at, level=_resolve_name(one.level, "levels", at))),
+                _evaluate(one.operand, at),
+            )
+        case OnDataset():
+            return _evaluate(one.operand, replace(at, dataset=_resolve_name(one.dataset, "datasets", at)))
+        case Aggregate():
+            axis, names = _resolve_axis(one.axis, one.names, at)
+            if axis == "levels" and at.replacement_level:
+                return _evaluate(one.operand, replace(at, level=at.replacement_level))
+            values = [_evaluate(one.operand, replace(at, **{axis[:-1]: name})) for name in names]
+            return _apply_aggregate(one, axis, names, values, at)
+        case TunedArm():
+            _, names = _resolve_axis("levels", one.names, at)
+            scores = [at.read(_build_cell_ref(one.arm, name, at, one.selection_split)) for name in names]
             best = (max if at.metric.higher_is_better else min)(range(len(names)), key=scores.__getitem__)
-            return at.read(_place(one.arm, names[best], at))
+            return at.read(_build_cell_ref(one.arm, names[best], at))
 
 
-def _folded(one: Fold, axis: Axis, names: Sequence[str], values: Sequence[Number], at: Context) -> Number:
-    if one.how == "mean":
+def _apply_aggregate(
+    one: Aggregate, axis: Axis, names: Sequence[str], values: Sequence[EstimandValue], at: EvaluationContext
+) -> EstimandValue:
+    if one.function == "mean":
         return sum(values) / len(values)
-    if one.how == "slope":
-        points = _points(names, at) if axis == "levels" else []
+    if one.function == "slope":
+        points = _parse_level_values(names, at) if axis == "levels" else []
         numbers = [value for value in points if value is not None]
         if len(numbers) != len(names) or len(set(numbers)) < 2:
             raise EstimandError("slope goes over at least two levels with different numeric values")
@@ -328,12 +341,12 @@ def _folded(one: Fold, axis: Axis, names: Sequence[str], values: Sequence[Number
         return sum((x - middle) * value for x, value in zip(numbers, values, strict=True)) / sum(
             (x - middle) ** 2 for x in numbers
         )
-    plain = isinstance(one.of, Ref)
-    largest = one.how == "max" or (one.how == "worst" and plain and not at.metric.higher_is_better)
-    return reduce(_larger if largest else _smaller, values)
+    plain = isinstance(one.operand, ArmRef)
+    largest = one.function == "max" or (one.function == "worst" and plain and not at.metric.higher_is_better)
+    return reduce(_take_larger if largest else _take_smaller, values)
 
 
-def _points(names: Sequence[str], at: Context) -> list[float | None]:
+def _parse_level_values(names: Sequence[str], at: EvaluationContext) -> list[float | None]:
     """The levels as numbers; of crossed factors, those of the one factor that differs between them."""
     values = {level.name: level.value for level in at.plan.all_levels}
     parts = {level.name: level.parts for level in at.plan.levels if level.parts}
@@ -349,41 +362,41 @@ def _points(names: Sequence[str], at: Context) -> list[float | None]:
     return [values[name] for name in differing[0]]
 
 
-def _larger(a: Number, b: Number) -> Number:
-    return max(a, b) if _plain(a, b) else _numpy().maximum(a, b)
+def _take_larger(a: EstimandValue, b: EstimandValue) -> EstimandValue:
+    return max(a, b) if _is_scalar_pair(a, b) else _import_numpy().maximum(a, b)
 
 
-def _smaller(a: Number, b: Number) -> Number:
-    return min(a, b) if _plain(a, b) else _numpy().minimum(a, b)
+def _take_smaller(a: EstimandValue, b: EstimandValue) -> EstimandValue:
+    return min(a, b) if _is_scalar_pair(a, b) else _import_numpy().minimum(a, b)
 
 
-def _plain(a: Number, b: Number) -> bool:
+def _is_scalar_pair(a: EstimandValue, b: EstimandValue) -> bool:
     """Whether neither is an array: a constant, or a cell that diverged, stands beside arrays as a number."""
     return isinstance(a, float | int) and isinstance(b, float | int)
 
 
-def _numpy() -> Any:
+def _import_numpy() -> Any:
     """numpy, which whoever evaluates arrays has imported."""
     return import_module("numpy")
 
 
-def _place(arm: str, level: str, at: Context, by: str = "") -> Place:
+def _build_cell_ref(arm: str, level: str, at: EvaluationContext, by: str = "") -> CellRef:
     if arm not in {one.name for one in at.plan.arms}:
-        raise EstimandError(f"there is no arm {arm!r}; there are {_first([one.name for one in at.plan.arms])}")
+        raise EstimandError(f"there is no arm {arm!r}; there are {_format_first([one.name for one in at.plan.arms])}")
     if at.plan.levels and not level:
         raise EstimandError(f"{arm!r} is read at no level: write {arm}@{at.plan.levels[0].name}, or go over levels")
     if level not in at.plan.level_names:
-        _known(level.partition("+")[0], "levels", at)
+        _resolve_name(level.partition("+")[0], "levels", at)
         raise EstimandError(
             f"{arm!r} is read at {level!r}, which leaves other factors open: write {arm}@"
             f"{at.plan.levels[0].name}, or go over their levels"
         )
-    if not at.plan.owes(at.dataset, arm, level):
-        raise EstimandError(f"{Place(at.dataset, arm, level)} is left out of the plan: nobody measures it")
-    return Place(at.dataset, arm, level, by)
+    if not at.plan.has_cell(at.dataset, arm, level):
+        raise EstimandError(f"{CellRef(at.dataset, arm, level)} is left out of the plan: nobody measures it")
+    return CellRef(at.dataset, arm, level, by)
 
 
-def _known(name: str, axis: Axis, at: Context) -> str:
+def _resolve_name(name: str, axis: Axis, at: EvaluationContext) -> str:
     """The name of a dataset or level. That of one factor's level stands for it in the level that is looked at; where
     other factors are still open, the levels of some of them come back, joined by +."""
     names = [one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets)]
@@ -392,18 +405,18 @@ def _known(name: str, axis: Axis, at: Context) -> str:
     parts = {level.name: place for place, factor in enumerate(at.plan.factors) for level in factor.levels}
     if axis == "datasets" or name not in parts:
         names = [*(parts if axis == "levels" else ()), *names]
-        raise EstimandError(f"there is no {axis[:-1]} {name!r}; there are {_first(names)}")
+        raise EstimandError(f"there is no {axis[:-1]} {name!r}; there are {_format_first(names)}")
     whole = {level.name: level.parts for level in at.plan.levels}
     seen = whole.get(at.level) or tuple(one for one in at.level.split("+") if one)
     chosen = dict(sorted({parts[one]: one for one in (*seen, name)}.items()))
     return {each: full for full, each in whole.items()}.get(tuple(chosen.values()), "+".join(chosen.values()))
 
 
-def _first(names: Sequence[str], most: int = 12) -> str:
+def _format_first(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "none"
 
 
-def _axis(axis: Axis | None, names: tuple[str, ...], at: Context) -> tuple[Axis, tuple[str, ...]]:
+def _resolve_axis(axis: Axis | None, names: tuple[str, ...], at: EvaluationContext) -> tuple[Axis, tuple[str, ...]]:
     """What an expression goes over; of a list of names, what they are names of."""
     if axis is None:
         levels = {one.name for one in at.plan.all_levels}
@@ -411,77 +424,77 @@ def _axis(axis: Axis | None, names: tuple[str, ...], at: Context) -> tuple[Axis,
     known = tuple(one.name for one in (at.plan.levels if axis == "levels" else at.plan.datasets))
     if not (names or known):
         raise EstimandError(f"the plan has no {axis} to go over")
-    return axis, tuple(_known(name, axis, at) for name in names) or known
+    return axis, tuple(_resolve_name(name, axis, at) for name in names) or known
 
 
-def places_of(text: str, plan: DataPlan, metric: MetricSpec, *, dataset: str = "") -> tuple[Place, ...]:
+def list_cells_read(text: str, plan: DataPlan, metric: MetricSpec, *, dataset: str = "") -> tuple[CellRef, ...]:
     """Every cell that an estimand reads, in order. Raises `EstimandError`."""
-    found: dict[Place, float] = {}
+    found: dict[CellRef, float] = {}
     rng = Random(0)
 
-    def read(place: Place) -> float:
+    def read(place: CellRef) -> float:
         return found.setdefault(place, rng.uniform(1.0, 2.0))  # all different: no divisor is zero by chance
 
     try:
-        evaluated(text, plan, metric, read, dataset=dataset)
-    except Gap:
+        evaluate_estimand(text, plan, metric, read, dataset=dataset)
+    except MissingCell:
         raise EstimandError("it divides by zero whatever is measured") from None
-    for place in [one for one in found if one.by]:  # a choice reads what it chooses among, too
-        found.setdefault(place._replace(by=""), 1.0)
+    for place in [one for one in found if one.selection_split]:  # a choice reads what it chooses among, too
+        found.setdefault(place._replace(selection_split=""), 1.0)
     return tuple(found)
 
 
-def metric_of(effect: Effect, plan: DataPlan) -> MetricSpec:
+def find_effect_metric(effect: Effect, plan: DataPlan) -> MetricSpec:
     """The metric that an effect is read in. Raises `EstimandError`."""
     found = next((one for one in plan.metrics if one.name == effect.metric), None)
     if effect.metric and found is None:
         raise EstimandError(
             f"there is no metric {effect.metric!r} in the plan; there are {', '.join(one.name for one in plan.metrics)}"
         )
-    return found or plan.primary
+    return found or plan.primary_metric
 
 
-def conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple[str, str, str]]:
+def list_conditions_read(effects: Iterable[Effect], plan: DataPlan) -> set[tuple[str, str, str]]:
     """(dataset, metric, condition) of every cell that effects read. Raises `EstimandError`."""
     return {
         (place.dataset, metric.name, place.condition)
         for effect in effects
-        for metric in (metric_of(effect, plan),)
-        for place in places_of(effect.estimand, plan, metric)
+        for metric in (find_effect_metric(effect, plan),)
+        for place in list_cells_read(effect.estimand, plan, metric)
     }
 
 
-def cells_of(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[Place]:
+def list_deciding_cells(hypothesis: Hypothesis, plan: DataPlan) -> frozenset[CellRef]:
     """The cells that a hypothesis is decided by. Raises `EstimandError`."""
     datasets = [one.name for one in plan.datasets] if hypothesis.unit == "datasets" else [plan.datasets[0].name]
     return frozenset(
-        place._replace(by="")
+        place._replace(selection_split="")
         for effect in hypothesis.effects
         for dataset in datasets
-        for place in places_of(effect.estimand, plan, metric_of(effect, plan), dataset=dataset)
+        for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan), dataset=dataset)
     )
 
 
-def registered(plan: DataPlan) -> frozenset[Place]:
+def list_registered_cells(plan: DataPlan) -> frozenset[CellRef]:
     """The cells that decide the plan's confirmatory hypotheses."""
-    return frozenset[Place]().union(*(cells_of(one, plan) for one in plan.hypotheses if one.confirmatory))
+    return frozenset[CellRef]().union(*(list_deciding_cells(one, plan) for one in plan.hypotheses if one.confirmatory))
 
 
-def main_arms(plan: DataPlan) -> tuple[str, ...]:
+def list_main_arms(plan: DataPlan) -> tuple[str, ...]:
     """The arms that every experiment of the search measures: baselines, methods, and the ablations that the plan's
     confirmatory hypotheses need, which have to run on the same seeds."""
-    needed = {place.arm for place in registered(plan)}
+    needed = {place.arm for place in list_registered_cells(plan)}
     return tuple(arm.name for arm in plan.arms if arm.role != "ablation" or arm.name in needed)
 
 
 # --- checking --------------------------------------------------------------------------------------------------------
 
-TRIALS = 400
+SIMULATED_STUDIES = 400
 """Random studies in which an effect is looked at."""
-MOST_CHARACTERS = 1000
+MAX_ESTIMAND_LENGTH = 1000
 
 
-def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
+def find_hypothesis_faults(plan: DataPlan) -> Iterator[str]:
     """What is wrong with the hypotheses of a plan, a sentence each."""
     ids = [one.id for one in plan.hypotheses]
     yield from (f"hypothesis {name!r} is named twice" for name in dict.fromkeys(ids) if ids.count(name) > 1)
@@ -490,12 +503,12 @@ def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
     for one in plan.hypotheses:
         where = f"hypothesis {one.id!r}"
         for effect in (*one.effects, *one.alternatives):
-            if (fault := _fault(effect, plan, everywhere=one.unit == "datasets")) is not None:
+            if (fault := _find_effect_fault(effect, plan, everywhere=one.unit == "datasets")) is not None:
                 yield f"{where}, {effect.estimand!r}: {fault}"
         if one.unit == "datasets" and len(plan.datasets) < 3:
             yield f"{where} has datasets as its unit, and the plan has {len(plan.datasets)}: three at least, or seeds"
         if one.diverged == "worst value" and (
-            unbound := sorted({metric.name for metric in _metrics_of(one, plan) if metric.worst is None})
+            unbound := sorted({metric.name for metric in _iterate_metrics(one, plan) if metric.worst is None})
         ):
             yield (
                 f"{where} counts training that diverged as the worst value, and {', '.join(unbound)} has none: say "
@@ -514,26 +527,26 @@ def hypothesis_faults(plan: DataPlan) -> Iterator[str]:
                     "separates them"
                 )
             probe = Effect(estimand=one.rival.estimand, smallest=1.0)
-            if (fault := _fault(probe, plan, sized=False)) is not None:
+            if (fault := _find_effect_fault(probe, plan, sized=False)) is not None:
                 yield f"{where}, rival, {one.rival.estimand!r}: {fault}"
 
 
-def _metrics_of(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
+def _iterate_metrics(one: Hypothesis, plan: DataPlan) -> Iterator[MetricSpec]:
     for effect in (*one.effects, *one.alternatives):
         with suppress(EstimandError):  # told of the effect itself
-            yield metric_of(effect, plan)
+            yield find_effect_metric(effect, plan)
 
 
-def _fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:
+def _find_effect_fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bool = False) -> str | None:
     """Why an effect cannot be decided; None where it can."""
-    if len(effect.estimand) > MOST_CHARACTERS:
-        return f"it has more than {MOST_CHARACTERS} characters"
+    if len(effect.estimand) > MAX_ESTIMAND_LENGTH:
+        return f"it has more than {MAX_ESTIMAND_LENGTH} characters"
     try:
-        metric = metric_of(effect, plan)
+        metric = find_effect_metric(effect, plan)
         places = [
             place
             for use in (plan.datasets if everywhere else plan.datasets[:1])
-            for place in places_of(effect.estimand, plan, metric, dataset=use.name)
+            for place in list_cells_read(effect.estimand, plan, metric, dataset=use.name)
         ]
     except EstimandError as error:
         return str(error)
@@ -541,7 +554,7 @@ def _fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bo
         return "it is nested too deep"
     if not places:
         return "it reads no cell"
-    found = _imagined(effect.estimand, plan, metric)
+    found = _simulate_values(effect.estimand, plan, metric)
     if len({round(value, 12) for value in found}) < 2:
         return "no cell can refute it: it has the same value whatever is measured"
     if not sized:
@@ -556,24 +569,24 @@ def _fault(effect: Effect, plan: DataPlan, *, sized: bool = True, everywhere: bo
     return None
 
 
-def _imagined(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:
+def _simulate_values(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:
     """Values of an estimand in studies whose cells are drawn at random, at the ends of the metric's range, too."""
     rng = Random(0)
     low = metric.low if metric.low is not None else -10.0
     high = metric.high if metric.high is not None else low + 100.0
     found: list[float] = []
-    for trial in range(TRIALS):
+    for trial in range(SIMULATED_STUDIES):
         drawn: dict[object, float] = {}
 
-        def read(place: Place, drawn: dict[object, float] = drawn, kind: int = trial % 3) -> float:
+        def read(place: CellRef, drawn: dict[object, float] = drawn, kind: int = trial % 3) -> float:
             of = place.arm if kind == 2 else place  # an arm that is as good everywhere: what a minimum needs
             if of not in drawn:
                 drawn[of] = rng.choice((low, high)) if kind else rng.uniform(low, high)
             return drawn[of]
 
         try:
-            found.append(float(evaluated(text, plan, metric, read)))
-        except Gap:
+            found.append(float(evaluate_estimand(text, plan, metric, read)))
+        except MissingCell:
             continue
     return found
 
@@ -581,52 +594,58 @@ def _imagined(text: str, plan: DataPlan, metric: MetricSpec) -> list[float]:
 # --- saying ----------------------------------------------------------------------------------------------------------
 
 
-def described(text: str, plan: DataPlan) -> str:
+def describe_estimand(text: str, plan: DataPlan) -> str:
     """An estimand in words, with the titles of the plan."""
-    return _said(parsed(text), plan)
+    return _describe_expression(parse_estimand(text), plan)
 
 
-def _said(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
+def _describe_expression(one: Expression, plan: DataPlan, *, inner: bool = False) -> str:
     match one:
-        case Constant():
+        case NumberLiteral():
             return f"{one.value:g}"
-        case Ref():
-            arm = _title(plan.arms, one.arm)
-            return f"{arm} at {_title(plan.all_levels, one.level)}" if one.level else arm
-        case Sum(sign="|"):
-            return f"the size of {_said(one.left, plan, inner=True)}"
-        case Sum():
-            change = isinstance(one.right, Sum) and one.right.sign == "|"
-            if change and isinstance(one.left, Sum):
+        case ArmRef():
+            arm = _find_title(plan.arms, one.arm)
+            return f"{arm} at {_find_title(plan.all_levels, one.level)}" if one.level else arm
+        case BinaryOperation(operator="|"):
+            return f"the size of {_describe_expression(one.left, plan, inner=True)}"
+        case BinaryOperation():
+            change = isinstance(one.right, BinaryOperation) and one.right.operator == "|"
+            if change and isinstance(one.left, BinaryOperation):
                 text = (
-                    f"the relative change from {_said(one.left.right, plan, inner=True)} to "
-                    f"{_said(one.left.left, plan, inner=True)}"
+                    f"the relative change from {_describe_expression(one.left.right, plan, inner=True)} to "
+                    f"{_describe_expression(one.left.left, plan, inner=True)}"
                 )
-            elif one.sign == "*" and one.left == Constant(-1.0):
-                text = f"minus {_said(one.right, plan, inner=True)}"
+            elif one.operator == "*" and one.left == NumberLiteral(-1.0):
+                text = f"minus {_describe_expression(one.right, plan, inner=True)}"
             else:
-                word = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}[one.sign]
-                text = f"{_said(one.left, plan, inner=True)} {word} {_said(one.right, plan, inner=True)}"
+                word = {"+": "plus", "-": "minus", "*": "times", "/": "divided by"}[one.operator]
+                text = (
+                    f"{_describe_expression(one.left, plan, inner=True)} {word} "
+                    f"{_describe_expression(one.right, plan, inner=True)}"
+                )
             return f"({text})" if inner else text
-        case Drop():
-            return f"the drop of {_said(one.of, plan, inner=True)} from {_title(plan.all_levels, one.level)}"
-        case On():
-            return f"{_said(one.of, plan)} on {_title(plan.datasets, one.dataset)}"
-        case Fold():
+        case DropLevel():
+            return (
+                f"the drop of {_describe_expression(one.operand, plan, inner=True)} from "
+                f"{_find_title(plan.all_levels, one.level)}"
+            )
+        case OnDataset():
+            return f"{_describe_expression(one.operand, plan)} on {_find_title(plan.datasets, one.dataset)}"
+        case Aggregate():
             how = {
                 "mean": "the mean",
                 "max": "the largest",
                 "min": "the smallest",
                 "worst": "the worst",
                 "slope": "the slope",
-            }[one.how]
+            }[one.function]
             levels = {each.name for each in plan.all_levels}
-            names = [_title(plan.all_levels if name in levels else plan.datasets, name) for name in one.names]
+            names = [_find_title(plan.all_levels if name in levels else plan.datasets, name) for name in one.names]
             over = ", ".join(names) or f"all {one.axis}"
-            return f"{how} over {over} of {_said(one.of, plan, inner=True)}"
-        case Tuned():
-            return f"{_title(plan.arms, one.arm)} at the level that is best on {one.by}"
+            return f"{how} over {over} of {_describe_expression(one.operand, plan, inner=True)}"
+        case TunedArm():
+            return f"{_find_title(plan.arms, one.arm)} at the level that is best on {one.selection_split}"
 
 
-def _title(nouns: Sequence[Any], name: str) -> str:
+def _find_title(nouns: Sequence[Any], name: str) -> str:
     return next((getattr(one, "title", "") or one.name for one in nouns if one.name == name), name)

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from labwright.record.machine import Rate
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.idea import Idea
+from labwright.record.machine import ComputeRate
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.idea import Idea
 
 
-class Statement(Frozen):
+class DocumentStatement(FrozenModel):
     """One thing that a document says."""
 
     text: str = Field(min_length=1, max_length=600, description="one sentence in your own words")
@@ -23,7 +23,7 @@ class Statement(Frozen):
     )
 
 
-class Digest(Frozen):
+class DocumentDigest(FrozenModel):
     """A document and what was taken from it."""
 
     file: str = Field(description="its name, as the person gave it")
@@ -32,22 +32,22 @@ class Digest(Frozen):
     pages: int
     unit: Literal["p.", "part"] = Field(default="p.", description="how places in it are named: pages of a PDF, parts")
     subject: str = Field(default="", description="what it is about, in one sentence")
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[DocumentStatement, ...] = ()
     dropped: int = Field(default=0, description="statements whose page or quote is not in it")
     unread: int = Field(default=0, description="characters at most that were left out since the document is long")
 
-    def place(self, page: int) -> str:
+    def format_place(self, page: int) -> str:
         """A place in it as prompts and reports name it: `[name.pdf p. 3]`."""
         return f"[{self.file} {self.unit} {page}]"
 
 
-Novelty = Literal["unchecked", "nothing_found", "compared"]
+NoveltyLevel = Literal["unchecked", "nothing_found", "compared"]
 """What was looked at. No value says that an idea is new: no search can show that."""
 
-DataSource = Literal["catalogue", "own", "hub", "synthetic", "other"]
+DataOrigin = Literal["catalogue", "own", "hub", "synthetic", "other"]
 
 
-class Means(Frozen):
+class AvailableResources(FrozenModel):
     """What a run has at hand: the machine, its limits, and what can be had on it."""
 
     processor: str
@@ -58,7 +58,7 @@ class Means(Frozen):
     hours: float = Field(description="time limit of a whole run")
     node_hours: float = Field(description="time limit of one experiment")
     workers: int = 1
-    rate: Rate | None = Field(default=None, description="how fast experiments run; None: not measured")
+    rate: ComputeRate | None = Field(default=None, description="how fast experiments run; None: not measured")
     packages: tuple[str, ...] = Field(default=(), description="name and version")
     installable: tuple[str, ...] = Field(default=(), description="packages that a run can have beside these")
     datasets: tuple[str, ...] = Field(default=(), description="names that `lab.data` knows, the user's own first")
@@ -71,37 +71,37 @@ class Means(Frozen):
     fetching: bool = Field(default=False, description="whether this machine reaches the hub for data")
 
 
-class DataNeed(Frozen):
+class RequiredDataset(FrozenModel):
     """A dataset that an idea needs."""
 
     name: str = Field(min_length=1, max_length=120)
-    source: DataSource = Field(
+    source: DataOrigin = Field(
         description="catalogue or own: a name that the machine's list has; hub: OWNER/SET; "
         "synthetic: made by the experiment's code; other: anything else"
     )
 
 
-class Estimate(Frozen):
+class ResourceEstimate(FrozenModel):
     """What a model thinks that an idea takes on the machine that it was shown."""
 
     hours: float = Field(gt=0, le=100_000, description="wall clock of the whole study, all stages and replicates")
     node_hours: float = Field(gt=0, le=100_000, description="wall clock of its longest single experiment")
     gpu_memory_gb: float = Field(default=0.0, ge=0, le=100_000, description="10^9 bytes; 0: the CPU is enough")
-    data: tuple[DataNeed, ...] = Field(min_length=1, max_length=12)
+    data: tuple[RequiredDataset, ...] = Field(min_length=1, max_length=12)
     packages: tuple[str, ...] = Field(default=(), max_length=30, description="importable names, without versions")
     pretrained: tuple[str, ...] = Field(default=(), max_length=12, description="models, as OWNER/NAME")
     network: bool = Field(default=False, description="whether the experiments themselves need a network")
     reason: str = Field(min_length=1, max_length=1500, description="how the hours were counted")
 
 
-class Fit(Frozen):
+class Feasibility(FrozenModel):
     """Whether an estimate is within the means, by a program. `why` is empty where it is."""
 
     fits: bool
     why: tuple[str, ...] = ()
 
 
-class FoundWork(Frozen):
+class FoundPaper(FrozenModel):
     """A paper as a source returned it."""
 
     title: str
@@ -113,36 +113,36 @@ class FoundWork(Frozen):
     source: str = ""
 
 
-class LiteratureSearch(Frozen):
+class LiteratureSearch(FrozenModel):
     """One executed query. `answered` names the sources that gave an answer, `silent` those that did not, and why."""
 
     query: str
     answered: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
-    works: tuple[FoundWork, ...] = ()
+    works: tuple[FoundPaper, ...] = ()
 
 
-class ClosestWork(Frozen):
+class ClosestWork(FrozenModel):
     """A paper that a search returned, and how the idea differs from what its abstract says."""
 
-    work: FoundWork
+    work: FoundPaper
     difference: str
     quote: str = Field(default="", description="of its abstract; found there by a program")
 
 
-class FinalIdea(Frozen):
+class FinalIdea(FrozenModel):
     """An idea with all that is known of it."""
 
     idea: Idea
-    novelty: Novelty
-    said: str = Field(description="what was looked at, in words")
+    novelty: NoveltyLevel
+    novelty_statement: str = Field(description="what was looked at, in words")
     queries: tuple[str, ...] = Field(min_length=1)
     closest: tuple[ClosestWork, ...] = ()
-    estimate: Estimate
-    fit: Fit
+    estimate: ResourceEstimate
+    fit: Feasibility
     remarks: tuple[str, ...] = Field(default=(), description="what stayed wrong, or was struck out by rule")
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """AI-Scientist-v2's keys, unchanged, then ours, which other readers ignore."""
         fields = {
             key: value
@@ -161,7 +161,7 @@ class FinalIdea(Frozen):
             for one in self.closest
         ]
         return fields | {
-            "Novelty": {"Status": self.novelty, "Said": self.said, "Queries": list(self.queries)},
+            "Novelty": {"Status": self.novelty, "Said": self.novelty_statement, "Queries": list(self.queries)},
             "Closest Papers": closest,
             "Feasibility": {"Fits": self.fit.fits, "Why": list(self.fit.why), **self.estimate.model_dump(mode="json")},
             "Remarks": list(self.remarks),

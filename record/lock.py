@@ -25,32 +25,38 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from labwright.record.errors import WrongUse
-from labwright.record.network import LINES
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.reading import RecordError
+from labwright.record.errors import UsageError
+from labwright.record.jsonl_log import JSONL_LOG_FILE
+from labwright.record.log_reader import RecordError
+from labwright.record.schema.frozen_model import FrozenModel
 
-BEAT = 15.0
+HEARTBEAT_SECONDS = 15.0
 """Seconds between two signs of life."""
-SILENT = 90.0
+MAX_SILENT_SECONDS = 90.0
 """Seconds without one after which the holder counts as dead."""
-PATIENCE = 1.0
+MAX_LOCK_WAIT_SECONDS = 1.0
 """Seconds during which `hold` tries again: somebody may just look."""
 
 
-class Owner(Frozen):
+class LockOwner(FrozenModel):
     """Who holds a lock, as written in it."""
 
     host: str
     pid: int
 
 
-class RunLockedError(WrongUse):
+class RunLockedError(UsageError):
     """Another process works on this run."""
 
 
 @contextmanager
-def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float = SILENT) -> Generator[None]:
+def acquire_lock(
+    run: Path,
+    *,
+    network: bool = False,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    max_silent_seconds: float = MAX_SILENT_SECONDS,
+) -> Generator[None]:
     """Hold the run's lock. Raises `RunLockedError` soon when another process has it, and `RecordError`."""
     path = run / "lock"
     try:
@@ -60,15 +66,19 @@ def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float 
             f"{run} cannot be written to ({error.strerror}): fix its permissions or its mount, then resume"
         ) from None
     try:
-        if not _taken(file) or (network and _alive_elsewhere(path, silent, lambda: _server_now(run))):
-            raise RunLockedError(f"{run} is being worked on by {describe(path)}; stop it first: scientist stop {run}")
-        _sign(file)
+        if not _try_lock(file) or (
+            network and _is_alive_elsewhere(path, max_silent_seconds, lambda: _read_server_time(run))
+        ):
+            raise RunLockedError(
+                f"{run} is being worked on by {describe_owner(path)}; stop it first: scientist stop {run}"
+            )
+        _write_owner(file)
         done = threading.Event()
 
         def sign_on() -> None:
-            while not done.wait(beat):
+            while not done.wait(heartbeat_seconds):
                 with suppress(OSError):  # a server that is away for a moment: the next sign may reach it
-                    _sign(file)
+                    _write_owner(file)
 
         sign = threading.Thread(target=sign_on, daemon=True)
         try:
@@ -84,7 +94,7 @@ def hold(run: Path, *, network: bool = False, beat: float = BEAT, silent: float 
         os.close(file)
 
 
-def holder(run: Path) -> str | None:
+def find_owner(run: Path) -> str | None:
     """Who works on a run now, in words; None when nobody does. Raises `OSError` where the lock may not be read."""
     path = run / "lock"
     try:
@@ -93,10 +103,14 @@ def holder(run: Path) -> str | None:
         with open(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return describe(path)
+        return describe_owner(path)
     except FileNotFoundError:
         return None
-    return describe(path) if (run / LINES).exists() and _alive_elsewhere(path, SILENT, time.time) else None
+    return (
+        describe_owner(path)
+        if (run / JSONL_LOG_FILE).exists() and _is_alive_elsewhere(path, MAX_SILENT_SECONDS, time.time)
+        else None
+    )
 
 
 def is_unused(folder: Path) -> bool:
@@ -104,25 +118,27 @@ def is_unused(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     path, found = folder / "lock", [one.name for one in folder.iterdir()]
-    return not found or (found == ["lock"] and path.is_file() and (not path.stat().st_size or _owner(path) is not None))
+    return not found or (
+        found == ["lock"] and path.is_file() and (not path.stat().st_size or _read_owner(path) is not None)
+    )
 
 
-def describe(path: Path) -> str:
+def describe_owner(path: Path) -> str:
     """Host and process id written in a lock file, in words."""
-    owner = _owner(path)
+    owner = _read_owner(path)
     return f"process {owner.pid} on {owner.host}" if owner is not None else "another process"
 
 
-def _owner(path: Path) -> Owner | None:
+def _read_owner(path: Path) -> LockOwner | None:
     try:
-        return Owner.model_validate_json(path.read_bytes()[:1000])
+        return LockOwner.model_validate_json(path.read_bytes()[:1000])
     except (ValidationError, OSError):
         return None
 
 
-def _taken(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     """Whether the lock could be taken, now or in a moment."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + MAX_LOCK_WAIT_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -133,24 +149,24 @@ def _taken(file: int) -> bool:
             time.sleep(0.005)
 
 
-def _alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> bool:
+def _is_alive_elsewhere(path: Path, silent: float, clock: Callable[[], float]) -> bool:
     """Whether a process of another host holds the lock by its signs of life, though flock does not say so."""
-    owner = _owner(path)
+    owner = _read_owner(path)
     try:
         return owner is not None and owner.host != socket.gethostname() and clock() - path.stat().st_mtime < silent
     except OSError:
         return False
 
 
-def _server_now(folder: Path) -> float:
+def _read_server_time(folder: Path) -> float:
     """The present time by the clock that gives files their times. Raises `OSError` where nothing can be written."""
     with tempfile.TemporaryFile(dir=folder) as probe:
         return os.fstat(probe.fileno()).st_mtime
 
 
-def _sign(file: int) -> None:
+def _write_owner(file: int) -> None:
     """Write over what stands there, so that nobody finds an empty file meanwhile."""
-    text = Owner(host=socket.gethostname(), pid=os.getpid()).model_dump_json().encode()
+    text = LockOwner(host=socket.gethostname(), pid=os.getpid()).model_dump_json().encode()
     os.pwrite(file, text, 0)
     os.ftruncate(file, len(text))
     os.fsync(file)

@@ -5,53 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from labwright.record.exchanges import LISTED
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
+from labwright.record.llm_calls import EXCHANGES_LIST
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 
 
-def files_of(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
+def list_recorded_files(state: RunState, folder: RunFolder) -> Iterator[tuple[Path, str]]:
     """Scorers, lock, arrays, sealed predictions, curves, cells, figures, paper, judgement: path and recorded sha256."""
     yield from ((folder.scorers / f"{one.dataset}.py", one.sha256) for one in state.scorers)
-    if state.installed is not None:
-        yield folder.packages, state.installed.sha256
+    if state.installed_packages is not None:
+        yield folder.packages_lock, state.installed_packages.sha256
     yield from ((folder.root / one.stored, one.sha256) for one in (state.context.documents if state.context else ()))
     yield from ((folder.root / one.stored, one.sha256) for one in (state.prior_work.papers if state.prior_work else ()))
     for node in state.nodes.values():
         for attempt in node.attempts:
-            sealed = folder.attempt(node.id, attempt.number)
+            sealed = folder.get_attempt_path(node.id, attempt.number)
             yield from ((sealed / "arrays" / name, digest) for name, digest in attempt.arrays.items())
             yield from ((sealed / "sealed" / name, digest) for name, digest in attempt.sealed.items())
             if attempt.curves_sha256:
                 yield sealed / "measurements.jsonl", attempt.curves_sha256
             if attempt.exchanges_sha256:
-                yield sealed / LISTED, attempt.exchanges_sha256
+                yield sealed / EXCHANGES_LIST, attempt.exchanges_sha256
         for plotting in node.plottings:
-            shown = folder.plots(node.id, plotting.n) / "figures"
+            shown = folder.get_plots_path(node.id, plotting.n) / "figures"
             yield from ((shown / figure.name, figure.sha256) for figure in plotting.figures)
     for _, run in state.cells.values():
-        measured = folder.cell(run.id)
+        measured = folder.get_cell_path(run.id)
         yield from ((measured / "arrays" / name, digest) for name, digest in run.arrays.items())
         yield from ((measured / "sealed" / name, digest) for name, digest in run.sealed.items())
         if run.curves_sha256:
             yield measured / "measurements.jsonl", run.curves_sha256
         if run.exchanges_sha256:
-            yield measured / LISTED, run.exchanges_sha256
+            yield measured / EXCHANGES_LIST, run.exchanges_sha256
     drawn = state.figures.figures if state.figures is not None else {}
-    yield from ((folder.drawn / name, digest) for name, digest in drawn.items())
+    yield from ((folder.drawn_figures / name, digest) for name, digest in drawn.items())
     for added in ([state.library] if state.library is not None else []) + state.works_chosen:
         yield from ((folder.root / name, digest) for name, digest in added.files.items())
-    known = [] if state.standing is None else [(state.standing.version, state.standing.released)]
+    known = [] if state.current_paper is None else [(state.current_paper.version, state.current_paper.released)]
     if state.released is not None and state.released not in [one for _, one in known]:
-        known.append((state.version, state.released))
+        known.append((state.paper_version, state.released))
     for version, released in known:
-        paper = RunFolder(folder.root, version).paper
+        paper = RunFolder(folder.root, version).paper_folder
         yield from ((paper / name, digest) for name, digest in released.files.items() if Path(name).name not in drawn)
-        yield from ((folder.root / name, digest) for name, digest in released.beside.items())
-    if state.assessed is not None:
-        yield from ((folder.root / name, digest) for name, digest in state.assessed.files.items())
+        yield from ((folder.root / name, digest) for name, digest in released.companion_files.items())
+    if state.judged is not None:
+        yield from ((folder.root / name, digest) for name, digest in state.judged.files.items())
 
 
-def manifest(state: RunState, folder: RunFolder) -> dict[str, str]:
+def build_manifest(state: RunState, folder: RunFolder) -> dict[str, str]:
     """The same as a mapping from the path within the run to the sha256, for `manifest.json`."""
-    return {str(path.relative_to(folder.root)): digest for path, digest in files_of(state, folder)}
+    return {str(path.relative_to(folder.root)): digest for path, digest in list_recorded_files(state, folder)}

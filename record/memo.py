@@ -21,14 +21,14 @@ class Memo(Generic[T]):
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[tuple[object, ...], T]] = {}
 
-    def of(self, key: Hashable, made_of: tuple[object, ...], make: Callable[[], T]) -> T:
+    def get_or_compute(self, key: Hashable, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
         """The value that was made of these objects, or what `make` gives now."""
         known = self._kept.get(key)
-        if known is not None and len(known[0]) == len(made_of) and all(map(is_, known[0], made_of)):
+        if known is not None and len(known[0]) == len(inputs) and all(map(is_, known[0], inputs)):
             return known[1]
-        value = make()
+        value = compute()
         self._kept.pop(key, None)
-        self._kept[key] = made_of, value
+        self._kept[key] = inputs, value
         if len(self._kept) > MAX_ENTRIES:
             self._kept.pop(next(iter(self._kept)), None)
         return value

@@ -16,7 +16,7 @@ _MAX_NUMBER_LENGTH = 100
 """Characters of a number in it: 1:1:1:... is read to the base of 60, which takes the square of its length."""
 
 
-class _UniqueKeys(yaml.SafeLoader):
+class _UniqueKeyLoader(yaml.SafeLoader):
     """The safe loader, for which no mapping has a key twice."""
 
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -32,7 +32,7 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-class _Bounded(yaml.SafeLoader):
+class _BoundedLoader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._count = 0
@@ -59,9 +59,9 @@ class _Bounded(yaml.SafeLoader):
 
 def load_yaml(text: str) -> Any:
     """What a text of the user holds; a key given twice is refused. Raises `yaml.YAMLError`, `RecursionError`."""
-    return yaml.load(text, _UniqueKeys)
+    return yaml.load(text, _UniqueKeyLoader)
 
 
-def load_foreign_yaml(text: str) -> Any:
+def load_untrusted_yaml(text: str) -> Any:
     """What a stranger's text holds. Raises `yaml.YAMLError`, `ValueError`, `RecursionError`, also beyond the bounds."""
-    return yaml.load(text, _Bounded)
+    return yaml.load(text, _BoundedLoader)

@@ -24,8 +24,8 @@ from collections.abc import Sequence
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
-from labwright.record.errors import WrongUse
-from labwright.record.reading import is_run
+from labwright.record.errors import UsageError
+from labwright.record.log_reader import is_run
 
 SUFFIX = ".zip"
 NAME = re.compile(r"[^\\\x00-\x1f\x7f\ud800-\udfff]+")
@@ -70,7 +70,7 @@ def refuse_zip(path: Path) -> None:
         how = f"unzip {name}"
         if _is_small(path):
             how = f"scientist export {name} --zip {plain} --with-data && unzip {plain}"
-        raise WrongUse(
+        raise UsageError(
             f"{path} is a zip, which can only be looked at, and this command needs the folder of the run: unpack it "
             f"first ({how}), then give the folder"
         )
@@ -108,7 +108,7 @@ def _unpack(path: Path) -> Path:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         fix = "free disk space, or set TMPDIR to a folder with more" if full else "give a file that can be read"
-        raise WrongUse(f"cannot unpack {path} ({error.strerror or error}): {fix}") from None
+        raise UsageError(f"cannot unpack {path} ({error.strerror or error}): {fix}") from None
     except DAMAGED as error:
         raise _refused(path, f"it is damaged ({' '.join(str(error).split())[:200]})") from None
 
@@ -174,5 +174,5 @@ def _check_room(path: Path, root: Path, members: Sequence[zipfile.ZipInfo]) -> N
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _refused(path: Path, why: str) -> WrongUse:
-    return WrongUse(f"{path} cannot be opened as a run: {why}; make it with scientist export RUN --zip FILE")
+def _refused(path: Path, why: str) -> UsageError:
+    return UsageError(f"{path} cannot be opened as a run: {why}; make it with scientist export RUN --zip FILE")

@@ -1,4 +1,5 @@
-"""Measures cells, each in a folder of its own: a worker has one place at a time in which they run (`sandbox.places`).
+"""Measures cells, each in a folder of its own: a worker has one place at a time in which they run
+(`sandbox.kernel_host`).
 
 A place works in a folder of its own below the job's. A cell's folder lies there while the cell runs, is taken out of
 the kernel's reach with its end, and only then read: no cell finds what another left.
@@ -13,67 +14,67 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from labwright.record.descriptors import remove_tree
-from labwright.record.nouns.cells import Cell
-from labwright.record.source import visible_files
-from labwright.sandbox.assembly import assemble
-from labwright.sandbox.cells import Ran, Schedule
-from labwright.sandbox.crew import Crew, Hold, Worker
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.schema.cell import Cell
+from labwright.record.source_tree import select_visible_files
+from labwright.sandbox.cell_scheduler import CellResult, CellSchedule
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.execution import Execution, Script
-from labwright.sandbox.job import CellOutcome, Job, Outcome, Result
-from labwright.sandbox.monitor import Monitor
-from labwright.sandbox.output import OUTPUT_CHARS, LiveOutput
-from labwright.sandbox.places import Place
-from labwright.sandbox.repository.cells import CommandWorker, Repository
-from labwright.sandbox.running import Runner
-from labwright.sandbox.untrusted import BadFile, remove
-from labwright.sandbox.workspace import CELLS, KERNELS, copy_arm, mounted
+from labwright.sandbox.execution import KernelExecution, KernelScript
+from labwright.sandbox.job import CellOutcome, ExecutionResult, Job, JobOutcome
+from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.kernel_host import ScriptHost
+from labwright.sandbox.merge_cells import merge_cell_folders
+from labwright.sandbox.monitor import JobMonitor
+from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput
+from labwright.sandbox.repository.command_cells import CommandWorker, StudyRepository
+from labwright.sandbox.safe_io import BadFile, remove_path
+from labwright.sandbox.worker_pool import CellMeasurer, SlotHolder, WorkerPool
+from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER, copy_arm_artifacts, list_mounted_datasets
 
 
 async def measure_cells(
     job: Job,
-    runner: Runner,
-    hold: Hold,
-    opens: Callable[[Path], Place],
-    repository: Repository | None = None,
+    runner: JobRunner,
+    hold_slot: SlotHolder,
+    open_host: Callable[[Path], ScriptHost],
+    repository: StudyRepository | None = None,
     *,
     give_way: Callable[[], bool] = lambda: False,
-) -> Outcome:
+) -> JobOutcome:
     """What came of a job of cells, in places that `opens` opens for a folder, or as commands of a repository.
 
     Raises `ExecutorError`, `TooLate`.
     """
     folder = job.folder.absolute()
     job = replace(job, folder=folder)
-    await asyncio.to_thread(_clear, folder)
-    live = LiveOutput(job.live, OUTPUT_CHARS // 2)
+    await asyncio.to_thread(_clear_job_folder, folder)
+    live = LiveOutput(job.live_output, MAX_KEPT_CHARS // 2)
     numbers = iter(range(1, 10**9))
 
-    def worker(alone: bool) -> Worker:
+    def worker(alone: bool) -> CellMeasurer:
         if repository is None:
-            place = folder / KERNELS / str(next(numbers))
-            return CellWorker(runner, job, live, place, opens(place), alone=alone)
+            place = folder / KERNELS_FOLDER / str(next(numbers))
+            return CellWorker(runner, job, live, place, open_host(place), alone=alone)
         return CommandWorker(repository, runner, job, live, next(numbers), alone=alone)
 
     try:
-        crew = Crew(job, runner.slots, hold, worker, memory_gb=runner.slot_gb, give_way=give_way)
+        crew = WorkerPool(job, runner.slots, hold_slot, worker, memory_gb=runner.slot_gb, give_way=give_way)
         schedule = await crew.measure()
-        remove_tree(folder / KERNELS, ignore_errors=True)
-        outcome = await asyncio.to_thread(assemble, job, schedule, runner.collector)
+        remove_tree(folder / KERNELS_FOLDER, ignore_errors=True)
+        outcome = await asyncio.to_thread(merge_cell_folders, job, schedule, runner.collector)
         if repository is not None:
             (folder / "arrays").mkdir(exist_ok=True)  # commands save none, and figures look for them
         return outcome
     finally:
         live.close()
-        remove_tree(folder / KERNELS, ignore_errors=True)
+        remove_tree(folder / KERNELS_FOLDER, ignore_errors=True)
 
 
-def _clear(folder: Path) -> None:
+def _clear_job_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (KERNELS, CELLS):
-            remove(folder, name)
+        for name in (KERNELS_FOLDER, CELLS_FOLDER):
+            remove_path(folder, name)
     except (OSError, BadFile) as error:
         raise ExecutorError(f"cannot prepare {folder}: {error}") from error
 
@@ -82,98 +83,105 @@ def _clear(folder: Path) -> None:
 class CellWorker:
     """Measures one cell after the other, in a place that lives on from cell to cell."""
 
-    runner: Runner
+    runner: JobRunner
     job: Job
     live: LiveOutput
     folder: Path
     """Where the place works."""
-    place: Place
+    host: ScriptHost
     alone: bool
     dataset: str = ""
     arm: str = ""
 
-    async def measure(self, cell: Cell, limit: float, schedule: Schedule) -> Ran:
+    async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
         """Measure a cell in so many seconds. Raises `ExecutorError`."""
         self.dataset = cell.dataset
         self.arm = "" if self.runner.config.isolation.between_cells else cell.arm
-        script = await self._prepared(cell, limit, schedule)
-        monitor = Monitor(self.job.watch, script.folder) if self.job.watch is not None else None
+        script = await self._prepare_script(cell, limit, schedule)
+        monitor = JobMonitor(self.job.watch, script.folder) if self.job.watch is not None else None
         self.live.add(f"\n--- {cell} ---\n")
-        execution = await self.place.execute(script, begins=lambda: schedule.begun(cell), monitor=monitor)
-        script = replace(script, folder=await asyncio.to_thread(self._taken_out, script.folder))
-        outcome = await self.runner.finished(script, "", execution, monitor)
-        await asyncio.to_thread(_lighten, script.folder)
-        return Ran(_of_cell(cell, outcome, execution), script.folder, kernel_died=execution.over, first=execution.first)
+        execution = await self.host.execute(script, on_start=lambda: schedule.mark_started(cell), monitor=monitor)
+        script = replace(script, folder=await asyncio.to_thread(self._move_to_job, script.folder))
+        outcome = await self.runner.collect_outcome(script, "", execution, monitor)
+        await asyncio.to_thread(_remove_inputs, script.folder)
+        return CellResult(
+            _to_cell_outcome(cell, outcome, execution),
+            script.folder,
+            kernel_died=execution.kernel_unusable,
+            is_first_cell=execution.is_first_cell,
+        )
 
     async def close(self) -> None:
         """End what runs. Idempotent."""
-        await self.place.close()
+        await self.host.close()
 
     @property
-    def _aside(self) -> Path:
+    def _staging_folder(self) -> Path:
         """Where cells' folders lie before and after they are in the place's: no code that runs in it gets there."""
-        return self.folder.with_name(f"{self.folder.name}.{CELLS}")
+        return self.folder.with_name(f"{self.folder.name}.{CELLS_FOLDER}")
 
-    async def _prepared(self, cell: Cell, limit: float, schedule: Schedule) -> Script:
+    async def _prepare_script(self, cell: Cell, limit: float, schedule: CellSchedule) -> KernelScript:
         """The folder of a cell in that of a place that is fit for it."""
         job, reads = self.job, schedule.reads
-        source = visible_files(job.source, cell.arm, arms=job.arms or tuple(one.arm for one in job.cells), reads=reads)
-        sees = await asyncio.to_thread(mounted, cell.dataset, self.runner.views)
-        await self.place.ready(cell.arm, source, sees, schedule.needs(cell).gpus)
-        script = await self.runner.prepared(
+        source = select_visible_files(
+            job.source, cell.arm, arms=job.arms or tuple(one.arm for one in job.cells), reads=reads
+        )
+        sees = await asyncio.to_thread(list_mounted_datasets, cell.dataset, self.runner.views)
+        await self.host.prepare(cell.arm, source, sees, schedule.get_needs(cell).gpus)
+        script = await self.runner.prepare_script(
             replace(
                 job,
                 name=f"{job.name} {cell.name}",
-                folder=self._aside / cell.name,
+                folder=self._staging_folder / cell.name,
                 source=source,
                 seed=cell.seed,
                 timeout=limit,
                 datasets=(cell.dataset,),
-                earlier=self._earlier(cell, schedule),
+                earlier_folder=self._find_checkpoint_folder(cell, schedule),
                 alone=self.alone,
                 cells=(),
                 key=job.keys.get(cell, ""),
-                needs={cell.arm: schedule.needs(cell)},
+                needs={cell.arm: schedule.get_needs(cell)},
             )
         )
-        other = schedule.read_by(cell)
+        other = schedule.find_source_cell(cell)
         if other is not None:
             await asyncio.to_thread(
-                copy_arm,
-                schedule.folders[other],
+                copy_arm_artifacts,
+                schedule.measured_folders[other],
                 script.folder,
                 other.arm,
                 limit=self.runner.config.settings.artifact_bytes,
             )
-        return replace(script, cell=cell, live=self.live, arms={} if other is None else {other.arm: other.place})
+        return replace(script, cell=cell, live=self.live, arms={} if other is None else {other.arm: other.place_name})
 
-    def _earlier(self, cell: Cell, schedule: Schedule) -> Path | None:
+    def _find_checkpoint_folder(self, cell: Cell, schedule: CellSchedule) -> Path | None:
         """Where checkpoints of this cell may lie: with its execution before this, or of an earlier attempt.
 
         What may ask subjects begins anew: answers are replayed, by how often a question came up.
         """
         if self.job.subjects:
             return None
-        if (known := schedule.places.get(cell) or self.job.cut.get(cell)) is not None:
+        if (known := schedule.result_folders.get(cell) or self.job.interrupted_folders.get(cell)) is not None:
             return known
-        return self.job.earlier / CELLS / cell.name if self.job.earlier is not None else None
+        return self.job.earlier_folder / CELLS_FOLDER / cell.name if self.job.earlier_folder is not None else None
 
-    def _taken_out(self, folder: Path) -> Path:
+    def _move_to_job(self, folder: Path) -> Path:
         """Move a cell's folder to those of the job."""
-        target = self.job.folder / CELLS / folder.name
+        target = self.job.folder / CELLS_FOLDER / folder.name
         remove_tree(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.rename(folder, target)
         return target
 
 
-def _lighten(folder: Path) -> None:
+def _remove_inputs(folder: Path) -> None:
     """Remove what a cell was given and can be had elsewhere: what it read of others may be large."""
     for name in ("inputs", "figures"):
         with suppress(OSError, BadFile):
-            remove(folder, name)
+            remove_path(folder, name)
 
 
-def _of_cell(cell: Cell, outcome: Outcome, execution: Execution) -> CellOutcome:
-    result = {one.name: getattr(outcome, one.name) for one in fields(Result)}
+def _to_cell_outcome(cell: Cell, outcome: JobOutcome, execution: KernelExecution) -> CellOutcome:
+    result = {one.name: getattr(outcome, one.name) for one in fields(ExecutionResult)}
     return CellOutcome(**result, cell=cell, training=None if outcome.resumed else execution.training)

@@ -3,7 +3,7 @@
 `views/<name>.npz` holds train and dev with labels, validation and test without; `labels/<name>.npz` the labels of
 validation and test and the columns that metrics go by, for the host. Both are the run's own copy: the files that they
 came from may change or go. How rows are cut is in `sandbox.data.splits`, how features are made in
-`sandbox.data.prepare`; docs/data.md tells all of it.
+`sandbox.data.preparation`; docs/data.md tells all of it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from pathlib import Path
 
 import numpy as np
 
-from labwright.record.nouns.data import DatasetFacts
+from labwright.record.schema.data_plan import DatasetFacts
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.own import OwnData
-from labwright.sandbox.data.prepare import consume, prepare
+from labwright.sandbox.data.preparation import discard, prepare_dataset
 from labwright.sandbox.data.spec import DataSpec
-from labwright.sandbox.data.views import Fingerprint, Stream, keys_of, opened, written
+from labwright.sandbox.data.user_dataset import UserDataset
+from labwright.sandbox.data.views import ArrayFingerprint, ArrayStream, list_keys, open_array, write_archives
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.repository.predictions import read_truth, write_labels
 
 
 @dataclass(frozen=True)
-class Bundled:
+class BundledDataset:
     """A dataset that needs no network. `classes` is 0 for regression."""
 
     name: str
     title: str
-    examples: int
+    example_count: int
     features: int
     classes: int = 0
 
@@ -55,22 +55,22 @@ class Bundled:
         )
 
 
-BUNDLED = (
-    Bundled("digits", "Optical recognition of handwritten digits (8 x 8 pixels)", 1797, 64, classes=10),
-    Bundled("breast_cancer", "Breast cancer Wisconsin (diagnostic)", 569, 30, classes=2),
-    Bundled("wine", "Wine recognition (chemical analysis of three cultivars)", 178, 13, classes=3),
-    Bundled("iris", "Iris plants", 150, 4, classes=3),
-    Bundled("diabetes", "Diabetes progression (regression)", 442, 10),
+BUNDLED_DATASETS = (
+    BundledDataset("digits", "Optical recognition of handwritten digits (8 x 8 pixels)", 1797, 64, classes=10),
+    BundledDataset("breast_cancer", "Breast cancer Wisconsin (diagnostic)", 569, 30, classes=2),
+    BundledDataset("wine", "Wine recognition (chemical analysis of three cultivars)", 178, 13, classes=3),
+    BundledDataset("iris", "Iris plants", 150, 4, classes=3),
+    BundledDataset("diabetes", "Diabetes progression (regression)", 442, 10),
 )
 
 
-DATA_BYTES = 2 * 2**30
+MAX_DATA_BYTES = 2 * 2**30
 """Default of the most that is held in memory of one dataset while it is read, and of a file that is read whole."""
-_IN_LABELS = ("validation_y", "test_y", "validation_meta", "test_meta")
+_LABEL_ARRAYS = ("validation_y", "test_y", "validation_meta", "test_meta")
 
 
 @dataclass(frozen=True)
-class OfRepository:
+class RepositoryDataset:
     """What a user's repository measures itself on: only its code knows what that is."""
 
     name: str
@@ -84,7 +84,7 @@ class OfRepository:
     def title(self) -> str:
         return f"the data of the repository {self.name}"
 
-    def facts(self, seed: int) -> DatasetFacts:
+    def build_facts(self, seed: int) -> DatasetFacts:
         """What a run records of it: which files they were, and what its labels tell. Raises `RepositoryError`."""
         facts = DatasetFacts(
             name=self.name,
@@ -101,56 +101,62 @@ class OfRepository:
             split_rule="as the repository's own code makes them",
             form="what its code reads",
         )
-        return facts if self.truth is None else read_truth(self.truth).facts(facts)
+        return facts if self.truth is None else read_truth(self.truth).add_facts(facts)
 
 
-Source = Bundled | OwnData | OfRepository
-Sources = Mapping[str, Source]
+DatasetSource = BundledDataset | UserDataset | RepositoryDataset
+DatasetSources = Mapping[str, DatasetSource]
 
 
-def registry(own: Iterable[DataSpec] = (), limit: int = DATA_BYTES) -> dict[str, Bundled | OwnData]:
+def build_registry(
+    own: Iterable[DataSpec] = (), limit: int = MAX_DATA_BYTES
+) -> dict[str, BundledDataset | UserDataset]:
     """Every dataset that can be had, by name; reads nothing. `limit` is in bytes. Raises `DatasetError`."""
-    sources: dict[str, Bundled | OwnData] = {source.name: source for source in BUNDLED}
+    sources: dict[str, BundledDataset | UserDataset] = {source.name: source for source in BUNDLED_DATASETS}
     for spec in own:
         if spec.name in sources:
             raise DatasetError(f"data {spec.name!r}: a bundled dataset has that name; give another name")
-        sources[spec.name] = OwnData(spec, limit)
+        sources[spec.name] = UserDataset(spec, limit)
     return sources
 
 
-def files_of(sources: Sources) -> tuple[Path, ...]:
+def list_source_files(sources: DatasetSources) -> tuple[Path, ...]:
     """The files and folders that own data come from, labels and all."""
     return tuple(
-        source.spec.path for source in sources.values() if isinstance(source, OwnData) and source.spec.path is not None
+        source.spec.path
+        for source in sources.values()
+        if isinstance(source, UserDataset) and source.spec.path is not None
     )
 
 
-def catalogue(sources: Sources | None = None, *, seed: int = 0) -> tuple[Bundled | DatasetFacts, ...]:
+def list_choices(sources: DatasetSources | None = None, *, seed: int = 0) -> tuple[BundledDataset | DatasetFacts, ...]:
     """What a plan may choose from: own data first, which are read. Bundled ones are not. Raises `DatasetError`."""
-    known = (sources or registry()).values()
+    known = (sources or build_registry()).values()
     return (
-        *(source.facts(seed) for source in known if not isinstance(source, Bundled)),
-        *(source for source in known if isinstance(source, Bundled)),
+        *(source.build_facts(seed) for source in known if not isinstance(source, BundledDataset)),
+        *(source for source in known if isinstance(source, BundledDataset)),
     )
 
 
-def materialise(name: str, *, views: Path, labels: Path, seed: int, sources: Sources | None = None) -> DatasetFacts:
+def materialise(
+    name: str, *, views: Path, labels: Path, seed: int, sources: DatasetSources | None = None
+) -> DatasetFacts:
     """The facts of the dataset, after its view and labels have been written. Idempotent.
 
     What is there from the same seed is kept if it is undamaged. Raises `DatasetError` for an unknown name, for own data
     that changed since the run began, and where the folder holds a cut by another seed, which running experiments may
     be using.
     """
-    known = sources if sources is not None else registry()
+    known = sources if sources is not None else build_registry()
     source = known.get(name)
     if source is None:
         raise DatasetError(f"no dataset {name!r}; there are: {', '.join(known)}")
-    if isinstance(source, OfRepository):
-        facts = source.facts(seed)
+    if isinstance(source, RepositoryDataset):
+        facts = source.build_facts(seed)
         if source.truth is not None:
             write_labels(read_truth(source.truth), facts, labels)
         return facts
-    existing = undamaged(name, views, labels)
+    existing = read_materialised(name, views, labels)
     if existing is not None and existing.seed != seed:
         raise DatasetError(f"{views} holds {name!r} cut with seed {existing.seed}, not {seed}: use another folder")
     if existing is not None:
@@ -158,44 +164,44 @@ def materialise(name: str, *, views: Path, labels: Path, seed: int, sources: Sou
     examples = source.load()
     about = {"names": examples.names, "path": str(examples.folder) if examples.folder else ""}
     places = [folder / f"{name}.npz" for folder in (views, labels)][: 1 if examples.folder else 2]
-    with _named(source), written(*places) as archives:
-        facts = prepare(
+    with _name_errors(source), write_archives(*places) as archives:
+        facts = prepare_dataset(
             examples,
             seed,
             name=name,
             title=source.title,
             source=source.source,
-            keep=lambda key, stream: archives[key in _IN_LABELS].add(key, stream),
+            keep=lambda key, stream: archives[key in _LABEL_ARRAYS].add(key, stream),
         )
-        if isinstance(source, OwnData):
-            facts = facts.model_copy(update={"origin": source.facts(seed).origin})
+        if isinstance(source, UserDataset):
+            facts = facts.model_copy(update={"origin": source.build_facts(seed).origin})
             source.check_unchanged()  # large ones were read in pieces
         for archive in archives:
-            archive.add("meta", Stream.of(np.array(facts.model_dump_json())))
-        archives[0].add("about", Stream.of(np.array(json.dumps(about))))
+            archive.add("meta", ArrayStream.from_array(np.array(facts.model_dump_json())))
+        archives[0].add("about", ArrayStream.from_array(np.array(json.dumps(about))))
     return facts
 
 
-def _named(source: Source) -> AbstractContextManager[None]:
-    return source.named() if isinstance(source, OwnData) else nullcontext()
+def _name_errors(source: DatasetSource) -> AbstractContextManager[None]:
+    return source.name_errors() if isinstance(source, UserDataset) else nullcontext()
 
 
-def undamaged(name: str, views: Path, labels: Path) -> DatasetFacts | None:
+def read_materialised(name: str, views: Path, labels: Path) -> DatasetFacts | None:
     """The facts of what stands in the folders; None where something is missing or damaged."""
     try:
         with open(views / f"{name}.npz", "rb") as file, np.load(file, allow_pickle=False) as view:
             facts = DatasetFacts.model_validate_json(str(view["meta"]))
         if facts.task == "none":
             return facts
-        digest = Fingerprint()
+        digest = ArrayFingerprint()
         for key, place in sorted(
             (key, folder / f"{name}.npz")
             for folder in (views, labels)
-            for key in keys_of(folder / f"{name}.npz")
+            for key in list_keys(folder / f"{name}.npz")
             if key not in ("meta", "about")
         ):
-            with opened(place, key) as stream:
-                consume(key, digest.through(key, stream))
+            with open_array(place, key) as stream:
+                discard(key, digest.hash_stream(key, stream))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
     return facts if str(digest) == facts.fingerprint else None

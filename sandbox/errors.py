@@ -12,15 +12,15 @@ SandboxError
     RepositoryError    a user's repository cannot be taken in, or run: whoever named it
     DatasetError       no such dataset, or it cannot be cut: whoever named it
     SubmissionRefused  predictions that cannot be scored: becomes the failure of the attempt that left them
-        BadFile          (sandbox.untrusted) a file that cannot be read; likewise
+        BadFile          (sandbox.safe_io) a file that cannot be read; likewise
 """
 
 from __future__ import annotations
 
-from labwright.record.errors import ExpectedFailure, WrongUse
+from labwright.record.errors import UsageError, UserError
 
 
-class SandboxError(ExpectedFailure):
+class SandboxError(UserError):
     """Root of the errors of this folder."""
 
 
@@ -32,35 +32,35 @@ class ClusterDown(ExecutorError):
     """The cluster that ran experiments went away. Who acts: whoever keeps it; then the run is resumed."""
 
 
-class PlaceLost(ExecutorError):
+class WorkerLost(ExecutorError):
     """A place on another machine went away with what ran there. Who acts: we do, elsewhere."""
 
 
-class ClusterError(SandboxError, WrongUse):
+class ClusterError(SandboxError, UsageError):
     """A cluster cannot be used as it is. Who acts: the person who runs us."""
 
 
-class DatasetError(SandboxError, WrongUse):
+class DatasetError(SandboxError, UsageError):
     """A dataset cannot be had. Who acts: whoever named it."""
 
 
-class IsolationError(SandboxError, WrongUse):
+class IsolationError(SandboxError, UsageError):
     """Code cannot be isolated on this machine, and the settings want it to be. Who acts: the person who runs us."""
 
 
-class GpuError(SandboxError, WrongUse):
+class GpuError(SandboxError, UsageError):
     """A GPU that was asked for cannot be had. Who acts: the person who runs us."""
 
 
-class PretrainedError(SandboxError, WrongUse):
+class PretrainedError(SandboxError, UsageError):
     """A pretrained model cannot be had. Who acts: whoever named it."""
 
 
-class PackageError(SandboxError, WrongUse):
+class PackageError(SandboxError, UsageError):
     """A package cannot be had. Who acts: whoever named it."""
 
 
-class RepositoryError(SandboxError, WrongUse):
+class RepositoryError(SandboxError, UsageError):
     """A user's repository cannot be taken in or run as it was asked. Who acts: whoever named it."""
 
 

@@ -20,29 +20,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labwright.record.nouns.cells import Cell, Training
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.nodes import Failure
-from labwright.sandbox.failures import from_death, from_exception, from_flood, from_timeout, plain_output
-from labwright.sandbox.isolation.limits import Limits
+from labwright.record.schema.cell import Cell, TrainingCounts
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.failures import (
+    failure_from_death,
+    failure_from_exception,
+    failure_from_flood,
+    failure_from_timeout,
+    strip_colours,
+)
+from labwright.sandbox.isolation.limits import ResourceLimits
 from labwright.sandbox.job import Job
 from labwright.sandbox.kernels import Kernel
-from labwright.sandbox.monitor import Monitor
-from labwright.sandbox.output import OUTPUT_CHARS, LiveOutput, Transcript
-from labwright.sandbox.subjects import Session
+from labwright.sandbox.llm_gateway import LlmSession
+from labwright.sandbox.monitor import JobMonitor
+from labwright.sandbox.output import MAX_KEPT_CHARS, LiveOutput, Transcript
 
-FLOOD_CHARS = 10**9
+MAX_PRINTED_CHARS = 10**9
 """Characters of output after which code is killed: nobody prints so much on purpose."""
-_POLL = 0.1
+_POLL_SECONDS = 0.1
 """Seconds between two looks at whether the kernel lives."""
-_DRAIN = 2.0
+_DRAIN_SECONDS = 2.0
 """Seconds to wait for the last output after the script has ended."""
-_ANSWERS = 3.0
+_KILL_REPLY_SECONDS = 3.0
 """Seconds beyond the grace in which a kernel that killed its cell says so; later it is taken for dead."""
 
 
 @dataclass(frozen=True)
-class Script:
+class KernelScript:
     """What is run in a kernel, once the folder of its job is ready."""
 
     job: Job
@@ -69,21 +75,21 @@ class Script:
     """Where its output is shown; by default in `job.live`."""
 
     @property
-    def text(self) -> str:
+    def entry_text(self) -> str:
         """Of its entry."""
         if (text := self.job.source.get(self.job.entry)) is not None:
             return text
         return (self.folder / self.job.entry).read_text(encoding="utf-8", errors="replace")
 
     @property
-    def paths(self) -> tuple[Path, ...]:
+    def readable_paths(self) -> tuple[Path, ...]:
         """All that its kernel must be able to read besides its folder."""
         outside = filter(os.path.isabs, (*self.views.values(), *self.pretrained.values()))
         return (*self.readable, *map(Path, outside))
 
 
 @dataclass(frozen=True)
-class Execution:
+class KernelExecution:
     """What came of executing some source. `seconds` is the wall clock of the code alone."""
 
     seconds: float
@@ -91,60 +97,60 @@ class Execution:
     transcript: Transcript
     peak_host_bytes: int | None = None
     peak_gpu_bytes: int | None = None
-    evaluated: tuple[Measurement, ...] = ()
+    scorer_values: tuple[Measurement, ...] = ()
     """What frozen scorers gave afterwards."""
-    over: bool = True
+    kernel_unusable: bool = True
     """Whether its kernel can run nothing more."""
-    first: bool = False
+    is_first_cell: bool = False
     """Whether its kernel had ended no cell before."""
-    peak_alone: int = 0
+    peak_process_bytes: int = 0
     """Bytes that its process once took at most beyond those of its kernel; 0 where it did not come to its end."""
-    training: Training | None = None
+    training: TrainingCounts | None = None
     """What a cell's process counted, if it came to its end."""
-    asked: Session | None = None
+    llm_session: LlmSession | None = None
     """What it asked language models; None where it may ask none."""
 
 
 async def execute(
-    kernel: Kernel, script: Script, *, limits: Limits, timeout: float, monitor: Monitor | None = None
-) -> Execution:
+    kernel: Kernel, script: KernelScript, *, limits: ResourceLimits, timeout: float, monitor: JobMonitor | None = None
+) -> KernelExecution:
     """Run the script to its end, to `timeout` seconds of wall clock, or until the monitor calls it off."""
-    return await _Running(kernel, script).run(timeout, limits, monitor)
+    return await ScriptRun(kernel, script).run(timeout, limits, monitor)
 
 
-class _Running:
-    def __init__(self, kernel: Kernel, script: Script) -> None:
+class ScriptRun:
+    def __init__(self, kernel: Kernel, script: KernelScript) -> None:
         self._kernel = kernel
         self._script = script
-        self._transcript = Transcript(OUTPUT_CHARS)
-        self._live = script.live or LiveOutput(script.job.live, OUTPUT_CHARS // 2)
-        self._seen = kernel.seen / script.folder.relative_to(kernel.folder)
+        self._transcript = Transcript(MAX_KEPT_CHARS)
+        self._live = script.live or LiveOutput(script.job.live_output, MAX_KEPT_CHARS // 2)
+        self._folder_in_kernel = kernel.folder_inside / script.folder.relative_to(kernel.folder)
         self._flooded = False
 
-    async def run(self, timeout: float, limits: Limits, monitor: Monitor | None) -> Execution:
+    async def run(self, timeout: float, limits: ResourceLimits, monitor: JobMonitor | None) -> KernelExecution:
         began = time.monotonic()
         self._write_job(timeout)
-        watchdog = self._kernel.guard(limits)
-        request = self._kernel.request()
-        reply = asyncio.create_task(self._kernel.reply(request))
-        death = asyncio.create_task(self._death())
-        listener = asyncio.create_task(self._listen(request))
+        watchdog = self._kernel.start_watchdog(limits)
+        request = self._kernel.send_request()
+        reply = asyncio.create_task(self._kernel.wait_for_reply(request))
+        death = asyncio.create_task(self._wait_for_death())
+        listener = asyncio.create_task(self._collect_output(request))
         stopped = asyncio.ensure_future(
-            monitor.follow(self._transcript) if monitor else asyncio.get_running_loop().create_future()
+            monitor.watch_until_ended(self._transcript) if monitor else asyncio.get_running_loop().create_future()
         )
         try:
-            late = not await _first(reply, death, stopped, within=timeout)
+            late = not await _wait_first(reply, death, stopped, within=timeout)
             reason: str | None = stopped.result() if stopped.done() else None
             if late or reason is not None:
                 self._kernel.process.interrupt()
-                await _first(reply, death, within=self._kernel.config.settings.grace + _ANSWERS)
+                await _wait_first(reply, death, within=self._kernel.config.settings.grace + _KILL_REPLY_SECONDS)
             seconds = time.monotonic() - began
-            await asyncio.wait({listener}, timeout=_DRAIN if reply.done() else _POLL)
-            answer = _of_zygote(reply.result()) if reply.done() else {}
+            await asyncio.wait({listener}, timeout=_DRAIN_SECONDS if reply.done() else _POLL_SECONDS)
+            answer = _parse_zygote_reply(reply.result()) if reply.done() else {}
             failure = (
                 Failure(kind="hopeless", message=reason)
                 if reason is not None
-                else watchdog.failure or self._failure(answer, death, timeout=timeout if late else None)
+                else watchdog.failure or self._find_failure(answer, death, timeout=timeout if late else None)
             )
             over = (
                 self._script.cell is None or watchdog.failure is not None or self._flooded or answer.get("over", True)
@@ -156,13 +162,13 @@ class _Running:
             await asyncio.gather(reply, death, listener, stopped, return_exceptions=True)
             if self._script.live is None:
                 self._live.close()
-        return Execution(
+        return KernelExecution(
             seconds,
             failure,
             self._transcript,
-            over=over,
+            kernel_unusable=over,
             training=answer.get("training"),
-            peak_alone=answer.get("peak", 0),
+            peak_process_bytes=answer.get("peak", 0),
         )
 
     def _write_job(self, limit: float) -> None:
@@ -185,7 +191,7 @@ class _Running:
                 "mode": job.mode,
                 "device": "cuda" if gpus else "cpu",
                 "processes": max(1, len(gpus)),
-                "folder": str(self._seen),
+                "folder": str(self._folder_in_kernel),
                 "entry": job.entry,
                 "cache": str(self._kernel.config.cache),
                 "datasets": script.views,
@@ -193,48 +199,50 @@ class _Running:
                 "pretrained": script.pretrained,
                 "scorers": list(script.scorers),
                 "subjects": list(job.subjects),
-                "llm": str(self._kernel.questions),
+                "llm": str(self._kernel.llm_socket),
                 "checkpoint_bytes": settings.checkpoint_bytes,
                 "artifact_bytes": settings.artifact_bytes,
             }
         )
 
-    async def _listen(self, request: str) -> None:
+    async def _collect_output(self, request: str) -> None:
         """Take in output until the request is done."""
-        async for kind, content in self._kernel.messages(request):
-            if self._transcript.chars > FLOOD_CHARS and not self._flooded:
+        async for kind, content in self._kernel.read_messages(request):
+            if self._transcript.char_count > MAX_PRINTED_CHARS and not self._flooded:
                 self._flooded = True
                 self._kernel.process.kill_all()
             if kind != "stream":
                 continue
-            shown = plain_output(content["text"])
+            shown = strip_colours(content["text"])
             self._transcript.add(content["name"], shown)
             self._live.add(shown)
 
-    async def _death(self) -> int:
-        while (code := self._kernel.process.exit_code()) is None:
-            await asyncio.sleep(_POLL)
+    async def _wait_for_death(self) -> int:
+        while (code := self._kernel.process.get_exit_code()) is None:
+            await asyncio.sleep(_POLL_SECONDS)
         return code
 
-    def _failure(self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None) -> Failure | None:
-        trace, folder = answer.get("traceback", ()), self._seen
+    def _find_failure(
+        self, answer: dict[str, Any], death: asyncio.Task[int], *, timeout: float | None
+    ) -> Failure | None:
+        trace, folder = answer.get("traceback", ()), self._folder_in_kernel
         if self._flooded:
-            return from_flood(FLOOD_CHARS)
+            return failure_from_flood(MAX_PRINTED_CHARS)
         if timeout is not None:
             stopped = bool(answer) and not answer.get("killed")
-            return from_timeout(timeout, stopped=stopped, traceback=trace, folder=folder)
+            return failure_from_timeout(timeout, stopped=stopped, traceback=trace, folder=folder)
         if not answer:
-            return from_death(death.result(), self._kernel.crash_log(), folder=folder)
+            return failure_from_death(death.result(), self._kernel.read_crash_log(), folder=folder)
         if answer["status"] == "died":
-            return from_death(answer["code"], self._kernel.crash_log(), folder=folder)
+            return failure_from_death(answer["code"], self._kernel.read_crash_log(), folder=folder)
         clean_exit = answer.get("ename") == "SystemExit" and answer["evalue"] in ("", "0", "None")
         if answer["status"] != "error" or clean_exit:
             return None
-        failure = from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
+        failure = failure_from_exception(answer["ename"], answer["evalue"], traceback=trace, folder=folder)
         return failure.model_copy(update={"kind": "diverged"}) if answer.get("diverged") else failure
 
 
-def _of_zygote(answer: dict[str, Any]) -> dict[str, Any]:
+def _parse_zygote_reply(answer: dict[str, Any]) -> dict[str, Any]:
     """What a kernel's zygote says of its cell; what the kernel itself says where that is nothing of the kind."""
     with suppress(KeyError, TypeError, ValueError, SyntaxError, RecursionError, AttributeError):
         told: dict[str, Any] = json.loads(ast.literal_eval(answer["user_expressions"]["ran"]["data"]["text/plain"]))
@@ -245,7 +253,7 @@ def _of_zygote(answer: dict[str, Any]) -> dict[str, Any]:
             "over": bool(told["over"]),
             "peak": int(told.get("peak", 0)),
             "traceback": [str(line) for line in told.get("traceback", ())],
-            "training": (Training.model_validate(counted) if any(counted.values()) else None),
+            "training": (TrainingCounts.model_validate(counted) if any(counted.values()) else None),
         }
         match told["status"]:
             case "ok":
@@ -263,7 +271,7 @@ def _of_zygote(answer: dict[str, Any]) -> dict[str, Any]:
     return {"ename": "RuntimeError", "evalue": "its kernel did not say what came of it", **answer, "status": "error"}
 
 
-async def _first(*tasks: asyncio.Future[Any], within: float) -> bool:
+async def _wait_first(*tasks: asyncio.Future[Any], within: float) -> bool:
     """True where one of the tasks is done within so many seconds."""
     done, _ = await asyncio.wait(tasks, timeout=within, return_when=asyncio.FIRST_COMPLETED)
     return bool(done)

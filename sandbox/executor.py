@@ -8,34 +8,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labwright.record.descriptors import remove_tree
-from labwright.record.nouns.data import Grade, Measurement, Needs
-from labwright.record.repository_source import CODE
-from labwright.record.syntax import one_at_a_time
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.python_syntax import serialise_parsing
+from labwright.record.repository_source import CODE_FILE
+from labwright.record.schema.data_plan import EvidenceGrade, Measurement, ResourceNeeds
 from labwright.sandbox.cell_worker import measure_cells
-from labwright.sandbox.collecting import Collector
+from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.gpu_leases import GpuLeases, open_leases
-from labwright.sandbox.gpus import cuda_visible_devices, describe_devices
-from labwright.sandbox.ground import ground_of
-from labwright.sandbox.isolation.limits import room_of
+from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
+from labwright.sandbox.gpus import describe_devices, read_cuda_visible_devices
+from labwright.sandbox.isolation.limits import compute_cell_capacity
 from labwright.sandbox.isolation.mounts import KernelConfig
-from labwright.sandbox.isolation.probe import isolation_of
-from labwright.sandbox.isolation.scratch import sweep
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.monitor import Meter
-from labwright.sandbox.packages.store import Overlay
-from labwright.sandbox.places import KernelPlace, Place
-from labwright.sandbox.pool import Pool
-from labwright.sandbox.repository.cells import Repository
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.scratch import remove_stale
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.job_runner import JobRunner, get_scoring_folder
+from labwright.sandbox.kernel_host import KernelHost, ScriptHost
+from labwright.sandbox.kernel_pool import KernelPool
+from labwright.sandbox.llm_gateway import LlmGateway
+from labwright.sandbox.monitor import MemoryMeter
+from labwright.sandbox.packages.package_store import PackageOverlay
 from labwright.sandbox.repository.command import CommandJob, CommandOutcome
-from labwright.sandbox.running import Runner, scoring_folder
-from labwright.sandbox.scorer_tasks import tasks_of
-from labwright.sandbox.scorers import read_frozen
+from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.result_collector import ResultCollector
+from labwright.sandbox.scorer_tasks import build_scorer_tasks
+from labwright.sandbox.scorers import read_frozen_scorers
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.settings import SandboxSettings
 from labwright.sandbox.slots import Slots
-from labwright.sandbox.subjects import Subjects
 
 T = TypeVar("T")
 
@@ -62,15 +62,15 @@ class LocalExecutor:
         pretrained: Mapping[str, Path] | None = None,
         secret: Iterable[Path] = (),
         scorers: Path | None = None,
-        subjects: Subjects | None = None,
+        subjects: LlmGateway | None = None,
         shared: Path | None = None,
     ) -> None:
-        one_at_a_time()  # what code left is read in several threads
+        serialise_parsing()  # what code left is read in several threads
         self.slots = slots
-        sweep()
-        self.packages: Overlay | None = None
+        remove_stale()
+        self.packages: PackageOverlay | None = None
         """What was installed for the run; to be set before its first job."""
-        self.isolation = isolation_of(settings)
+        self.isolation = determine_isolation(settings)
         """How code runs here."""
         config = KernelConfig(
             settings,
@@ -79,15 +79,15 @@ class LocalExecutor:
             secret=tuple(path.absolute() for path in (labels, *secret)),
             packages=lambda: self.packages.folder if self.packages else None,
         )
-        remove_tree(scoring_folder(config), ignore_errors=True)
+        remove_tree(get_scoring_folder(config), ignore_errors=True)
         self.config = config
         """On what terms code runs."""
         self._settings, self._scorers = settings, scorers
-        self._gpus = gpus or open_leases(settings, cuda_visible_devices())
+        self._gpus = gpus or open_gpu_leases(settings, read_cuda_visible_devices())
         models = {name: str(path.absolute()) for name, path in (pretrained or {}).items()}
-        self._pool = Pool(config, views=views, readable=map(Path, models.values()))
-        self._gate = Slots(slots, shared)
-        self._runner = Runner(
+        self._pool = KernelPool(config, views=views, readable=map(Path, models.values()))
+        self._slots = Slots(slots, shared)
+        self._runner = JobRunner(
             slots,
             config,
             views,
@@ -95,13 +95,13 @@ class LocalExecutor:
             pretrained=models,
             gpus=self._gpus,
             pool=self._pool,
-            collector=Collector(labels, config.cache, settings.artifact_bytes, self.grade),
-            meter=Meter(self._gpus.nvml, alone=self._gpus.alone),
+            collector=ResultCollector(labels, config.cache, settings.artifact_bytes, self.grade),
+            meter=MemoryMeter(self._gpus.nvml, alone=self._gpus.is_alone),
             subjects=subjects,
         )
         self.subjects = subjects
         """Language models that experiments may ask; closed with the executor."""
-        self.repository: Repository | None = None
+        self.repository: StudyRepository | None = None
         """What programs that are a repository's are run from; to be set before the first job of one."""
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -113,50 +113,56 @@ class LocalExecutor:
             self._gpus.devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu
         )
 
-    def equip(self, pretrained: Mapping[str, Path]) -> None:
+    def add_pretrained(self, pretrained: Mapping[str, Path]) -> None:
         """More models for `lab.pretrained`; kernels that waited do not see them, and none is taken that does not."""
         models = {name: str(path.absolute()) for name, path in pretrained.items()}
         self._runner.pretrained = {**self._runner.pretrained, **models}
-        self._pool.show(map(Path, models.values()))
+        self._pool.add_readable(map(Path, models.values()))
 
     @property
-    def room(self) -> Needs:
+    def cell_capacity(self) -> ResourceNeeds:
         """The most that one cell can have here."""
-        return room_of(self._settings, len(self._gpus.devices))
+        return compute_cell_capacity(self._settings, len(self._gpus.devices))
 
     @property
-    def grade(self) -> Grade:
+    def grade(self) -> EvidenceGrade:
         """Of values that we compute from predictions: whether labels, and other cells, were out of the code's reach."""
         return "scored" if self.isolation.between_cells and self._settings.network == "off" else "computed"
 
     @property
-    def ground(self) -> str:
+    def environment_fingerprint(self) -> str:
         """What values depend on besides code, data and seed (`Executor.ground`). Raises `ExecutorError`."""
-        return ground_of(self._settings, self._gpus.devices, self.packages)
+        return compute_environment_fingerprint(self._settings, self._gpus.devices, self.packages)
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: Job) -> JobOutcome:
         if job.cells:
-            repository = self.repository if CODE in job.source else None
+            repository = self.repository if CODE_FILE in job.source else None
             return await measure_cells(
-                job, self._runner, self._held, self._opened, repository, give_way=self._gate.give_way
+                job, self._runner, self._run_in_slot, self._open_host, repository, give_way=self._slots.should_give_way
             )
-        if (job.most_needed().memory_gb or 0.0) > self._runner.slot_gb:
+        if (job.compute_max_needs().memory_gb or 0.0) > self._runner.slot_gb:
             job = replace(job, alone=True)
-        return await self._held(lambda: self._runner.run(job), alone=job.alone)
+        return await self._run_in_slot(lambda: self._runner.run(job), alone=job.alone)
 
-    def _opened(self, folder: Path) -> Place:
+    def _open_host(self, folder: Path) -> ScriptHost:
         """Where the cells of a worker run."""
-        return KernelPlace(self._runner, folder)
+        return KernelHost(self._runner, folder)
 
-    async def command(self, job: CommandJob) -> CommandOutcome:
+    async def run_command(self, job: CommandJob) -> CommandOutcome:
         """Run a command of a repository to its end. Raises `ExecutorError`."""
-        return await self._held(lambda: self._runner.command(job))
+        return await self._run_in_slot(lambda: self._runner.run_repository_command(job))
 
     async def evaluate(self, attempt: Path, *, seed: int, sealed: Mapping[str, str]) -> tuple[Measurement, ...]:
         tasks = await asyncio.to_thread(
-            lambda: tasks_of(read_sealed(attempt, sealed), "test", read_frozen(self._scorers)) if sealed else []
+            lambda: (
+                build_scorer_tasks(read_sealed(attempt, sealed), "test", read_frozen_scorers(self._scorers))
+                if sealed
+                else []
+            )
         )
-        return await self._held(lambda: self._runner.scores(tasks, attempt / "sealed", seed)) if tasks else ()
+        return (
+            await self._run_in_slot(lambda: self._runner.run_scorers(tasks, attempt / "sealed", seed)) if tasks else ()
+        )
 
     async def close(self) -> None:
         self._closed = True
@@ -169,9 +175,9 @@ class LocalExecutor:
         if self.subjects is not None:
             await self.subjects.close()
 
-    async def _held(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
+    async def _run_in_slot(self, work: Callable[[], Coroutine[Any, Any, T]], *, alone: bool = False) -> T:
         """Do some work while holding a slot."""
-        async with self._gate.hold(alone=alone):
+        async with self._slots.hold(alone=alone):
             if self._closed:
                 raise ExecutorError("the executor was closed")
             task = asyncio.create_task(work(), name="work in a kernel")

@@ -7,15 +7,15 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from labwright.record.nouns.frozen import encodable
-from labwright.record.nouns.nodes import ErrorClass, Failure
+from labwright.record.schema.frozen_model import replace_unencodable
+from labwright.record.schema.nodes import ErrorClass, Failure
 
-_MESSAGE_CHARS = 2000
-_TRACEBACK_CHARS = 8000
+_MAX_MESSAGE_CHARS = 2000
+_MAX_TRACEBACK_CHARS = 8000
 """About two hundred lines: more is a recursion, whose middle repeats itself."""
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+_ANSI_PATTERN = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
-_BY_NAME: dict[str, ErrorClass] = {
+_CLASS_BY_EXCEPTION: dict[str, ErrorClass] = {
     "SyntaxError": "syntax",
     "IndentationError": "syntax",
     "TabError": "syntax",
@@ -25,13 +25,13 @@ _BY_NAME: dict[str, ErrorClass] = {
     "OutOfMemoryError": "memory",
     "_ArrayMemoryError": "memory",
 }
-_MEMORY = re.compile(
+_MEMORY_PATTERN = re.compile(
     r"out of memory|can't allocate memory|not enough memory|unable to allocate|"
     r"cannot allocate memory|CU[A-Z]+_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED|"
     r"(insufficient|out of) shared memory",
     re.IGNORECASE,
 )
-_SHAPE = re.compile(
+_SHAPE_PATTERN = re.compile(
     r"shapes? .*(cannot be multiplied|not aligned|mismatch)|mat1 and mat2|could not broadcast|"
     r"operands could not be broadcast|size mismatch|shape mismatch|mismatch in its core dimension|"
     r"must match the (existing )?size|expected .*batch_size .*to match|inconsistent numbers? of samples|"
@@ -43,11 +43,11 @@ _SHAPE = re.compile(
 )
 
 
-def classify(name: str, message: str) -> ErrorClass:
+def classify_exception(name: str, message: str) -> ErrorClass:
     """The class of an exception, from its name and message."""
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    if _MEMORY.search(message):
+    if name in _CLASS_BY_EXCEPTION:
+        return _CLASS_BY_EXCEPTION[name]
+    if _MEMORY_PATTERN.search(message):
         return "memory"
     if name in (
         "ValueError",
@@ -56,30 +56,32 @@ def classify(name: str, message: str) -> ErrorClass:
         "AssertionError",
         "LabError",
         "TypeError",
-    ) and _SHAPE.search(message):
+    ) and _SHAPE_PATTERN.search(message):
         return "shape"
     return "other"
 
 
-def _short(text: str, folder: Path, limit: int = _TRACEBACK_CHARS) -> str:
+def _shorten(text: str, folder: Path, limit: int = _MAX_TRACEBACK_CHARS) -> str:
     """The text without colours and its middle, with paths relative to the folder."""
-    text = plain_output(text)
+    text = strip_colours(text)
     for form in {str(folder), str(folder.resolve())}:
         text = text.replace(f"{form}/", "")
     return cut_middle(text, limit)
 
 
-def from_exception(name: str, message: str, *, traceback: Sequence[str], folder: Path) -> Failure:
+def failure_from_exception(name: str, message: str, *, traceback: Sequence[str], folder: Path) -> Failure:
     """The failure for an exception that code raised in a folder, whose paths are shortened."""
-    words = _short(f"{name}: {message}" if message else name, folder, _MESSAGE_CHARS)
-    return Failure(kind=classify(name, message), message=words, traceback=_short("\n".join(traceback), folder))
+    words = _shorten(f"{name}: {message}" if message else name, folder, _MAX_MESSAGE_CHARS)
+    return Failure(
+        kind=classify_exception(name, message), message=words, traceback=_shorten("\n".join(traceback), folder)
+    )
 
 
-_OURS = re.compile(r'\n *File "[^"\n]*/lab/_child\.py"')
+_HARNESS_FRAME_PATTERN = re.compile(r'\n *File "[^"\n]*/lab/_child\.py"')
 """What stands in a crash log below the frames of the code."""
 
 
-def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
+def failure_from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
     """The failure for a kernel that died under its code. A negative exit code is the signal that killed it."""
     if exit_code >= 0:
         words = f"the process ended with exit code {exit_code} before the script did"
@@ -88,21 +90,23 @@ def from_death(exit_code: int, crash_log: str, *, folder: Path) -> Failure:
         words = f"the process was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
         if exit_code == -signal.SIGKILL:
             words += "; the system does this when memory runs out"
-    return Failure(kind="died", message=words, traceback=_short(_OURS.split(crash_log)[0].strip(), folder))
+    return Failure(
+        kind="died", message=words, traceback=_shorten(_HARNESS_FRAME_PATTERN.split(crash_log)[0].strip(), folder)
+    )
 
 
-def from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
+def failure_from_timeout(limit: float, *, stopped: bool, traceback: Sequence[str], folder: Path) -> Failure:
     """The failure for code that reached its wall-clock limit (seconds)."""
     how = "it was interrupted" if stopped else "it did not stop when interrupted and was killed"
     return Failure(
         kind="timeout",
         message=f"the wall-clock limit of {limit:g} s was reached; {how}. "
         "Do less work, and keep what is finished with lab.checkpoint",
-        traceback=_short("\n".join(traceback), folder),
+        traceback=_shorten("\n".join(traceback), folder),
     )
 
 
-def from_flood(limit: int) -> Failure:
+def failure_from_flood(limit: int) -> Failure:
     """The failure for code that printed more than `limit` characters."""
     return Failure(
         kind="other",
@@ -110,9 +114,9 @@ def from_flood(limit: int) -> Failure:
     )
 
 
-def plain_output(text: str) -> str:
+def strip_colours(text: str) -> str:
     """The text without terminal colours, and with `?` for what UTF-8 cannot hold."""
-    return encodable(_ANSI.sub("", text))
+    return replace_unencodable(_ANSI_PATTERN.sub("", text))
 
 
 def cut_middle(text: str, limit: int) -> str:

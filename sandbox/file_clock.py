@@ -6,17 +6,17 @@ import os
 import secrets
 import time
 
-from labwright.sandbox.untrusted import Where, opened
+from labwright.sandbox.safe_io import FolderRef, open_subfolder
 
-_TICK = 3.0
+_MAX_TICK_SECONDS = 3.0
 """Seconds in which every clock moves on."""
 
 
-def time_at(folder: Where) -> float:
+def read_file_time(folder: FolderRef) -> float:
     """Seconds since 1970 by the clock that files of a folder get their times from: a file server has one of its own.
     Raises `BadFile`, `OSError`."""
     name = f".{secrets.token_hex(8)}.time"
-    with opened(folder) as place:
+    with open_subfolder(folder) as place:
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
         try:
             return os.fstat(file).st_mtime
@@ -25,10 +25,10 @@ def time_at(folder: Where) -> float:
             os.unlink(name, dir_fd=place)
 
 
-def next_time(folder: Where) -> float:
+def wait_for_next_time(folder: FolderRef) -> float:
     """A time by that clock which is later than those of all files that were written before. Blocks until there is one:
     some milliseconds, a second or two where a server counts whole ones. Raises `BadFile`, `OSError`."""
-    before, until = time_at(folder), time.monotonic() + _TICK
-    while (now := time_at(folder)) == before and time.monotonic() < until:
+    before, until = read_file_time(folder), time.monotonic() + _MAX_TICK_SECONDS
+    while (now := read_file_time(folder)) == before and time.monotonic() < until:
         time.sleep(0.002)
     return now

@@ -22,31 +22,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpus import Device, DriverNvml, Nvml, select_devices, visible_devices
-from labwright.sandbox.isolation.scratch import own_folder, runtime_folder
+from labwright.sandbox.gpus import DriverNvml, GpuDevice, Nvml, filter_visible_devices, select_devices
+from labwright.sandbox.isolation.scratch import ensure_private_folder, get_runtime_folder
 from labwright.sandbox.settings import SandboxSettings
 
-_POLL = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two looks for a GPU, and for processes that must be gone."""
-_LEAVING = 5.0
+_MAX_RELEASE_SECONDS = 5.0
 """Seconds that a process which was killed may always take to leave its GPU."""
 
 
-def take_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
+def acquire_gpu_slot(folder: Path, uuid: str, slots: int) -> ExitStack | None:
     """The locks of one of the slots of a GPU, held until they are closed; None where all are taken. Never waits.
 
     With one slot a GPU, whoever takes it has it alone. `folder` must be ours alone. Raises `GpuError`, `ExecutorError`.
     """
     with ExitStack() as locks:
-        if not _lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
+        if not _try_lock(folder, f"gpu-{uuid}.lock", fcntl.LOCK_EX if slots == 1 else fcntl.LOCK_SH, locks):
             return None
-        if slots == 1 or any(_lock(folder, f"gpu-{uuid}.{slot}.lock", fcntl.LOCK_EX, locks) for slot in range(slots)):
+        if slots == 1 or any(
+            _try_lock(folder, f"gpu-{uuid}.{slot}.lock", fcntl.LOCK_EX, locks) for slot in range(slots)
+        ):
             return locks.pop_all()
     return None
 
 
-def _lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
-    path = own_folder(folder) / name.replace("/", "_")
+def _try_lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
+    path = ensure_private_folder(folder) / name.replace("/", "_")
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -62,11 +64,11 @@ def _lock(folder: Path, name: str, kind: int, locks: ExitStack) -> bool:
 
 
 @dataclass(eq=False)
-class Lease:
+class GpuLease:
     """GPUs of one attempt; none on the CPU. `free` is their free memory (bytes) before it began."""
 
-    devices: tuple[Device, ...] = ()
-    free: dict[str, int] = field(default_factory=dict[str, int])
+    devices: tuple[GpuDevice, ...] = ()
+    free_bytes: dict[str, int] = field(default_factory=dict[str, int])
     locks: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -80,7 +82,7 @@ class GpuLeases:
     def __init__(
         self,
         nvml: Nvml | None,
-        devices: Sequence[Device],
+        devices: Sequence[GpuDevice],
         settings: SandboxSettings,
         *,
         folder: Path | None = None,
@@ -88,13 +90,13 @@ class GpuLeases:
     ) -> None:
         self.nvml = nvml
         self.devices = tuple(devices)
-        self.alone = settings.slots_per_gpu == 1
+        self.is_alone = settings.slots_per_gpu == 1
         self._settings = settings
         self._clock = clock
-        self._folder = folder or runtime_folder()
+        self._folder = folder or get_runtime_folder()
         self._turn = asyncio.Lock()
-        self._out: set[Lease] = set()
-        self._ending: dict[Lease, frozenset[int]] = {}
+        self._lent: set[GpuLease] = set()
+        self._ending: dict[GpuLease, frozenset[int]] = {}
         """Leases whose code is over, with its processes: the driver may still list them."""
         self._returning: set[asyncio.Task[None]] = set()
 
@@ -105,32 +107,34 @@ class GpuLeases:
             return None
         return len(self.devices) * self._settings.slots_per_gpu // self._settings.gpus_per_node
 
-    async def acquire(self, count: int | None = None) -> Lease:
+    async def acquire(self, count: int | None = None) -> GpuLease:
         """Wait for so many GPUs, by default `sandbox.gpus_per_node`; first come, first served.
 
         Raises `GpuError` once no code of ours has run on a GPU for `sandbox.gpu_wait` seconds and none could be had.
         """
         count = self._settings.gpus_per_node if count is None else count
         if not self.devices or not count:
-            return Lease()
+            return GpuLease()
         async with self._turn:
             idle_since = self._clock()
-            while (lease := self._try(count)) is None:
-                if self._out:
+            while (lease := self._try_acquire(count)) is None:
+                if self._lent:
                     idle_since = self._clock()
-                if self._clock() - idle_since > max(self._settings.gpu_wait, _LEAVING if self._ending else 0.0):
+                if self._clock() - idle_since > max(
+                    self._settings.gpu_wait, _MAX_RELEASE_SECONDS if self._ending else 0.0
+                ):
                     raise GpuError(self._describe_shortage(count))
-                await asyncio.sleep(_POLL)
-            self._out.add(lease)
+                await asyncio.sleep(_POLL_SECONDS)
+            self._lent.add(lease)
             return lease
 
-    def release(self, lease: Lease, processes: Collection[int]) -> None:
+    def release(self, lease: GpuLease, processes: Collection[int]) -> None:
         """Return a lease as soon as the driver lists none of these processes. Does not wait.
 
         Where one of them never ends, its GPU is left to it, and the others go on.
         """
         if lease.devices:
-            self._out.discard(lease)
+            self._lent.discard(lease)
             self._ending[lease] = frozenset(processes)
             task = asyncio.create_task(self._return(lease))
             self._returning.add(task)
@@ -141,48 +145,48 @@ class GpuLeases:
         for task in self._returning:
             task.cancel()
         await asyncio.gather(*self._returning, return_exceptions=True)
-        for lease in [*self._out, *self._ending]:
-            self._drop(lease)
+        for lease in [*self._lent, *self._ending]:
+            self._discard(lease)
 
-    async def _return(self, lease: Lease) -> None:
+    async def _return(self, lease: GpuLease) -> None:
         try:
-            while self._still_on(lease):
-                await asyncio.sleep(_POLL)
+            while self._list_remaining_processes(lease):
+                await asyncio.sleep(_POLL_SECONDS)
         finally:
-            self._drop(lease)
+            self._discard(lease)
 
-    def _drop(self, lease: Lease) -> None:
-        self._out.discard(lease)
+    def _discard(self, lease: GpuLease) -> None:
+        self._lent.discard(lease)
         self._ending.pop(lease, None)
         lease.locks.close()
 
-    def _still_on(self, lease: Lease) -> dict[str, list[int]]:
+    def _list_remaining_processes(self, lease: GpuLease) -> dict[str, list[int]]:
         """GPUs of a lease whose code is over -> its processes that the driver lists there still."""
         with contextlib.suppress(GpuError):  # a driver that does not answer must not keep a GPU for ever
-            on = {uuid: sorted(self._ending[lease] & self._driver.processes(uuid).keys()) for uuid in lease.uuids}
+            on = {uuid: sorted(self._ending[lease] & self._driver.list_processes(uuid).keys()) for uuid in lease.uuids}
             return {uuid: pids for uuid, pids in on.items() if pids}
         return {}
 
-    def _try(self, count: int) -> Lease | None:
+    def _try_acquire(self, count: int) -> GpuLease | None:
         """The GPUs of one attempt, or None; all or none, so that two runs never wait for each other.
 
         Those with fewest attempts of ours go first; one of which too little memory is free is left out.
         """
-        busy = Counter(uuid for lease in [*self._out, *self._ending] for uuid in lease.uuids)
-        devices: list[Device] = []
+        busy = Counter(uuid for lease in [*self._lent, *self._ending] for uuid in lease.uuids)
+        devices: list[GpuDevice] = []
         with ExitStack() as locks:
             for device in sorted(self.devices, key=lambda device: busy[device.uuid]):
-                slot = take_slot(self._folder, device.uuid, self._settings.slots_per_gpu)
+                slot = acquire_gpu_slot(self._folder, device.uuid, self._settings.slots_per_gpu)
                 if slot is None:
                     continue
-                if self._driver.free(device.uuid) < self._settings.gpu_free_gb * 1e9:
+                if self._driver.free_bytes(device.uuid) < self._settings.gpu_free_gb * 1e9:
                     slot.close()
                     continue
                 locks.push(slot)
                 devices.append(device)
                 if len(devices) == count:
-                    free = {device.uuid: self._driver.free(device.uuid) for device in devices}
-                    return Lease(tuple(devices), free, locks.pop_all())
+                    free = {device.uuid: self._driver.free_bytes(device.uuid) for device in devices}
+                    return GpuLease(tuple(devices), free, locks.pop_all())
         return None
 
     @property
@@ -193,14 +197,14 @@ class GpuLeases:
 
     def _describe_shortage(self, count: int) -> str:
         states = ", ".join(
-            f"{device.uuid}: {self._driver.free(device.uuid) / 1e9:.1f} GB free, "
-            f"{len(self._driver.processes(device.uuid))} processes"
+            f"{device.uuid}: {self._driver.free_bytes(device.uuid) / 1e9:.1f} GB free, "
+            f"{len(self._driver.list_processes(device.uuid))} processes"
             for device in self.devices
         )
         left = ", ".join(
             f"{uuid} by process {' and '.join(map(str, pids))}"
             for lease in self._ending
-            for uuid, pids in self._still_on(lease).items()
+            for uuid, pids in self._list_remaining_processes(lease).items()
         )
         outliving = left and (
             f"an experiment is over, but still holds {left}: stop it with kill -9; if that does "
@@ -213,7 +217,7 @@ class GpuLeases:
         )
 
 
-def open_leases(
+def open_gpu_leases(
     settings: SandboxSettings, variable: str | None, *, nvml: Nvml | None = None, folder: Path | None = None
 ) -> GpuLeases:
     """Leases over the GPUs that the settings and CUDA_VISIBLE_DEVICES (None: not set) leave; empty ones on the CPU.
@@ -224,8 +228,8 @@ def open_leases(
         return GpuLeases(None, (), settings, folder=folder)
     try:
         driver = nvml or DriverNvml()
-        known = driver.devices()
-        visible = visible_devices(known, variable)
+        known = driver.list_devices()
+        visible = filter_visible_devices(known, variable)
         if not visible:
             raise GpuError(
                 f"CUDA_VISIBLE_DEVICES={variable} hides all {len(known)}" if known else "the driver knows no GPU"

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from labwright.record.nouns.cells import Cell, CellLine, Training
-from labwright.record.nouns.data import Measurement, Needs
-from labwright.record.nouns.figures import Figure
-from labwright.record.nouns.nodes import Failure
-from labwright.record.nouns.tuning import Setting
+from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
+from labwright.record.schema.data_plan import Measurement, ResourceNeeds
+from labwright.record.schema.figures import Figure
+from labwright.record.schema.nodes import Failure
+from labwright.record.schema.tuning import HyperparameterSetting
 
 
 class TooLate(Exception):
@@ -30,7 +30,7 @@ Curve = tuple[str, str, str, str]
 """What tells one curve from another: (dataset, condition, name, split)."""
 
 
-class Logged(NamedTuple):
+class LoggedPoint(NamedTuple):
     """One point of a curve as running code logged it: its own words, and a value that may be not finite."""
 
     curve: Curve
@@ -39,26 +39,26 @@ class Logged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Progress:
+class ExecutionProgress:
     """What is seen of code while it runs."""
 
     seconds: float
     """Wall clock that the code has run."""
-    quiet: float
+    quiet_seconds: float
     """Seconds since it was last seen to print, log or submit something; exact to the time between two glances."""
-    lines: tuple[Logged, ...] = ()
+    points: tuple[LoggedPoint, ...] = ()
     """The values with a step that it logged so far, in its order; of very many the first (`sandbox.monitor.POINTS`)."""
     ended: bool = False
     """Whether this is the last glance, at everything that was logged by code which has ended, not by the watch."""
 
 
-Watch = Callable[[Progress], str | None]
+ProgressWatch = Callable[[ExecutionProgress], str | None]
 """Says why running code is to be ended, in one sentence, or None to let it run on. Called outside the event loop's
 thread where an executor reads files for it, never twice at a time; so it may read files too."""
 
 
 @dataclass(frozen=True)
-class Artifacts:
+class AttemptArtifacts:
     """The artifacts of an attempt: its folder, and file under artifacts/ -> sha256, as recorded."""
 
     folder: Path
@@ -71,7 +71,7 @@ class Artifacts:
 
 
 @dataclass(frozen=True)
-class Result:
+class ExecutionResult:
     """What one execution came to, of a cell or of a whole job; files are under its folder."""
 
     seconds: float
@@ -79,7 +79,7 @@ class Result:
     failure: Failure | None = None
     measurements: tuple[Measurement, ...] = ()
     """Final validation values, scored on the host where predictions were submitted."""
-    said: tuple[Measurement, ...] = ()
+    self_reported: tuple[Measurement, ...] = ()
     """Final values that the code itself gave of train and dev."""
     arrays: dict[str, str] = field(default_factory=dict[str, str])
     """File under arrays/ -> sha256; of a cell the names end in `__<cell.place>`."""
@@ -103,23 +103,23 @@ class Result:
 
 
 @dataclass(frozen=True)
-class CellOutcome(Result):
-    """What one execution of a cell came to: a `CellRun` (record.nouns.nodes) but for its id and key.
+class CellOutcome(ExecutionResult):
+    """What one execution of a cell came to: a `CellRun` (record.schema.nodes) but for its id and key.
 
     A cell that met its memory limit is executed twice; each execution has an outcome of its own.
     """
 
     cell: Cell = field(kw_only=True)
-    training: Training | None = None
+    training: TrainingCounts | None = None
     """None where nothing was seen of it, or it went on from a checkpoint: then the rest alone was."""
 
 
-Took = Callable[[Cell, CellOutcome, Path], Awaitable[Path]]
+OnCellEnded = Callable[[Cell, CellOutcome, Path], Awaitable[Path]]
 """Told of each execution of a cell once it ended, with the folder that holds what it left, sealed: no code can write
 to it any more. Moves the folder to its final place, commits, and returns where it is. Called one at a time."""
 
 
-async def leave_it(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+async def keep_in_place(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
     """A `Took` that leaves the folder where it is."""
     return folder
 
@@ -145,75 +145,75 @@ class Job:
     datasets: tuple[str, ...] = ()
     """Names that `lab.data` accepts; their views must have been materialised (`sandbox.datasets`)."""
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
-    artifacts: dict[str, Artifacts] = field(default_factory=dict[str, Artifacts])
+    artifacts: dict[str, AttemptArtifacts] = field(default_factory=dict[str, AttemptArtifacts])
     """Node -> what it left; those that the source names are copied for `lab.artifact`."""
-    earlier: Path | None = None
+    earlier_folder: Path | None = None
     """The folder of an attempt of the same node that was cut, whose checkpoints `lab.restore` finds. For a job of
     cells: those of a cell lie in its `cells/<cell.name>/`, unless `cut` names another folder."""
-    watch: Watch | None = None
+    watch: ProgressWatch | None = None
     """Called about every `sandbox.monitor.WATCH_SECONDS` while the code runs, and once when it has ended. The text
     that it returns ends the code as the time limit does, and becomes its failure, of kind `hopeless`. For a job of
     cells: called for each cell by itself; once one is hopeless, the job is, and what has not begun is left out."""
-    live: Path | None = None
+    live_output: Path | None = None
     """A file that the code cannot write, which holds the beginning of its output while it runs; gone afterwards."""
-    late: Callable[[], bool] = lambda: False
+    is_too_late: Callable[[], bool] = lambda: False
     """Asked once there is a place: whether it is too late to begin."""
-    begins: Callable[[], None] = lambda: None
+    on_start: Callable[[], None] = lambda: None
     """Called once there is a place and it is not too late."""
     alone: bool = False
     """Whether no other job of the executor may run at the same time: it then has the machine's memory to itself."""
     cells: tuple[Cell, ...] = ()
     """What is to be measured, in the order of importance; empty for a program that does all at once. Cells run in
     kernels that see the view of their dataset alone, each in a process of its own (docs/sandbox.md)."""
-    needs: Mapping[str, Needs] = field(default_factory=dict[str, Needs])
+    needs: Mapping[str, ResourceNeeds] = field(default_factory=dict[str, ResourceNeeds])
     """Arm -> what its cells need of the machine. A program that does all at once gets the most that any does."""
-    settings: Mapping[Cell, Setting] = field(default_factory=dict[Cell, Setting])
+    settings: Mapping[Cell, HyperparameterSetting] = field(default_factory=dict[Cell, HyperparameterSetting])
     """Hyperparameters of each of `cells`, as `cell.setting` shows them to the code."""
     rungs_by: Literal["steps", "data"] = "steps"
     """What a share below 1 of a cell is of: the training steps, which the code sees to (`cell.share`), or the training
     examples, of which `lab.data` gives no more; `cell.share` is 1 then."""
     arms: tuple[str, ...] = ()
-    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`record.source`). Empty: those
-    of `cells`."""
+    """All arms of the study: a cell does not see the file `arms/<arm>.py` of another (`record.source_tree`). Empty:
+    those of `cells`."""
     pilots: tuple[Cell, ...] = ()
     """Those of `cells` that are measured first. Empty: of each arm and dataset the last in order."""
-    expected: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
+    expected_seconds: Mapping[Cell, float] = field(default_factory=dict[Cell, float])
     """Seconds that cells are known to take. An arm on a dataset of which a cell is known needs no pilot."""
-    ready: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
+    measured_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
     """Those of `cells` that were measured before, with their sealed folders: not run, only put into the whole."""
-    failed: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
+    failed_outcomes: Mapping[Cell, CellOutcome] = field(default_factory=dict[Cell, CellOutcome])
     """Those of `cells` that were executed before and failed: not run again, and counted as what they are."""
-    cut: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
+    interrupted_folders: Mapping[Cell, Path] = field(default_factory=dict[Cell, Path])
     """Folders of earlier executions of `cells` that ran into a limit, whose checkpoints `lab.restore` finds."""
     subjects: tuple[str, ...] = ()
     """Language models that the code may ask."""
     key: str = ""
     """What its exchanges with them are kept under; of a job of cells each has its own, in `keys`."""
     keys: Mapping[Cell, str] = field(default_factory=dict[Cell, str])
-    took: Took = leave_it
-    leave_out: bool = True
+    on_cell_ended: OnCellEnded = keep_in_place
+    may_skip_cells: bool = True
     """Whether the seconds that cells are expected to take decide that some are left out, and tighten their limits.
     Where False, only a `timeout` that is spent does the former."""
 
-    def most_needed(self) -> Needs:
+    def compute_max_needs(self) -> ResourceNeeds:
         """The most that any arm needs."""
-        return Needs(
+        return ResourceNeeds(
             **{
                 name: max(
                     (value for one in self.needs.values() if (value := getattr(one, name)) is not None), default=None
                 )
-                for name in Needs.model_fields
+                for name in ResourceNeeds.model_fields
             }
         )
 
 
 @dataclass(frozen=True)
-class Outcome(Result):
+class JobOutcome(ExecutionResult):
     """What a job came to. Of one of cells, the folder holds what all measured cells left, as if one script had, and
     `failure` is None where every arm was measured somewhere and no cell failed by an exception of its code."""
 
     figures: tuple[Figure, ...] = ()
-    cells: tuple[CellLine, ...] = ()
+    cells: tuple[CellOutcomeLine, ...] = ()
     """What became of each of `Job.cells`, in that order. Those of `Job.ready` are `measured`, with the seconds that
     `Job.expected` has of them; ids and nodes are for the caller to fill in."""
 
@@ -224,7 +224,7 @@ class Executor(Protocol):
     slots: int
 
     @property
-    def ground(self) -> str:
+    def environment_fingerprint(self) -> str:
         """What values depend on besides code, data and seed: interpreter, packages, kind of processor or GPU, threads.
 
         The same text wherever all of it is the same. May block for a moment when first asked for.
@@ -232,11 +232,11 @@ class Executor(Protocol):
         ...
 
     @property
-    def room(self) -> Needs:
+    def cell_capacity(self) -> ResourceNeeds:
         """The most that one cell can have here."""
         ...
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: Job) -> JobOutcome:
         """Run one job to its end. Cancelling the task kills the kernel. Raises `ExecutorError`, `TooLate`."""
         ...
 

@@ -1,7 +1,8 @@
 """Fresh Jupyter kernels, in a sandbox where code is isolated: their start, their means and their end.
 
 Kept: `kill` leaves no process of a kernel (without a sandbox: none that can be found, see
-`sandbox.isolation.contained`). The environment is an allow-list (`sandbox.isolation.mounts`); what is limited is told
+`sandbox.isolation.sandboxed_process`). The environment is an allow-list (`sandbox.isolation.mounts`); what is limited
+is told
 in `sandbox.isolation.limits`. What is run in a kernel, and what comes of it, is the business of `sandbox.execution`.
 """
 
@@ -18,49 +19,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.isolation.bubblewrap import wrap
-from labwright.sandbox.isolation.contained import Contained
-from labwright.sandbox.isolation.limits import Limits, Watchdog, task_group
+from labwright.sandbox.isolation.bubblewrap import build_command
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
 from labwright.sandbox.isolation.mounts import (
     KERNEL_SIDE,
     KernelConfig,
-    StartOptions,
-    kernel_environment,
-    kernel_sandbox,
+    KernelStartOptions,
+    build_kernel_environment,
+    build_kernel_sandbox,
 )
-from labwright.sandbox.isolation.scratch import Scratch
+from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
+from labwright.sandbox.isolation.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from labwright.sandbox.isolation.provisioner import LabProvisioner
 
-INSIDE = Path("/experiment")
+KERNEL_FOLDER = Path("/experiment")
 """What isolated code sees its folder as, wherever that lies: paths in what it prints are those of no machine."""
-_MESSAGE = 32 * 2**20
+_MAX_MESSAGE_BYTES = 32 * 2**20
 """Bytes of one message from a kernel. A larger one is dropped unread."""
-_CRASH_LOG = 2**20
+_MAX_CRASH_LOG_BYTES = 2**20
 """Bytes that are read of what a crash left."""
-_ECHO = 0.1
+_ECHO_SECONDS = 0.1
 """Seconds to wait for the echo of a request over iopub before it is sent again."""
 
 
 class Kernel:
     """One kernel process: `start`, one execution (or cell after cell), and `kill`, at any time, from any state."""
 
-    def __init__(self, folder: Path, *, config: KernelConfig, options: StartOptions | None = None) -> None:
+    def __init__(self, folder: Path, *, config: KernelConfig, options: KernelStartOptions | None = None) -> None:
         self.folder = folder
         """Where it works."""
         self.config = config
-        self.options = options or StartOptions()
-        self._scratch = Scratch()
+        self.options = options or KernelStartOptions()
+        self._scratch = ScratchFolder()
         self._group: Path | None = None
         self._watchdog: Watchdog | None = None
         self._manager: Any = None
         self._client: Any = None
 
     @property
-    def seen(self) -> Path:
+    def folder_inside(self) -> Path:
         """Its folder, as code in it sees it."""
-        return INSIDE if self.config.isolation.on else self.folder
+        return KERNEL_FOLDER if self.config.isolation.is_on else self.folder
 
     async def start(self) -> None:
         """Start the process and wait until it listens. Raises `ExecutorError`."""
@@ -74,12 +75,12 @@ class Kernel:
                 "deadline": 0.0,
                 "device": "cpu",
                 "mode": "experiment",
-                "folder": str(self.seen),
+                "folder": str(self.folder_inside),
                 "entry": "",
                 "datasets": {},
             }
         )
-        self._group = task_group(self._scratch.root.name, settings.tasks)
+        self._group = create_task_group(self._scratch.root.name, settings.tasks)
         before = (
             []
             if self._group is None
@@ -93,25 +94,31 @@ class Kernel:
         )
         wrapper = (
             await to_thread(
-                lambda: wrap(
+                lambda: build_command(
                     [],
-                    kernel_sandbox(
-                        self.config, self.options, folder=self.folder, seen=self.seen, scratch=self._scratch
+                    build_kernel_sandbox(
+                        self.config,
+                        self.options,
+                        folder=self.folder,
+                        folder_inside=self.folder_inside,
+                        scratch=self._scratch,
                     ),
                 )
             )
-            if self.config.isolation.on
+            if self.config.isolation.is_on
             else []
         )
         self._manager = AsyncKernelManager(
             kernel_name="lab",
-            kernel_spec_manager=_kernel_specs(settings.python, wrapper, before),
+            kernel_spec_manager=_build_kernel_specs(settings.python, wrapper, before),
             transport="ipc",
             ip=str(self._scratch.sockets / "k"),
             connection_file=str(self._scratch.connection),
         )
-        self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MESSAGE)
-        environment = kernel_environment(self.config, self.options, folder=self.seen, scratch=self._scratch)
+        self._manager.context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE_BYTES)
+        environment = build_kernel_environment(
+            self.config, self.options, folder=self.folder_inside, scratch=self._scratch
+        )
         try:
             with open(self._scratch.crash_log, "ab") as log:
                 await self._manager.start_kernel(
@@ -121,14 +128,14 @@ class Kernel:
             raise ExecutorError(f"cannot start a kernel with {settings.python!r}: {error}") from error
         self._client = self._manager.client()
         self._client.start_channels(stdin=False, hb=False)
-        await self._ready()
+        await self._wait_until_ready()
 
     def kill(self) -> None:
         """Kill every process of the kernel and free everything. Idempotent; blocks some milliseconds."""
         if self._watchdog is not None:
             self._watchdog.stop()
         if self._manager is not None and self._manager.has_kernel:
-            self.process.end()
+            self.process.kill_and_reap()
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.rmdir()
@@ -156,22 +163,22 @@ class Kernel:
         return process.pid
 
     @property
-    def process(self) -> Contained:
+    def process(self) -> SandboxedProcess:
         """Raises `ExecutorError` before `start`."""
         provisioner: LabProvisioner | None = getattr(self._manager, "provisioner", None)
         if provisioner is None:
             raise ExecutorError("the kernel was not started")
-        return provisioner.contained
+        return provisioner.sandboxed_process
 
     @property
-    def loaded(self) -> frozenset[str]:
+    def preloaded_names(self) -> frozenset[str]:
         """Names that it would no longer look for in its folder, since they were imported ahead."""
         with contextlib.suppress(OSError):
             return frozenset((self._scratch.tmp / "loaded").read_text(encoding="utf-8").split())
         return frozenset()
 
     @property
-    def questions(self) -> Path:
+    def llm_socket(self) -> Path:
         """Where a socket lies on which code asks language models; the kernel sees it and cannot change it."""
         return self._scratch.root / "llm"
 
@@ -179,7 +186,7 @@ class Kernel:
         """Write the job file, which `lab` reads (`lab._job.JobFile`)."""
         self._scratch.job.write_text(json.dumps(job), encoding="utf-8")
 
-    def guard(self, limits: Limits) -> Watchdog:
+    def start_watchdog(self, limits: ResourceLimits) -> Watchdog:
         """From now on, until it is told to stop, kill it when it passes a limit."""
         self._watchdog = Watchdog(
             self.pid,
@@ -191,13 +198,13 @@ class Kernel:
         self._watchdog.start()
         return self._watchdog
 
-    def crash_log(self) -> str:
+    def read_crash_log(self) -> str:
         """The first part of what it left on descriptor 2; the code may have written anything to it."""
         with contextlib.suppress(OSError), open(self._scratch.crash_log, "rb") as log:
-            return log.read(_CRASH_LOG).decode("utf-8", errors="replace")
+            return log.read(_MAX_CRASH_LOG_BYTES).decode("utf-8", errors="replace")
         return ""
 
-    def forget_start(self) -> None:
+    def clear_start_traces(self) -> None:
         """Drop what importing ahead left behind: a result must not tell it."""
         with contextlib.suppress(OSError):  # without a sandbox code can get at it
             os.truncate(self._scratch.crash_log, 0)
@@ -205,18 +212,18 @@ class Kernel:
 
     # --- the conversation -------------------------------------------------------------------------------------------
 
-    def request(self) -> str:
+    def send_request(self) -> str:
         """Ask it to run what the job file names, and what came of it; the identity of the request."""
         return self._client.execute("", store_history=False, allow_stdin=False, user_expressions={"ran": "__run__()"})
 
-    async def reply(self, request: str) -> dict[str, Any]:
+    async def wait_for_reply(self, request: str) -> dict[str, Any]:
         """The content of the answer to a request."""
         while True:
             message: dict[str, Any] = await self._client.get_shell_msg(timeout=None)
             if message["parent_header"].get("msg_id") == request:
                 return message["content"]
 
-    async def messages(self, request: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
+    async def read_messages(self, request: str) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
         """Type and content of what it publishes, until the request is done."""
         while True:
             message: dict[str, Any] = await self._client.get_iopub_msg(timeout=None)
@@ -229,20 +236,21 @@ class Kernel:
             ):
                 return
 
-    async def _ready(self) -> None:
+    async def _wait_until_ready(self) -> None:
         """Wait for a `kernel_info` whose idle status also came over iopub: then no output can be missed."""
         settings = self.config.settings
         until = time.monotonic() + settings.start_timeout
         while time.monotonic() < until:
-            if (code := self.process.exit_code()) is not None:
+            if (code := self.process.get_exit_code()) is not None:
                 raise ExecutorError(
-                    f"the kernel of {settings.python!r} ended at its start: {self.crash_log().strip()[-500:] or code}"
+                    f"the kernel of {settings.python!r} ended at its start: "
+                    f"{self.read_crash_log().strip()[-500:] or code}"
                 )
             request = self._client.kernel_info()
             with contextlib.suppress(TimeoutError):
-                await wait_for(self.reply(request), 1.0)
-                async with timeout(_ECHO):
-                    async for _ in self.messages(request):
+                await wait_for(self.wait_for_reply(request), 1.0)
+                async with timeout(_ECHO_SECONDS):
+                    async for _ in self.read_messages(request):
                         pass
                 return
         raise ExecutorError(
@@ -250,7 +258,7 @@ class Kernel:
         )
 
 
-def _kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
+def _build_kernel_specs(python: str, wrapper: list[str], before: list[str]) -> Any:
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
     provisioner = {"provisioner_name": "lab", "config": {"wrapper": wrapper, "before": before}}

@@ -18,16 +18,16 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from labwright.record.nouns.data import MetricSpec
+from labwright.record.schema.data_plan import MetricSpec
 
 Array = NDArray[Any]
 Measure = Callable[[Array], Array]
 """Counts (draws, examples) -> values (draws,), NaN where a draw has none."""
 
-CLIP = 1e-7
+MIN_PROBABILITY = 1e-7
 """Probabilities are clipped to [CLIP, 1] before their logarithm is taken, so that one certain mistake costs 16.1."""
 ECE_BINS = 15
-CHUNK = 2**22
+MAX_CHUNK_VALUES = 2**22
 """Cells of `counts` that are worked on at a time: 32 MiB as numbers."""
 
 METRICS: Mapping[str, MetricSpec] = {
@@ -44,7 +44,7 @@ METRICS: Mapping[str, MetricSpec] = {
         ("accuracy", "accuracy", True, 0.0, 1.0),
         ("macro_f1", "macro F1", True, 0.0, 1.0),
         ("auroc", "AUROC", True, 0.0, 1.0),
-        ("log_loss", "log loss", False, 0.0, -log(CLIP)),
+        ("log_loss", "log loss", False, 0.0, -log(MIN_PROBABILITY)),
         ("ece", "expected calibration error", False, 0.0, 1.0),
         ("brier", "Brier score", False, 0.0, 2.0),
         ("mse", "mean squared error", False, 0.0, None),
@@ -52,29 +52,32 @@ METRICS: Mapping[str, MetricSpec] = {
         ("r2", "R squared", True, None, 1.0),
     )
 }
-_OF_NUMBERS = frozenset({"mse", "mae", "r2"})
+_REGRESSION_METRICS = frozenset({"mse", "mae", "r2"})
 
 
-def computed(classes: int) -> frozenset[str]:
+def list_computable(classes: int) -> frozenset[str]:
     """The metrics that predictions can be scored by where there are so many classes; 0: where numbers are predicted."""
-    return frozenset(METRICS) - _OF_NUMBERS if classes else _OF_NUMBERS
+    return frozenset(METRICS) - _REGRESSION_METRICS if classes else _REGRESSION_METRICS
 
 
-def score(kind: str, values: Array, truth: Array, more: Mapping[str, Measure] | None = None) -> dict[str, float]:
+def compute_scores(
+    kind: str, values: Array, truth: Array, more: Mapping[str, Measure] | None = None
+) -> dict[str, float]:
     """Every metric that can be computed from predictions of this kind, by name; those without a value are left out.
 
     `values` are (n,) for "predictions", else (n, classes); `truth` is (n,), whole numbers for classes. `more` are
-    formulas of the plan (`sandbox.formulas`). A metric of huge values may not be finite.
+    formulas of the plan (`sandbox.metric_formulas`). A metric of huge values may not be finite.
     """
     once, extra = np.ones((1, len(truth))), more or {}
     with np.errstate(all="ignore"):
         scores = {
-            name: float(measure(once)[0]) for name, measure in {**measures_of(kind, values, truth), **extra}.items()
+            name: float(measure(once)[0])
+            for name, measure in {**build_metric_measures(kind, values, truth), **extra}.items()
         }
     return {name: value for name, value in scores.items() if name not in ("auroc", *extra) or not np.isnan(value)}
 
 
-def resampled_scores(
+def compute_resampled_scores(
     kind: str,
     values: Array,
     truth: Array,
@@ -88,11 +91,13 @@ def resampled_scores(
     NaN where a draw has no value (AUROC of one class).
     """
     wanted = {name: measure for name, measure in (more or {}).items() if name in names}
-    known = score(kind, values, truth, wanted).keys() & names
+    known = compute_scores(kind, values, truth, wanted).keys() & names
     measures = {
-        name: measure for name, measure in {**measures_of(kind, values, truth), **wanted}.items() if name in known
+        name: measure
+        for name, measure in {**build_metric_measures(kind, values, truth), **wanted}.items()
+        if name in known
     }
-    rows = max(1, CHUNK // max(1, counts.shape[1]))
+    rows = max(1, MAX_CHUNK_VALUES // max(1, counts.shape[1]))
     chunks = [counts[start : start + rows].astype(float) for start in range(0, len(counts), rows)] if measures else []
     with np.errstate(all="ignore"):
         return {name: np.concatenate([measure(chunk) for chunk in chunks]) for name, measure in measures.items()}
@@ -106,45 +111,48 @@ def draw_counts(rng: Generator, draws: int, examples: int) -> Array:
     return counts
 
 
-def passes(names: Collection[str], classes: int) -> int:
+def count_passes(names: Collection[str], classes: int) -> int:
     """Roughly how many passes over the examples (of about 4 ns each) one resample of these metrics takes."""
     several = {"macro_f1": classes, "auroc": 10 * classes, "ece": ECE_BINS, "r2": 3}
     return sum(several.get(name, 1) for name in names)
 
 
-def softmax(logits: Array) -> Array:
+def compute_softmax(logits: Array) -> Array:
     """Rows of probabilities from rows of logits."""
     powers = np.exp(logits.astype(float) - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def measures_of(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
+def build_metric_measures(kind: str, values: Array, truth: Array) -> dict[str, Measure]:
     """Our metrics of predictions of a kind, on whatever examples count."""
     if kind == "predictions" and truth.dtype.kind == "f":
         errors = values - truth
-        return {"mse": _mean(errors**2), "mae": _mean(abs(errors)), "r2": _r2(errors, truth)}
-    probabilities = softmax(values) if kind == "logits" else values.astype(float)
+        return {"mse": _build_mean(errors**2), "mae": _build_mean(abs(errors)), "r2": _build_r2(errors, truth)}
+    probabilities = compute_softmax(values) if kind == "logits" else values.astype(float)
     predicted = values if kind == "predictions" else probabilities.argmax(axis=1)
-    of_classes = {"accuracy": _mean((predicted == truth).astype(float)), "macro_f1": _macro_f1(predicted, truth)}
+    of_classes = {
+        "accuracy": _build_mean((predicted == truth).astype(float)),
+        "macro_f1": _build_macro_f1(predicted, truth),
+    }
     if kind == "predictions":
         return of_classes
     own = probabilities[np.arange(len(truth)), truth]
     return of_classes | {
-        "auroc": _auroc(probabilities, truth),
-        "log_loss": _mean(-np.log(np.clip(own, CLIP, 1.0))),
-        "ece": _ece(probabilities, truth),
-        "brier": _mean(np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0),
+        "auroc": _build_auroc(probabilities, truth),
+        "log_loss": _build_mean(-np.log(np.clip(own, MIN_PROBABILITY, 1.0))),
+        "ece": _build_ece(probabilities, truth),
+        "brier": _build_mean(np.square(probabilities).sum(axis=1) - 2.0 * own + 1.0),
     }
 
 
-def _mean(outcomes: Array) -> Measure:
+def _build_mean(outcomes: Array) -> Measure:
     """The mean of one number per example: whether it is right, its error or its square, its log loss in nats, and its
     squared distance to the one-hot truth, from 0 to 2 (Source: Brier 1950, "Verification of forecasts expressed in
     terms of probability", eq. 2)."""
     return lambda counts: (counts * outcomes).sum(axis=1) / counts.sum(axis=1)
 
 
-def _macro_f1(predicted: Array, truth: Array) -> Measure:
+def _build_macro_f1(predicted: Array, truth: Array) -> Measure:
     """Unweighted mean of F1 over the classes that stand in the truth or in the predictions.
 
     In memory it takes as much as the examples and the classes, not their product.
@@ -166,7 +174,7 @@ def _macro_f1(predicted: Array, truth: Array) -> Measure:
     return measure
 
 
-def _ece(probabilities: Array, truth: Array) -> Measure:
+def _build_ece(probabilities: Array, truth: Array) -> Measure:
     """Expected calibration error of the top class over 15 equal-width bins, each open below and closed above.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", eq. 3.
@@ -180,7 +188,7 @@ def _ece(probabilities: Array, truth: Array) -> Measure:
     )
 
 
-def _r2(errors: Array, truth: Array) -> Measure:
+def _build_r2(errors: Array, truth: Array) -> Measure:
     """Share of the variance explained; 0 for predicting the mean. A constant truth has none: then it is 0."""
     squared, centred = errors**2, truth.astype(float) - truth.mean(dtype=float)
 
@@ -193,14 +201,14 @@ def _r2(errors: Array, truth: Array) -> Measure:
     return measure
 
 
-def _auroc(probabilities: Array, truth: Array) -> Measure:
+def _build_auroc(probabilities: Array, truth: Array) -> Measure:
     """Area under the ROC curve: of class 1 where there are two, else the mean over classes, each against the rest.
 
     Ties count half. Classes that no example or every example has are left out; NaN where none is left.
     Source: Hanley and McNeil 1982, "The meaning and use of the area under a ROC curve" (as a Wilcoxon statistic).
     """
     classes = (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1])
-    areas = [_area(probabilities[:, c], truth == c) for c in classes]
+    areas = [_compute_auc(probabilities[:, c], truth == c) for c in classes]
 
     def measure(counts: Array) -> Array:
         values = np.stack([area(counts) for area in areas], axis=1)
@@ -211,7 +219,7 @@ def _auroc(probabilities: Array, truth: Array) -> Measure:
     return measure
 
 
-def _area(scores: Array, positive: Array) -> Measure:
+def _compute_auc(scores: Array, positive: Array) -> Measure:
     """The share of pairs, one example of the class and one not, that the scores order rightly; NaN without pairs."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan) != 0)

@@ -26,122 +26,122 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpu_leases import Lease
+from labwright.sandbox.gpu_leases import GpuLease
 from labwright.sandbox.gpus import Nvml
-from labwright.sandbox.isolation.processes import process_tree, proportional_bytes
-from labwright.sandbox.job import MEASUREMENTS, Logged, Progress, Watch
+from labwright.sandbox.isolation.processes import list_process_tree, read_proportional_bytes
+from labwright.sandbox.job import MEASUREMENTS, ExecutionProgress, LoggedPoint, ProgressWatch
 from labwright.sandbox.output import Transcript
-from labwright.sandbox.untrusted import FILE_BYTES, BadFile, OpenFolder, Where, open_regular, opened
+from labwright.sandbox.safe_io import MAX_FILE_BYTES, BadFile, FolderRef, OpenFolder, open_regular, open_subfolder
 
 WATCH_SECONDS = 5.0
 """Between two looks at what running code logs, for the pruning of hopeless experiments, which run for minutes."""
 METER_SECONDS = 1.0
 """Between two looks at the memory that experiments use: a look takes milliseconds."""
-LOOK = 4 * 2**20
+MAX_READ_BYTES = 4 * 2**20
 """Bytes of `measurements.jsonl` that a look reads."""
-POINTS = 10_000
+MAX_POINTS = 10_000
 """Values of one attempt that are held; later ones are not looked at."""
-LINE = 10_000
+MAX_LINE_CHARS = 10_000
 """Characters of a line beyond which it is none of ours."""
-_WORD = 100
+_MAX_WORD_CHARS = 100
 """Characters of a name, a condition, a dataset or a split: what `lab` allows for a name."""
 
 
-class Monitor:
+class JobMonitor:
     """Calls the watch of one job every `WATCH_SECONDS` while its code runs, and once after it ended."""
 
-    def __init__(self, watch: Watch, folder: Path) -> None:
+    def __init__(self, watch: ProgressWatch, folder: Path) -> None:
         self._watch = watch
         self._folder = OpenFolder(folder)  # wherever it is moved to
-        self._signs = (0, 0, 0)
-        self._heard = 0.0
-        self._looking = Lock()  # `last` may come while `follow` still looks, in another thread
+        self._last_state = (0, 0, 0)
+        self._last_activity = 0.0
+        self._check_lock = Lock()  # `last` may come while `follow` still looks, in another thread
 
-    async def follow(self, transcript: Transcript) -> str:
+    async def watch_until_ended(self, transcript: Transcript) -> str:
         """Why the code is to be ended. Returns only then: cancel it where the code ends by itself."""
         began = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             seconds = time.monotonic() - began
-            reason = await asyncio.to_thread(self._look, seconds, transcript.chars)
+            reason = await asyncio.to_thread(self._check, seconds, transcript.char_count)
             if reason is not None:
                 return reason
 
-    async def last(self, seconds: float) -> str | None:
+    async def check_after_end(self, seconds: float) -> str | None:
         """What the watch says once all processes of the code are gone and everything that it logged can be read."""
-        return await asyncio.to_thread(self._look, seconds, None)
+        return await asyncio.to_thread(self._check, seconds, None)
 
-    def glance(self, seconds: float, printed: int | None) -> Progress:
+    def read_progress(self, seconds: float, printed: int | None) -> ExecutionProgress:
         """What is seen now. `printed` is how many characters came so far; None once the code has ended."""
         lines = read_curves(self._folder)
         if printed is None:
-            return Progress(seconds, quiet=0.0, lines=lines, ended=True)
-        signs = (printed, _size(self._folder, MEASUREMENTS), _size(self._folder, "submissions.jsonl"))
-        if signs != self._signs:
-            self._signs, self._heard = signs, seconds
-        return Progress(seconds, quiet=seconds - self._heard, lines=lines)
+            return ExecutionProgress(seconds, quiet_seconds=0.0, points=lines, ended=True)
+        signs = (printed, _file_size(self._folder, MEASUREMENTS), _file_size(self._folder, "submissions.jsonl"))
+        if signs != self._last_state:
+            self._last_state, self._last_activity = signs, seconds
+        return ExecutionProgress(seconds, quiet_seconds=seconds - self._last_activity, points=lines)
 
-    def judge(self, glance: Progress) -> str | None:
+    def judge_progress(self, glance: ExecutionProgress) -> str | None:
         """What the watch says of a glance, which may have been taken on another machine."""
-        with self._looking:
+        with self._check_lock:
             return self._watch(glance)
 
-    def _look(self, seconds: float, printed: int | None) -> str | None:
-        with self._looking:
-            return self._watch(self.glance(seconds, printed))
+    def _check(self, seconds: float, printed: int | None) -> str | None:
+        with self._check_lock:
+            return self._watch(self.read_progress(seconds, printed))
 
 
-def read_curves(folder: Where) -> tuple[Logged, ...]:
+def read_curves(folder: FolderRef) -> tuple[LoggedPoint, ...]:
     """The values with a step in a folder's `measurements.jsonl`, of very many the first; none where it is odd."""
     start = b""
-    with suppress(BadFile, OSError), open_regular(folder, MEASUREMENTS, FILE_BYTES) as file:
-        start = file.read(LOOK)
-    logged: list[Logged] = []
+    with suppress(BadFile, OSError), open_regular(folder, MEASUREMENTS, MAX_FILE_BYTES) as file:
+        start = file.read(MAX_READ_BYTES)
+    logged: list[LoggedPoint] = []
     for line in start.split(b"\n")[:-1]:
         with suppress(ValidationError, OverflowError):
-            point = _Point.model_validate_json(line[:LINE])
+            point = LoggedPointLine.model_validate_json(line[:MAX_LINE_CHARS])
             curve = point.dataset, point.condition, point.name, point.split
             if all(map(str.isprintable, curve)):
-                logged.append(Logged(curve, point.step, float(point.value)))
-    return tuple(logged[:POINTS])
+                logged.append(LoggedPoint(curve, point.step, float(point.value)))
+    return tuple(logged[:MAX_POINTS])
 
 
-_Word = Annotated[str, Field(max_length=_WORD)]
+_BoundedText = Annotated[str, Field(max_length=_MAX_WORD_CHARS)]
 
 
-class _Point(BaseModel):
+class LoggedPointLine(BaseModel):
     """A line of `lab.log` with a step; its value may be not finite."""
 
     model_config = ConfigDict(strict=True)
 
-    dataset: _Word
-    condition: _Word
-    name: _Word
-    split: _Word
+    dataset: _BoundedText
+    condition: _BoundedText
+    name: _BoundedText
+    split: _BoundedText
     step: int = Field(ge=-(2**53), le=2**53)
     value: int | float
 
 
-def _size(folder: Where, name: str) -> int:
+def _file_size(folder: FolderRef, name: str) -> int:
     """Bytes of a file, of a link those of the link itself; 0 where there is none."""
-    with suppress(BadFile, OSError), opened(folder) as place:
+    with suppress(BadFile, OSError), open_subfolder(folder) as place:
         return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
     return 0
 
 
 @dataclass
-class Usage:
+class PeakUsage:
     """Peaks in bytes so far. `gpu` is None where it is unknown, or none is leased."""
 
-    host: int = 0
-    now: int = 0
+    peak_host_bytes: int = 0
+    current_host_bytes: int = 0
     """Of the host, at the last look."""
-    gpu: int | None = None
+    peak_gpu_bytes: int | None = None
     processes: set[int] = field(default_factory=set[int])
     """Every process that was seen."""
 
 
-class Meter:
+class MemoryMeter:
     """Looks at followed processes every `METER_SECONDS`."""
 
     def __init__(self, nvml: Nvml | None, *, alone: bool = True) -> None:
@@ -149,12 +149,12 @@ class Meter:
         self._alone = alone
 
     @asynccontextmanager
-    async def follow(self, root: int, lease: Lease, usage: Usage) -> AsyncGenerator[None]:
+    async def measure_peaks(self, root: int, lease: GpuLease, usage: PeakUsage) -> AsyncGenerator[None]:
         """While inside, the peaks of a process and its descendants go to `usage`; looked at a last time at the end."""
 
         async def look_on() -> None:
             while True:
-                await asyncio.to_thread(self._look, root, lease, usage)
+                await asyncio.to_thread(self._sample, root, lease, usage)
                 await asyncio.sleep(METER_SECONDS)
 
         task = asyncio.create_task(look_on())
@@ -162,35 +162,39 @@ class Meter:
             yield
         finally:
             task.cancel()
-            await asyncio.to_thread(self._look, root, lease, usage)
+            await asyncio.to_thread(self._sample, root, lease, usage)
 
-    def _look(self, root: int, lease: Lease, usage: Usage) -> None:
-        processes = process_tree(root)
+    def _sample(self, root: int, lease: GpuLease, usage: PeakUsage) -> None:
+        processes = list_process_tree(root)
         usage.processes |= processes
         now = 0
         if len(processes) > 1:  # else its peak says more
-            parts = {process: proportional_bytes(process) for process in processes}
-            now = sum(_own(process, "VmRSS") if part is None else part for process, part in parts.items())
-        usage.now = now
-        usage.host = max(usage.host, now, *(_own(process, "VmHWM") for process in processes))
+            parts = {process: read_proportional_bytes(process) for process in processes}
+            now = sum(
+                _read_process_memory(process, "VmRSS") if part is None else part for process, part in parts.items()
+            )
+        usage.current_host_bytes = now
+        usage.peak_host_bytes = max(
+            usage.peak_host_bytes, now, *(_read_process_memory(process, "VmHWM") for process in processes)
+        )
         if self._nvml is not None and lease.devices:
             with suppress(GpuError):
-                self._look_at_gpus(self._nvml, lease, usage)
+                self._sample_gpus(self._nvml, lease, usage)
 
-    def _look_at_gpus(self, nvml: Nvml, lease: Lease, usage: Usage) -> None:
+    def _sample_gpus(self, nvml: Nvml, lease: GpuLease, usage: PeakUsage) -> None:
         """Peaks add up over the GPUs of a lease."""
         known: list[int] = []
         for uuid in lease.uuids:
-            listed = sum(size for pid, size in nvml.processes(uuid).items() if pid in usage.processes)
+            listed = sum(size for pid, size in nvml.list_processes(uuid).items() if pid in usage.processes)
             if listed:
                 known.append(listed)
             elif self._alone:
-                known.append(max(0, lease.free[uuid] - nvml.free(uuid)))
+                known.append(max(0, lease.free_bytes[uuid] - nvml.free_bytes(uuid)))
         if known:
-            usage.gpu = max(usage.gpu or 0, sum(known))
+            usage.peak_gpu_bytes = max(usage.peak_gpu_bytes or 0, sum(known))
 
 
-def _own(process: int, field: str) -> int:
+def _read_process_memory(process: int, field: str) -> int:
     """Bytes that a process holds now (VmRSS), or held at most (VmHWM), less those of files that it maps, which the
     system takes back where it needs them; none once it is gone."""
     with suppress(OSError):

@@ -12,15 +12,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from labwright.record.nouns.nodes import Failure
+from labwright.record.schema.nodes import Failure
 
-OUTPUT_CHARS = 200_000
+MAX_KEPT_CHARS = 200_000
 """Characters of output that are kept, half from the beginning and half from the end: what a person reads of a log."""
-TAIL_CHARS = 4000
+MAX_TAIL_CHARS = 4000
 """Characters of output that the record and prompts carry, from the end."""
 
 
-Chunk = tuple[str, str]
+OutputChunk = tuple[str, str]
 """A stream, and a run of its text."""
 
 
@@ -31,13 +31,13 @@ class Transcript:
     limit: int
     dropped: int = 0
     """Characters left out."""
-    _head: list[Chunk] = field(default_factory=list[Chunk])
-    _tail: deque[Chunk] = field(default_factory=deque[Chunk])
+    _head: list[OutputChunk] = field(default_factory=list[OutputChunk])
+    _tail: deque[OutputChunk] = field(default_factory=deque[OutputChunk])
     _head_chars: int = 0
     _tail_chars: int = 0
 
     @property
-    def chars(self) -> int:
+    def char_count(self) -> int:
         """Characters of all output so far, those left out included."""
         return self._head_chars + self._tail_chars + self.dropped
 
@@ -59,12 +59,12 @@ class Transcript:
             self._tail_chars -= gone
             self.dropped += gone
 
-    def state(self) -> dict[str, Any]:
+    def to_state(self) -> dict[str, Any]:
         """All that it holds, as JSON can carry it."""
         return {"head": self._head, "tail": list(self._tail), "dropped": self.dropped}
 
     @classmethod
-    def of(cls, state: Mapping[str, Any], limit: int) -> Transcript:
+    def from_state(cls, state: Mapping[str, Any], limit: int) -> Transcript:
         """The transcript of a `state`."""
         made = cls(
             limit,
@@ -76,22 +76,22 @@ class Transcript:
         made._tail_chars = sum(len(text) for _, text in made._tail)
         return made
 
-    def pieces(self) -> list[Chunk]:
+    def to_chunks(self) -> list[OutputChunk]:
         """The kept output in order, neighbours of one stream joined, with a line for what was left out."""
         gap = [("stderr", f"\n... [{self.dropped} characters of output left out] ...\n")] if self.dropped else []
         runs = groupby([*self._head, *gap, *self._tail], key=itemgetter(0))
         return [(stream, "".join(text for _, text in run)) for stream, run in runs]
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """The kept output of both streams in order."""
-        return "".join(text for _, text in self.pieces())
+        return "".join(text for _, text in self.to_chunks())
 
-    def tail(self, chars: int) -> str:
+    def read_tail(self, chars: int) -> str:
         """The last whole lines, in so many characters, as a terminal shows them: of a progress bar, its last state.
 
         Of a last line that is longer, its end.
         """
-        shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in self.text().split("\n"))
+        shown = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in self.to_text().split("\n"))
         if len(shown) <= chars:
             return shown
         begins = shown.find("\n", -chars - 1) + 1
@@ -127,51 +127,56 @@ class LiveOutput:
                 path.unlink(missing_ok=True)
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+_CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
 
 
-def notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
+def build_notebook(source: str, transcript: Transcript, failure: Failure | None) -> str:
     """A valid notebook (nbformat 4) of one code cell with its text outputs, and the failure if there was one."""
-    make = _nbformat().v4
-    outputs = [make.new_output("stream", name=stream, text=plain_text(text)) for stream, text in transcript.pieces()]
+    make = _import_nbformat().v4
+    outputs = [
+        make.new_output("stream", name=stream, text=strip_control_chars(text))
+        for stream, text in transcript.to_chunks()
+    ]
     if failure is not None:
         name, _, value = failure.message.partition(": ")
         outputs.append(
             make.new_output(
                 "error",
-                ename=plain_text(name),
-                evalue=plain_text(value),
-                traceback=plain_text(failure.traceback).splitlines(),
+                ename=strip_control_chars(name),
+                evalue=strip_control_chars(value),
+                traceback=strip_control_chars(failure.traceback).splitlines(),
             )
         )
-    return _book([make.new_code_cell(plain_text(source), outputs=outputs, execution_count=1, id="script")])
+    return _format_notebook(
+        [make.new_code_cell(strip_control_chars(source), outputs=outputs, execution_count=1, id="script")]
+    )
 
 
-def notebook_of_cells(source: str, shown: Sequence[tuple[str, str]]) -> str:
+def build_cell_notebook(source: str, cell_outputs: Sequence[tuple[str, str]]) -> str:
     """A valid notebook of a program and, for each of its cells, what became of it (a line) and what it printed."""
-    make = _nbformat().v4
-    book = [make.new_code_cell(plain_text(source), id="script")]
-    for number, (words, output) in enumerate(shown, start=1):
-        outputs = [make.new_output("stream", name="stdout", text=plain_text(output))] if output else []
+    make = _import_nbformat().v4
+    book = [make.new_code_cell(strip_control_chars(source), id="script")]
+    for number, (words, output) in enumerate(cell_outputs, start=1):
+        outputs = [make.new_output("stream", name="stdout", text=strip_control_chars(output))] if output else []
         book.append(
             make.new_code_cell(
-                "# " + plain_text(words).replace("\n", "\n# "),
+                "# " + strip_control_chars(words).replace("\n", "\n# "),
                 outputs=outputs,
                 execution_count=number,
                 id=f"cell-{number}",
             )
         )
-    return _book(book)
+    return _format_notebook(book)
 
 
-def _nbformat() -> Any:
+def _import_nbformat() -> Any:
     import nbformat  # takes long to import
 
     return nbformat
 
 
-def _book(cells: Sequence[Any]) -> str:
-    library = _nbformat()
+def _format_notebook(cells: Sequence[Any]) -> str:
+    library = _import_nbformat()
     book = library.v4.new_notebook(
         cells=list(cells),
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
@@ -180,6 +185,6 @@ def _book(cells: Sequence[Any]) -> str:
     return str(library.writes(book, version=4))
 
 
-def plain_text(text: str) -> str:
+def strip_control_chars(text: str) -> str:
     """A text as a notebook holds it: control characters become `?`."""
-    return _CONTROL.sub("?", text)
+    return _CONTROL_PATTERN.sub("?", text)

@@ -24,19 +24,19 @@ def main() -> None:
     assert spec is not None and spec.loader is not None
     scorer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(scorer)
-    evaluate, truth = getattr(scorer, task["function"]), _truth(task)
+    evaluate, truth = getattr(scorer, task["function"]), _load_truth(task)
     with open("scores.jsonl", "w", encoding="utf-8") as scores:
         for number, submission in enumerate(task["submissions"]):
             lab.seed_everything()
             try:
-                values = evaluate(_submission(submission), truth)
+                values = evaluate(_load_submission(submission), truth)
                 answer: dict[str, Any] = {"values": {str(name): float(value) for name, value in values.items()}}
             except Exception as error:  # noqa: BLE001  (the host says which submission it was)
                 answer = {"error": f"{type(error).__name__}: {error}"[:500]}
             scores.write(json.dumps({"number": number, **answer}) + "\n")
 
 
-def _submission(line: dict[str, Any]) -> SimpleNamespace:
+def _load_submission(line: dict[str, Any]) -> SimpleNamespace:
     path = Path("submissions", line["file"])
     about = {key: line[key] for key in ("kind", "dataset", "split", "condition")}
     if line["kind"] != "artifact":
@@ -52,7 +52,7 @@ def _submission(line: dict[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(values=None, path=target, **about)
 
 
-def _truth(task: dict[str, Any]) -> SimpleNamespace:
+def _load_truth(task: dict[str, Any]) -> SimpleNamespace:
     """Inputs and labels of the split that is scored, those to learn from, and the folder where the dataset is one."""
     with np.load(task["view"], allow_pickle=False) as view:
         arrays = {key: view[key] for key in view.files if key not in ("meta", "about")}

@@ -18,38 +18,40 @@ from typing import Any, cast
 
 import numpy as np
 
-from labwright.record.nouns.data import Measurement, Scorer, Split
-from labwright.record.nouns.frozen import encodable
+from labwright.record.schema.data_plan import FrozenScorer, Measurement, Split
+from labwright.record.schema.frozen_model import replace_unencodable
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.execution import Script
+from labwright.sandbox.execution import KernelScript
 from labwright.sandbox.job import Job
-from labwright.sandbox.scoring import Submission, truth_of
-from labwright.sandbox.untrusted import FILE_BYTES, copy_file, read_as, read_lines
-from labwright.sandbox.workspace import dataset_folders
+from labwright.sandbox.safe_io import MAX_FILE_BYTES, copy_file, raise_read_errors_as, read_lines
+from labwright.sandbox.scoring import Submission, read_truth_labels
+from labwright.sandbox.workspace import list_dataset_folders
 
-ENTRY = "evaluate.py"
-_DRIVER = Path(__file__).with_name("scorer_driver.py")
+SCORER_ENTRY = "evaluate.py"
+_DRIVER_PATH = Path(__file__).with_name("scorer_driver.py")
 
 
 @dataclass(frozen=True)
-class Task:
+class ScorerTask:
     """Submissions of one dataset and split, with the scorer that takes them."""
 
-    scorer: Scorer
-    text: str
+    scorer: FrozenScorer
+    scorer_text: str
     split: Split
     submissions: tuple[Submission, ...]
 
 
-def tasks_of(submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[Scorer, str]]) -> list[Task]:
+def build_scorer_tasks(
+    submissions: Sequence[Submission], split: Split, scorers: Mapping[str, tuple[FrozenScorer, str]]
+) -> list[ScorerTask]:
     """What is to be scored; of predictions the final ones. Raises `SubmissionRefused` for artifacts nobody takes."""
-    tasks: list[Task] = []
+    tasks: list[ScorerTask] = []
     final = [submission for submission in submissions if submission.split == split and submission.step is None]
     takers = {name for name, (scorer, _) in scorers.items() if scorer.takes == "artifact"}
     for submission in final:
         if submission.kind == "artifact" and submission.dataset not in takers:
             raise SubmissionRefused(
-                f"{submission.where}: no scorer of this run takes artifacts of {submission.dataset!r}"
+                f"{submission.description}: no scorer of this run takes artifacts of {submission.dataset!r}"
             )
     for dataset, (scorer, text) in scorers.items():
         taken = tuple(
@@ -58,25 +60,27 @@ def tasks_of(submissions: Sequence[Submission], split: Split, scorers: Mapping[s
             if submission.dataset == dataset and (submission.kind == "artifact") == (scorer.takes == "artifact")
         )
         if taken:
-            tasks.append(Task(scorer, text, split, taken))
+            tasks.append(ScorerTask(scorer, text, split, taken))
     return tasks
 
 
-def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, limit: int) -> Script:
+def prepare_scorer_folder(
+    task: ScorerTask, job: Job, submissions_folder: Path, *, views: Path, labels: Path, limit: int
+) -> KernelScript:
     """Fill the job's empty folder from the submissions in `place`; what to run in it.
 
     `limit` is in bytes, of all artifacts. Raises `SubmissionRefused`.
     """
     dataset, target, left = task.scorer.dataset, job.folder, limit
     view = (views / f"{dataset}.npz").absolute()
-    for name, text in ((ENTRY, _DRIVER.read_text()), ("scorer.py", task.text)):
+    for name, text in ((SCORER_ENTRY, _DRIVER_PATH.read_text()), ("scorer.py", task.scorer_text)):
         (target / name).write_text(text)
     for submission in task.submissions:
         artifact, to = submission.kind == "artifact", f"submissions/{submission.file}"
-        copy_file(place, submission.file, target, to, left if artifact else FILE_BYTES)
+        copy_file(submissions_folder, submission.file, target, to, left if artifact else MAX_FILE_BYTES)
         left -= (target / to).stat().st_size if artifact else 0
     if (labels / f"{dataset}.npz").is_file():
-        np.save(target / "truth.npy", truth_of(labels, task.submissions[0])[0])
+        np.save(target / "truth.npy", read_truth_labels(labels, task.submissions[0])[0])
     (target / "task.json").write_text(
         json.dumps(
             {
@@ -87,24 +91,24 @@ def lay_out(task: Task, job: Job, place: Path, *, views: Path, labels: Path, lim
             }
         )
     )
-    return Script(job, target, views={dataset: str(view)}, readable=dataset_folders((dataset,), views))
+    return KernelScript(job, target, views={dataset: str(view)}, readable=list_dataset_folders((dataset,), views))
 
 
-def read_scores(task: Task, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
+def read_scores(task: ScorerTask, folder: Path, *, seed: int) -> tuple[Measurement, ...]:
     """The values that the scorer gave, every metric for every submission. Raises `SubmissionRefused`."""
-    with read_as(f"the scorer of {task.scorer.dataset!r} left no scores", SubmissionRefused):
-        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", FILE_BYTES)]
+    with raise_read_errors_as(f"the scorer of {task.scorer.dataset!r} left no scores", SubmissionRefused):
+        lines: list[Any] = [json.loads(line) for line in read_lines(folder, "scores.jsonl", MAX_FILE_BYTES)]
         answers = {int(line["number"]): line for line in lines}
     measurements: list[Measurement] = []
     for number, submission in enumerate(task.submissions):
         answer: Any = answers.get(number, {})
-        where = f"the scorer of {task.scorer.dataset!r} on {submission.where}"
+        where = f"the scorer of {task.scorer.dataset!r} on {submission.description}"
         if answer.get("error"):
-            raise SubmissionRefused(f"{where}: {encodable(str(answer['error']))}")
+            raise SubmissionRefused(f"{where}: {replace_unencodable(str(answer['error']))}")
         values: Any = answer.get("values")
         for metric in task.scorer.metrics:
             value = cast("dict[str, Any]", values).get(metric.name) if isinstance(values, dict) else None
             if not isinstance(value, float) or not math.isfinite(value):  # the driver writes floats alone
                 raise SubmissionRefused(f"{where} gave {value!r} for {metric.name!r}, which is not a finite number")
-            measurements.append(submission.measurement(metric.name, value, seed=seed))
+            measurements.append(submission.to_measurement(metric.name, value, seed=seed))
     return tuple(measurements)

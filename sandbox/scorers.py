@@ -1,7 +1,7 @@
 """Scorers of the user's own: read, never run here, and frozen before any code of an experiment is written.
 
-A scorer is one Python file with a function and, at its top level, a literal `METRICS`; docs/metrics.md shows one. The
-first paragraph of the docstring is shown to whoever writes experiments: it must say what to hand in.
+A scorer is one Python file with a function and, at its top level, a literal `METRICS`; docs/statistics.md shows one.
+The first paragraph of the docstring is shown to whoever writes experiments: it must say what to hand in.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from labwright.record.nouns.data import MetricSpec, Scorer
-from labwright.record.syntax import parse
-from labwright.sandbox.datasets import Sources
+from labwright.record.python_syntax import parse_python
+from labwright.record.schema.data_plan import FrozenScorer, MetricSpec
+from labwright.sandbox.datasets import DatasetSources
 from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.untrusted import write_whole
+from labwright.sandbox.safe_io import write_file
 
-FORM = "write FILE.py:FUNCTION"
-_BYTES = 2**20
+SCORER_FORM = "write FILE.py:FUNCTION"
+_MAX_SCORER_BYTES = 2**20
 """Bytes of a scorer's file."""
 
 
-def scorers_of(sources: Sources, named: Iterable[str] = ()) -> dict[str, str]:
+def parse_scorers(sources: DatasetSources, named: Iterable[str] = ()) -> dict[str, str]:
     """Dataset -> `FILE:FUNCTION`, from `NAME=FILE:FUNCTION` texts. Raises `DatasetError`."""
     places: dict[str, str] = {}
     for text in named:
@@ -37,31 +37,31 @@ def scorers_of(sources: Sources, named: Iterable[str] = ()) -> dict[str, str]:
     return places
 
 
-def read_scorer(dataset: str, place: str) -> tuple[Scorer, str]:
+def read_scorer(dataset: str, place: str) -> tuple[FrozenScorer, str]:
     """A scorer and the text of its file. Raises `DatasetError` with what is wrong with it."""
     file, _, function = place.rpartition(":")
     try:
         if not file or not function.isidentifier():
-            raise ValueError(f"it names no function: {FORM}")
+            raise ValueError(f"it names no function: {SCORER_FORM}")
         content = Path(file).read_bytes()
-        if len(content) > _BYTES:
-            raise ValueError(f"it holds {len(content)} bytes, more than {_BYTES}")
+        if len(content) > _MAX_SCORER_BYTES:
+            raise ValueError(f"it holds {len(content)} bytes, more than {_MAX_SCORER_BYTES}")
         text = content.decode("utf-8-sig")
-        return _scorer(dataset, function, parse(text), hashlib.sha256(text.encode()).hexdigest()), text
+        return _parse_scorer(dataset, function, parse_python(text), hashlib.sha256(text.encode()).hexdigest()), text
     except (OSError, ValueError, SyntaxError, RecursionError) as error:
         raise DatasetError(f"scorer of {dataset!r}: cannot use {place}: {error}") from None
 
 
-def freeze(dataset: str, place: str, folder: Path) -> Scorer:
+def freeze_scorer(dataset: str, place: str, folder: Path) -> FrozenScorer:
     """Copy a scorer to `folder`, unless one is frozen there; what is to be recorded of it. Raises `DatasetError`."""
-    if (frozen := read_frozen(folder).get(dataset)) is not None:
+    if (frozen := read_frozen_scorers(folder).get(dataset)) is not None:
         return frozen[0]
     scorer, text = read_scorer(dataset, place)
-    _write(folder, scorer, text)
+    _write_scorer(folder, scorer, text)
     return scorer
 
 
-def copy_frozen(scorers: Iterable[Scorer], source: Path, target: Path) -> None:
+def copy_frozen_scorers(scorers: Iterable[FrozenScorer], source: Path, target: Path) -> None:
     """Put scorers of a record, whose files lie in `source`, into `target`, which may be the same folder.
 
     Raises `DatasetError` for one that is gone or was changed.
@@ -74,14 +74,14 @@ def copy_frozen(scorers: Iterable[Scorer], source: Path, target: Path) -> None:
                 f"the frozen scorer of {scorer.dataset!r} is not what the record says it was: put the "
                 f"file back at {file}"
             )
-        _write(target, scorer, content.decode())
+        _write_scorer(target, scorer, content.decode())
 
 
-def read_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
+def read_frozen_scorers(folder: Path | None) -> dict[str, tuple[FrozenScorer, str]]:
     """Every frozen scorer with its text, by dataset. Raises `SubmissionRefused`."""
-    frozen: dict[str, tuple[Scorer, str]] = {}
+    frozen: dict[str, tuple[FrozenScorer, str]] = {}
     for path in sorted(folder.glob("*.json")) if folder is not None else ():
-        scorer, text = Scorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()
+        scorer, text = FrozenScorer.model_validate_json(path.read_text()), path.with_suffix(".py").read_text()
         if hashlib.sha256(text.encode()).hexdigest() != scorer.sha256:
             raise SubmissionRefused(
                 f"the scorer of {path.stem!r} is not what was frozen: put back {path.with_suffix('.py')}"
@@ -90,7 +90,7 @@ def read_frozen(folder: Path | None) -> dict[str, tuple[Scorer, str]]:
     return frozen
 
 
-def describe_scorer(scorer: Scorer) -> str:
+def describe_scorer(scorer: FrozenScorer) -> str:
     """What whoever plans or writes an experiment must know of a scorer."""
     metrics = ", ".join(
         f"`{metric.name}` ({'higher' if metric.higher_is_better else 'lower'} is better)" for metric in scorer.metrics
@@ -99,14 +99,14 @@ def describe_scorer(scorer: Scorer) -> str:
     return f"{metrics}, computed outside by a frozen scorer; {how}. {scorer.asks}".strip()
 
 
-def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Scorer:
+def _parse_scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> FrozenScorer:
     """Raises `ValueError`."""
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function]
     if not defined:
         raise ValueError(f"it defines no function {function!r} at its top level")
     if len(defined[0].args.args) != 2:
         raise ValueError(f"{function} must take two arguments, (submission, truth)")
-    metrics = _literal(tree, "METRICS", None)
+    metrics = _read_literal(tree, "METRICS", None)
     if not isinstance(metrics, dict) or not metrics:
         raise ValueError('it needs METRICS = {"name": "higher" or "lower"} at its top level, written out')
     named = {str(key): better for key, better in cast("dict[Any, Any]", metrics).items()}
@@ -116,10 +116,10 @@ def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Score
         if name in METRICS or not name.isidentifier():
             raise ValueError(f"the metric {name!r} is one of ours, or no name of letters, digits and _: rename it")
     paragraph = (ast.get_docstring(defined[0]) or "").partition("\n\n")[0]
-    return Scorer(
+    return FrozenScorer(
         dataset=dataset,
         function=function,
-        takes=_literal(tree, "TAKES", "predictions"),
+        takes=_read_literal(tree, "TAKES", "predictions"),
         sha256=sha256,
         metrics=tuple(
             MetricSpec(name=name, title=name.replace("_", " "), higher_is_better=better == "higher")
@@ -129,7 +129,7 @@ def _scorer(dataset: str, function: str, tree: ast.Module, sha256: str) -> Score
     )
 
 
-def _literal(tree: ast.Module, name: str, default: Any) -> Any:
+def _read_literal(tree: ast.Module, name: str, default: Any) -> Any:
     """The value that is written out for a name at the top level. Raises `ValueError` where it is computed."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(isinstance(to, ast.Name) and to.id == name for to in node.targets):
@@ -140,6 +140,6 @@ def _literal(tree: ast.Module, name: str, default: Any) -> Any:
     return default
 
 
-def _write(folder: Path, scorer: Scorer, text: str) -> None:
-    write_whole(folder, f"{scorer.dataset}.py", text)
-    write_whole(folder, f"{scorer.dataset}.json", scorer.model_dump_json())
+def _write_scorer(folder: Path, scorer: FrozenScorer, text: str) -> None:
+    write_file(folder, f"{scorer.dataset}.py", text)
+    write_file(folder, f"{scorer.dataset}.json", scorer.model_dump_json())

@@ -17,35 +17,35 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from labwright.record.nouns.data import LARGEST, MOST_STEPS, Grade, Measurement, Split
+from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, EvidenceGrade, Measurement, Split
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.formulas import Seen, kept, measures
-from labwright.sandbox.metrics import Measure, score
-from labwright.sandbox.untrusted import (
-    FILE_BYTES,
-    NAME,
+from labwright.sandbox.metric_formulas import FormulaInputs, build_measures, read_formulas
+from labwright.sandbox.metrics import Measure, compute_scores
+from labwright.sandbox.safe_io import (
+    FILE_NAME_PATTERN,
+    MAX_FILE_BYTES,
     make_folder,
-    move,
+    move_path,
     open_regular,
-    read_as,
+    raise_read_errors_as,
     read_lines,
-    remove,
-    write_whole,
+    remove_path,
+    write_file,
 )
 
 Array = NDArray[Any]
 
 MAX_SUBMISSIONS = 20_000
-ARTIFACT_BYTES = 2**40
+MAX_HASHED_ARTIFACT_BYTES = 2**40
 """Largest artifact that is hashed; what may be submitted is `SandboxSettings.artifact_bytes`."""
 _SUM_TOLERANCE = 1e-2
-_LARGEST_NUMBER = 1e45
+_MAX_NUMBER = 1e45
 """Size of a predicted number: its squared error can still be said, whatever the label."""
-_VALUE_BYTES, _HEADER_BYTES = 16, 2**16
+_MAX_VALUE_BYTES, _MAX_HEADER_BYTES = 16, 2**16
 """Of a file of predictions: the widest number that there is, and what it says of itself."""
-INDEX = "submissions.jsonl"
+SUBMISSION_INDEX = "submissions.jsonl"
 _SEALED_INDEX = "sealed/index.jsonl"
-AGREEMENT = "_agreement"
+AGREEMENT_SUFFIX = "_agreement"
 """What the name of a model's agreement with labels ends in, after that of what it graded."""
 
 
@@ -55,34 +55,34 @@ class Submission(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     file: str = Field(pattern=r"^[0-9a-f]{1,40}\.(npz|bin|json)$")
-    dataset: str = Field(pattern=rf"^{NAME.pattern}$")
+    dataset: str = Field(pattern=rf"^{FILE_NAME_PATTERN.pattern}$")
     split: Literal["validation", "test"]
     condition: str = Field(min_length=1, max_length=200)
-    step: int | None = Field(default=None, ge=-MOST_STEPS, le=MOST_STEPS)
+    step: int | None = Field(default=None, ge=-MAX_STEPS, le=MAX_STEPS)
     kind: Literal["predictions", "probabilities", "logits", "artifact", "answers", "judged"]
     name: str = Field(
         default="artifact",
-        pattern=rf"^{NAME.pattern}$",
+        pattern=rf"^{FILE_NAME_PATTERN.pattern}$",
         description=("of an artifact, as it was given; of what a model grades, the metric's"),
     )
-    read: str = Field(default="", max_length=100, description="how answers are read (`sandbox.citing`)")
+    read: str = Field(default="", max_length=100, description="how answers are read (`sandbox.llm_attribution`)")
     unread: int = Field(default=0, ge=0, description="rows of which no answer could be read")
     packed: bool = Field(default=False, description="whether an artifact is a folder, put into one archive")
-    grade: Grade | None = None
+    grade: EvidenceGrade | None = None
     """Written by us, when it is sealed or cites answers; code can only say less of it, `judged` or `unattributed`."""
 
     @field_validator("condition")
     @classmethod
-    def _encodable(cls, text: str) -> str:
+    def _check_encodable(cls, text: str) -> str:
         text.encode()  # a lone surrogate could not be written into a record
         return text
 
     @property
-    def where(self) -> str:
+    def description(self) -> str:
         step = "" if self.step is None else f", step {self.step}"
         return f"submission of {self.condition!r} for {self.dataset}/{self.split}{step}"
 
-    def measurement(self, metric: str, value: float, *, seed: int) -> Measurement:
+    def to_measurement(self, metric: str, value: float, *, seed: int) -> Measurement:
         """A value that we computed from it."""
         return Measurement(
             name=metric,
@@ -99,7 +99,7 @@ class Submission(BaseModel):
 def read_index(folder: Path, index: str) -> list[Submission]:
     """The submissions that an index file lists. Raises `SubmissionRefused`, also where two lines claim one file, or
     hand in for one cell."""
-    lines = read_lines(folder, index, FILE_BYTES, most=MAX_SUBMISSIONS)
+    lines = read_lines(folder, index, MAX_FILE_BYTES, max_lines=MAX_SUBMISSIONS)
     try:
         submissions = [Submission.model_validate_json(line) for line in lines]
     except ValidationError as error:
@@ -109,36 +109,36 @@ def read_index(folder: Path, index: str) -> list[Submission]:
         cell = submission.dataset, submission.split, submission.condition, submission.step
         if cell in seen:
             raise SubmissionRefused(
-                f"{submission.where} came twice: a condition is submitted once per dataset and split"
+                f"{submission.description} came twice: a condition is submitted once per dataset and split"
             )
         if submission.file in seen:
             raise SubmissionRefused(
-                f"{submission.where} claims {submission.file}, which belongs to another: hand "
+                f"{submission.description} claims {submission.file}, which belongs to another: hand "
                 "predictions in with lab.submit alone"
             )
         seen |= {cell, submission.file}
     return submissions
 
 
-def stem_of(submission: Submission) -> str:
+def get_file_stem(submission: Submission) -> str:
     """What `lab.submit` calls the file of a submission: no two cells have one name."""
     cell = submission.model_dump(include={"dataset", "split", "condition", "step"})
     return hashlib.sha256(json.dumps(cell).encode()).hexdigest()[:20]
 
 
-def truth_of(labels: Path, submission: Submission) -> tuple[Array, int]:
+def read_truth_labels(labels: Path, submission: Submission) -> tuple[Array, int]:
     """The withheld labels to score against, and how many classes there are, 0 for regression.
 
     Raises `SubmissionRefused` where the run has none for that dataset.
     """
     path = labels / f"{submission.dataset}.npz"
     if not path.is_file():
-        raise SubmissionRefused(f"{submission.where}: this run has no labels for it")
+        raise SubmissionRefused(f"{submission.description}: this run has no labels for it")
     with np.load(path, allow_pickle=False) as file:
         return file[f"{submission.split}_y"], int(json.loads(str(file["meta"]))["classes"])
 
 
-def columns_of(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
+def read_columns(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...], dict[str, Array]]:
     """The names of a dataset's classes, and the columns of a split that metrics may go by, as texts."""
     with np.load(labels / f"{dataset}.npz", allow_pickle=False) as file:
         meta = json.loads(str(file["meta"]))
@@ -146,58 +146,58 @@ def columns_of(labels: Path, dataset: str, split: str) -> tuple[tuple[str, ...],
     return tuple(meta.get("class_names", ())), {name: texts[:, i] for i, name in enumerate(meta.get("meta", ()))}
 
 
-def values_of(folder: Path, place: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
+def read_values(folder: Path, subfolder: str, submission: Submission, labels: Path) -> tuple[Array, Array]:
     """The submitted values, fit to be scored, and the truth. Raises `SubmissionRefused`.
 
     What it says, and how much memory it takes, follows from what was submitted and the shape that it must have: never
     from labels.
     """
-    truth, classes = truth_of(labels, submission)
+    truth, classes = read_truth_labels(labels, submission)
     if submission.kind != "predictions" and classes == 0:
-        raise SubmissionRefused(f"{submission.where}: a regression takes predictions, not {submission.kind}")
+        raise SubmissionRefused(f"{submission.description}: a regression takes predictions, not {submission.kind}")
     expected = (len(truth),) if submission.kind == "predictions" else (len(truth), classes)
-    limit = min(FILE_BYTES, math.prod(expected) * _VALUE_BYTES + _HEADER_BYTES)
+    limit = min(MAX_FILE_BYTES, math.prod(expected) * _MAX_VALUE_BYTES + _MAX_HEADER_BYTES)
     with (
-        read_as(f"{submission.where} is not what lab.submit writes", SubmissionRefused),
-        open_regular(folder, f"{place}/{submission.file}", limit) as file,
+        raise_read_errors_as(f"{submission.description} is not what lab.submit writes", SubmissionRefused),
+        open_regular(folder, f"{subfolder}/{submission.file}", limit) as file,
         np.load(file, allow_pickle=False) as archive,
     ):
         size = sum(member.file_size for member in archive.zip.infolist())  # a small archive may unpack to any size
         if size > limit:
-            raise SubmissionRefused(f"{submission.where} unpacks to {size} bytes, more than the limit of {limit}")
+            raise SubmissionRefused(f"{submission.description} unpacks to {size} bytes, more than the limit of {limit}")
         values: Array = archive[submission.kind]
     if values.shape != expected or values.dtype.kind not in "iuf":
         raise SubmissionRefused(
-            f"{submission.where}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
+            f"{submission.description}: must have shape {expected}, got {values.shape} of dtype {values.dtype}"
         )
     with np.errstate(over="ignore"):  # what only a wider type holds is none that can be scored
         numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise SubmissionRefused(f"{submission.where}: holds values that are not finite")
+        raise SubmissionRefused(f"{submission.description}: holds values that are not finite")
     if (
         submission.kind == "predictions"
         and classes
         and not ((numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < classes)).all()
     ):
         raise SubmissionRefused(
-            f"{submission.where}: predictions must be class numbers 0..{classes - 1}, got values "
+            f"{submission.description}: predictions must be class numbers 0..{classes - 1}, got values "
             f"from {numbers.min():g} to {numbers.max():g}"
         )
-    if submission.kind == "predictions" and np.abs(numbers).max(initial=0.0) > _LARGEST_NUMBER:
+    if submission.kind == "predictions" and np.abs(numbers).max(initial=0.0) > _MAX_NUMBER:
         raise SubmissionRefused(
-            f"{submission.where}: its predictions are not finite, or larger than "
-            f"{_LARGEST_NUMBER:g}: they hold values that are far too large"
+            f"{submission.description}: its predictions are not finite, or larger than "
+            f"{_MAX_NUMBER:g}: they hold values that are far too large"
         )
     if submission.kind == "probabilities" and (
         values.min(initial=0.0) < -1e-6 or np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE
     ):
-        raise SubmissionRefused(f"{submission.where}: rows are not probabilities that sum to 1")
+        raise SubmissionRefused(f"{submission.description}: rows are not probabilities that sum to 1")
     return values, truth
 
 
-def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
+def read_submitted(folder: Path, grade: EvidenceGrade) -> list[Submission]:
     """What an attempt submitted, with the grades that its values will have. Raises `SubmissionRefused`."""
-    of_kind: dict[str, Grade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
+    of_kind: dict[str, EvidenceGrade] = {"artifact": "evaluated" if grade == "scored" else grade, "judged": "judged"}
     return [
         submission.model_copy(
             update={
@@ -206,22 +206,22 @@ def read_submitted(folder: Path, grade: Grade) -> list[Submission]:
                 else of_kind.get(submission.kind, grade)
             }
         )
-        for submission in read_index(folder, INDEX)
+        for submission in read_index(folder, SUBMISSION_INDEX)
     ]
 
 
 def score_submissions(
-    folder: Path, labels: Path, *, split: Split, seed: int, grade: Grade = "computed"
+    folder: Path, labels: Path, *, split: Split, seed: int, grade: EvidenceGrade = "computed"
 ) -> tuple[Measurement, ...]:
     """Every metric of every submission for `split`, with and without a step. Raises `SubmissionRefused`.
 
     Artifacts are passed over: a frozen scorer evaluates them (`sandbox.scorer_tasks`).
     """
     chosen = [submission for submission in read_submitted(folder, grade) if submission.split == split]
-    return _measurements(folder, "submissions", chosen, labels=labels, seed=seed)
+    return _score_all(folder, "submissions", chosen, labels=labels, seed=seed)
 
 
-class Predictions(NamedTuple):
+class SubmittedPredictions(NamedTuple):
     """What was handed in for one condition on one dataset."""
 
     dataset: str
@@ -231,45 +231,50 @@ class Predictions(NamedTuple):
     """(rows,) or (rows, classes)."""
 
 
-def final_predictions(folder: Path, labels: Path) -> tuple[Predictions, ...]:
+def read_final_predictions(folder: Path, labels: Path) -> tuple[SubmittedPredictions, ...]:
     """The predictions for validation without a step. Raises `SubmissionRefused`."""
     return tuple(
-        Predictions(one.dataset, one.condition, one.kind, values_of(folder, "submissions", one, labels)[0])
-        for one in read_index(folder, INDEX)
+        SubmittedPredictions(one.dataset, one.condition, one.kind, read_values(folder, "submissions", one, labels)[0])
+        for one in read_index(folder, SUBMISSION_INDEX)
         if one.split == "validation" and one.step is None and one.kind in ("predictions", "probabilities", "logits")
     )
 
 
-def seal(folder: Path, labels: Path, *, grade: Grade = "computed") -> dict[str, str]:
+def seal_test_predictions(folder: Path, labels: Path, *, grade: EvidenceGrade = "computed") -> dict[str, str]:
     """Put the test predictions into `folder/sealed/`, unscored; file name -> sha256. Raises `SubmissionRefused`.
 
     The grade that their scores will have is sealed with them. Their form is checked, so that a defect shows now and not
     after the search; they are not scored, since whether that works would tell of the labels.
     """
-    remove(folder, "sealed")
+    remove_path(folder, "sealed")
     tests = [submission for submission in read_submitted(folder, grade) if submission.split == "test"]
     if not tests:
         return {}
-    others = [submission for submission in read_index(folder, INDEX) if submission.split != "test"]
+    others = [submission for submission in read_index(folder, SUBMISSION_INDEX) if submission.split != "test"]
     for submission in tests:
         if submission.kind == "artifact":
-            open_regular(folder, f"submissions/{submission.file}", ARTIFACT_BYTES).close()
+            open_regular(folder, f"submissions/{submission.file}", MAX_HASHED_ARTIFACT_BYTES).close()
         elif submission.kind == "judged":
-            list(_judged(folder, "submissions", submission, 0))
+            list(_read_judged(folder, "submissions", submission, 0))
         else:
-            values_of(folder, "submissions", submission, labels)
+            read_values(folder, "submissions", submission, labels)
     make_folder(folder, "sealed")
     for submission in tests:
-        move(folder, f"submissions/{submission.file}", folder, f"sealed/{submission.file}")
-    for index, listed in ((_SEALED_INDEX, tests), (INDEX, others)):
-        write_whole(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
-    return {name: _sha256(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]}
+        move_path(folder, f"submissions/{submission.file}", folder, f"sealed/{submission.file}")
+    for index, listed in ((_SEALED_INDEX, tests), (SUBMISSION_INDEX, others)):
+        write_file(folder, index, "".join(json.dumps(submission.model_dump()) + "\n" for submission in listed))
+    return {
+        name: _hash_sealed_file(folder, name) for name in [*(submission.file for submission in tests), "index.jsonl"]
+    }
 
 
-def sealed_sha256(folder: Path) -> dict[str, str]:
+def hash_sealed(folder: Path) -> dict[str, str]:
     """The sha256 of all files that are sealed in a folder, its index included; none where nothing is."""
     listed = read_index(folder, _SEALED_INDEX)
-    return {name: _sha256(folder, name) for name in (*(one.file for one in listed), *(["index.jsonl"] * bool(listed)))}
+    return {
+        name: _hash_sealed_file(folder, name)
+        for name in (*(one.file for one in listed), *(["index.jsonl"] * bool(listed)))
+    }
 
 
 def score_sealed(
@@ -279,10 +284,10 @@ def score_sealed(
 
     `folder` is the attempt's; `expected` are the recorded sha256 of its sealed files (`Attempt.sealed`).
     """
-    return _measurements(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
+    return _score_all(folder, "sealed", read_sealed(folder, expected), labels=labels, seed=seed)
 
 
-def sealed_predictions(
+def iterate_sealed_predictions(
     folder: Path, labels: Path, *, expected: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Submission, Array, Array, dict[str, Measure]]]:
     """What `score_sealed` scores, one at a time: submission, values and truth, example by example, and the formulas.
@@ -290,16 +295,16 @@ def sealed_predictions(
     Final predictions only, in the order of their submission. Raises `SubmissionRefused`.
     """
     sealed = read_sealed(folder, expected)
-    beside = _by_key(sealed)
+    beside = _index_by_key(sealed)
     for submission in sealed:
         if submission.kind not in ("artifact", "judged") and submission.step is None:
-            yield submission, *_measured(folder, "sealed", submission, beside, labels=labels)
+            yield submission, *_read_scoring_inputs(folder, "sealed", submission, beside, labels=labels)
 
 
-_Key = tuple[str, str, int | None, str]
+_SubmissionKey = tuple[str, str, int | None, str]
 
 
-def _by_key(submissions: Iterable[Submission]) -> dict[_Key, Submission]:
+def _index_by_key(submissions: Iterable[Submission]) -> dict[_SubmissionKey, Submission]:
     return {
         (one.dataset, one.split, one.step, one.condition): one
         for one in submissions
@@ -307,28 +312,30 @@ def _by_key(submissions: Iterable[Submission]) -> dict[_Key, Submission]:
     }
 
 
-def _measured(
-    folder: Path, place: str, submission: Submission, beside: Mapping[_Key, Submission], *, labels: Path
+def _read_scoring_inputs(
+    folder: Path, place: str, submission: Submission, beside: Mapping[_SubmissionKey, Submission], *, labels: Path
 ) -> tuple[Array, Array, dict[str, Measure]]:
     """Values, truth, and the formulas of the run by name. Raises `SubmissionRefused`."""
-    values, truth = values_of(folder, place, submission, labels)
-    if not (formulas := kept(labels)):
+    values, truth = read_values(folder, place, submission, labels)
+    if not (formulas := read_formulas(labels)):
         return values, truth, {}
 
     def others(condition: str) -> Array | None:
         one = beside.get((submission.dataset, submission.split, submission.step, condition))
-        return None if one is None else Seen(one.kind, *values_of(folder, place, one, labels)).predicted
+        return (
+            None if one is None else FormulaInputs(one.kind, *read_values(folder, place, one, labels)).predicted_values
+        )
 
-    names, columns = columns_of(labels, submission.dataset, submission.split)
-    seen = Seen(submission.kind, values, truth, names, columns, submission.condition, others)
-    return values, truth, measures(formulas, seen)
+    names, columns = read_columns(labels, submission.dataset, submission.split)
+    seen = FormulaInputs(submission.kind, values, truth, names, columns, submission.condition, others)
+    return values, truth, build_measures(formulas, seen)
 
 
 def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submission]:
     """What is sealed with an attempt, checked against the recorded sha256. Raises `SubmissionRefused`."""
     sealed = read_index(folder, _SEALED_INDEX)
     for name, digest in (expected or {}).items():
-        if _sha256(folder, name) != digest:
+        if _hash_sealed_file(folder, name) != digest:
             raise SubmissionRefused(f"sealed/{name} is not what was sealed: its sha256 is not {digest[:12]}...")
     names = {submission.file for submission in sealed} | {"index.jsonl"}
     if expected is not None and names != set(expected) and sealed:
@@ -336,53 +343,53 @@ def read_sealed(folder: Path, expected: Mapping[str, str] | None) -> list[Submis
     return sealed
 
 
-def _measurements(
+def _score_all(
     folder: Path, place: str, submissions: Sequence[Submission], *, labels: Path, seed: int
 ) -> tuple[Measurement, ...]:
     """Raises `SubmissionRefused`; a value that is too large stays unsaid, and of the test is cut to the largest: that
     it is would tell of the labels."""
     measurements: list[Measurement] = []
-    beside = _by_key(submissions)
+    beside = _index_by_key(submissions)
     for submission in submissions:
         if submission.kind == "artifact":
             continue
         if submission.kind == "judged":
-            measurements += _judged(folder, place, submission, seed)
+            measurements += _read_judged(folder, place, submission, seed)
             continue
-        values, truth, more = _measured(folder, place, submission, beside, labels=labels)
-        for name, value in score(submission.kind, values, truth, more).items():
+        values, truth, more = _read_scoring_inputs(folder, place, submission, beside, labels=labels)
+        for name, value in compute_scores(submission.kind, values, truth, more).items():
             if submission.split == "test":
-                value = min(max(value, -LARGEST), LARGEST)
-            if not abs(value) <= LARGEST:
+                value = min(max(value, -MAX_ABSOLUTE_VALUE), MAX_ABSOLUTE_VALUE)
+            if not abs(value) <= MAX_ABSOLUTE_VALUE:
                 raise SubmissionRefused(
-                    f"{submission.where}: its {name} is not finite, or larger than {LARGEST:g}: "
+                    f"{submission.description}: its {name} is not finite, or larger than {MAX_ABSOLUTE_VALUE:g}: "
                     f"the {submission.kind} hold values that are far too large"
                 )
-            measurements.append(submission.measurement(name, value, seed=seed))
+            measurements.append(submission.to_measurement(name, value, seed=seed))
     return tuple(measurements)
 
 
-def _judged(folder: Path, place: str, submission: Submission, seed: int) -> Iterator[Measurement]:
+def _read_judged(folder: Path, place: str, submission: Submission, seed: int) -> Iterator[Measurement]:
     """What a model graded, on the whole, and its agreement with labels of dev. Raises `SubmissionRefused`."""
     with (
-        read_as(f"{submission.where} cites no answers", SubmissionRefused),
-        open_regular(folder, f"{place}/{submission.file}", FILE_BYTES) as file,
+        raise_read_errors_as(f"{submission.description} cites no answers", SubmissionRefused),
+        open_regular(folder, f"{place}/{submission.file}", MAX_FILE_BYTES) as file,
         np.load(file, allow_pickle=False) as archive,
     ):
         judged: Array = archive["judged"]
         value, agreement = float(judged.mean()), float(archive["agreement"][0])
-    if not abs(value) <= LARGEST:
-        raise SubmissionRefused(f"{submission.where}: its {submission.name} is not finite")
-    yield submission.measurement(submission.name, value, seed=seed)
-    yield submission.measurement(f"{submission.name}{AGREEMENT}", agreement, seed=seed)
+    if not abs(value) <= MAX_ABSOLUTE_VALUE:
+        raise SubmissionRefused(f"{submission.description}: its {submission.name} is not finite")
+    yield submission.to_measurement(submission.name, value, seed=seed)
+    yield submission.to_measurement(f"{submission.name}{AGREEMENT_SUFFIX}", agreement, seed=seed)
 
 
-def _sha256(folder: Path, name: str) -> str:
-    with open_regular(folder, f"sealed/{name}", ARTIFACT_BYTES) as file:
+def _hash_sealed_file(folder: Path, name: str) -> str:
+    with open_regular(folder, f"sealed/{name}", MAX_HASHED_ARTIFACT_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def chance_level(labels: Path, metric: str) -> dict[str, float]:
+def compute_chance_level(labels: Path, metric: str) -> dict[str, float]:
     """The metric of a prediction that ignores the inputs, by dataset; those without labels, or where it is not defined,
     are left out."""
     levels: dict[str, float] = {}
@@ -394,8 +401,8 @@ def chance_level(labels: Path, metric: str) -> dict[str, float]:
             kind, values = "predictions", np.full(len(truth), truth.mean())
         else:
             kind, values = "probabilities", np.tile(np.bincount(truth, minlength=classes) / len(truth), (len(truth), 1))
-        seen = Seen(kind, values, truth, *columns_of(labels, path.stem, "validation"))
-        scores = score(kind, values, truth, measures(kept(labels), seen))
+        seen = FormulaInputs(kind, values, truth, *read_columns(labels, path.stem, "validation"))
+        scores = compute_scores(kind, values, truth, build_measures(read_formulas(labels), seen))
         if metric in scores:
             levels[path.stem] = scores[metric]
     return levels

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 
-def _word_list(value: Any) -> Any:
+def _parse_word_list(value: Any) -> Any:
     """A list however people write it: '0,1', 0 or [0, 1]."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
@@ -17,21 +17,21 @@ def _word_list(value: Any) -> Any:
     return tuple(str(item) if isinstance(item, int) else item for item in many)
 
 
-def _switch(value: Any) -> Any:
+def _parse_switch(value: Any) -> Any:
     """YAML reads a bare on as true."""
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
-def scorers_in(value: Any, folder: Path) -> Any:
+def resolve_scorers(value: Any, folder: Path) -> Any:
     """What a setting names as scorers, its relative paths seen from `folder`; other forms the settings refuse."""
     if not isinstance(value, str | list | tuple):
         return value
-    pairs = [str(text).strip().partition("=") for text in _word_list(value)]
+    pairs = [str(text).strip().partition("=") for text in _parse_word_list(value)]
     return tuple(f"{name}={folder / Path(place).expanduser()}" if equals else name for name, equals, place in pairs)
 
 
-WordList = Annotated[tuple[str, ...], BeforeValidator(_word_list)]
-Switch = Annotated[Literal["off", "on"], BeforeValidator(_switch)]
+WordList = Annotated[tuple[str, ...], BeforeValidator(_parse_word_list)]
+OnOff = Annotated[Literal["off", "on"], BeforeValidator(_parse_switch)]
 
 
 class SandboxSettings(BaseModel):
@@ -40,7 +40,7 @@ class SandboxSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     executor: Literal["local", "ray"] = "local"
-    """Where experiments run: on this machine, or on those of a Ray cluster (docs/machines.md)."""
+    """Where experiments run: on this machine, or on those of a Ray cluster (docs/hardware.md)."""
     ray: str = ""
     """Address of that cluster, HOST:PORT; flag --ray, which also sets the executor. This machine must be one of its."""
     store: Path | None = None
@@ -60,7 +60,7 @@ class SandboxSettings(BaseModel):
     isolation: Literal["required", "auto", "none"] = "required"
     """Whether code runs in a sandbox (docs/sandbox.md). "required" refuses to begin where that cannot be; "auto" then
     runs it without one, says so in record and paper, and grades nothing `scored`; "none" never isolates."""
-    network: Switch = "off"
+    network: OnOff = "off"
     """Whether code reaches the network. With "on" nothing is graded `scored`: public labels are within reach."""
     readable: WordList = ()
     """More folders that isolated code may read, such as your own packages. It reads everything in them."""
@@ -96,12 +96,12 @@ class SandboxSettings(BaseModel):
     """Pretrained models for `lab.pretrained`, as OWNER/NAME@REVISION: fetched from the hub before the run."""
     packages: WordList = ()
     """Packages that experiments import beside those of the interpreter, as NAME, NAME==VERSION or NAME:sdist (may be
-    built from its source): installed for the run (docs/packages.md)."""
+    built from its source): installed for the run (docs/sandbox.md)."""
     allowed: WordList = ()
     """What the planner may ask for: packages as above, models as model:OWNER/NAME@REVISION, datasets of the hub as
     data:NAME=hf:OWNER/SET."""
     scorers: WordList = ()
-    """Scorers of your own, as DATASET=FILE.py:FUNCTION (docs/metrics.md)."""
+    """Scorers of your own, as DATASET=FILE.py:FUNCTION (docs/statistics.md)."""
     scorer_timeout: float = Field(default=900.0, gt=0)
     """Seconds of wall clock that a scorer of your own may take for one experiment, dataset and split."""
     data_bytes: int = Field(default=2 * 2**30, ge=1024)

@@ -17,9 +17,9 @@ from pathlib import Path
 from labwright.record.whole_numbers import parse_whole_number
 from labwright.sandbox.errors import ExecutorError
 
-POLL = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two looks for a slot; at the door, once more for each slot that is held."""
-DOOR = "door"
+DOOR_FILE = "door"
 
 
 class Slots:
@@ -33,11 +33,11 @@ class Slots:
         if count < 1:
             raise ExecutorError(f"an executor needs at least one slot, not {count}")
         self._shared = shared
-        self.count = count if shared is None else min(count, len(self._files()))
-        self._free = asyncio.Semaphore(self.count)
+        self.count = count if shared is None else min(count, len(self._list_slot_files()))
+        self._free_slots = asyncio.Semaphore(self.count)
         self._queue = asyncio.Lock()
-        self._held = 0
-        self._who = f"{os.getpid()}-{id(self)}"
+        self._held_count = 0
+        self._owner_id = f"{os.getpid()}-{id(self)}"
 
     @asynccontextmanager
     async def hold(self, *, alone: bool = False) -> AsyncGenerator[None]:
@@ -47,35 +47,35 @@ class Slots:
             try:
                 async with self._queue:
                     while taken < (self.count if alone else 1):
-                        await self._free.acquire()
+                        await self._free_slots.acquire()
                         taken += 1
                     if self._shared is not None:
-                        await self._take(locks, alone=alone)
-                self._held += taken
+                        await self._acquire(locks, alone=alone)
+                self._held_count += taken
                 try:
                     yield
                 finally:
-                    self._held -= taken
+                    self._held_count -= taken
             finally:
                 for _ in range(taken):
-                    self._free.release()
+                    self._free_slots.release()
 
-    def give_way(self) -> bool:
+    def should_give_way(self) -> bool:
         """Whether a process waits for a slot that holds fewer than this one would with one less."""
-        if self._shared is None or self._held < 2:
+        if self._shared is None or self._held_count < 2:
             return False
         with ExitStack() as locks:
-            if _lock(self._shared / DOOR, locks) is not None:
+            if _try_lock(self._shared / DOOR_FILE, locks) is not None:
                 return False
         try:
-            text = (self._shared / DOOR).read_text()
+            text = (self._shared / DOOR_FILE).read_text()
         except OSError:
             return False
         who, _, held = text.partition(" ")
         number = parse_whole_number(held)
-        return who != self._who and number is not None and number < self._held - 1
+        return who != self._owner_id and number is not None and number < self._held_count - 1
 
-    def _files(self) -> list[Path]:
+    def _list_slot_files(self) -> list[Path]:
         assert self._shared is not None
         try:
             numbers = {
@@ -87,26 +87,26 @@ class Slots:
             raise ExecutorError(f"{self._shared} holds no slots")
         return [numbers[number] for number in sorted(numbers)]
 
-    async def _take(self, locks: ExitStack, *, alone: bool) -> None:
+    async def _acquire(self, locks: ExitStack, *, alone: bool) -> None:
         """One slot of those that are shared, or all; kept until `locks` are closed."""
         assert self._shared is not None
         with ExitStack() as door:
-            while (file := _lock(self._shared / DOOR, door)) is None:
-                await asyncio.sleep(POLL * (1 + self._held))
+            while (file := _try_lock(self._shared / DOOR_FILE, door)) is None:
+                await asyncio.sleep(POLL_SECONDS * (1 + self._held_count))
             os.ftruncate(file, 0)
-            os.pwrite(file, f"{self._who} {self._held}".encode(), 0)
-            missing = self._files()
+            os.pwrite(file, f"{self._owner_id} {self._held_count}".encode(), 0)
+            missing = self._list_slot_files()
             while missing:
-                free = next((one for one in missing if _lock(one, locks) is not None), None)
+                free = next((one for one in missing if _try_lock(one, locks) is not None), None)
                 if free is None:
-                    await asyncio.sleep(POLL)
+                    await asyncio.sleep(POLL_SECONDS)
                 elif alone:
                     missing.remove(free)
                 else:
                     break
 
 
-def _lock(path: Path, locks: ExitStack) -> int | None:
+def _try_lock(path: Path, locks: ExitStack) -> int | None:
     """The file, locked until `locks` are closed; None where another has it. Never waits."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

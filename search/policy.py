@@ -13,16 +13,30 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from labwright.record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Wait
-from labwright.record.nouns.nodes import Node, NodeKind, StageName
+from labwright.record.schema.decisions import (
+    ABLATION_PLAN_TASK,
+    CompareNodes,
+    EndStage,
+    ExpandTree,
+    SearchAction,
+    WaitForResult,
+    WidenDimension,
+)
+from labwright.record.schema.nodes import Node, NodeKind, StageName
 from labwright.search import tuning
-from labwright.search.ladder import rung
-from labwright.search.replication import contested, of_ablation, owed, pilot, replicate_of
+from labwright.search.reference_baselines import next_reference_run
+from labwright.search.replication import (
+    find_pilot_replicates,
+    list_ablation_seeds,
+    needs_paired_seeds,
+    next_replicate,
+    pending_follow_up,
+)
 from labwright.search.settings import SearchSettings
-from labwright.search.tree import View
+from labwright.search.stage_snapshot import StageSnapshot
 
 
-def over(view: View, settings: SearchSettings) -> str | None:
+def stage_end_reason(view: StageSnapshot, settings: SearchSettings) -> str | None:
     """Why the search of this stage is over, or None while it goes on.
 
     The first stage ends with a working prototype and no draft dropped for a bug that was not followed up; tuning when
@@ -31,43 +45,57 @@ def over(view: View, settings: SearchSettings) -> str | None:
 
     Depends on search nodes alone: once all of them are finished and this is not None, it stays so.
     """
-    if view.limited:
-        return view.limited
-    limit = settings.limits(view.stage).nodes
-    if len(view.searched) >= limit:
+    if view.limit_reason:
+        return view.limit_reason
+    limit = settings.find_limits(view.stage).nodes
+    if len(view.searched_nodes) >= limit:
         return f"limit of {limit} nodes"
-    followed_up = not view.searching and not view.debuggable(settings.max_debug_depth)
+    followed_up = not view.unfinished_search_nodes and not view.list_debuggable(settings.max_debug_depth)
     if view.stage == "preliminary":
-        drafted = len(view.kind("draft")) >= settings.num_drafts
+        drafted = len(view.list_nodes_of_kind("draft")) >= settings.num_drafts
         return (
             "a prototype works, and every draft was followed to its end"
-            if (drafted and view.open and followed_up)
+            if (drafted and view.open_nodes and followed_up)
             else None
         )
-    best = view.best
+    best = view.best_node
     if best is None:
         return "nothing is left to build on: what was carried forward is suspect"
-    if view.stage == "tuning" and ((base := tuning.base(view)) is None or not tuning.tunable(view, base)):
+    if view.stage == "tuning" and (
+        (base := tuning.find_tuning_base(view)) is None or not tuning.is_tunable(view, base)
+    ):
         return "nothing can be tuned: " + (
             "no arm has hyperparameters"
             if not view.plan.tuned_arms
             else "the program does all at once, and not cell by cell"
         )
-    if view.stage == "agenda" and followed_up and nothing_left(view):
+    if view.stage == "agenda" and followed_up and is_agenda_exhausted(view):
         return "nothing is left to try of any experiment"
-    if view.stage == "tuning" and followed_up and tuning.step(view, tuning.base(view)) is None and not view.in_trial:
+    if (
+        view.stage == "tuning"
+        and followed_up
+        and tuning.next_tuning_action(view, tuning.find_tuning_base(view)) is None
+        and not view.has_pending_trials
+    ):
         return "every arm was tuned"
-    return "every planned ablation was tried" if view.stage == "ablation" and view.taken_up and followed_up else None
+    return (
+        "every planned ablation was tried" if view.stage == "ablation" and view.items_taken_up and followed_up else None
+    )
 
 
-def nothing_left(view: View) -> bool:
+def is_agenda_exhausted(view: StageSnapshot) -> bool:
     """Whether authors said of all that the agenda lists that nothing is left to try, and no baseline is to
     be bettered.
     """
-    return view.stage == "agenda" and bool(view.answered) and not view.unanswered and not tuning.behind(view)
+    return (
+        view.stage == "agenda"
+        and bool(view.exhausted_items)
+        and not view.open_items
+        and not tuning.undertuned_baseline(view)
+    )
 
 
-GROWS: dict[StageName, NodeKind] = {
+NODE_KIND_BY_STAGE: dict[StageName, NodeKind] = {
     "preliminary": "draft",
     "tuning": "improve",
     "agenda": "improve",
@@ -79,117 +107,127 @@ GROWS: dict[StageName, NodeKind] = {
 class Policy(Protocol):
     """Chooses one action from what may be seen."""
 
-    def pick(self, view: View, rng: Random) -> Action: ...
+    def pick(self, view: StageSnapshot, rng: Random) -> SearchAction: ...
 
 
-def policy_of(settings: SearchSettings) -> Policy:
+def build_policy(settings: SearchSettings) -> Policy:
     """The policy that the settings name."""
-    return BestFirst(settings) if settings.policy == "best-first" else Chain(settings)
+    return BestFirstPolicy(settings) if settings.policy == "best-first" else ChainPolicy(settings)
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedPolicy:
     """A policy in stages: what is owed, then a node more, then the end. Which node, the subclass says."""
 
     settings: SearchSettings
 
-    def pick(self, view: View, rng: Random) -> Action:
-        plan = view.planning == "due" and not view.limited
-        due = ABLATION_PLAN if plan else owed(view, self.settings) or rung(view)
+    def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
+        plan = view.ablation_plan_status == "due" and not view.limit_reason
+        due = ABLATION_PLAN_TASK if plan else pending_follow_up(view, self.settings) or next_reference_run(view)
         if due is not None:
             return due
-        reason = over(view, self.settings)
+        reason = stage_end_reason(view, self.settings)
         if reason is None:
-            return (self.grow(view, rng) if view.planning != "asked" else None) or Wait()
-        if view.searching:
-            return Wait()
-        if (tuned := self.tuned(view)) is not None:
+            return (
+                self.next_search_node(view, rng) if view.ablation_plan_status != "asked" else None
+            ) or WaitForResult()
+        if view.unfinished_search_nodes:
+            return WaitForResult()
+        if (tuned := self.next_tuning_step(view)) is not None:
             return tuned
-        if (rerun := contested(view)) is not None:  # settle close calls: by seeds, then by a model
+        if (rerun := needs_paired_seeds(view)) is not None:  # settle close calls: by seeds, then by a model
             return rerun
-        if any(one.parent in {node.id for node in view.contested} for one in view.in_flight):
-            return Wait()
-        if view.undecided is not None and not view.limited:
-            a, b = view.undecided
-            return Wait() if view.asked else Compare(stage=view.stage, a=a, b=b)
-        if (view.stage == "ablation" and view.busy) or (
-            view.stage == "agenda" and not all(one.finished for one in pilot(view))
+        if any(one.parent in {node.id for node in view.contested_nodes} for one in view.in_flight):
+            return WaitForResult()
+        if view.undecided_pair is not None and not view.limit_reason:
+            a, b = view.undecided_pair
+            return WaitForResult() if view.pending_comparisons else CompareNodes(stage=view.stage, a=a, b=b)
+        if (view.stage == "ablation" and view.has_pending_results) or (
+            view.stage == "agenda" and not all(one.is_finished for one in find_pilot_replicates(view))
         ):  # from the pilot follows what is locked
-            return Wait()
-        return End(reason=reason if view.best is not None else f"{reason}; nothing worked", stage=view.stage)
+            return WaitForResult()
+        return EndStage(reason=reason if view.best_node is not None else f"{reason}; nothing worked", stage=view.stage)
 
-    def tuned(self, view: View) -> Action | None:
+    def next_tuning_step(self, view: StageSnapshot) -> SearchAction | None:
         """What is due once a stage is searched: to tune arms again whose code changed, to measure what was chosen."""
-        node = {"tuning": tuning.base(view), "agenda": view.best}.get(view.stage)
-        if node is None or view.spent or (view.stage == "agenda" and view.kind("tune")):  # once a stage is enough
+        node = {"tuning": tuning.find_tuning_base(view), "agenda": view.best_node}.get(view.stage)
+        if (
+            node is None or view.run_limit_reason or (view.stage == "agenda" and view.list_nodes_of_kind("tune"))
+        ):  # once a stage is enough
             return None
-        return tuning.step(view, node) or (Wait() if view.in_trial else None)
+        return tuning.next_tuning_action(view, node) or (WaitForResult() if view.has_pending_trials else None)
 
-    def common_repair(self, view: View) -> Expand | None:
+    def next_common_repair(self, view: StageSnapshot) -> ExpandTree | None:
         """What children of one node failed of alike is mended in that node, once, and not in each of them."""
-        if not view.together.unmended or not self.settings.max_debug_depth:
+        if not view.shared_failures.unrepaired_groups or not self.settings.max_debug_depth:
             return None
-        children = view.together.unmended[0]
-        return expansion(view, "debug", view.nodes[children[0].parent or ""]).model_copy(
-            update={"mends": tuple(node.id for node in children)}
+        children = view.shared_failures.unrepaired_groups[0]
+        return build_expansion(view, "debug", view.nodes[children[0].parent or ""]).model_copy(
+            update={"repairs_children": tuple(node.id for node in children)}
         )
 
     @abstractmethod
-    def grow(self, view: View, rng: Random) -> Expand | Extend | None:
+    def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
         """The next search node of a stage that is not over; None to wait for a result."""
 
 
-class BestFirst(Staged):
+class BestFirstPolicy(StagedPolicy):
     """Debug buggy leaves first, with `debug_prob`; otherwise grow from the best."""
 
-    def grow(self, view: View, rng: Random) -> Expand | Extend | None:
-        leaves = view.debuggable(self.settings.max_debug_depth)
-        debug = self.common_repair(view) or (expansion(view, "debug", leaves[0]) if leaves else None)
+    def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
+        leaves = view.list_debuggable(self.settings.max_debug_depth)
+        debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[0]) if leaves else None)
         if debug is not None and rng.random() < self.settings.debug_prob:
             return debug
         if view.stage != "preliminary":
-            if view.best is None or view.taken_up or nothing_left(view):
+            if view.best_node is None or view.items_taken_up or is_agenda_exhausted(view):
                 return debug
             if view.stage == "tuning":
-                return debug or tuning.step(view, tuning.base(view))
-            return expansion(view, GROWS[view.stage], view.best) if view.best.id not in view.together.pending else None
-        wanted = len(view.kind("draft")) < self.settings.num_drafts or not (view.open or view.searching)
-        return expansion(view, "draft", None) if wanted else debug
+                return debug or tuning.next_tuning_action(view, tuning.find_tuning_base(view))
+            return (
+                build_expansion(view, NODE_KIND_BY_STAGE[view.stage], view.best_node)
+                if view.best_node.id not in view.shared_failures.nodes_under_repair
+                else None
+            )
+        wanted = len(view.list_nodes_of_kind("draft")) < self.settings.num_drafts or not (
+            view.open_nodes or view.unfinished_search_nodes
+        )
+        return build_expansion(view, "draft", None) if wanted else debug
 
 
-class Chain(Staged):
+class ChainPolicy(StagedPolicy):
     """One line of work and no tree: fix the newest node, or go on from it, whether it was better or not.
 
     What a tree search is to be compared with, and all that a policy needs to be.
     """
 
-    def grow(self, view: View, rng: Random) -> Expand | Extend | None:
-        if view.searching:
+    def next_search_node(self, view: StageSnapshot, rng: Random) -> ExpandTree | WidenDimension | None:
+        if view.unfinished_search_nodes:
             return None
-        leaves = view.debuggable(self.settings.max_debug_depth)
-        debug = self.common_repair(view) or (expansion(view, "debug", leaves[-1]) if leaves else None)
+        leaves = view.list_debuggable(self.settings.max_debug_depth)
+        debug = self.next_common_repair(view) or (build_expansion(view, "debug", leaves[-1]) if leaves else None)
         if debug is not None:
             return debug
         if view.stage == "preliminary":
-            return expansion(view, "draft", None)
-        if view.taken_up or nothing_left(view):
+            return build_expansion(view, "draft", None)
+        if view.items_taken_up or is_agenda_exhausted(view):
             return None
         if view.stage == "tuning":
-            return tuning.step(view, tuning.base(view))
-        newest = view.open[-1] if view.open else view.root
-        return expansion(view, GROWS[view.stage], view.root if view.stage == "ablation" else newest)
+            return tuning.next_tuning_action(view, tuning.find_tuning_base(view))
+        newest = view.open_nodes[-1] if view.open_nodes else view.root
+        return build_expansion(view, NODE_KIND_BY_STAGE[view.stage], view.root if view.stage == "ablation" else newest)
 
 
-def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
+def build_expansion(view: StageSnapshot, kind: NodeKind, parent: Node | None) -> ExpandTree:
     """A search node of this stage, with the agenda item whose turn it is."""
-    ordinal = len(view.kind(kind))
+    ordinal = len(view.list_nodes_of_kind(kind))
     item = ""
-    arm = tuning.behind(view) if kind == "improve" else ""
-    if view.items and kind in ("improve", "ablate") and not arm:
-        turn = view.turns(kind) % len(view.items)
-        due = (*view.together.again, *view.items[turn:], *view.items[:turn])
-        item = next((one for one in due if one not in view.answered), due[0])
-    return Expand(
+    arm = tuning.undertuned_baseline(view) if kind == "improve" else ""
+    if view.agenda_items and kind in ("improve", "ablate") and not arm:
+        turn = view.count_turns(kind) % len(view.agenda_items)
+        due = (*view.shared_failures.reopened_items, *view.agenda_items[turn:], *view.agenda_items[:turn])
+        item = next((one for one in due if one not in view.exhausted_items), due[0])
+    return ExpandTree(
         stage=view.stage,
         kind=kind,
         parent=parent.id if parent else None,
@@ -201,42 +239,44 @@ def expansion(view: View, kind: NodeKind, parent: Node | None) -> Expand:
 
 
 @dataclass(frozen=True)
-class Owed:
+class FollowUpPolicy:
     """What settled stages still owe, and no search: replicates, aggregates, reports."""
 
     settings: SearchSettings
 
-    def pick(self, view: View, rng: Random) -> Action:
-        due = owed(view, self.settings)
-        return due or (Wait() if view.busy else End(reason="what the stages before owed is done"))
+    def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
+        due = pending_follow_up(view, self.settings)
+        return due or (
+            WaitForResult() if view.has_pending_results else EndStage(reason="what the stages before owed is done")
+        )
 
 
-LATE_DEBUGS = 1
+MAX_LATE_DEBUGS = 1
 """Debug attempts of an ablation that was asked for after the draft, and fails: its claims wait."""
 
 
 @dataclass(frozen=True)
-class MissingAblations:
+class MissingAblationsPolicy:
     """What a reviewer of the draft asks for: each ablation, a debug attempt where it fails, then its replicates."""
 
     settings: SearchSettings
-    fits: Callable[[Action], bool]
+    is_affordable: Callable[[SearchAction], bool]
     """Whether the budget has room for an action; what it has no room for is not begun, and limits nothing else."""
 
-    def pick(self, view: View, rng: Random) -> Action:
-        due: list[Expand] = []
-        tried = [line[-1] for line in view.missing.values() if line]
+    def pick(self, view: StageSnapshot, rng: Random) -> SearchAction:
+        due: list[ExpandTree] = []
+        tried = [line[-1] for line in view.missing_ablations.values() if line]
         due += [
-            expansion(view, "ablate", view.root).model_copy(update={"item": item})
-            for item, line in view.missing.items()
+            build_expansion(view, "ablate", view.root).model_copy(update={"item": item})
+            for item, line in view.missing_ablations.items()
             if not line
         ]
-        deepest = min(LATE_DEBUGS, self.settings.max_debug_depth)
-        due += [expansion(view, "debug", node) for node in view.debuggable(deepest) if node in tried]
+        deepest = min(MAX_LATE_DEBUGS, self.settings.max_debug_depth)
+        due += [build_expansion(view, "debug", node) for node in view.list_debuggable(deepest) if node in tried]
         for node in tried:
-            if node in view.good:
-                due += replicate_of(view, "ablation", node, of_ablation(view, self.settings))
-        first = None if view.spent else next((one for one in due if self.fits(one)), None)
+            if node in view.good_nodes:
+                due += next_replicate(view, "ablation", node, list_ablation_seeds(view, self.settings))
+        first = None if view.run_limit_reason else next((one for one in due if self.is_affordable(one)), None)
         if first is not None:
             return first
-        return Wait() if view.in_flight else End(reason="what a reviewer asked for came to its end")
+        return WaitForResult() if view.in_flight else EndStage(reason="what a reviewer asked for came to its end")

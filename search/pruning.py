@@ -10,34 +10,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from statistics import median
 
-Curve = tuple[str, str, str, str]
+CurveKey = tuple[str, str, str, str]
 """(dataset, condition, name, split)."""
-Point = tuple[Curve, int, float]
+CurveSample = tuple[CurveKey, int, float]
 """A curve, a step and its value there."""
-FEWEST = 3
+MIN_PEERS = 3
 """Peers below which their median says nothing."""
-EARLIEST = 0.3
+MIN_STEP_SHARE = 0.3
 """Share of the peers' median last step before which no curve is judged."""
-FAR = 3.0
+MAX_DEVIATIONS_BEHIND = 3.0
 """Spreads of the peers beyond their median at which a value is far from them."""
-FLOOR = 0.1
+MIN_RELATIVE_SPREAD = 0.1
 """The least that the peers' spread is taken for, as a share of their median."""
 
 
-Peers = Mapping[Curve, Mapping[int, Sequence[float]]]
+PeerValues = Mapping[CurveKey, Mapping[int, Sequence[float]]]
 """The values of comparable experiments on their loss curves, by step.
 
 A step counts where at least three peers have a value at that very step, and it is not too early.
 """
 
 
-def peers_of(logs: Iterable[Iterable[Point]]) -> Peers:
+def collect_peer_values(logs: Iterable[Iterable[CurveSample]]) -> PeerValues:
     """From what each peer logged; of two values of one curve at one step the later counts."""
-    values: dict[Curve, dict[int, list[float]]] = {}
-    lengths: dict[Curve, list[int]] = {}
+    values: dict[CurveKey, dict[int, list[float]]] = {}
+    lengths: dict[CurveKey, list[int]] = {}
     for points in logs:
         latest = {(curve, step): value for curve, step, value in points if is_loss(curve)}
-        last: dict[Curve, int] = {}
+        last: dict[CurveKey, int] = {}
         for (curve, step), value in latest.items():
             last[curve] = max(step, last.get(curve, step))
             values.setdefault(curve, {}).setdefault(step, []).append(value)
@@ -47,19 +47,19 @@ def peers_of(logs: Iterable[Iterable[Point]]) -> Peers:
         curve: {
             step: known
             for step, known in by_step.items()
-            if step >= EARLIEST * median(lengths[curve]) and len(known) >= FEWEST
+            if step >= MIN_STEP_SHARE * median(lengths[curve]) and len(known) >= MIN_PEERS
         }
         for curve, by_step in values.items()
     }
     return {curve: by_step for curve, by_step in counting.items() if by_step}
 
 
-def is_loss(curve: Curve) -> bool:
+def is_loss(curve: CurveKey) -> bool:
     """Whether lower values of a curve are known to be better: its name says that it is a loss."""
     return "loss" in curve[2].lower()
 
 
-def verdict(points: Iterable[Point], peers: Peers) -> str | None:
+def explain_hopeless(points: Iterable[CurveSample], peers: PeerValues) -> str | None:
     """Why an experiment that logged these points so far is hopeless, in one sentence; None where it is not.
 
     It is once a value is not finite, or once it is left behind in at least half of the peers' curves: at the last step
@@ -70,39 +70,40 @@ def verdict(points: Iterable[Point], peers: Peers) -> str | None:
     Source: the median stopping rule (Golovin et al. 2017, Google Vizier, section 3.1), made stricter: it stops what is
     worse than the median alone.
     """
-    best: dict[Curve, float] = {}
-    behind: set[Curve] = set()
+    best: dict[CurveKey, float] = {}
+    behind: set[CurveKey] = set()
     for curve, step, value in points:
         if not isfinite(value):
-            return f"{_called(curve)} was {value} at step {step}, which is not finite"
+            return f"{_format_curve(curve)} was {value} at step {step}, which is not finite"
         best[curve] = min(value, best.get(curve, inf))
         known = peers.get(curve, {}).get(step)
         if known is None:
             continue
         middle = median(known)
-        spread = max(median(abs(value - middle) for value in known), FLOOR * abs(middle))
-        if not spread or best[curve] <= max(*known, middle + FAR * spread):
+        spread = max(median(abs(value - middle) for value in known), MIN_RELATIVE_SPREAD * abs(middle))
+        if not spread or best[curve] <= max(*known, middle + MAX_DEVIATIONS_BEHIND * spread):
             behind.discard(curve)
             continue
         behind.add(curve)
         if 2 * len(behind) >= len(peers):
             return (
-                f"{_called(curve)} was {best[curve]:.3g} at best by step {step}, {len(known)} peers "
+                f"{_format_curve(curve)} was {best[curve]:.3g} at best by step {step}, {len(known)} peers "
                 f"had {min(known):.3g} to {max(known):.3g} (median {middle:.3g}, spread {spread:.2g}); behind in "
                 f"{len(behind)} of {len(peers)} loss curves"
             )
     return None
 
 
-def silence(quiet: float, limit: float) -> str | None:
+def explain_silence(quiet_seconds: float, limit_seconds: float) -> str | None:
     """Why code is hopeless that showed no sign of life for so many seconds; None up to the limit."""
-    if quiet <= limit:
+    if quiet_seconds <= limit_seconds:
         return None
     return (
-        f"it printed, logged and submitted nothing for {quiet:.0f} s, and may for {limit:g} s (search.silent_timeout)"
+        f"it printed, logged and submitted nothing for {quiet_seconds:.0f} s, and may for {limit_seconds:g} "
+        "s (search.silent_timeout)"
     )
 
 
-def _called(curve: Curve) -> str:
+def _format_curve(curve: CurveKey) -> str:
     dataset, condition, name, split = curve
     return f"{name}{f' of {condition}' if condition else ''}{f' on {dataset}' if dataset else ''} ({split})"

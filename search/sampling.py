@@ -18,70 +18,72 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.frozen import Scalar
-from labwright.record.nouns.tuning import Hyperparameter, Setting, Trial
-from labwright.record.spaces import settings_in
-from labwright.record.tuning import TrialResult, scores
-from labwright.search.tree import View
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
+from labwright.record.search_space import list_settings
+from labwright.record.tuning_results import TrialResult, compute_scores
+from labwright.search.stage_snapshot import StageSnapshot
 
-BATCH = 4
+BATCH_SIZE = 4
 """Settings of one arm that one node tries: few enough that the next ones learn of them, enough to share a kernel."""
-STARTUP = 5
+STARTUP_TRIALS = 5
 """Trials of an arm that are spread over its space, the defaults among them, before a sampler learns of them."""
-THIRD = 3
+REDUCTION_FACTOR = 3
 """Of the trials at a rung, one in so many goes on."""
-FAR = 3
+MAX_GAP_BELOW_MEDIAN = 3
 """Scores count down to so many times below the median as the best is above it."""
-TRIES = 10
+MAX_SAMPLING_TRIES = 10
 """Times that a setting is asked for that was not tried before."""
 
 
-def ask(view: View, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[Setting]) -> Setting | None:
+def sample_setting(
+    view: StageSnapshot, arm: str, study: Sequence[TrialResult], *, number: int, tried: Sequence[HyperparameterSetting]
+) -> HyperparameterSetting | None:
     """The setting of a trial that was not tried before; None where none is found. Arms that are alike in their spaces
     and in what their trials came to are asked alike."""
-    space, sampler = view.space_of(arm), view.plan.tuning.sampler
+    space, sampler = view.find_space(arm), view.plan.tuning.sampler
     if sampler == "gp" and view.plan.tuning.rungs:
         sampler = "tpe"  # which learns of trials that were cut short
-    for attempt in range(TRIES):
+    for attempt in range(MAX_SAMPLING_TRIES):
         if sampler == "sobol":
-            setting = _at(space, _sobol(len(space), view.seed, number + attempt * BATCH))
-        elif sampler != "random" and len(tried) < STARTUP and not attempt:
-            setting = _at(space, _spread(space, view.seed, max(0, len(tried) - 1)))
+            setting = _map_point(space, _sample_sobol(len(space), view.seed, number + attempt * BATCH_SIZE))
+        elif sampler != "random" and len(tried) < STARTUP_TRIALS and not attempt:
+            setting = _map_point(space, _sample_latin_hypercube(space, view.seed, max(0, len(tried) - 1)))
         else:
-            known = () if sampler == "random" else _known(study, view.plan, space, tried)
-            setting = _counting(_suggested(sampler, known, space, _number(view.seed, number, attempt)), space)
+            known = () if sampler == "random" else _collect_known(study, view.plan, space, tried)
+            setting = _keep_active(_suggest(sampler, known, space, _hash_seed(view.seed, number, attempt)), space)
         if setting not in tried:
             return setting
-    return next((one for one in settings_in(space) or () if one not in tried), None)
+    return next((one for one in list_settings(space) or () if one not in tried), None)
 
 
-def _number(*of: object) -> int:
+def _hash_seed(*of: object) -> int:
     """A seed."""
     return int.from_bytes(hashlib.sha256("/".join(map(str, of)).encode()).digest()[:4])
 
 
-def _sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
+def _sample_sobol(dimensions: int, seed: int, number: int) -> Sequence[float]:
     """A point of a scrambled Sobol sequence."""
     from scipy.stats import qmc  # half a second
 
     return qmc.Sobol(dimensions, rng=seed).fast_forward(number).random(1)[0].tolist()
 
 
-def _spread(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
+def _sample_latin_hypercube(space: Sequence[Hyperparameter], seed: int, number: int) -> Sequence[float]:
     """One of the first points of a study: a Latin hypercube, so that they lie in different parts of every range and
     have all options. In a dimension that arms share they all begin at the same values."""
     point: list[float] = []
     for one in space:
-        rng = Random(_number(seed, one.name))
-        parts = rng.sample(range(STARTUP - 1), STARTUP - 1)
+        rng = Random(_hash_seed(seed, one.name))
+        parts = rng.sample(range(STARTUP_TRIALS - 1), STARTUP_TRIALS - 1)
         point.append((parts[number] + [rng.random() for _ in parts][number]) / len(parts))
     return point
 
 
-def _at(space: Sequence[Hyperparameter], point: Sequence[float]) -> Setting:
+def _map_point(space: Sequence[Hyperparameter], point: Sequence[float]) -> HyperparameterSetting:
     """The setting at a point of the unit cube."""
-    found: Setting = {}
+    found: HyperparameterSetting = {}
     for one, share in zip(space, point, strict=True):
         low, high = one.low or 0.0, one.high or 0.0
         if one.kind == "choice":
@@ -90,20 +92,20 @@ def _at(space: Sequence[Hyperparameter], point: Sequence[float]) -> Setting:
             found[one.name] = floor(low + share * (high - low + 1))
         else:
             value = low * (high / low) ** share if one.kind == "log" else low + share * (high - low)
-            found[one.name] = _rounded(value, one)
-    return _counting(found, space)
+            found[one.name] = _round_in_range(value, one)
+    return _keep_active(found, space)
 
 
-def _counting(setting: Setting, space: Sequence[Hyperparameter]) -> Setting:
+def _keep_active(setting: HyperparameterSetting, space: Sequence[Hyperparameter]) -> HyperparameterSetting:
     """Those of its dimensions that count for it."""
-    found: Setting = {}
+    found: HyperparameterSetting = {}
     for one in space:
         if not one.given or found.get(one.given) in one.among:
             found[one.name] = setting[one.name]
     return found
 
 
-class _Known(NamedTuple):
+class _KnownTrial(NamedTuple):
     """What a sampler is told of a trial."""
 
     setting: tuple[tuple[str, Scalar], ...]
@@ -113,59 +115,66 @@ class _Known(NamedTuple):
     """At which it was cut short; None: it was measured in full."""
 
 
-def _known(
-    study: Sequence[TrialResult], plan: DataPlan, space: Sequence[Hyperparameter], tried: Sequence[Setting]
-) -> tuple[_Known, ...]:
+def _collect_known(
+    study: Sequence[TrialResult],
+    plan: DataPlan,
+    space: Sequence[Hyperparameter],
+    tried: Sequence[HyperparameterSetting],
+) -> tuple[_KnownTrial, ...]:
     """The trials of a study, and settings that were decided on since; what does not count stands at its default.
 
     What failed is as bad as the worst that did not. Far below the rest all are alike: one that diverged would make the
     others look equal.
     """
-    score = scores(study, plan)
+    score = compute_scores(study, plan)
     middle, best = median(score.values() or (0.0,)), max(score.values(), default=0.0)
-    least = max(min(score.values(), default=0.0), middle - FAR * (best - middle))
+    least = max(min(score.values(), default=0.0), middle - MAX_GAP_BELOW_MEDIAN * (best - middle))
     numbers = dict.fromkeys(one.number for one in study)
-    known: list[_Known] = []
+    known: list[_KnownTrial] = []
     for last in ([one for one in study if one.number == number][-1] for number in numbers):
         value = least if last.outcome == "failed" else score.get((last.number, last.share))
         known.append(
-            _Known(
-                _whole(last.setting, space),
+            _KnownTrial(
+                _fill_defaults(last.setting, space),
                 None if value is None else max(value, least),
                 plan.tuning.rungs.index(last.share) if last.share < 1 else None,
             )
         )
-    return (*known, *(_Known(_whole(one, space), None, None) for one in tried[len(numbers) :]))
+    return (*known, *(_KnownTrial(_fill_defaults(one, space), None, None) for one in tried[len(numbers) :]))
 
 
-def _whole(setting: Setting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
+def _fill_defaults(setting: HyperparameterSetting, space: Sequence[Hyperparameter]) -> tuple[tuple[str, Scalar], ...]:
     return tuple((one.name, setting.get(one.name, one.default)) for one in space)
 
 
 @lru_cache(maxsize=256)
-def _suggested(sampler: str, known: tuple[_Known, ...], space: tuple[Hyperparameter, ...], seed: int) -> Setting:
+def _suggest(
+    sampler: str, known: tuple[_KnownTrial, ...], space: tuple[Hyperparameter, ...], seed: int
+) -> HyperparameterSetting:
     """What a sampler tries next, of four digits; decisions ask more than once."""
-    trial = _study(sampler, known, space, seed=seed).ask(_distributions(space))
+    trial = _build_study(sampler, known, space, seed=seed).ask(_build_distributions(space))
     return {
-        one.name: trial.params[one.name] if one.kind in ("choice", "integer") else _rounded(trial.params[one.name], one)
+        one.name: trial.params[one.name]
+        if one.kind in ("choice", "integer")
+        else _round_in_range(trial.params[one.name], one)
         for one in space
     }
 
 
-def _study(
-    sampler: str = "random", known: Sequence[_Known] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0
+def _build_study(
+    sampler: str = "random", known: Sequence[_KnownTrial] = (), space: Sequence[Hyperparameter] = (), *, seed: int = 0
 ) -> Any:
     """An Optuna study, in memory, that was told of these trials."""
-    optuna = _optuna()
+    optuna = _import_optuna()
     samplers: dict[str, Callable[[], Any]] = {
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True),
-        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP - 1),
+        "tpe": lambda: optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True),
+        "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS - 1),
     }
     made = optuna.create_study(
         direction="maximize",
         sampler=samplers[sampler](),
-        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=THIRD),
+        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION_FACTOR),
     )
     states = optuna.trial.TrialState
     for one in known:
@@ -173,17 +182,17 @@ def _study(
         made.add_trial(
             optuna.trial.create_trial(
                 params=dict(one.setting),
-                distributions=_distributions(space),
+                distributions=_build_distributions(space),
                 value=None if cut else one.score,
                 state=states.RUNNING if running else states.PRUNED if cut else states.COMPLETE,
-                intermediate_values={THIRD ** (one.rung or 0): one.score} if cut else {},
+                intermediate_values={REDUCTION_FACTOR ** (one.rung or 0): one.score} if cut else {},
             )
         )
     return made
 
 
-def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
-    made = _optuna().distributions
+def _build_distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
+    made = _import_optuna().distributions
     return {
         one.name: made.CategoricalDistribution(one.options)
         if one.kind == "choice"
@@ -194,19 +203,19 @@ def _distributions(space: Sequence[Hyperparameter]) -> dict[str, Any]:
     }
 
 
-def four_digits(value: float) -> float:
+def round_four_digits(value: float) -> float:
     """Rounded: settings are printed as they are."""
     return float(f"{value:.4g}")
 
 
-def _rounded(value: float, one: Hyperparameter) -> float:
+def _round_in_range(value: float, one: Hyperparameter) -> float:
     """The same, and within the range: its ends may have more digits."""
     assert one.low is not None and one.high is not None
-    return min(max(four_digits(value), one.low), one.high)
+    return min(max(round_four_digits(value), one.low), one.high)
 
 
 @cache
-def _optuna() -> ModuleType:
+def _import_optuna() -> ModuleType:
     """Optuna, without its news on the terminal; imported when first asked for: most commands never tune."""
     import optuna  # half a second
 
@@ -214,12 +223,12 @@ def _optuna() -> ModuleType:
     return optuna
 
 
-def promoted(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
+def find_promotions(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
     """The trials of a study that go on from a rung to the next, as asynchronous successive halving has it."""
     if not plan.tuning.rungs:
         return []
     shares = (*plan.tuning.rungs, 1.0)
-    known, study = scores(results, plan), _study()
+    known, study = compute_scores(results, plan), _build_study()
     found: list[Trial] = []
     for number in dict.fromkeys(one.number for one in results if one.share < 1):
         own = {one.share: one for one in results if one.number == number}
@@ -227,7 +236,7 @@ def promoted(results: Sequence[TrialResult], plan: DataPlan) -> list[Trial]:
         goes_on = True
         for rung, share in enumerate(shares[:-1]):
             if (number, share) in known and goes_on:
-                trial.report(known[number, share], THIRD**rung)
+                trial.report(known[number, share], REDUCTION_FACTOR**rung)
                 goes_on, last = not trial.should_prune(), rung
         if goes_on and last >= 0 and shares[last + 1] not in own:
             setting = own[shares[last]].setting

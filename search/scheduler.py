@@ -16,31 +16,41 @@ from dataclasses import dataclass, field
 from math import ceil
 from random import Random
 
-from labwright.record.events.running import Limited
-from labwright.record.events.searching import Decided
-from labwright.record.fold.state import RunState
-from labwright.record.log import Recorder
-from labwright.record.nouns.decisions import ABLATION_PLAN, Action, Compare, End, Expand, Extend, Seen, Wait, summary_of
-from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, StageName
-from labwright.search.limits import Limits, Refusal, Room, expected_seconds, nothing_worked_yet
+from labwright.record.event_log import Recorder
+from labwright.record.events.run_events import LimitReached
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import (
+    ABLATION_PLAN_TASK,
+    CompareNodes,
+    EndStage,
+    ExpandTree,
+    SearchAction,
+    VisibleDecisions,
+    WaitForResult,
+    WidenDimension,
+    build_summary_task,
+)
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, StageName
 from labwright.search.policy import Policy
+from labwright.search.run_control import RunControl, wait_first
 from labwright.search.settings import SearchSettings
-from labwright.search.signals import Signals, first
-from labwright.search.tree import View, view_of
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits, estimate_seconds, has_nothing_working
 
-Freed = Callable[[], None]
+ReleaseSlot = Callable[[], None]
 """To be called once, when a node needs no place to run in any more: its code has run."""
 
-Perform = Callable[[Decided, Freed], Awaitable[None]]
+PerformDecision = Callable[[DecisionMade, ReleaseSlot], Awaitable[None]]
 """Does what was decided: makes a node, from its plan to its verdict; compares two; plans ablations; reports on a stage.
 
 Events are the only thing it gives back, and the last of them finishes the decision.
 """
 
 
-BESIDE = (ABLATION_PLAN, *(summary_of(name) for name in STAGES))
+OVERLAPPING_TASKS = (ABLATION_PLAN_TASK, *(build_summary_task(name) for name in STAGES))
 """Work that the scheduler begins beside nodes and comparisons; all other work is done between stages."""
-MOST_AHEAD = 8
+MAX_LOOKAHEAD = 8
 """Nodes written ahead of free places at most, where one takes longer to write than to run: more would be chosen from
 too few results."""
 
@@ -58,67 +68,67 @@ class Scheduler:
 
     recorder: Recorder
     policy: Policy
-    perform: Perform
+    perform: PerformDecision
     settings: SearchSettings
-    signals: Signals = field(default_factory=Signals)
+    run_control: RunControl = field(default_factory=RunControl)
     stage: StageName = STAGES[0]
-    limits: Limits = field(default_factory=Limits)
-    room: Room = lambda _: None
+    time_limits: TimeLimits = field(default_factory=TimeLimits)
+    check_room: RoomCheck = lambda _: None
     settle: Callable[[], None] = lambda: None
     """Called before each decision: has stages settle again whose best node turned out suspect."""
-    earliest: int = 0
+    visible_through: int = 0
     """The decision up to which every result may be used in any order: all were in before the work began."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
-    _placed: set[int] = field(default_factory=set[int])
+    _holding_slot: set[int] = field(default_factory=set[int])
     """Decisions whose node still needs a place: being written, waiting for one, or running."""
     _offset: float = 0.0
     """Active seconds of the run when the clock of the signals was at 0; the record knows them up to its last event."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, stage: StageName, limits: Limits | None = None) -> Decided | None:
+    async def run(self, stage: StageName, limits: TimeLimits | None = None) -> DecisionMade | None:
         """The decision that ended the stage's search; None when it was asked to stop: nothing is under way then."""
-        self.limits = limits or Limits()
-        end = self.recorder.state.end_of(stage)
-        return end or await self.carry_out(stage)  # killed after this decision, nothing is decided twice
+        self.time_limits = limits or TimeLimits()
+        end = self.recorder.state.find_stage_end(stage)
+        return end or await self.run_until_end(stage)  # killed after this decision, nothing is decided twice
 
-    async def carry_out(self, stage: StageName) -> Decided | None:
+    async def run_until_end(self, stage: StageName) -> DecisionMade | None:
         """Do what the policy picks in a stage until it ends it; like `run`, also in a stage that has ended before."""
         self.stage, end = stage, None
-        self._offset = self.recorder.state.active_seconds - self.signals.clock()
+        self._offset = self.recorder.state.active_seconds - self.run_control.read_clock()
         state = self.recorder.state
         try:
             for k, decided in state.decisions.items():
                 if (
-                    k not in state.finished
+                    k not in state.finished_decisions
                     and k not in self._tasks
-                    and (isinstance(decided.action, Expand | Compare) or decided.action in BESIDE)
+                    and (isinstance(decided.action, ExpandTree | CompareNodes) or decided.action in OVERLAPPING_TASKS)
                 ):
                     self._start(decided)
             end = await self._search()
             if end is None and self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=self.settings.grace)
-                self._collect()
+                self._collect_finished()
             return end
         finally:
             if end is None:
                 await self.close()
 
-    async def _search(self) -> Decided | None:
-        while await self.signals.going():
-            await self._until_room()
-            seen = await self._visible()
-            if not await self.signals.going():
+    async def _search(self) -> DecisionMade | None:
+        while await self.run_control.wait_to_continue():
+            await self._wait_for_room()
+            seen = await self._wait_for_visible()
+            if not await self.run_control.wait_to_continue():
                 break
             self.settle()
             action = self._pick(seen)
-            if action is None or (isinstance(action, Wait) and self.settings.order == "arrival"):
-                await self._any_result()
+            if action is None or (isinstance(action, WaitForResult) and self.settings.order == "arrival"):
+                await self._wait_for_result()
                 continue
-            decided = Decided(k=self._next, action=action, seen=seen)
+            decided = DecisionMade(k=self._next_decision_id, action=action, seen=seen)
             self.recorder.append(decided)
-            if isinstance(action, End):
+            if isinstance(action, EndStage):
                 return decided
-            if not isinstance(action, Wait | Extend):  # both are done with their decision
+            if not isinstance(action, WaitForResult | WidenDimension):  # both are done with their decision
                 self._start(decided)
         return None
 
@@ -128,104 +138,114 @@ class Scheduler:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
-        self._placed.clear()
+        self._holding_slot.clear()
 
     @property
-    def _next(self) -> int:
+    def _next_decision_id(self) -> int:
         return self.recorder.state.last_decision + 1
 
-    def _pick(self, seen: Seen) -> Action | None:
+    def _pick(self, seen: VisibleDecisions) -> SearchAction | None:
         """The policy's action; None where a result must come in before there is room for it.
 
         What a limit or the budget refuses makes that an event, and the policy is asked again.
         """
-        action, view = self._picked(seen)
-        while (refused := self._refused(action, view)) is not None:
-            if refused.later and self._tasks:
+        action, view = self._pick_with_view(seen)
+        while (refused := self._find_refusal(action, view)) is not None:
+            if refused.may_fit_later and self._tasks:
                 return None
-            if refused.later and view.searching:  # `ticket`: the result is there, and may not be seen yet
-                return Wait()
-            owed = isinstance(action, Expand) and action.kind not in SEARCH_KINDS
-            without = (action.kind,) if isinstance(action, Expand) and owed else ()
-            self.recorder.append(Limited(reason=refused.reason, stage=refused.stage, without=without))
-            action, view = self._picked(seen)
-        if isinstance(action, Wait) and not self._tasks and not view.busy:
+            if (
+                refused.may_fit_later and view.unfinished_search_nodes
+            ):  # `ticket`: the result is there, and may not be seen yet
+                return WaitForResult()
+            owed = isinstance(action, ExpandTree) and action.kind not in SEARCH_KINDS
+            without = (action.kind,) if isinstance(action, ExpandTree) and owed else ()
+            self.recorder.append(LimitReached(reason=refused.reason, stage=refused.stage, skipped_kinds=without))
+            action, view = self._pick_with_view(seen)
+        if isinstance(action, WaitForResult) and not self._tasks and not view.has_pending_results:
             raise SearchError(f"stage {self.stage!r}: the policy waits, and nothing is in flight")
         return action
 
-    def _refused(self, action: Action, view: View) -> Refusal | None:
-        if not isinstance(action, Expand | Compare):
+    def _find_refusal(self, action: SearchAction, view: StageSnapshot) -> LimitHit | None:
+        if not isinstance(action, ExpandTree | CompareNodes):
             return None
-        if isinstance(action, Expand) and action.kind in SEARCH_KINDS | {"trial"} and action.kind != "tune":
-            reason = self.limits.refuse(action, view, self.recorder.state, now=self._offset + self.signals.clock())
+        if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"} and action.kind != "tune":
+            reason = self.time_limits.find_refusal(
+                action, view, self.recorder.state, now=self._offset + self.run_control.read_clock()
+            )
             if reason is not None:
-                return Refusal(reason, stage=self.stage, later=nothing_worked_yet(view))
-        return self.room(action)
+                return LimitHit(reason, stage=self.stage, may_fit_later=has_nothing_working(view))
+        return self.check_room(action)
 
-    def _picked(self, seen: Seen) -> tuple[Action, View]:
+    def _pick_with_view(self, seen: VisibleDecisions) -> tuple[SearchAction, StageSnapshot]:
         state = self.recorder.state
-        view = view_of(state, self.stage, seen, settings=self.settings)
-        return self.policy.pick(view, Random(f"{state.seed_of(self._next)}/{self._next}")), view
+        view = build_snapshot(state, self.stage, seen, settings=self.settings)
+        return self.policy.pick(
+            view, Random(f"{state.compute_seed(self._next_decision_id)}/{self._next_decision_id}")
+        ), view
 
-    async def _visible(self) -> Seen:
+    async def _wait_for_visible(self) -> VisibleDecisions:
         """The results that the next decision may use; in `ticket` order, waits for them."""
         if self.settings.order == "ticket":
-            through = max(self.earliest, self._next - self.settings.effective_window)
-            while not self.signals.stop.is_set() and (late := [k for k in self._tasks if k <= through]):
-                await self._any_result(late)
-            return Seen(through=through)
-        return all_results(self.recorder.state)
+            through = max(self.visible_through, self._next_decision_id - self.settings.effective_window)
+            while not self.run_control.stop_event.is_set() and (late := [k for k in self._tasks if k <= through]):
+                await self._wait_for_result(late)
+            return VisibleDecisions(through=through)
+        return list_all_results(self.recorder.state)
 
-    def _start(self, decided: Decided) -> None:
+    def _start(self, decided: DecisionMade) -> None:
         def freed() -> None:
-            self._placed.discard(decided.k)
+            self._holding_slot.discard(decided.k)
             self._woken.set()
 
-        if isinstance(decided.action, Expand):
-            self._placed.add(decided.k)
+        if isinstance(decided.action, ExpandTree):
+            self._holding_slot.add(decided.k)
         self._tasks[decided.k] = asyncio.ensure_future(self.perform(decided, freed))
 
-    async def _until_room(self) -> None:
+    async def _wait_for_room(self) -> None:
         """Wait until a node may be begun: all places taken and some nodes ahead of them is enough.
 
         Nodes that are plotted, reviewed or judged hold nobody up.
         """
-        while not self.signals.stop.is_set() and len(self._placed) >= self.settings.num_workers + ahead(
-            self.recorder.state, self.stage, self._placed, self.settings
+        while not self.run_control.stop_event.is_set() and len(
+            self._holding_slot
+        ) >= self.settings.num_workers + lookahead_count(
+            self.recorder.state, self.stage, self._holding_slot, self.settings
         ):
             self._woken.clear()
-            await first(*self._tasks.values(), self._woken.wait(), self.signals.stop.wait())
-            self._collect()
+            await wait_first(*self._tasks.values(), self._woken.wait(), self.run_control.stop_event.wait())
+            self._collect_finished()
 
-    async def _any_result(self, among: Iterable[int] | None = None) -> None:
+    async def _wait_for_result(self, among: Iterable[int] | None = None) -> None:
         """Wait for one task (of those named) or a request to stop; a task's exception is raised here."""
-        await first(*[self._tasks[k] for k in (self._tasks if among is None else among)], self.signals.stop.wait())
-        self._collect()
+        await wait_first(
+            *[self._tasks[k] for k in (self._tasks if among is None else among)], self.run_control.stop_event.wait()
+        )
+        self._collect_finished()
 
-    def _collect(self) -> None:
+    def _collect_finished(self) -> None:
         for k in [k for k, task in self._tasks.items() if task.done()]:
-            self._placed.discard(k)
+            self._holding_slot.discard(k)
             self._tasks.pop(k).result()
 
 
-def all_results(state: RunState) -> Seen:
+def list_all_results(state: RunState) -> VisibleDecisions:
     """Every decision that is finished."""
     through = 0
-    while through + 1 in state.finished:
+    while through + 1 in state.finished_decisions:
         through += 1
-    return Seen(through=through, also=tuple(sorted(k for k in state.finished if k > through)))
+    return VisibleDecisions(through=through, also=tuple(sorted(k for k in state.finished_decisions if k > through)))
 
 
-def ahead(state: RunState, stage: StageName, placed: Iterable[int], settings: SearchSettings) -> int:
+def lookahead_count(state: RunState, stage: StageName, placed: Iterable[int], settings: SearchSettings) -> int:
     """How many nodes are made ahead of free places: so many that code is written as fast as it is run.
 
     `placed` are the decisions whose node still needs a place.
     """
     if not settings.lookahead:
         return 0
-    writing = state.seconds_a_program
-    view = view_of(state, stage, Seen(through=state.last_decision), settings=settings)
-    actions = [action for k in placed if isinstance(action := state.decisions[k].action, Expand)]
-    running = sum(expected_seconds(action, view) for action in actions) / max(1, len(actions))
-    wanted = ceil(settings.num_workers * writing / running) if running > 0 else MOST_AHEAD
-    return max(settings.lookahead, min(wanted, MOST_AHEAD))
+    writing = state.mean_writing_seconds
+    view = build_snapshot(state, stage, VisibleDecisions(through=state.last_decision), settings=settings)
+    actions = [action for k in placed if isinstance(action := state.decisions[k].action, ExpandTree)]
+    running = sum(estimate_seconds(action, view) for action in actions) / max(1, len(actions))
+    wanted = ceil(settings.num_workers * writing / running) if running > 0 else MAX_LOOKAHEAD
+    return max(settings.lookahead, min(wanted, MAX_LOOKAHEAD))

@@ -6,17 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.nodes import StageName
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import StageName
 
 RETRY_FACTOR = 1.5
 """How many times the limit an attempt gets that ran out of time: twice would double the longest wait of a run."""
-STAGE_SHARE = 0.4
+STAGE_TIME_SHARE = 0.4
 """Share of the run's time limit that a stage without a limit of its own may take: one that drags on leaves the others
 more than half."""
 
 
-class StageLimits(Frozen):
+class StageLimits(FrozenModel):
     """Hard limits of one stage, all that it tries included. Source of the counts: AI-Scientist-v2, table 3."""
 
     nodes: int = Field(default=12, ge=1, description="search nodes: drafts, debugs, improvements, tunings, ablations")
@@ -26,7 +26,7 @@ class StageLimits(Frozen):
     num_seeds: int | None = Field(default=None, ge=0, description="replicates a target; None: search.num_seeds")
 
 
-class SearchSettings(Frozen):
+class SearchSettings(FrozenModel):
     """How the tree is searched."""
 
     policy: Literal["best-first", "chain"] = Field(
@@ -63,7 +63,7 @@ class SearchSettings(Frozen):
         description="ablations planned before the last stage, which runs them in order; 0: "
         "none, it follows the idea's risk factors",
     )
-    ladder: bool = Field(default=True, description="measure two reference arms of the program's own (docs/ladder.md)")
+    ladder: bool = Field(default=True, description="measure two reference arms of the program's own (docs/search.md)")
     prune: bool = Field(default=True, description="stop experiments that have no prospect of success (docs/search.md)")
     silent_timeout: float | None = Field(
         default=None,
@@ -77,13 +77,13 @@ class SearchSettings(Frozen):
     agenda: StageLimits = StageLimits()
     ablation: StageLimits = StageLimits()
 
-    def limits(self, stage: StageName) -> StageLimits:
+    def find_limits(self, stage: StageName) -> StageLimits:
         """The limits of a stage."""
         return getattr(self, stage)
 
-    def seeds(self, stage: StageName) -> int:
+    def count_seeds(self, stage: StageName) -> int:
         """How many replicates a target of this stage gets at least."""
-        own = self.limits(stage).num_seeds
+        own = self.find_limits(stage).num_seeds
         return self.num_seeds if own is None else own
 
     @property

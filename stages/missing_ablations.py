@@ -19,51 +19,51 @@ from math import ceil
 from labwright.models import roles
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
-from labwright.models.roles.planning import MissingAblationsInputs
+from labwright.models.roles.study_plan import MissingAblationsInputs
 from labwright.record.ablation import Ablation, MissingAblation
-from labwright.record.ablation_results import ablation_results, line_of
-from labwright.record.claims.clauses import clauses
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.means import winner
-from labwright.record.claims.printing import printed
-from labwright.record.events.searching import AblationsMissed, WorkDone
-from labwright.record.fold.state import RunState
-from labwright.record.folder import read_source
-from labwright.record.nouns.decisions import MISSING_ABLATIONS, Expand, Seen
-from labwright.record.nouns.papers import Draft
-from labwright.record.source import code_of
-from labwright.record.typeset import Use, filled
-from labwright.search.limits import expected_seconds
-from labwright.search.policy import LATE_DEBUGS
-from labwright.search.replication import of_ablation
-from labwright.search.tree import view_of
-from labwright.stages.bench import Bench, note_time, numbered
-from labwright.stages.evidence.probing import look_at_ablations
-from labwright.stages.evidence.scoring import score_frozen
-from labwright.stages.paper.material import claims_of
+from labwright.record.ablation_results import collect_ablation_results, find_item_nodes
+from labwright.record.claims.estimates import find_winner
+from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.events.search_events import MissingAblationsNamed, TaskDone
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import ResultMacroUse, fill_macros
+from labwright.record.run_folder import read_source
+from labwright.record.schema.decisions import MISSING_ABLATIONS_TASK, ExpandTree, VisibleDecisions
+from labwright.record.schema.paper import PaperDraft
+from labwright.record.source_tree import select_code
+from labwright.search.policy import MAX_LATE_DEBUGS
+from labwright.search.replication import list_ablation_seeds
+from labwright.search.stage_snapshot import build_snapshot
+from labwright.search.time_limits import estimate_seconds
+from labwright.stages.ablation_plan import filter_ablations
+from labwright.stages.evidence.sanity_probes import probe_ablations
+from labwright.stages.evidence.scoring import score_selected_nodes
+from labwright.stages.paper.draft_versions import assess_new_draft, select_best
+from labwright.stages.paper.paper_context import build_paper_claims
 from labwright.stages.paper.reflection import revise
-from labwright.stages.paper.versions import best_of, drafted
-from labwright.stages.planned_ablations import sift
-from labwright.stages.settings import PLANNINGS, REVISIONS
-from labwright.stages.stage import Research
+from labwright.stages.run_context import RunContext, decision_number, record_time_limit
+from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS, MAX_REVISION_ROUNDS
+from labwright.stages.stage_runner import StageRunner
 
 
-async def missing_ablations(bench: Bench) -> bool:
+async def run_missing_ablations(context: RunContext) -> bool:
     """Bring the step to its end; False when the run was asked to stop in it."""
-    if bench.state.work_done(MISSING_ABLATIONS.task):
+    if context.state.is_task_done(MISSING_ABLATIONS_TASK.task):
         return True
-    note_time(bench)
-    k = numbered(bench.recorder, MISSING_ABLATIONS)
-    client = bench.models.at(k, 0)
-    if bench.state.missed is None:
-        bench.recorder.append(await ask_reviewer(bench, client))
-    if not await Research(bench).missing(k):
+    record_time_limit(context)
+    k = decision_number(context.recorder, MISSING_ABLATIONS_TASK)
+    client = context.models.make_client(k, 0)
+    if context.state.missing_ablations is None:
+        context.recorder.append(await ask_reviewer(context, client))
+    if not await StageRunner(context).run_missing_ablations(k):
         return False
-    missed = bench.state.missed
-    left = [one for one in accepted(bench.state) if not line_of(bench.state, one.ablation.item)]
+    missed = context.state.missing_ablations
+    left = [one for one in list_accepted(context.state) if not find_item_nodes(context.state, one.ablation.item_text)]
     if missed is not None and left:  # what was accepted was not begun after all: others took more than was expected
-        reason = bench.state.limited or no_room(bench, 1) or "there was no room beside the others"
-        bench.recorder.append(
+        reason = context.state.limit_reason or explain_no_room(context, 1) or "there was no room beside the others"
+        context.recorder.append(
             missed.model_copy(
                 update={
                     "missing": tuple(
@@ -72,24 +72,31 @@ async def missing_ablations(bench: Bench) -> bool:
                 }
             )
         )
-    if accepted(bench.state):
-        await look_at_ablations(bench, client)
-        await score_frozen(bench)
+    if list_accepted(context.state):
+        await probe_ablations(context, client)
+        await score_selected_nodes(context)
     if missed is not None and missed.missing:  # assess the draft against the record as it is now, and have it revised
-        drafts = bench.state.drafts
+        drafts = context.state.drafts
         base = next((one for one in drafts if one.anew), None)
         if base is None:
-            base = await drafted(bench, best_of(drafts).draft, number=max(one.round for one in drafts) + 1)
-            bench.recorder.append(base.model_copy(update={"anew": True, "done": True}))
-        await revise(bench, client, range(base.round + 1, base.round + 1 + REVISIONS), news=news(bench.state))
-    bench.recorder.append(WorkDone(k=k))
-    return not bench.signals.stop.is_set()
+            base = await assess_new_draft(
+                context, select_best(drafts).draft, number=max(one.round for one in drafts) + 1
+            )
+            context.recorder.append(base.model_copy(update={"anew": True, "done": True}))
+        await revise(
+            context,
+            client,
+            range(base.round + 1, base.round + 1 + MAX_REVISION_ROUNDS),
+            results=describe_results(context.state),
+        )
+    context.recorder.append(TaskDone(k=k))
+    return not context.signals.stop_event.is_set()
 
 
-def news(state: RunState) -> tuple[str, ...]:
+def describe_results(state: RunState) -> tuple[str, ...]:
     """What came of each ablation that was asked for, as the reflector is told it."""
     lines: list[str] = []
-    for one in ablation_results(state):
+    for one in collect_ablation_results(state):
         if one.by != "reviewer":
             continue
         if one.outcome == "measured" and one.replicates:
@@ -99,38 +106,42 @@ def news(state: RunState) -> tuple[str, ...]:
         else:
             how = "run and failed" if one.outcome == "failed" else "not run"
             outcome = f"It was {how} ({one.why}): tell it as a limitation."
-        lines.append(f"An ablation that a reviewer asked for. {one.ablation.item} {outcome}")
+        lines.append(f"An ablation that a reviewer asked for. {one.ablation.item_text} {outcome}")
     return tuple(lines)
 
 
-async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
+async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblationsNamed:
     """What a reviewer of the draft asks for, each with the reason against running it, if there is one."""
-    state = bench.state
-    if state.limited is not None:
-        return AblationsMissed(why=f"nobody asked: {state.limited}")
-    best, tried, most = state.nodes[winner(state) or ""], ablation_results(state), bench.paper.missing_ablations
+    state = context.state
+    if state.limit_reason is not None:
+        return MissingAblationsNamed(why=f"nobody asked: {state.limit_reason}")
+    best, tried, most = (
+        state.nodes[find_winner(state) or ""],
+        collect_ablation_results(state),
+        context.paper.missing_ablations,
+    )
     done = [one.ablation for one in tried if one.outcome == "measured"]
     kept: tuple[Ablation, ...] = ()
     complaints: tuple[str, ...] = ()
     why = ""
     try:
-        for _ in range(PLANNINGS):
+        for _ in range(MAX_ABLATION_PLAN_CALLS):
             answer = await client.ask(
                 roles.MISSING_ABLATIONS,
                 MissingAblationsInputs(
-                    idea=bench.idea,
-                    data_plan=bench.plan,
-                    facts=bench.facts,
+                    idea=context.idea,
+                    data_plan=context.plan,
+                    facts=context.facts,
                     trials=tried,
                     most=most,
-                    draft=as_read(best_of(state.drafts).draft, state),
+                    draft=expand_macros(select_best(state.drafts).draft, state),
                     method_plan=best.plan,
-                    method_code=code_of(read_source(bench.folder.source(best.id))),
-                    node_seconds=bench.node_seconds,
+                    method_code=select_code(read_source(context.folder.get_source_path(best.id))),
+                    node_seconds=context.node_seconds,
                     complaints=complaints,
                 ),
             )
-            kept, complaints = sift(answer.ablations, bench.plan, most=most, done=done)
+            kept, complaints = filter_ablations(answer.ablations, context.plan, limit=most, done=done)
             why = answer.why
             if not complaints:
                 break
@@ -140,20 +151,22 @@ async def ask_reviewer(bench: Bench, client: ModelClient) -> AblationsMissed:
     missing: list[MissingAblation] = []
     for one in kept:
         before = sum(not other.refused for other in missing)
-        missing.append(MissingAblation(ablation=one, refused=no_room(bench, before + 1)))
-    return AblationsMissed(missing=tuple(missing), why=why)
+        missing.append(MissingAblation(ablation=one, refused=explain_no_room(context, before + 1)))
+    return MissingAblationsNamed(missing=tuple(missing), why=why)
 
 
-def as_read(draft: Draft, state: RunState) -> Draft:
+def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
     """A draft with the values and verdicts that its macros print, as a reader gets them."""
-    found = claims_of(state)
-    values = printed(found.every) | clauses(state, decisions(state), found.differences)
+    found = build_paper_claims(state)
+    values = format_claims(found.all_claims) | format_verdict_clauses(
+        state, decide_hypotheses(state), found.differences
+    )
 
-    def value(use: Use) -> str:
+    def value(use: ResultMacroUse) -> str:
         return values[use.key].tex if use.macro != "setup" and use.key in values else str(use)
 
     def read(text: str) -> str:
-        return filled(text, value)
+        return fill_macros(text, value)
 
     return draft.model_copy(
         update={
@@ -165,32 +178,34 @@ def as_read(draft: Draft, state: RunState) -> Draft:
     )
 
 
-TIME = 0.5
+MAX_TIME_SHARE = 0.5
 """Share of the time that is left which these experiments may be expected to take; the paper needs the rest."""
 
 
-def accepted(state: RunState) -> list[MissingAblation]:
+def list_accepted(state: RunState) -> list[MissingAblation]:
     """What is to be run."""
-    missing = state.missed.missing if state.missed is not None else ()
+    missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
     return [one for one in missing if not one.refused]
 
 
-def no_room(bench: Bench, number: int) -> str:
+def explain_no_room(context: RunContext, number: int) -> str:
     """Why so many ablations with their replicates cannot be run, by budget and time; empty where they can."""
-    state = bench.state
-    view = view_of(state, "ablation", Seen(through=state.last_decision), settings=bench.search)
-    again = len(of_ablation(view, bench.search))
+    state = context.state
+    view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=context.search)
+    again = len(list_ablation_seeds(view, context.search))
     ablate, replicate = (
-        Expand(stage="ablation", kind="ablate", seed=0),
-        Expand(stage="ablation", kind="replicate", seed=0),
+        ExpandTree(stage="ablation", kind="ablate", seed=0),
+        ExpandTree(stage="ablation", kind="replicate", seed=0),
     )
-    lacking = bench.budget.lacking(*[ablate, *[replicate] * again] * number) if bench.budget is not None else None
+    lacking = (
+        context.budget.find_shortage(*[ablate, *[replicate] * again] * number) if context.budget is not None else None
+    )
     if lacking is not None:
         return lacking
-    rounds = 1 + LATE_DEBUGS + ceil(again * number / bench.search.num_workers)
-    expected = rounds * expected_seconds(ablate.model_copy(update={"parent": winner(state)}), view)
-    left = max(0.0, bench.run_seconds - state.active_seconds)
-    if expected <= TIME * left:
+    rounds = 1 + MAX_LATE_DEBUGS + ceil(again * number / context.search.num_workers)
+    expected = rounds * estimate_seconds(ablate.model_copy(update={"parent": find_winner(state)}), view)
+    left = max(0.0, context.run_seconds - state.active_seconds)
+    if expected <= MAX_TIME_SHARE * left:
         return ""
     return (
         f"the time limit: {left:.0f} s are left, the paper included, and the experiments are expected to take "

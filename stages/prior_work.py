@@ -5,7 +5,7 @@ the run's folder, so that a resumed run reads the same; an entry without its quo
 Where no paper was read, `RunState.prior_work` is None or `unread`, and page one of the paper says so.
 
 Not held: that the closest papers are found or open; that a quote means what its entry says; that names which differ in
-more than `record.nouns.prior.alike` forgives are told to be one.
+more than `record.schema.prior_work.alike` forgives are told to be one.
 """
 
 from __future__ import annotations
@@ -15,45 +15,54 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from labwright.literature import SourceError
-from labwright.literature.lookup import Literature
-from labwright.literature.works import Work, arxiv_of
+from labwright.literature import CatalogueAnswerError
+from labwright.literature.lookup import LiteratureClient
+from labwright.literature.works import Work, find_arxiv_id
 from labwright.models.client import ModelClient
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PriorSearchInputs, PriorWorkInputs
-from labwright.record.events.papers import PriorWorkRead
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.prior import Omitted, PriorPaper, PriorRow, alike, named_in, rows_of
-from labwright.review.judge.quotes import stands_in
-from labwright.stages.bench import Bench
-from labwright.stages.documents import LIST, Copied, copies_in, read, store
-from labwright.stages.settings import PRIOR_PAPERS
+from labwright.record.events.paper_events import PriorWorkRead
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.prior_work import (
+    OmittedPriorWork,
+    PriorPaper,
+    SharedPriorUse,
+    collect_shared_uses,
+    is_named_in_quote,
+    is_same_name,
+)
+from labwright.review.judge.quotes import quote_is_in
+from labwright.stages.run_context import RunContext
+from labwright.stages.settings import MAX_PRIOR_PAPERS
+from labwright.stages.user_documents import LIST_FILE, DocumentCopy, read_copies, read_document, store_documents
 
-QUERIES = 3
-RESULTS = 8
+MAX_QUERIES = 3
+RESULTS_PER_QUERY = 8
 """Works of one query at most."""
-REACH = 120.0
+FETCH_SECONDS = 120.0
 """Seconds for all searches and full texts together."""
 
 
-async def read_prior_work(bench: Bench, client: ModelClient) -> None:
+async def read_prior_work(context: RunContext, client: ModelClient) -> None:
     """Record what the closest papers used, once. Raises `ModelError`."""
-    own = closest(bench)
-    home, queries = bench.folder.prior, tuple[str, ...]()
-    if bench.literature is not None and len(own) < PRIOR_PAPERS:
-        asked = await client.usable(
-            PRIOR_SEARCH, PriorSearchInputs(idea=bench.idea, most=QUERIES), then="no paper is looked for"
+    own = select_closest_documents(context)
+    home, queries = context.folder.prior_papers, tuple[str, ...]()
+    if context.literature is not None and len(own) < MAX_PRIOR_PAPERS:
+        asked = await client.ask_or_none(
+            PRIOR_SEARCH, PriorSearchInputs(idea=context.idea, most=MAX_QUERIES), instead="no paper is looked for"
         )
-        queries = asked.queries[:QUERIES] if asked is not None else ()
-        if queries and not (home / LIST).exists():
+        queries = asked.queries[:MAX_QUERIES] if asked is not None else ()
+        if queries and not (home / LIST_FILE).exists():
             async with AsyncExitStack() as stack:
-                literature = await stack.enter_async_context(bench.literature())
-                await fetch(literature, bench.idea, queries, bench.folder, most=PRIOR_PAPERS - len(own))
-    fetched, refused = copies_in(home)
-    papers = [await read_paper(client, bench.idea, one, bench.folder) for one in (*own, *fetched)]
-    if bench.state.prior_work is None and (queries or papers):
-        bench.recorder.append(
+                literature = await stack.enter_async_context(context.literature())
+                await fetch_full_texts(
+                    literature, context.idea, queries, context.folder, limit=MAX_PRIOR_PAPERS - len(own)
+                )
+    fetched, refused = read_copies(home)
+    papers = [await read_paper(client, context.idea, one, context.folder) for one in (*own, *fetched)]
+    if context.state.prior_work is None and (queries or papers):
+        context.recorder.append(
             PriorWorkRead(
                 papers=tuple(one for one in papers if isinstance(one, PriorPaper)),
                 queries=queries,
@@ -62,66 +71,71 @@ async def read_prior_work(bench: Bench, client: ModelClient) -> None:
         )
 
 
-def closest(bench: Bench) -> tuple[Copied, ...]:
+def select_closest_documents(context: RunContext) -> tuple[DocumentCopy, ...]:
     """Of the user's documents those that share most words with the idea, `PRIOR_PAPERS` at most, in their order."""
-    copies, _ = copies_in(bench.folder.context)
+    copies, _ = read_copies(context.folder.context)
     digests = {
         one.sha256: " ".join((one.subject, *(said.text for said in one.statements))).casefold()
-        for one in (bench.state.context.documents if bench.state.context is not None else ())
+        for one in (context.state.context.documents if context.state.context is not None else ())
     }
-    words = set(re.findall(r"\w{5,}", f"{bench.idea.title} {bench.idea.short_hypothesis}".casefold()))
+    words = set(re.findall(r"\w{5,}", f"{context.idea.title} {context.idea.short_hypothesis}".casefold()))
     ranked = sorted(copies, key=lambda one: -sum(word in digests.get(one.sha256, "") for word in words))
-    return tuple(one for one in copies if one in ranked[:PRIOR_PAPERS])
+    return tuple(one for one in copies if one in ranked[:MAX_PRIOR_PAPERS])
 
 
-async def fetch(literature: Literature, idea: Idea, queries: Sequence[str], folder: RunFolder, *, most: int) -> None:
+async def fetch_full_texts(
+    literature: LiteratureClient, idea: Idea, queries: Sequence[str], folder: RunFolder, *, limit: int
+) -> None:
     """Fetch full texts of the works that the searches agree on most, or that the idea names, within `REACH` seconds."""
     texts: dict[str, bytes] = {}
     refused: list[str] = []
-    named = arxiv_of(" ".join((idea.related_work, idea.abstract, *idea.experiments)))
+    named = find_arxiv_id(" ".join((idea.related_work, idea.abstract, *idea.experiments)))
     found: dict[str, tuple[float, Work | None]] = {named: (-99.0, None)} if named else {}
     try:
-        async with asyncio.timeout(REACH):
+        async with asyncio.timeout(FETCH_SECONDS):
             for query in queries:
-                answer = await literature.search(query, RESULTS)
+                answer = await literature.search(query, RESULTS_PER_QUERY)
                 refused += [f"{query!r}: {one}" for one in answer.outages]
                 for place, work in enumerate(answer.works):
                     if work.arxiv and not work.retracted:
                         found[work.arxiv] = (found.get(work.arxiv, (0.0, work))[0] - 1 / (1 + place), work)
-            for identifier, (_, work) in sorted(found.items(), key=lambda one: one[1][0])[: 2 * most]:
+            for identifier, (_, work) in sorted(found.items(), key=lambda one: one[1][0])[: 2 * limit]:
                 try:
-                    text = await literature.pdf(identifier) if literature.pdf is not None else b""
-                except SourceError as error:
+                    text = await literature.download_pdf(identifier) if literature.download_pdf is not None else b""
+                except CatalogueAnswerError as error:
                     refused.append(f"arXiv:{identifier}: {error}")
                     continue
-                if text and len(texts) < most:
+                if text and len(texts) < limit:
                     texts[f"{work.title[:60] if work is not None else 'named'} arXiv {identifier}.pdf"] = text
-                if len(texts) == most:
+                if len(texts) == limit:
                     break
     except TimeoutError:
-        refused.append(f"what was not fetched within {REACH:g} s")
-    store(folder.prior, ((name.replace("/", "-"), text) for name, text in texts.items()), refused)
+        refused.append(f"what was not fetched within {FETCH_SECONDS:g} s")
+    store_documents(folder.prior_papers, ((name.replace("/", "-"), text) for name, text in texts.items()), refused)
 
 
-async def read_paper(client: ModelClient, idea: Idea, copied: Copied, folder: RunFolder) -> PriorPaper | str:
+async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy, folder: RunFolder) -> PriorPaper | str:
     """What a paper used, or why there is nothing to be had from it. Raises `ModelError`."""
-    document = await read(copied)
+    document = await read_document(source_copy)
     if isinstance(document, str):
         return document
-    answer = await client.usable(
+    answer = await client.ask_or_none(
         PRIOR_WORK,
-        PriorWorkInputs(idea=idea, file=copied.file, pages=document.pages, unread=document.unread),
-        then="the paper stays unread",
+        PriorWorkInputs(idea=idea, file=source_copy.file, pages=document.pages, unread=document.unread_chars),
+        instead="the paper stays unread",
     )
     if answer is None or not answer.title.strip():
-        return f"{copied.file}: {'the model gave no usable answer' if answer is None else 'no paper with experiments'}"
+        return (
+            f"{source_copy.file}: "
+            f"{'the model gave no usable answer' if answer is None else 'no paper with experiments'}"
+        )
     text = "\n".join(page.text for page in document.pages)
-    sound = tuple(use for use in answer.uses if stands_in(use.quote, text) and named_in(use))
+    sound = tuple(use for use in answer.uses if quote_is_in(use.quote, text) and is_named_in_quote(use))
     return PriorPaper(
         title=" ".join(answer.title.split()),
-        file=copied.file,
-        stored=str(copied.path.relative_to(folder.root)),
-        sha256=copied.sha256,
+        file=source_copy.file,
+        stored=str(source_copy.path.relative_to(folder.root)),
+        sha256=source_copy.sha256,
         uses=sound,
         dropped=len(answer.uses) - len(sound),
     )
@@ -130,12 +144,14 @@ async def read_paper(client: ModelClient, idea: Idea, copied: Copied, folder: Ru
 # --- the plan held against it -----------------------------------------------------------------------------------------
 
 
-def common_to(prior: PriorWorkRead | None) -> tuple[PriorRow, ...]:
+def find_common_rows(prior: PriorWorkRead | None) -> tuple[SharedPriorUse, ...]:
     """What two of the papers or more used."""
-    return rows_of(prior.papers) if prior is not None else ()
+    return collect_shared_uses(prior.papers) if prior is not None else ()
 
 
-def unanswered(plan: DataPlan, rows: Sequence[PriorRow], titles: Mapping[str, str]) -> tuple[PriorRow, ...]:
+def find_unanswered_rows(
+    plan: DataPlan, rows: Sequence[SharedPriorUse], titles: Mapping[str, str]
+) -> tuple[SharedPriorUse, ...]:
     """The rows that the plan neither has nor tells of; `titles` are those of datasets by name."""
     named = {
         "dataset": [name for use in plan.datasets for name in (use.name, titles.get(use.name, ""), *use.answers)],
@@ -143,11 +159,13 @@ def unanswered(plan: DataPlan, rows: Sequence[PriorRow], titles: Mapping[str, st
     }
     omitted = [one.name for one in plan.omitted]
     return tuple(
-        row for row in rows if not any(name and alike(row.name, name) for name in (*named.get(row.what, ()), *omitted))
+        row
+        for row in rows
+        if not any(name and is_same_name(row.name, name) for name in (*named.get(row.what, ()), *omitted))
     )
 
 
-def complaint_of(row: PriorRow) -> str:
+def format_complaint(row: SharedPriorUse) -> str:
     """What the planner is told of a row that its plan says nothing of."""
     noun = "a dataset" if row.what == "dataset" else "an arm"
     return (
@@ -156,7 +174,7 @@ def complaint_of(row: PriorRow) -> str:
     )
 
 
-def with_omissions(plan: DataPlan, rows: Sequence[PriorRow]) -> DataPlan:
+def add_omissions(plan: DataPlan, rows: Sequence[SharedPriorUse]) -> DataPlan:
     """The plan with rows that it says nothing of as printed omissions."""
-    said = tuple(Omitted(name=row.name, reason="the plan does not say why") for row in rows)
+    said = tuple(OmittedPriorWork(name=row.name, reason="the plan does not say why") for row in rows)
     return plan.model_copy(update={"omitted": (*plan.omitted, *said)})

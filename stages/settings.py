@@ -6,31 +6,31 @@ from pathlib import Path
 
 from pydantic import Field
 
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
-PLANS = 3
+MAX_PLAN_CALLS = 3
 """How often a data plan that names what does not exist is shown its faults."""
-PRIOR_PAPERS = 5
+MAX_PRIOR_PAPERS = 5
 """Papers that are read for what they used, before the plan: the user's own first."""
-REVIEWS = 2
+MAX_REVIEW_CALLS = 2
 """Calls of the plan's reviewer: findings, and which of them still hold."""
-AMENDS = 2
+MAX_AMEND_CALLS = 2
 """Calls of the planner for a plan that answers the findings."""
-OUTLINES = 2
+MAX_OUTLINE_CALLS = 2
 """Calls for the outline at most: what the second one leaves wrong is fixed by rule."""
-PLANNINGS = 2
+MAX_ABLATION_PLAN_CALLS = 2
 """Calls for a plan of ablations at most: of what the second one gives, what cannot be used is left out."""
-CITATION_QUERIES = 5
+MAX_CITATION_QUERIES = 5
 """Searches of a round of gathering at most: more would be about lesser claims."""
-REVISIONS = 2
+MAX_REVISION_ROUNDS = 2
 """Rounds of the reflector after missing ablations: one to report them, one to fix what that broke."""
 
 
-class PaperSettings(Frozen):
+class PaperSettings(FrozenModel):
     """How the paper is made."""
 
     template: str = Field(
-        default="workshop", description="workshop, conference, or a folder of your own (docs/templates.md)"
+        default="workshop", description="workshop, conference, or a folder of your own (docs/paper.md)"
     )
     bib: Path | None = Field(default=None, description="a .bib file with verified entries that may be cited")
     papers: Path | None = Field(
@@ -57,6 +57,6 @@ class PaperSettings(Frozen):
     timeout: float = Field(default=120.0, gt=0, description="seconds for one compilation")
     judge: bool = Field(default=True, description="have the finished paper judged, as the last step of a run")
 
-    def writings(self, sections: int) -> int:
+    def count_writer_calls(self, sections: int) -> int:
         """Calls of the writer for so many sections."""
         return -(-sections // self.sections_per_call) if self.sections_per_call else 1

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.kept_executions import VARIABLE, kept_executions
+from tests.execution_cache import VARIABLE, reusing_executions_between_runs
 
 MODELS = "pydantic_ai.models"
 STORE = "SCIENTIST_SANDBOX__STORE"
@@ -26,7 +26,7 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-class _Forbid(MetaPathFinder):
+class _RequestForbiddingFinder(MetaPathFinder):
     """Forbids model requests the moment pydantic-ai is imported; importing it for every test costs 1.7 s."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -34,11 +34,11 @@ class _Forbid(MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Forbidding(spec.loader)
+            spec.loader = _RequestForbiddingLoader(spec.loader)
         return spec
 
 
-class _Forbidding(Loader):
+class _RequestForbiddingLoader(Loader):
     """Loads a module with another loader, then forbids requests in it."""
 
     def __init__(self, inner: Loader) -> None:
@@ -55,7 +55,7 @@ class _Forbidding(Loader):
         vars(module)["ALLOW_MODEL_REQUESTS"] = False
 
 
-LONGEST = (
+SLOWEST_FIRST = (
     "tests/stages/test_whole_run",
     "tests/faults/test_kills",
     "tests/sandbox/test_isolation",
@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if MODELS in sys.modules:
         vars(sys.modules[MODELS])["ALLOW_MODEL_REQUESTS"] = False
     else:
-        sys.meta_path.insert(0, _Forbid())
+        sys.meta_path.insert(0, _RequestForbiddingFinder())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,18 +109,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if not item.get_closest_marker("bench")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not item.nodeid.startswith(LONGEST), item.path not in slow))
+    items.sort(key=lambda item: (not item.nodeid.startswith(SLOWEST_FIRST), item.path not in slow))
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[None]:
-    """Runs of the module take executions that another run of the suite had (tests/kept_executions.py)."""
-    with kept_executions():
+def reusing_executions() -> Iterator[None]:
+    """Runs of the module take executions that another run of the suite had (tests/execution_cache.py)."""
+    with reusing_executions_between_runs():
         yield
 
 
 @pytest.fixture(autouse=True)
-def nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def isolated_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key, proxy or setting of the person who runs the tests changes what they do.
 
     Code is isolated where that can be; so the suite also runs where it cannot (tests/sandbox/test_isolation.py asks).

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from labwright.models.roles.coding import Program
-from labwright.record.edits import File
+from labwright.models.roles.experiment_code import Program
+from labwright.record.source_edits import WholeFile
 
 
-def files(experiment: str, plots: str = "", **others: str) -> tuple[File, ...]:
+def program_files(experiment: str, plots: str = "", **others: str) -> tuple[WholeFile, ...]:
     """Whole files of a program, that of its plots only where it has some. Others by the stem of their Python file."""
     texts = {"experiment.py": experiment, "plots.py": plots} | {f"{stem}.py": text for stem, text in others.items()}
-    return whole({path: text for path, text in texts.items() if text or path == "experiment.py"})
+    return whole_files({path: text for path, text in texts.items() if text or path == "experiment.py"})
 
 
-def whole(texts: Mapping[str, str]) -> tuple[File, ...]:
-    return tuple(File(path=path, text=text) for path, text in texts.items())
+def whole_files(texts: Mapping[str, str]) -> tuple[WholeFile, ...]:
+    return tuple(WholeFile(path=path, text=text) for path, text in texts.items())
 
 
-def tree(program: Program) -> dict[str, str]:
+def program_tree(program: Program) -> dict[str, str]:
     """The files of a program that needs no parent."""
-    return program.tree({})
+    return program.apply_to({})

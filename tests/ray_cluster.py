@@ -1,4 +1,4 @@
-"""A Ray cluster of node processes on this machine, on loopback addresses of its own, as docs/machines.md starts one:
+"""A Ray cluster of node processes on this machine, on loopback addresses of its own, as docs/hardware.md starts one:
 with a token and without a dashboard. It is ended by its own process groups; other clusters are left alone."""
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 
-STARTS = 120.0
+START_SECONDS = 120.0
 """Seconds that a cluster may take to start."""
-TRIES = 3
+MAX_TRIES = 3
 TOKEN = secrets.token_hex(32)
 """Of all clusters of a process, which reads it once."""
 _VARIABLES = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
@@ -34,7 +34,7 @@ class Machine:
 
     def kill(self) -> None:
         """SIGKILL to all of it, at once."""
-        tree = [self.process, *_descendants(self.process.pid)]
+        tree = [self.process, *_find_descendants(self.process.pid)]
         for one in tree:
             with suppress(ProcessLookupError, psutil.Error):
                 one.kill()
@@ -94,16 +94,16 @@ class RayCluster:
         self.machines.append(Machine(address, process))
         return self.machines[-1]
 
-    def wait(self, count: int) -> None:
+    def wait_for_nodes(self, count: int) -> None:
         """Until so many of the nodes that live have started, while the last one does."""
-        until = time.monotonic() + STARTS
+        until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.machines[-1].process.poll() is None:
-            if sum(self._started(one) for one in self.alive) >= count:
+            if sum(self._has_started(one) for one in self.alive) >= count:
                 return
             time.sleep(0.1)
-        raise TimeoutError(f"no cluster of {count} nodes within {STARTS:g} s: see {self.folder}")
+        raise TimeoutError(f"no cluster of {count} nodes within {START_SECONDS:g} s: see {self.folder}")
 
-    def _started(self, machine: Machine) -> bool:
+    def _has_started(self, machine: Machine) -> bool:
         """By what `ray start` said."""
         return b"Ray runtime started" in (self.folder / f"{machine.address}.log").read_bytes()
 
@@ -113,15 +113,15 @@ class RayCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def started(nodes: int, cpus: int = 2) -> RayCluster:
+def start_cluster(nodes: int, cpus: int = 2) -> RayCluster:
     """A new cluster. Ray gives a node thirty seconds to start: on a busy machine it is tried again."""
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         with suppress(TimeoutError):
-            return _started(nodes, cpus)
-    return _started(nodes, cpus)
+            return _start_once(nodes, cpus)
+    return _start_once(nodes, cpus)
 
 
-def _started(nodes: int, cpus: int) -> RayCluster:
+def _start_once(nodes: int, cpus: int) -> RayCluster:
     """The paths of its sockets are short. Raises `TimeoutError`."""
     folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
     token = folder / "token"
@@ -135,24 +135,24 @@ def _started(nodes: int, cpus: int) -> RayCluster:
     try:
         for number in range(nodes):  # two that start at once on one machine may take each other's ports
             cluster.add()
-            cluster.wait(number + 1)
+            cluster.wait_for_nodes(number + 1)
     except BaseException:
         cluster.end()
         raise
     return cluster
 
 
-def places_of(cluster: RayCluster) -> list[psutil.Process]:
+def find_worker_processes(cluster: RayCluster) -> list[psutil.Process]:
     """The processes of places on its machines, as Ray calls them."""
     found: list[psutil.Process] = []
-    for one in (process for machine in cluster.machines for process in _descendants(machine.process.pid)):
+    for one in (process for machine in cluster.machines for process in _find_descendants(machine.process.pid)):
         with suppress(psutil.Error):
             if "ray::Node" in " ".join(one.cmdline()):
                 found.append(one)
     return found
 
 
-def _descendants(pid: int) -> list[psutil.Process]:
+def _find_descendants(pid: int) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)
     return []

@@ -87,7 +87,7 @@ FILES = {
 """tilt matters most, then bend; twist and shift are the same twice, so each alone is nothing and both are much."""
 
 
-def git(folder: Path, *words: str) -> str:
+def run_git(folder: Path, *words: str) -> str:
     """What git prints in a folder, as an author."""
     return subprocess.run(
         [
@@ -110,13 +110,13 @@ def git(folder: Path, *words: str) -> str:
     ).stdout
 
 
-def repository(folder: Path, files: dict[str, str] | None = None) -> Path:
+def make_repository(folder: Path, files: dict[str, str] | None = None) -> Path:
     """A repository of one commit with these files, by default those of tinyfit."""
     for name, text in (files or FILES).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", "Release")
+    run_git(folder, "init", "-q")
+    run_git(folder, "add", "-A")
+    run_git(folder, "commit", "-qm", "Release")
     return folder

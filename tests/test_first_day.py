@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.reading import is_run
+from labwright.record.log_reader import is_run
 from labwright.record.zips import open_run_folder
-from labwright.sandbox.isolation.probe import probed
-from tests.repositories import repository
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.repositories import make_repository
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/first-day.md", "docs/metrics.md")
+PAGES = ("README.md", "CONTRIBUTING.md", "docs/getting-started.md", "docs/statistics.md")
 REFUSED = re.compile(r"ANTHROPIC_API_KEY|cannot read the idea file my_idea\.json|read --task my_question\.md")
 """What is missing here of an example: a key, or a file that the reader is to write."""
 
@@ -97,7 +97,7 @@ def _scientist(words: list[str], place: Path) -> str:
     return done.stdout
 
 
-isolated = pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")
+isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here")
 
 
 @pytest.mark.slow
@@ -111,16 +111,16 @@ def test_the_example_with_data_of_ones_own_is_scored() -> None:
 @pytest.mark.slow
 @isolated
 def test_the_scorer_of_the_page_scores() -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text()
+    page = (ROOT / "docs" / "statistics.md").read_text()
     assert (ROOT / "examples" / "own_data" / "cost.py").read_text() in page
-    [line] = [line for line in _lines("docs/metrics.md") if "sandbox.scorers" in line]
+    [line] = [line for line in _lines("docs/statistics.md") if "sandbox.scorers" in line]
     assert re.search(r"cost +crops +validation +baseline +0 +scored +0\.\d+", _scientist(shlex.split(line)[1:], ROOT))
 
 
 @pytest.mark.slow
 @isolated
 def test_the_example_with_a_repository_of_ones_own_ends_in_a_report(tmp_path: Path) -> None:
-    repository(tmp_path / "my_repository")
+    make_repository(tmp_path / "my_repository")
     _scientist(_example("ablate"), tmp_path)
     report = (tmp_path / "ablated" / "report.md").read_text()
     assert re.search(r"^\| tilt \|.*\| critical \|$", report, flags=re.MULTILINE)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.planted_tuning import HOME, read
-from benchmarks.tuning import measure, told, truth
+from benchmarks.tuning import describe_result, describe_truth, measure_studies
 
 EXAMPLES = read(HOME / "examples.tar.gz")
 
 
 def test_a_label_that_is_not_true_is_seen() -> None:
     """And where there are levels, a gain must be larger to be found, since there are as many comparisons."""
-    assert all(truth(one)["label_holds"] for one in EXAMPLES)
+    assert all(describe_truth(one)["label_holds"] for one in EXAMPLES)
     other = {"gain": "undertuned", "undertuned": "gain"}
-    assert not any(truth(one.model_copy(update={"label": other[one.label]}))["label_holds"] for one in EXAMPLES)
-    alone, two = (truth(EXAMPLES[0].model_copy(update={"levels": levels})) for levels in ((), (0.0, -0.1)))
+    assert not any(
+        describe_truth(one.model_copy(update={"label": other[one.label]}))["label_holds"] for one in EXAMPLES
+    )
+    alone, two = (describe_truth(EXAMPLES[0].model_copy(update={"levels": levels})) for levels in ((), (0.0, -0.1)))
     assert two["detectable"] > alone["detectable"] and two["gain_tuned"] == alone["gain_tuned"]
 
 
@@ -23,7 +25,7 @@ def test_a_label_that_is_not_true_is_seen() -> None:
 @pytest.mark.parametrize("name", ["rate_ten_times_off", pytest.param("gain_with_momentum", marks=pytest.mark.bench)])
 def test_an_under_tuned_baseline_is_no_gain_and_a_true_gain_is_one(name: str) -> None:
     """The second one's choice lies at the edge of a dimension that hangs on a choice."""
-    found = told(next(one for one in EXAMPLES if one.name == name))
+    found = describe_result(next(one for one in EXAMPLES if one.name == name))
     assert (found["called"] == "improved") == (found["label"] == "gain"), found
     assert found["untuned"] == "improved" and found["efforts"]["ratio"] == 1.0
     assert found["settings"]["baseline"]["learning_rate"] != 0.001
@@ -32,7 +34,7 @@ def test_an_under_tuned_baseline_is_no_gain_and_a_true_gain_is_one(name: str) ->
 @pytest.mark.slow
 @pytest.mark.bench
 def test_goals_are_met_by_the_examples_with_any_number_of_slots() -> None:
-    found = measure(
+    found = measure_studies(
         [one.model_copy(update={"levels": (0.0, -0.1)}) if one.name == "true_gain" else one for one in EXAMPLES]
     )
     assert found["goals_met"] and found["same_by_slots"] and found["of"] == {"undertuned": 3, "gain": 3}, found

@@ -18,14 +18,14 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.models.replay import open_replay
-from labwright.record.claims.decisions import decisions
-from labwright.record.fold.state import RunState
-from labwright.record.folder import sha256
-from labwright.record.nouns.nodes import STAGES
-from labwright.record.prompts import prompt_of
-from labwright.record.reading import read_state
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.log_reader import read_state
+from labwright.record.prompt_store import find_prompt
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import hash_file
+from labwright.record.schema.nodes import STAGES
 from labwright.record.zips import open_run_folder
-from tests.inspector.web import serving
+from tests.inspector.web_server import running_server
 from tests.recorded_run import EXAMPLES, MODEL, RECORDED, recorded_run
 
 pytestmark = pytest.mark.slow
@@ -44,14 +44,14 @@ def state() -> RunState:
 @pytest.fixture(scope="module")
 def web() -> Generator[httpx.Client]:
     before = _files(recorded_run())
-    with serving(recorded_run()) as client:
+    with running_server(recorded_run()) as client:
         yield client
     assert _files(recorded_run()) == before, "looking changes nothing"
 
 
 def _files(run: Path) -> dict[str, str]:
     """Every file and folder with what is in it."""
-    return {str(path.relative_to(run)): sha256(path) if path.is_file() else "" for path in sorted(run.rglob("*"))}
+    return {str(path.relative_to(run)): hash_file(path) if path.is_file() else "" for path in sorted(run.rglob("*"))}
 
 
 # --- what it is -----------------------------------------------------------------------------------------------------
@@ -72,19 +72,19 @@ def test_every_kind_of_node_and_act_is_in_it(state: RunState) -> None:
     }
     assert {node.stage for node in nodes} == set(STAGES)
     assert {node.status for node in nodes} == {"good", "buggy", "cancelled"}
-    asked = [one.command for one in state.steered]
+    asked = [one.command for one in state.user_commands]
     assert [one.verb for one in asked] == ["note", "mark", "kill", "pause", "resume"]
     assert {one.by for one in asked} == {"ada"}
     assert all(one.text for one in asked)
-    assert state.released is not None and state.released.released and state.ended is not None
-    assert state.ended.exit_code == 0 and state.assessed is not None
+    assert state.released is not None and state.released.released and state.process_end is not None
+    assert state.process_end.exit_code == 0 and state.judged is not None
 
 
 def test_prompts_of_all_calls_are_kept_and_a_note_is_in_those_of_its_stage(state: RunState) -> None:
-    [note] = [one.command.text for one in state.steered if one.command.verb == "note"]
+    [note] = [one.command.text for one in state.user_commands if one.command.verb == "note"]
     noted: set[str] = set()
     for answered in state.answers.values():
-        kept = prompt_of(recorded_run(), answered)
+        kept = find_prompt(recorded_run(), answered)
         assert kept is not None and kept.asked is not None and not kept.changed
         if note in kept.asked.user:
             noted |= {node.stage for node in state.nodes.values() if node.decision == answered.key.decision}
@@ -144,13 +144,15 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
 ) -> None:
     run = MODEL
     state = read_state(open_run_folder(run))
-    assert state.released is not None and state.released.released and state.version == 3
-    assert [one.verdict for one in decisions(state) if one.confirmed] == ["supported"] * 3
+    assert state.released is not None and state.released.released and state.paper_version == 3
+    assert [one.verdict for one in decide_hypotheses(state) if one.confirmed] == ["supported"] * 3
     assert main(["trace", str(run), "0.244"]) == 0
     assert "n0018, seed 10001" in capsys.readouterr().out
     assert main(["export", str(run), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
-    assert sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded.values()) == len(state.answers) > 80
-    with serving(open_run_folder(run)) as client:
+    assert (
+        sum(open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers.values()) == len(state.answers) > 80
+    )
+    with running_server(open_run_folder(run)) as client:
         page = client.get("/runs/model-run").text
         assert "supported" in page and client.get("/runs/model-run/paper").status_code == 200
 
@@ -158,7 +160,7 @@ def test_the_run_of_a_language_model_opens_and_its_numbers_are_traced(
 def test_its_exchange_holds_an_answer_for_each_call(state: RunState, tmp_path: Path) -> None:
     assert main(["export", str(recorded_run()), "--exchange", str(tmp_path / "exchange.jsonl")]) == 0
     asked = Counter(answered.key.role for answered in state.answers.values())
-    assert asked == open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded
+    assert asked == open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers
 
 
 # --- looking changes nothing ----------------------------------------------------------------------------------------
@@ -192,7 +194,7 @@ def _printed() -> str:
 
 @pytest.mark.slow
 def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
-    before = sha256(RECORDED)
+    before = hash_file(RECORDED)
     read_only = [
         "bwrap",
         "--ro-bind",
@@ -222,7 +224,7 @@ def test_it_opens_from_a_folder_that_cannot_be_written_to(tmp_path: Path) -> Non
         [*read_only, sys.executable, "-c", code, str(RECORDED)], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert "clean: 0 unbound" in done.stdout and sha256(RECORDED) == before
+    assert "clean: 0 unbound" in done.stdout and hash_file(RECORDED) == before
     assert [*tmp_path.iterdir()] == [], "what was unpacked is removed"
 
 

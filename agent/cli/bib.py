@@ -9,20 +9,20 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.cli.checks import check_papers
-from labwright.agent.cli.edge import DONE, FINDINGS, check_output
+from labwright.agent.cli.errors import DONE, FINDINGS, check_output
+from labwright.agent.cli.output import build_table, format_line, print_result
 from labwright.agent.cli.paper_commands import BibCheck
-from labwright.agent.cli.shown import answer, line, table
-from labwright.agent.settings import compose, credentials
-from labwright.literature.library import as_bibtex, read_own
-from labwright.literature.lookup import Library, open_literature
-from labwright.literature.papers import read_papers
-from labwright.record.errors import WrongUse
-from labwright.record.folder import write_file
-from labwright.record.nouns.frozen import Frozen
+from labwright.agent.cli.preflight import check_papers
+from labwright.agent.settings import compose_settings, read_credentials
+from labwright.literature.bibtex import format_bibtex, read_user_library
+from labwright.literature.lookup import CheckedLibrary, open_literature
+from labwright.literature.paper_folder import read_papers
+from labwright.record.errors import UsageError
+from labwright.record.run_folder import write_file
+from labwright.record.schema.frozen_model import FrozenModel
 
 
-class Line(Frozen):
+class BibEntryResult(FrozenModel):
     """One entry. `why` is empty where it may be cited, and `record` that of its verification."""
 
     key: str
@@ -31,28 +31,28 @@ class Line(Frozen):
     record: str
 
 
-def check(asked: BibCheck) -> int:
-    settings, out = compose(config=asked.config, flags=asked.flags), asked.out
+def check_bib(args: BibCheck) -> int:
+    settings, out = compose_settings(config=args.config, flags=args.flags), args.out
     if out is not None:
-        check_output(out, asked.file)
-    check_papers(asked.papers)
-    entries = read_own(asked.file)
+        check_output(out, args.file)
+    check_papers(args.papers)
+    entries = read_user_library(args.file)
 
-    async def verify() -> tuple[Library, tuple[str, ...]]:
-        async with open_literature(settings.literature, credentials()) as literature:
-            if asked.papers is None:
+    async def verify() -> tuple[CheckedLibrary, tuple[str, ...]]:
+        async with open_literature(settings.literature, read_credentials()) as literature:
+            if args.papers is None:
                 return await literature.check(entries), ()
-            found = await read_papers(asked.papers, literature, taken=[one.key for one in entries])
+            found = await read_papers(args.papers, literature, taken_keys=[one.key for one in entries])
             return await literature.check((*entries, *found.entries)), found.notes
 
     library, notes = asyncio.run(verify())
     if out is not None:
         try:
-            write_file(out, as_bibtex(one.entry for one in library.checked))
+            write_file(out, format_bibtex(one.entry for one in library.checked))
         except OSError as error:
-            raise WrongUse(f"--out {out} cannot be written ({error.strerror})") from None
+            raise UsageError(f"--out {out} cannot be written ({error.strerror})") from None
     found = [
-        Line(
+        BibEntryResult(
             key=one.entry.key,
             outcome="merged" if one.merged_into else one.outcome.outcome,
             why=one.reason,
@@ -60,12 +60,18 @@ def check(asked: BibCheck) -> int:
         )
         for one in library.checked
     ]
-    answer({"entries": [one.model_dump() for one in found], "notes": notes}, _lines(found, notes, out), json=asked.json)
-    return DONE if len(library.usable) == len(library.checked) and not notes else FINDINGS
+    print_result(
+        {"entries": [one.model_dump() for one in found], "notes": notes},
+        _format_results(found, notes, out),
+        json=args.json,
+    )
+    return DONE if len(library.usable_entries) == len(library.checked) and not notes else FINDINGS
 
 
-def _lines(entries: Sequence[Line], notes: Sequence[str], out: Path | None) -> Iterator[Text | Table]:
-    yield table(
+def _format_results(
+    entries: Sequence[BibEntryResult], notes: Sequence[str], out: Path | None
+) -> Iterator[Text | Table]:
+    yield build_table(
         "entry",
         "outcome",
         "why, or by whom",
@@ -74,7 +80,7 @@ def _lines(entries: Sequence[Line], notes: Sequence[str], out: Path | None) -> I
             for one in entries
         ),
     )
-    yield from map(line, notes)
+    yield from map(format_line, notes)
     yield Text(f"{sum(not one.why for one in entries)} of {len(entries)} entries may be cited")
     if out is not None:
-        yield line(f"written: {out}")
+        yield format_line(f"written: {out}")

@@ -4,91 +4,96 @@ from __future__ import annotations
 
 import re
 
-from labwright.agent.branch import Addition, make, origin_of
-from labwright.agent.budget import check_priced
-from labwright.agent.cli.checks import (
+from labwright.agent.branch import BranchChanges, create_branch, read_origin
+from labwright.agent.budget import check_prices_known
+from labwright.agent.cli.commands import Branch
+from labwright.agent.cli.errors import print_to_stderr
+from labwright.agent.cli.preflight import (
     check_isolation,
     check_name,
-    check_places,
-    check_taken_up,
+    check_resumed,
+    check_slots,
     check_writable,
-    default_name,
-    runs_folder_removed_if_refused,
+    make_run_name,
+    removing_new_folder_on_refusal,
     settings_here,
 )
-from labwright.agent.cli.commands import Branch
-from labwright.agent.cli.edge import say
-from labwright.agent.cli.run import show_while
-from labwright.agent.cli.status import events_of
-from labwright.agent.run import resume
+from labwright.agent.cli.run import run_with_view
+from labwright.agent.cli.status import read_run_events
+from labwright.agent.run import resume_run
 from labwright.models.failover import open_backend
-from labwright.record import control
-from labwright.record.branching import PointError
-from labwright.record.errors import WrongUse
-from labwright.record.events.running import Commanded
-from labwright.record.folder import RunFolder
-from labwright.record.reading import RecordError
-from labwright.stages.nodes.human import read_code
+from labwright.record import control_files
+from labwright.record.branching import BranchPointError
+from labwright.record.errors import UsageError
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.log_reader import RecordError
+from labwright.record.run_folder import RunFolder
+from labwright.stages.nodes.user_code import read_user_program
 
-FIXED = {
+FIXED_SETTINGS = {
     "data": "the data of a run are fixed when it begins: start another one with 'scientist run'",
     "context": "the documents of a run are read when it begins: start another one with 'scientist run'",
     "sandbox.packages": "the packages of a run are fixed with its data plan: start another one with 'scientist run'",
     "seed": "the seed of experiments stays that of the run, so that they compare; --seed is that of the choices",
 }
-AUTHOR = 64
+MAX_AUTHOR_LENGTH = 64
 """Characters of an author's name."""
 
 
-def branch(asked: Branch) -> int:
-    run, point, note, flags = asked.run, asked.point, asked.note, asked.flags
-    events_of(run)  # refused where it is none
+def branch(args: Branch) -> int:
+    run, point, note, flags = args.run, args.point, args.note, args.flags
+    read_run_events(run)  # refused where it is none
     try:
-        origin = origin_of(run, point)
-    except PointError as error:
-        raise WrongUse(f"cannot branch {run} from {point[:40]!r}: {error}") from None
-    state, by = origin.cut.state, control.user()
+        origin = read_origin(run, point)
+    except BranchPointError as error:
+        raise UsageError(f"cannot branch {run} from {point[:40]!r}: {error}") from None
+    state, by = origin.cut.state, control_files.read_user_name()
     assert state.started is not None
-    if asked.code is None and asked.author is not None:
-        raise WrongUse("--author names who wrote the code: give --code too")
-    if note and (why := control.refused(state, Commanded(verb="note", text=note), working=False)) is not None:
-        raise WrongUse(f"--note: {why}")
-    written = None if asked.code is None else read_code(asked.code, author=_author(asked.author or by), note=note)
+    if args.code is None and args.author is not None:
+        raise UsageError("--author names who wrote the code: give --code too")
+    if (
+        note
+        and (why := control_files.find_refusal(state, CommandReceived(verb="note", text=note), is_running=False))
+        is not None
+    ):
+        raise UsageError(f"--note: {why}")
+    written = (
+        None if args.code is None else read_user_program(args.code, author=_check_author(args.author or by), note=note)
+    )
     settings = settings_here(state, flags, RunFolder(run))
     if written is not None and settings.code.repository is not None:
-        raise WrongUse(
+        raise UsageError(
             "--code is an experiment.py, and this run is of a repository: change that, and start a run of it"
         )
     point_in_name = re.sub("[^A-Za-z0-9]", "", point)[:12]
-    root = (asked.runs or run.resolve().parent) / (
-        f"{default_name(state.started.idea)[:60]}_from-{point_in_name}"
-        if asked.name is None
-        else check_name(asked.name)
+    root = (args.runs or run.resolve().parent) / (
+        f"{make_run_name(state.started.idea)[:60]}_from-{point_in_name}" if args.name is None else check_name(args.name)
     )
     if root.exists():
-        raise WrongUse(f"{root} exists already: choose another --name")
+        raise UsageError(f"{root} exists already: choose another --name")
     for key in flags:
-        if (why := FIXED.get(key.split(".")[0], FIXED.get(key))) is not None:
-            raise WrongUse(f"--set {key}: {why}")
+        if (why := FIXED_SETTINGS.get(key.split(".")[0], FIXED_SETTINGS.get(key))) is not None:
+            raise UsageError(f"--set {key}: {why}")
     check_writable(root.parent)
-    check_taken_up(settings, flags, root)
+    check_resumed(settings, flags, root)
     open_backend(settings.models)
-    check_priced(settings)
-    check_places(settings)
+    check_prices_known(settings)
+    check_slots(settings)
     check_isolation(settings.sandbox)
-    with runs_folder_removed_if_refused(root.parent):
+    with removing_new_folder_on_refusal(root.parent):
         try:
-            make(origin, Addition(settings, flags, asked.seed, note, written, by), root)
+            create_branch(origin, BranchChanges(settings, flags, args.seed, note, written, by), root)
         except (RecordError, OSError) as error:
-            raise WrongUse(f"no branch was created: {error}") from None
-    say(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
-    return show_while(lambda listener: resume(root, {}, listener=listener), root)
+            raise UsageError(f"no branch was created: {error}") from None
+    print_to_stderr(f"branch of {run.resolve().name} at {point}: {len(state.nodes)} nodes are taken over")
+    return run_with_view(lambda listener: resume_run(root, {}, listener=listener), root)
 
 
-def _author(name: str) -> str:
+def _check_author(name: str) -> str:
     flat = " ".join(name.split())
-    if not flat or len(flat) > AUTHOR or not flat.isprintable():
-        raise WrongUse(
-            f"--author {name[:AUTHOR]!r} is not a name: give who wrote it in at most {AUTHOR} printable characters"
+    if not flat or len(flat) > MAX_AUTHOR_LENGTH or not flat.isprintable():
+        raise UsageError(
+            f"--author {name[:MAX_AUTHOR_LENGTH]!r} is not a name: give who wrote it in at most "
+            f"{MAX_AUTHOR_LENGTH} printable characters"
         )
     return flat

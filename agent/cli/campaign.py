@@ -12,45 +12,63 @@ from rich.table import Table
 from rich.text import Text
 
 from labwright.agent import campaign as work
-from labwright.agent.campaign import QUEUE, STOP, Found, Runs, add, begin, files_in, ideas_in, keep_settings, slug
-from labwright.agent.cli.checks import check_parts, check_places, check_space, check_writable, places_of, ready_packages
+from labwright.agent.campaign import (
+    QUEUE_FOLDER,
+    STOP_FILE,
+    CampaignItem,
+    CampaignRuns,
+    create_campaign,
+    enqueue,
+    find_files,
+    read_campaign_ideas,
+    save_settings,
+    to_slug,
+)
 from labwright.agent.cli.commands import Campaign, QueueAdd, QueueList
-from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED
-from labwright.agent.cli.ideate import MOST_IDEAS, topic_in
-from labwright.agent.cli.shown import answer, line, show, table
-from labwright.agent.code import check_code
-from labwright.agent.settings import Settings, compose
-from labwright.inspector.text import dollars, duration, short
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED
+from labwright.agent.cli.ideate import MAX_IDEAS, read_topic
+from labwright.agent.cli.output import build_table, format_line, print_lines, print_result
+from labwright.agent.cli.preflight import (
+    check_components,
+    check_disk_space,
+    check_slots,
+    check_writable,
+    count_slots,
+    install_packages,
+)
+from labwright.agent.repository_setup import check_code
+from labwright.agent.settings import Settings, compose_settings
+from labwright.inspector.safe_text import format_dollars, format_duration, shorten
 from labwright.record.campaign import (
-    RUNS,
+    RUNS_FOLDER,
     CampaignEnded,
+    CampaignEntry,
     CampaignEvent,
     CampaignLog,
     CampaignState,
-    Chosen,
-    Entry,
+    CampaignTerms,
+    DecisionForecast,
+    EntryRefused,
     IdeasFound,
-    Launched,
-    Prospect,
-    Refused,
     RunEnded,
-    Terms,
-    amounts,
+    RunLaunched,
+    StudiesSelected,
     is_campaign,
+    keep_limited,
     read_campaign,
 )
-from labwright.record.claims.decisions import decided_together
-from labwright.record.errors import WrongUse
-from labwright.record.fold.facts import RoleUsage
-from labwright.record.fold.state import RunState
-from labwright.record.folder import write_file
-from labwright.record.lock import RunLockedError, hold, holder
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.hypotheses import Decision
-from labwright.record.reading import RecordError, is_run, read_state
+from labwright.record.claims.hypothesis_tests import decide_across_runs
+from labwright.record.errors import UsageError
+from labwright.record.lock import RunLockedError, acquire_lock, find_owner
+from labwright.record.log_reader import RecordError, is_run, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.run_folder import write_file
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import HypothesisDecision
 
 
-class Verdict(Frozen):
+class CampaignVerdict(FrozenModel):
     """Of a confirmatory hypothesis. `level`: at which it was looked at, after correction over the campaign."""
 
     hypothesis: str
@@ -59,162 +77,174 @@ class Verdict(Frozen):
     confirmed: bool
 
 
-class Line(Frozen):
+class CampaignRow(FrozenModel):
     """One idea of the table, or a topic whose ideas are not found yet."""
 
     name: str
     title: str
     state: str
     why: str = ""
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[CampaignVerdict, ...] = ()
     judge: float | None = None
-    took: RoleUsage = RoleUsage()
+    cost: RoleUsage = RoleUsage()
     hours: float = 0.0
-    prospect: Prospect | None = None
+    prospect: DecisionForecast | None = None
 
 
-class Report(Frozen):
+class CampaignReport(FrozenModel):
     """A campaign as it stands."""
 
     folder: str
     working: str = ""
-    lines: tuple[Line, ...]
+    lines: tuple[CampaignRow, ...]
     usd: float
     hours: float
     tests: dict[str, int] = Field(default_factory=dict)
     """Dataset -> studies that scored its test split."""
-    left: dict[str, float] = Field(default_factory=dict)
+    remaining_budget: dict[str, float] = Field(default_factory=dict)
     """What is limited, seconds among it -> how much is neither spent nor set aside."""
 
 
-def campaign(asked: Campaign) -> int:
-    settings = compose(config=asked.config, flags=asked.flags)
-    found = [*ideas_in(asked.ideas or ()), *topics_in(asked.topic or (), ideas_asked(asked))]
+def run_campaign(args: Campaign) -> int:
+    settings = compose_settings(config=args.config, flags=args.flags)
+    found = [*read_campaign_ideas(args.ideas or ()), *read_topics(args.topic or (), check_idea_count(args))]
     if not found:
-        raise WrongUse("nothing to run: name files of ideas, or give --topic")
+        raise UsageError("nothing to run: name files of ideas, or give --topic")
     check_code(settings)
-    check_parts(settings)
-    check_writable(asked.out, "--out")
-    check_space(settings, asked.out)
-    check_places(settings)
-    terms = terms_of(settings, parallel=asked.parallel, keep=asked.keep)
-    ready_packages(settings.sandbox)
-    begin(found, settings, terms, asked.out)
-    return work_on(asked.out, json=asked.json)
+    check_components(settings)
+    check_writable(args.out, "--out")
+    check_disk_space(settings, args.out)
+    check_slots(settings)
+    terms = build_terms(settings, parallel=args.parallel, keep=args.keep)
+    install_packages(settings.sandbox)
+    create_campaign(found, settings, terms, args.out)
+    return run_in_folder(args.out, json=args.json)
 
 
-def ideas_asked(asked: Campaign) -> int:
-    if not 1 <= asked.count <= MOST_IDEAS:
-        raise WrongUse(f"-n {asked.count}: ask for 1 to {MOST_IDEAS} ideas for a topic")
-    return asked.count
+def check_idea_count(args: Campaign) -> int:
+    if not 1 <= args.count <= MAX_IDEAS:
+        raise UsageError(f"-n {args.count}: ask for 1 to {MAX_IDEAS} ideas for a topic")
+    return args.count
 
 
-def topics_in(places: Sequence[Path], ideas: int) -> Iterator[Found]:
+def read_topics(places: Sequence[Path], ideas: int) -> Iterator[CampaignItem]:
     """Topics, as MLR-Bench's tasks: files, and every .md of a folder. Raises `WrongUse`."""
-    for file in files_in(places, "*.md", "topics"):
+    for file in find_files(places, "*.md", "topics"):
         if file.stem.lower() != "readme":
-            yield Found(slug(file.stem), str(file), text=topic_in(file)[0], ideas=ideas)
+            yield CampaignItem(to_slug(file.stem), str(file), text=read_topic(file)[0], idea_count=ideas)
 
 
-def terms_of(
-    settings: Settings, *, parallel: int | None, keep: int | None = None, of: Literal["ideas", "tasks"] = "ideas"
-) -> Terms:
+def build_terms(
+    settings: Settings,
+    *,
+    parallel: int | None,
+    keep: int | None = None,
+    item_count: Literal["ideas", "tasks"] = "ideas",
+) -> CampaignTerms:
     """What holds over all runs, of settings that are for one: caps, time where it is limited, and places at work."""
-    fit = places_of(settings)
+    fit = count_slots(settings)
     slots = min(settings.search.num_workers, fit or settings.search.num_workers)
     limited = settings.time_limit != Settings().time_limit
-    return Terms(
-        of=of,
+    return CampaignTerms(
+        entry_kind=item_count,
         parallel=parallel or slots,
         slots=slots,
-        caps=amounts(settings.budget.model_dump()),
+        caps=keep_limited(settings.budget.model_dump()),
         keep=keep,
         seconds=settings.time_limit if limited else None,
     )
 
 
-def work_on(folder: Path, *, json: bool = False) -> int:
+def run_in_folder(folder: Path, *, json: bool = False) -> int:
     """Work on a campaign to its end, and show what came of it."""
     folder = folder.absolute()
     terms = read_campaign(folder).terms
-    if terms is not None and terms.of == "tasks":
-        raise WrongUse(f"{folder} is a benchmark's: go on with the command that began it (scientist bench)")
-    state = work.Campaign(
+    if terms is not None and terms.entry_kind == "tasks":
+        raise UsageError(f"{folder} is a benchmark's: go on with the command that began it (scientist bench)")
+    state = work.CampaignRunner(
         folder,
-        Runs(folder, keep=terms is not None and terms.keep is not None),
-        told=(lambda _: None) if json else _tell,
-    ).work()
-    shown(folder, json=json)
-    standings = {one.standing for one in state.entries.values()}
+        CampaignRuns(folder, stops_before_choice=terms is not None and terms.keep is not None),
+        listener=(lambda _: None) if json else _print_event,
+    ).run()
+    show_campaign(folder, json=json)
+    standings = {one.status for one in state.entries.values()}
     if standings & {"waiting", "interrupted", "to be chosen"}:
         return INTERRUPTED
     return DONE if standings <= {"done", "set aside"} else FAILED
 
 
-def _tell(event: CampaignEvent) -> None:
+def _print_event(event: CampaignEvent) -> None:
     match event:
-        case Refused():
-            show([line(f"{event.name}: refused: {short(event.why, 300)}", "yellow")])
-        case Launched():
+        case EntryRefused():
+            print_lines([format_line(f"{event.name}: refused: {shorten(event.why, 300)}", "yellow")])
+        case RunLaunched():
             caps = ", ".join(f"{cap:.4g} {what.replace('_', ' ')}" for what, cap in event.share.caps.items())
-            show([line(f"{event.name}: begun" + (f", with at most {caps}" if caps else ""))])
+            print_lines([format_line(f"{event.name}: begun" + (f", with at most {caps}" if caps else ""))])
         case IdeasFound():
-            show([line(f"{event.name}: {len(event.ideas)} ideas: {', '.join(name for name, _ in event.ideas)}")])
+            print_lines(
+                [format_line(f"{event.name}: {len(event.ideas)} ideas: {', '.join(name for name, _ in event.ideas)}")]
+            )
         case RunEnded() if event.prospect is None:
             ended = "killed" if event.code is None else f"exit {event.code}"
-            show([line(f"{event.name}: ended ({ended})" + (f": {short(event.why, 200)}" if event.why else ""))])
+            print_lines(
+                [format_line(f"{event.name}: ended ({ended})" + (f": {shorten(event.why, 200)}" if event.why else ""))]
+            )
         case RunEnded():
-            show([line(f"{event.name}: its preliminary stage is done, {prospect_text(event.prospect)}")])
-        case Chosen():
-            show([line(f"chosen by what an hour decides: {', '.join(event.names)}", "bold")])
+            print_lines(
+                [format_line(f"{event.name}: its preliminary stage is done, {format_forecast(event.prospect)}")]
+            )
+        case StudiesSelected():
+            print_lines([format_line(f"chosen by what an hour decides: {', '.join(event.names)}", "bold")])
         case CampaignEnded() if event.why:
-            show([line(event.why)])
+            print_lines([format_line(event.why)])
         case _:
             pass
 
 
-def prospect_text(one: Prospect | None) -> str:
+def format_forecast(one: DecisionForecast | None) -> str:
     if one is None or one.why:
         return one.why if one is not None else ""
     asks = ", ".join(f"{name} {n} seeds" for name, n in one.wanted.items())
-    return f"{one.decided} of {one.hypotheses} claims in {duration(3600 * one.hours)} of computing ({asks})"
+    return (
+        f"{one.decided_count} of {one.hypotheses} claims in {format_duration(3600 * one.hours)} of computing ({asks})"
+    )
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def shown(folder: Path, *, json: bool = False) -> int:
-    found = report(folder)
-    answer(found, _lines(found), json=json)
+def show_campaign(folder: Path, *, json: bool = False) -> int:
+    found = build_report(folder)
+    print_result(found, _format_report(found), json=json)
     return DONE
 
 
-def report(folder: Path) -> Report:
+def build_report(folder: Path) -> CampaignReport:
     """Where every idea stands, from the records. Raises `WrongUse`."""
     state = read_campaign(folder)
-    runs = dict(_runs(folder, state))
-    decided = decided_together(runs)
+    runs = dict(_read_runs(folder, state))
+    decided = decide_across_runs(runs)
     lines = tuple(
-        _line(one, runs.get(one.name), decided) for one in state.entries.values() if not (one.ideas and one.over)
+        _build_row(one, runs.get(one.name), decided) for one in state.entries.values() if not (one.ideas and one.over)
     )
     assert state.terms is not None
-    left = {what: cap - state.committed(what) for what, cap in state.terms.caps.items()}
+    left = {what: cap - state.count_committed(what) for what, cap in state.terms.caps.items()}
     if state.terms.seconds is not None:
         left["seconds"] = max(0.0, state.terms.seconds - state.active_seconds)
-    return Report(
+    return CampaignReport(
         folder=str(folder),
-        working=holder(folder) or "",
+        working=find_owner(folder) or "",
         lines=lines,
         hours=sum(one.hours for one in lines),
         usd=sum(one.spent.get("usd", 0.0) for one in state.entries.values()),
-        left=left,
-        tests=dict(Counter(data.name for run in runs.values() if run.tests for data in run.datasets)),
+        remaining_budget=left,
+        tests=dict(Counter(data.name for run in runs.values() if run.test_measurements for data in run.datasets)),
     )
 
 
-def _runs(folder: Path, state: CampaignState) -> Iterator[tuple[str, RunState]]:
+def _read_runs(folder: Path, state: CampaignState) -> Iterator[tuple[str, RunState]]:
     for name in state.entries:
-        run = folder / RUNS / name
+        run = folder / RUNS_FOLDER / name
         if is_run(run):
             try:
                 yield name, read_state(run)
@@ -222,27 +252,31 @@ def _runs(folder: Path, state: CampaignState) -> Iterator[tuple[str, RunState]]:
                 continue
 
 
-def _line(one: Entry, run: RunState | None, decided: Mapping[str, tuple[Decision, ...]]) -> Line:
+def _build_row(
+    one: CampaignEntry, run: RunState | None, decided: Mapping[str, tuple[HypothesisDecision, ...]]
+) -> CampaignRow:
     code = one.end.code if one.end is not None else None
     ended = {0: "released", 3: "released, cut short", 4: "not released"}.get(code if code is not None else -1, "done")
-    base = Line(
+    base = CampaignRow(
         name=one.name,
         title=one.title,
-        why=one.why,
+        why=one.status_reason,
         prospect=one.end.prospect if one.end is not None else None,
-        state=ended if one.standing == "done" else one.standing,
+        state=ended if one.status == "done" else one.status,
     )
     if run is None:
         return base
-    judged = run.assessed.judgement if run.assessed is not None else None
+    judged = run.judged.judgement if run.judged is not None else None
     scores = {score.dimension.lower(): score.score for score in judged.scores} if judged is not None else {}
     return base.model_copy(
         update={
             "judge": scores.get("overall"),
-            "took": run.total,
+            "cost": run.total_usage,
             "hours": run.active_seconds / 3600,
             "verdicts": tuple(
-                Verdict(hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed)
+                CampaignVerdict(
+                    hypothesis=each.hypothesis.id, verdict=each.verdict, level=each.level, confirmed=each.confirmed
+                )
                 for each in decided.get(one.name, ())
                 if each.hypothesis.confirmatory
             ),
@@ -250,33 +284,35 @@ def _line(one: Entry, run: RunState | None, decided: Mapping[str, tuple[Decision
     )
 
 
-def _lines(found: Report) -> Iterator[Text | Table]:
+def _format_report(found: CampaignReport) -> Iterator[Text | Table]:
     rows = [
         (
             one.name,
             one.state,
-            _verdicts(one) or short(one.why or prospect_text(one.prospect), 60),
+            _format_verdicts(one) or shorten(one.why or format_forecast(one.prospect), 60),
             "-" if one.judge is None else f"{one.judge:g}",
-            dollars(one.took.usd, one.took.unpriced),
-            duration(one.hours * 3600),
+            format_dollars(one.cost.usd, one.cost.unpriced),
+            format_duration(one.hours * 3600),
         )
         for one in found.lines
     ]
-    yield table("idea", "state", "verdicts", "judge", "cost", "time", rows=rows)
-    yield line(
-        f"{len(found.lines)} ideas, ${found.usd:.2f}, {duration(3600 * found.hours)} of runs"
+    yield build_table("idea", "state", "verdicts", "judge", "cost", "time", rows=rows)
+    yield format_line(
+        f"{len(found.lines)} ideas, ${found.usd:.2f}, {format_duration(3600 * found.hours)} of runs"
         + (f"; {found.working} works on it" if found.working else "")
     )
     if any(each.confirmed for one in found.lines for each in one.verdicts):
-        yield line("verdicts are corrected for one another over the campaign (Holm); each paper's are within it alone")
+        yield format_line(
+            "verdicts are corrected for one another over the campaign (Holm); each paper's are within it alone"
+        )
     if tests := {name: uses for name, uses in found.tests.items() if uses > 1}:
-        yield line(
+        yield format_line(
             "test splits that more than one study scored: "
             + ", ".join(f"{name} ({uses})" for name, uses in tests.items())
         )
 
 
-def _verdicts(one: Line) -> str:
+def _format_verdicts(one: CampaignRow) -> str:
     return "; ".join(
         f"{each.hypothesis} {each.verdict}" + ("" if each.confirmed else " (preview)") for each in one.verdicts
     )
@@ -285,49 +321,49 @@ def _verdicts(one: Line) -> str:
 # --- steering -------------------------------------------------------------------------------------------------------
 
 
-def stop(folder: Path) -> int:
+def request_stop(folder: Path) -> int:
     """Ask the process that works on a campaign to stop."""
-    if (who := holder(folder)) is None:
+    if (who := find_owner(folder)) is None:
         print(f"nothing to stop: no process works on {folder}")
         return DONE
-    write_file(folder / STOP, "")
+    write_file(folder / STOP_FILE, "")
     print(f"asked {who}: runs end gently; continue with: scientist resume {folder}")
     return DONE
 
 
-def queue_add(asked: QueueAdd) -> int:
-    state = read_campaign(asked.campaign)
-    found = list(ideas_in(asked.ideas))
+def add_to_queue(args: QueueAdd) -> int:
+    state = read_campaign(args.campaign)
+    found = list(read_campaign_ideas(args.ideas))
     if broken := next((one for one in found if one.why), None):
-        raise WrongUse(broken.why)
+        raise UsageError(broken.why)
     if text := next((one for one in found if one.idea is None), None):
-        raise WrongUse(f"{text.source} is a proposal: make an idea of it first (scientist run --idea, --dry-run)")
+        raise UsageError(f"{text.source} is a proposal: make an idea of it first (scientist run --idea, --dry-run)")
     names = [one.name for one in found]
     if known := next((name for name in names if name in state.entries or names.count(name) > 1), None):
-        raise WrongUse(f"{asked.campaign} has an idea called {known} already: change its Name")
-    if not _added(asked.campaign, found):
-        print(f"{len(found)} added; {holder(asked.campaign) or 'the process at work'} takes them up")
+        raise UsageError(f"{args.campaign} has an idea called {known} already: change its Name")
+    if not _try_add(args.campaign, found):
+        print(f"{len(found)} added; {find_owner(args.campaign) or 'the process at work'} takes them up")
     return DONE
 
 
-def _added(folder: Path, found: list[Found]) -> bool:
+def _try_add(folder: Path, found: list[CampaignItem]) -> bool:
     """Whether ideas were put into the record, where nobody works on it; else they wait for the process that does."""
     try:
-        with hold(folder):
+        with acquire_lock(folder):
             log = CampaignLog(folder)
             for one in found:
-                add(log, one)
+                enqueue(log, one)
     except RunLockedError:
         for one in found:
             assert one.idea is not None
-            keep_settings(folder, one)
-            write_file(folder / QUEUE / f"{one.name}.json", one.idea.model_dump_json(by_alias=True))
+            save_settings(folder, one)
+            write_file(folder / QUEUE_FOLDER / f"{one.name}.json", one.idea.model_dump_json(by_alias=True))
         return False
     print(f"{len(found)} added; run them: scientist resume {folder}")
     return True
 
 
-def queue_list(asked: QueueList) -> int:
-    if not is_campaign(asked.campaign):
-        raise WrongUse(f"{asked.campaign} is no campaign: give the folder of one")
-    return shown(asked.campaign, json=asked.json)
+def list_queue(args: QueueList) -> int:
+    if not is_campaign(args.campaign):
+        raise UsageError(f"{args.campaign} is no campaign: give the folder of one")
+    return show_campaign(args.campaign, json=args.json)

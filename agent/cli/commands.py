@@ -12,7 +12,16 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument, Option
 
-from labwright.agent.cli.options import CODE, MODEL, RUN, AsJson, Command, Config, RunPath, Track
+from labwright.agent.cli.options import (
+    CODE_SETTINGS,
+    MODEL_SETTINGS,
+    RUN_SETTINGS,
+    CliCommand,
+    ConfigOption,
+    JsonOption,
+    RunArgument,
+    TrackOption,
+)
 
 EXIT_CODES = """
 Exit codes: 0 done and released; 1 unexpected failure; 2 wrong use or configuration; 3 stopped by budget or time with a
@@ -36,7 +45,7 @@ app.add_typer(queue, name="queue")
 
 
 @app.callback(invoke_without_command=True)
-def scientist(
+def show_version_or_help(
     context: typer.Context,
     version: Annotated[bool, Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
@@ -52,10 +61,10 @@ def scientist(
 
 
 class Run(
-    Command,
+    CliCommand,
     to=app,
     work="agent.cli.run:run",
-    settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE),
+    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", *CODE_SETTINGS),
 ):
     """Run an idea: experiments in four stages, then figures and a paper."""
 
@@ -69,7 +78,7 @@ class Run(
     ] = None
     paper: Annotated[bool, Option("--paper", help="With --task: the whole study of it, with a paper.")] = False
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
-    config: Config = None
+    config: ConfigOption = None
     runs: Annotated[Path, Option(help="The folder in which the run's folder is created.")] = Path("runs")
     name: Annotated[str | None, Option(help="Name of the run's folder; default: time and idea.")] = None
     plan: Annotated[Path | None, Option(help="A data plan (YAML) instead of the planner's.")] = None
@@ -79,23 +88,23 @@ class Run(
     dry_run: Annotated[bool, Option("--dry-run", help="Only show a data plan (a model call) and a forecast.")] = False
     out: Annotated[Path | None, Option(help="With --dry-run: write the plan as YAML, for --plan.")] = None
     json: Annotated[bool, Option("--json", help="With --dry-run: print JSON.")] = False
-    track: Track = None
+    track: TrackOption = None
 
 
-class Resume(Command, to=app, work="agent.cli.run:resume", settings=RUN):
+class Resume(CliCommand, to=app, work="agent.cli.run:resume", settings=RUN_SETTINGS):
     """Continue a run where it stopped; finished work is not repeated. Changed settings are recorded."""
 
-    run: RunPath
-    track: Track = None
+    run: RunArgument
+    track: TrackOption = None
 
 
 class Campaign(
-    Command,
+    CliCommand,
     to=app,
-    work="agent.cli.campaign:campaign",
-    settings=(*RUN, "seed", "bib", "papers", "template", "data", "context", *CODE),
+    work="agent.cli.campaign:run_campaign",
+    settings=(*RUN_SETTINGS, "seed", "bib", "papers", "template", "data", "context", *CODE_SETTINGS),
 ):
-    """Run many ideas under one budget and time limit, some at a time (docs/campaigns.md). Go on with it: resume."""
+    """Run many ideas under one budget and time limit, some at a time (docs/budget.md). Go on with it: resume."""
 
     ideas: Annotated[
         list[Path] | None, Argument(metavar="IDEAS...", help="Files of ideas (JSON), or folders of such files.")
@@ -110,28 +119,28 @@ class Campaign(
     keep: Annotated[
         int | None, Option(min=1, help="How many go on after the preliminary stage: those that decide most an hour.")
     ] = None
-    config: Config = None
-    json: AsJson = False
+    config: ConfigOption = None
+    json: JsonOption = False
 
 
-class QueueAdd(Command, to=queue, name="add", work="agent.cli.campaign:queue_add"):
+class QueueAdd(CliCommand, to=queue, name="add", work="agent.cli.campaign:add_to_queue"):
     """Add ideas to a campaign, also to one that is running."""
 
     campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="The folder of a campaign.")]
     ideas: Annotated[list[Path], Argument(metavar="IDEAS...", help="Files of ideas, or folders of such files.")]
 
 
-class QueueList(Command, to=queue, name="list", work="agent.cli.campaign:queue_list"):
+class QueueList(CliCommand, to=queue, name="list", work="agent.cli.campaign:list_queue"):
     """Show the ideas of a campaign and how they stand."""
 
     campaign: Annotated[Path, Argument(metavar="CAMPAIGN", help="The folder of a campaign.")]
-    json: AsJson = False
+    json: JsonOption = False
 
 
-class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
+class Branch(CliCommand, to=app, work="agent.cli.branch:branch", settings=RUN_SETTINGS):
     """Start a new run from a point of another, which stays unchanged. Budget and time start at zero."""
 
-    run: RunPath
+    run: RunArgument
     point: Annotated[
         str, Option("--from", metavar="NODE|STAGE", help="Point to branch from: after a node (n0012), before a stage.")
     ]
@@ -145,13 +154,13 @@ class Branch(Command, to=app, work="agent.cli.branch:branch", settings=RUN):
     ] = None
 
 
-class Write(Command, to=app, work="agent.cli.run:write", settings=(*MODEL, "template")):
+class Write(CliCommand, to=app, work="agent.cli.run:write", settings=(*MODEL_SETTINGS, "template")):
     """Write a new version of a finished run's paper, in paper/v2. No experiment is repeated; the first paper stays."""
 
-    run: RunPath
+    run: RunArgument
 
 
-class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assignments", "data"), name="exec"):
+class Execute(CliCommand, to=app, work="agent.cli.execute:execute_file", settings=("assignments", "data"), name="exec"):
     """Run a Python file in the sandbox, as a node would. Shows its output and measurements; exits 1 if it fails."""
 
     file: Annotated[Path, Argument(metavar="FILE", help="A Python file, such as the experiment.py of a node.")]
@@ -165,33 +174,33 @@ class Execute(Command, to=app, work="agent.cli.execute:execute", settings=("assi
         Option(metavar="NAME=VALUE", help="A hyperparameter of these cells, as cell.setting has it; may be repeated."),
     ] = None
     timeout: Annotated[str | None, Option(help="Wall-clock limit, such as 90s or 5m; default: a node's.")] = None
-    config: Config = None
-    json: AsJson = False
+    config: ConfigOption = None
+    json: JsonOption = False
 
 
-class Prefetch(Command, to=app, work="agent.cli.prefetch:prefetch", settings=("assignments", "data")):
+class Prefetch(CliCommand, to=app, work="agent.cli.prefetch:prefetch_files", settings=("assignments", "data")):
     """Download what a run needs from the Hugging Face hub. Datasets and pretrained models, for use without a
     network."""
 
     file: Annotated[Path, Argument(metavar="IDEA|CONFIG", help="An idea (.json) or a configuration (.yaml).")]
     idea_idx: Annotated[int | None, Option(help="Which idea of a list, from 0.")] = None
-    config: Config = None
+    config: ConfigOption = None
 
 
-class Store(Command, to=app, work="agent.cli.store:store", settings=("assignments",)):
+class Store(CliCommand, to=app, work="agent.cli.store:show_store", settings=("assignments",)):
     """Show what runs have in common on this machine, and prune it. Datasets, pretrained models and packages."""
 
     prune: Annotated[bool, Option("--prune", help="Remove what was not used for --unused.")] = False
     unused: Annotated[str, Option(metavar="TIME", help="With --prune: such as 30d, 12h or 0s.")] = "30d"
     check: Annotated[bool, Option("--check", help="Compare everything with the hash that it is named by.")] = False
-    config: Config = None
-    json: AsJson = False
+    config: ConfigOption = None
+    json: JsonOption = False
 
 
-class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
+class Doctor(CliCommand, to=app, work="agent.cli.doctor:run_doctor", settings=MODEL_SETTINGS):
     """Check whether this machine can do a run. With --model, the model is checked too, by a few small questions."""
 
-    config: Config = None
+    config: ConfigOption = None
     runs: Annotated[Path, Option(help="The folder of your runs: its disk and filesystem are checked.")] = Path("runs")
     probe_context: Annotated[
         bool,
@@ -201,10 +210,10 @@ class Doctor(Command, to=app, work="agent.cli.doctor:doctor", settings=MODEL):
     ] = False
     gpu: Annotated[bool, Option("--gpu", help="Try what experiments do on a GPU, and write a report.")] = False
     out: Annotated[Path, Option(help="With --gpu: the report.")] = Path("gpu-report.json")
-    json: AsJson = False
+    json: JsonOption = False
 
 
-class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, "workers", "gpus")):
+class Ablate(CliCommand, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL_SETTINGS, "workers", "gpus")):
     """Reproduce a git repository's result, then find out which of its parts carry it. Exits 5 where the result differs
     from what is expected, or cannot be made."""
 
@@ -271,107 +280,107 @@ class Ablate(Command, to=app, work="agent.cli.ablate:ablate", settings=(*MODEL, 
         bool, Option("--accept-baseline", help="Ablate also where the result differs from what is expected.")
     ] = False
     dirty: Annotated[bool, Option("--dirty", help="Take uncommitted work along, as a commit of ours.")] = False
-    config: Config = None
+    config: ConfigOption = None
     runs: Annotated[Path, Option(help="The folder in which a folder for it is created.")] = Path("runs")
     out: Annotated[Path | None, Option(help="The folder itself; given again, it goes on there.")] = None
-    json: AsJson = False
+    json: JsonOption = False
 
 
 # --- steering a run -------------------------------------------------------------------------------------------------
 
-Node = Annotated[str, Argument(metavar="NODE", help="The node's id, as the tree shows it: n0012.")]
-Reason = Annotated[str, Option(help="Why; it is recorded.")]
-NeededReason = Annotated[str, Option("--reason", help="Why, in a sentence; recorded, and disclosed in the paper.")]
+NodeArgument = Annotated[str, Argument(metavar="NODE", help="The node's id, as the tree shows it: n0012.")]
+ReasonOption = Annotated[str, Option(help="Why; it is recorded.")]
+RequiredReason = Annotated[str, Option("--reason", help="Why, in a sentence; recorded, and disclosed in the paper.")]
 
 
-class Stop(Command, to=app, work="agent.cli.control:steer"):
+class Stop(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Ask a run to stop; it can be resumed. Running nodes get a short grace period."""
 
-    run: RunPath
-    reason: Reason = ""
+    run: RunArgument
+    reason: ReasonOption = ""
 
 
-class Pause(Command, to=app, work="agent.cli.control:steer"):
+class Pause(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Pause a run. Nothing new starts, running nodes finish, and no time is counted until 'scientist resume'."""
 
-    run: RunPath
-    reason: Reason = ""
+    run: RunArgument
+    reason: ReasonOption = ""
 
 
-class Kill(Command, to=app, work="agent.cli.control:steer"):
+class Kill(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Stop the work on a node at once. Its slot is freed; the node is neither run again nor debugged."""
 
-    run: RunPath
-    node: Node
-    reason: NeededReason
+    run: RunArgument
+    node: NodeArgument
+    reason: RequiredReason
 
 
-class Mark(Command, to=app, work="agent.cli.control:steer"):
+class Mark(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Mark a node as suspect or closed. A suspect node is never the best, and nothing builds on a closed one."""
 
-    run: RunPath
-    node: Node
-    reason: NeededReason
+    run: RunArgument
+    node: NodeArgument
+    reason: RequiredReason
     kind: Annotated[
         Literal["suspect", "closed"],
         Option("--as", help="suspect: its numbers are not used; closed: nothing is built on it."),
     ] = "suspect"
 
 
-class Note(Command, to=app, work="agent.cli.control:steer"):
+class Note(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Add a note to the next prompts of a stage. A note suggests a direction: a later note may withdraw it, and the
     rules of honesty still hold."""
 
-    run: RunPath
+    run: RunArgument
     text: Annotated[str, Argument(metavar="TEXT", help="The note, up to 1000 characters.")]
     stage: Annotated[str, Option(help="preliminary, tuning, agenda or ablation; default: the current stage.")] = ""
 
 
-class Amend(Command, to=app, work="agent.cli.control:steer"):
+class Amend(CliCommand, to=app, work="agent.cli.control:run_control_command"):
     """Amend the data plan of a run before it is locked. Hypotheses, objective, what is not tested and notes may change;
     each amendment is numbered, with what had been seen."""
 
-    run: RunPath
+    run: RunArgument
     plan: Annotated[Path, Option(help="The whole plan (YAML), as it is to be; data_plan.json shows it as it is.")]
-    reason: NeededReason
+    reason: RequiredReason
 
 
 # --- looking at runs ------------------------------------------------------------------------------------------------
 
 
-class Status(Command, to=app, work="agent.cli.status:status"):
+class Status(CliCommand, to=app, work="agent.cli.status:show_status"):
     """Show the state of a run. Phase, nodes, cost, time, last events, what comes next."""
 
-    run: RunPath
-    json: AsJson = False
+    run: RunArgument
+    json: JsonOption = False
 
 
-class Tree(Command, to=app, work="agent.cli.status:tree"):
+class Tree(CliCommand, to=app, work="agent.cli.status:show_tree"):
     """Show the nodes of a run by stage. With their state, metric and the path to the best node."""
 
-    run: RunPath
+    run: RunArgument
     watch: Annotated[bool, Option("--watch", "-w", help="Keep the tree current until the run ends, or Ctrl-C.")] = False
-    json: AsJson = False
+    json: JsonOption = False
 
 
-class Logs(Command, to=app, work="agent.cli.status:logs"):
+class Logs(CliCommand, to=app, work="agent.cli.status:show_logs"):
     """Show what happened in a run. One line per event; with --node, also its steps and output, live."""
 
-    run: RunPath
+    run: RunArgument
     node: Annotated[str | None, Option(help="Only this node, with its smaller steps and its output.")] = None
     follow: Annotated[bool, Option("--follow", "-f", help="Keep printing until the run ends, or Ctrl-C.")] = False
     last: Annotated[int | None, Option("--last", "-n", min=0, help="Only the last N lines; default: all.")] = None
-    json: AsJson = False
+    json: JsonOption = False
 
 
-class Why(Command, to=app, work="agent.cli.status:why"):
+class Why(CliCommand, to=app, work="agent.cli.status:show_diagnosis"):
     """Show why a run is in its present state. What workers wait for, errors, baseline differences, next steps."""
 
-    run: RunPath
-    json: AsJson = False
+    run: RunArgument
+    json: JsonOption = False
 
 
-class View(Command, to=app, work="agent.cli.status:view"):
+class View(CliCommand, to=app, work="agent.cli.status:serve_page"):
     """Show runs in a browser, live. Tree, nodes, reports, cost and paper; served to this machine only."""
 
     place: Annotated[Path, Argument(metavar="[RUN|DIR]", help="A run or its zip, or a folder of runs.")] = Path("runs")
@@ -379,10 +388,10 @@ class View(Command, to=app, work="agent.cli.status:view"):
     read_only: Annotated[bool, Option("--read-only", help="Leave out the buttons that steer a run.")] = False
 
 
-class Export(Command, to=app, work="agent.cli.export:export"):
+class Export(CliCommand, to=app, work="agent.cli.export:export_run"):
     """Export a run for others to look at. Its page, events, tree or folder, or its nodes to a tracker."""
 
-    run: RunPath
+    run: RunArgument
     html: Annotated[Path | None, Option(metavar="FILE", help="The run's page as one HTML file.")] = None
     events: Annotated[Path | None, Option(metavar="FILE", help="All events as JSON lines; - prints them.")] = None
     tree: Annotated[Path | None, Option(metavar="FILE", help="The tree as JSON; - prints it.")] = None

@@ -6,103 +6,103 @@ import time
 from pathlib import Path
 
 from labwright.agent.cli.commands import Amend, Kill, Mark, Note, Pause, Stop
-from labwright.agent.cli.edge import DONE
-from labwright.agent.cli.status import events_of, state_of
-from labwright.agent.plans import read_plan
-from labwright.inspector.follow import process_on
-from labwright.inspector.text import plain, short
-from labwright.inspector.tree import node_limit
+from labwright.agent.cli.errors import DONE
+from labwright.agent.cli.status import read_run_events, read_run_state
+from labwright.agent.plan_files import read_plan
+from labwright.inspector.safe_text import shorten, to_plain
+from labwright.inspector.tail import find_process
+from labwright.inspector.tree import find_node_limit
 from labwright.record.campaign import is_campaign
-from labwright.record.control import refused, send, user
-from labwright.record.errors import WrongUse
-from labwright.record.events.running import Commanded
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES
+from labwright.record.control_files import find_refusal, read_user_name, send_command
+from labwright.record.errors import UsageError
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES
 
-WAIT = 2.0
+WAIT_SECONDS = 2.0
 """Seconds that a command waits for the run to take it."""
-POLL = 0.05
+POLL_SECONDS = 0.05
 
 
-def steer(asked: Stop | Pause | Kill | Mark | Note | Amend) -> int:
-    match asked:
-        case Stop() if is_campaign(asked.run):
+def run_control_command(args: Stop | Pause | Kill | Mark | Note | Amend) -> int:
+    match args:
+        case Stop() if is_campaign(args.run):
             from labwright.agent.cli import campaign  # what makes runs, which no other command here needs
 
-            return campaign.stop(asked.run)
+            return campaign.request_stop(args.run)
         case Stop():
-            events_of(asked.run)  # refused where it is none
-            if process_on(asked.run) is None:  # which is what was asked for
-                print(f"nothing to stop: no process works on {asked.run}")
+            read_run_events(args.run)  # refused where it is none
+            if find_process(args.run) is None:  # which is what was asked for
+                print(f"nothing to stop: no process works on {args.run}")
                 return DONE
-            command = Commanded(verb="stop", text=asked.reason)
+            command = CommandReceived(verb="stop", text=args.reason)
         case Pause():
-            command = Commanded(verb="pause", text=asked.reason)
+            command = CommandReceived(verb="pause", text=args.reason)
         case Kill():
-            command = Commanded(verb="kill", target=asked.node, text=asked.reason)
+            command = CommandReceived(verb="kill", target=args.node, text=args.reason)
         case Mark():
-            command = Commanded(verb="mark", target=asked.node, text=asked.reason, mark=asked.kind)
+            command = CommandReceived(verb="mark", target=args.node, text=args.reason, mark=args.kind)
         case Note():
-            command = Commanded(verb="note", target=asked.stage, text=asked.text)
+            command = CommandReceived(verb="note", target=args.stage, text=args.text)
         case Amend():
-            command = Commanded(verb="amend", text=asked.reason, plan=read_plan(asked.plan))
-    return ask(asked.run, command)
+            command = CommandReceived(verb="amend", text=args.reason, plan=read_plan(args.plan))
+    return send_request(args.run, command)
 
 
-def ask(path: Path, command: Commanded) -> int:
+def send_request(path: Path, command: CommandReceived) -> int:
     """Send a request to a run, and print what follows. Raises `WrongUse` where it could have no effect."""
-    state, process = state_of(path), process_on(path)
-    command = command.model_copy(update={"by": user()})
-    why = refused(state, command, working=process is not None)
+    state, process = read_run_state(path), find_process(path)
+    command = command.model_copy(update={"by": read_user_name()})
+    why = find_refusal(state, command, is_running=process is not None)
     if why is not None:
-        raise WrongUse(f"{path}: {why}")
+        raise UsageError(f"{path}: {why}")
     try:
-        file = send(path, command)
+        file = send_command(path, command)
     except OSError as error:
-        raise WrongUse(
+        raise UsageError(
             f"{path / 'control'} cannot be written to ({error.strerror}): only who started the run may steer it"
         ) from None
     target = command.target or state.stage if command.verb == "note" else command.target
-    what, effect = f"{command.verb} {target}".strip(), _effect(path, command, state)
+    what, effect = f"{command.verb} {target}".strip(), _describe_effect(path, command, state)
     if process is None:
         outcome = f"kept for the next 'scientist resume {path}'"
-    elif not _taken(file):
+    elif not _is_acknowledged(file):
         outcome = f"asked, but not yet received by {process}, which is busy; once it is, {effect}"
-    elif any(one.command.file == file.name for one in state_of(path).steered):
+    elif any(one.command.file == file.name for one in read_run_state(path).user_commands):
         outcome = f"received by {process}; {effect}"
     else:
-        raise WrongUse(f"it came too late and had no effect; see: scientist status {path}")
-    print(plain(f"{what}: {outcome}"))
+        raise UsageError(f"it came too late and had no effect; see: scientist status {path}")
+    print(to_plain(f"{what}: {outcome}"))
     return DONE
 
 
-def _taken(file: Path) -> bool:
+def _is_acknowledged(file: Path) -> bool:
     """Whether the run takes a request soon."""
-    end = time.monotonic() + WAIT
+    end = time.monotonic() + WAIT_SECONDS
     while file.exists() and time.monotonic() < end:
-        time.sleep(POLL)
+        time.sleep(POLL_SECONDS)
     return not file.exists()
 
 
-def _effect(path: Path, command: Commanded, state: RunState) -> str:
+def _describe_effect(path: Path, command: CommandReceived, state: RunState) -> str:
     go_on = f"scientist resume {path}"
     return {
         "pause": f"nothing new is begun, and what runs finishes; continue with: {go_on}",
         "resume": "the run continues",
         "stop": f"it ends within its grace period; continue with: {go_on}",
-        "kill": f"its work is stopped and its slot is free: {short(command.text, 80)}",
+        "kill": f"its work is stopped and its slot is free: {shorten(command.text, 80)}",
         "mark": "nothing more is built on it" if command.mark == "closed" else "its numbers are not used in any choice",
         "amend": "the plan is amended, and the paper tells of it",
-        "note": _prompts_that_show(state, command.target or state.stage or ""),
+        "note": _find_prompts_with_note(state, command.target or state.stage or ""),
     }[command.verb]
 
 
-def _prompts_that_show(state: RunState, stage: str) -> str:
+def _find_prompts_with_note(state: RunState, stage: str) -> str:
     """Which prompts will show a note that is left now."""
     nodes = [node for node in state.nodes.values() if node.stage == stage and node.kind in SEARCH_KINDS]
-    limit = next((node_limit(state, name) for name in STAGES if name == stage), None)
+    limit = next((find_node_limit(state, name) for name in STAGES if name == stage), None)
     if limit is not None and len(nodes) >= limit:
         return f"its limit of {limit} nodes is reached (search.{stage}.nodes), so no further node will show it"
-    begun = [node.id for node in nodes if not node.finished and not node.source_sha256]
+    begun = [node.id for node in nodes if not node.is_finished and not node.source_sha256]
     late = f", not those of what is being written ({', '.join(begun)})" if begun else ""
     return f"the next prompts of the stage show it{late}"

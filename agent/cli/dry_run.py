@@ -16,41 +16,41 @@ from pathlib import Path
 from rich.text import Text
 
 from labwright.agent.budget import open_model
-from labwright.agent.cli.edge import DONE, FAILED, WRONG_USE, check_output, say
-from labwright.agent.cli.shown import answer, line, show
-from labwright.agent.code import copied, under_study
-from labwright.agent.data import sources_of
-from labwright.agent.environment import rate_of
-from labwright.agent.forecast import Amount, Forecast, forecast
-from labwright.agent.plans import plan_text
-from labwright.agent.settings import Settings, override
-from labwright.inspector.text import count, dollars, duration
+from labwright.agent.cli.errors import DONE, FAILED, WRONG_USE, check_output, print_to_stderr
+from labwright.agent.cli.output import format_line, print_lines, print_result
+from labwright.agent.data import list_sources
+from labwright.agent.environment import measure_machine_rate
+from labwright.agent.forecast import Amount, Forecast, forecast_run
+from labwright.agent.plan_files import plan_to_yaml
+from labwright.agent.repository_setup import copy_repository, user_repository
+from labwright.agent.settings import Settings, override_settings
+from labwright.inspector.safe_text import format_count, format_dollars, format_duration
 from labwright.models.errors import ModelUnavailable
-from labwright.models.roles.planning import PLAN, REPOSITORY_PLAN
-from labwright.record.errors import WrongUse
-from labwright.record.estimands import described
-from labwright.record.events.papers import PriorWorkRead
-from labwright.record.events.running import Started
-from labwright.record.events.searching import ProtocolReviewed
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, write_file
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.data import DataPlan, DatasetFacts, OnHub
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.packages import Installed
+from labwright.models.roles.study_plan import PLAN, REPOSITORY_PLAN
+from labwright.record.errors import UsageError
+from labwright.record.estimands import describe_estimand
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.paper_events import PriorWorkRead
+from labwright.record.events.run_events import RunStarted
+from labwright.record.events.search_events import ProtocolReviewed
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, HubItem
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.packages import InstalledPackages
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.hub import HubOffers
-from labwright.sandbox.packages.of_run import RunPackages
-from labwright.sandbox.scorers import scorers_of
-from labwright.stages.bench import Bench
-from labwright.stages.documents import keep
-from labwright.stages.prepare import PlanError, planned
+from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.scorers import parse_scorers
+from labwright.stages.data_planning import PlanError, plan_data
+from labwright.stages.run_context import RunContext
+from labwright.stages.user_documents import copy_documents
 
-MOST_NAMED = 12
+MAX_NAMES_SHOWN = 12
 
 
-class Planned(Frozen):
+class PlanningCost(FrozenModel):
     """What the calls took. `usd` is None where the price is unknown."""
 
     calls: int
@@ -59,7 +59,7 @@ class Planned(Frozen):
     usd: float | None
 
 
-class DryRun(Frozen):
+class DryRun(FrozenModel):
     """A data plan with its datasets as they are, what making it took, and what the run would take."""
 
     idea: str
@@ -70,11 +70,11 @@ class DryRun(Frozen):
     time_limit: float
     data_plan: DataPlan
     datasets: tuple[DatasetFacts, ...]
-    installed: Installed | None = None
-    hub: tuple[OnHub, ...] = ()
+    installed: InstalledPackages | None = None
+    hub: tuple[HubItem, ...] = ()
     prior_work: PriorWorkRead | None = None
     protocol: ProtocolReviewed | None = None
-    planned: Planned
+    planned: PlanningCost
     forecast: Forecast
 
 
@@ -84,91 +84,95 @@ def show_plan(
     """Make the plan, or take one that was given, show it, and write it to `out`; returns 2 where there is no usable
     plan. Raises `ModelError`, `DatasetError`, `WrongUse`."""
     role = PLAN if settings.code.repository is None else REPOSITORY_PLAN
-    planner = settings.models.candidates(role)[0].name
+    planner = settings.models.list_candidates(role)[0].name
     if out is not None:
         check_output(out)
         if out.exists():
-            raise WrongUse(f"{out} exists: name another file")
+            raise UsageError(f"{out} exists: name another file")
     if planner != "offline" and not json and plan is None:
-        show([line(f"asking {planner} for the data plan, and for its review; this costs the calls")])
+        print_lines([format_line(f"asking {planner} for the data plan, and for its review; this costs the calls")])
     try:
         with tempfile.TemporaryDirectory(prefix="scientist-dry-run-") as folder:
-            state = asyncio.run(_prepared(idea, settings, RunFolder(Path(folder) / "run"), plan))
+            state = asyncio.run(_prepare_run(idea, settings, RunFolder(Path(folder) / "run"), plan))
     except PlanError as error:
-        say(str(error))
+        print_to_stderr(str(error))
         return WRONG_USE
     except ModelUnavailable as error:  # there is no run that could be resumed
         why = str(error).replace("; resume later", "")
-        say(f"the planner did not answer, no run was made: {why}; look at it with: scientist doctor --model MODEL")
+        print_to_stderr(
+            f"the planner did not answer, no run was made: {why}; look at it with: scientist doctor --model MODEL"
+        )
         return FAILED
     assert state.data_plan is not None
-    total = state.total
+    total = state.total_usage
     dry_run = DryRun(
         idea=idea.name,
         title=idea.title,
-        model=settings.models.called,
+        model=settings.models.model_names,
         workers=settings.search.num_workers,
         device=settings.sandbox.device,
         time_limit=settings.time_limit,
         data_plan=state.data_plan,
         datasets=state.datasets,
-        installed=state.installed,
-        hub=state.hub,
+        installed=state.installed_packages,
+        hub=state.hub_items,
         prior_work=state.prior_work,
-        protocol=state.protocol,
-        forecast=forecast(state.data_plan, state.datasets, override(settings.model_dump(mode="json"), state.overrides)),
-        planned=Planned(
+        protocol=state.protocol_review,
+        forecast=forecast_run(
+            state.data_plan, state.datasets, override_settings(settings.model_dump(mode="json"), state.overrides)
+        ),
+        planned=PlanningCost(
             calls=total.calls,
             input_tokens=total.input_tokens,
             output_tokens=total.output_tokens,
-            usd=None if total.unpriced and settings.models.called != "offline" else total.usd,
+            usd=None if total.unpriced and settings.models.model_names != "offline" else total.usd,
         ),
     )
     if out is not None:
-        write_file(out, plan_text(state.data_plan))
-    answer(dry_run, lines(dry_run), json=json)
+        write_file(out, plan_to_yaml(state.data_plan))
+    print_result(dry_run, format_dry_run(dry_run), json=json)
     if out is not None and not json:
-        say(f"the plan is in {out}: change it there, and run it with --plan {out}")
+        print_to_stderr(f"the plan is in {out}: change it there, and run it with --plan {out}")
     return DONE
 
 
-async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None) -> RunState:
+async def _prepare_run(idea: Idea, settings: Settings, folder: RunFolder, plan: DataPlan | None) -> RunState:
     """The state of a run right after its first step."""
-    folder.create()
-    settings = copied(settings, folder)
+    folder.create_folders()
+    settings = copy_repository(settings, folder)
     if settings.context is not None:
-        keep(settings.context, folder.context)
+        copy_documents(settings.context, folder.context)
     log = MemoryLog()
     log.append(
-        Started(
+        RunStarted(
             idea=idea,
             settings=settings.model_dump(mode="json"),
             seed=settings.seed,
             version=version("labwright"),
-            model=settings.models.called,
+            model=settings.models.model_names,
             plan=plan,
-            rate=rate_of(settings.sandbox, at_once=settings.search.num_workers),
+            rate=measure_machine_rate(settings.sandbox, at_once=settings.search.num_workers),
         )
     )
     executor = LocalExecutor(1, folder.views, labels=folder.labels, settings=settings.sandbox, cache=folder.cache)
     try:
-        await planned(
-            Bench(
+        await plan_data(
+            RunContext(
                 recorder=log,
                 folder=folder,
                 executor=executor,
                 search=settings.search,
                 paper=settings.paper,
                 models=open_model(settings.models, log),
-                repository=under_study(settings, folder),
-                more_packages=RunPackages(settings.sandbox),
+                repository=user_repository(settings, folder),
+                run_packages=RunPackages(settings.sandbox),
                 hub=HubOffers(settings.sandbox),
                 subjects=settings.subjects,
                 node_seconds=settings.sandbox.timeout,
                 run_seconds=settings.time_limit,
                 device=executor.device,
-                sources=sources_of(settings),
-                scorers=scorers_of(sources_of(settings), settings.sandbox.scorers),
+                sources=list_sources(settings),
+                scorers=parse_scorers(list_sources(settings), settings.sandbox.scorers),
             )
         )
     finally:
@@ -176,38 +180,38 @@ async def _prepared(idea: Idea, settings: Settings, folder: RunFolder, plan: Dat
     return log.state
 
 
-def lines(dry_run: DryRun) -> Iterator[Text]:
+def format_dry_run(dry_run: DryRun) -> Iterator[Text]:
     """Plan and forecast as a page of text."""
     plan, spent = dry_run.data_plan, dry_run.planned
-    yield line(dry_run.title, "bold")
+    yield format_line(dry_run.title, "bold")
     rows = (
-        *_plan(plan),
-        *(row for one in dry_run.datasets for row in _dataset(one)),
-        ("packages", _installed(dry_run.installed)),
+        *_plan_rows(plan),
+        *(row for one in dry_run.datasets for row in _dataset_rows(one)),
+        ("packages", _format_packages(dry_run.installed)),
         *(("hub", str(one)) for one in dry_run.hub),
-        ("expected", f"{duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
-        *(("not tested", untested) for untested in plan.not_tested),
+        ("expected", f"{format_duration(plan.expected_seconds)} for one experiment (all conditions, all datasets)"),
+        *(("not tested", untested) for untested in plan.untested_statements),
         ("notes", plan.notes),
-        *_reviewed(dry_run),
+        *_review_rows(dry_run),
     )
-    yield from (_row(name, value) for name, value in rows if value)
+    yield from (_format_row(name, value) for name, value in rows if value)
     yield Text("what a run would take: likely, and at most", style="bold")
-    yield from (_row(name, value) for name, value in _forecast(dry_run))
-    price = "price unknown" if spent.usd is None else dollars(spent.usd, 0)
+    yield from (_format_row(name, value) for name, value in _forecast_rows(dry_run))
+    price = "price unknown" if spent.usd is None else format_dollars(spent.usd, 0)
     yield Text(
-        f"this dry run took {spent.calls} model call{'s' * (spent.calls != 1)}: {count(spent.input_tokens)} "
-        f"tokens in, {count(spent.output_tokens)} out, {price}. No run was made.",
+        f"this dry run took {spent.calls} model call{'s' * (spent.calls != 1)}: {format_count(spent.input_tokens)} "
+        f"tokens in, {format_count(spent.output_tokens)} out, {price}. No run was made.",
         style="dim",
     )
 
 
-def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
+def _plan_rows(plan: DataPlan) -> Iterator[tuple[str, str]]:
     yield "task", plan.task
     yield (
         "metrics",
         ", ".join(
             f"{one.name} ({'higher' if one.higher_is_better else 'lower'} is better"
-            f"{', selects' if one is plan.primary else ''})"
+            f"{', selects' if one is plan.primary_metric else ''})"
             for one in plan.metrics
         ),
     )
@@ -220,14 +224,14 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
         yield (
             kind,
             f"{one.id}: {one.statement} ["
-            + "; ".join(f"{described(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects)
+            + "; ".join(f"{describe_estimand(effect.estimand, plan)} > {effect.smallest:g}" for effect in one.effects)
             + f"] over {one.unit}",
         )
         if one.rival is not None:
             yield (
                 "rival",
                 (
-                    f"{one.rival.statement} [{described(one.rival.estimand, plan)}: {one.rival.ours} by the "
+                    f"{one.rival.statement} [{describe_estimand(one.rival.estimand, plan)}: {one.rival.ours} by the "
                     f"hypothesis, {one.rival.theirs} by the rival]"
                 ),
             )
@@ -243,16 +247,16 @@ def _plan(plan: DataPlan) -> Iterator[tuple[str, str]]:
         yield "tuning", str(plan.tuning)
     for anchor in plan.anchors:
         yield "anchor", str(anchor)
-    yield "conditions", f"{len(plan.conditions)} ({_first(plan.conditions)})"
+    yield "conditions", f"{len(plan.conditions)} ({_format_first_names(plan.conditions)})"
     for use in plan.datasets:
         yield "dataset", f"{use.name}: {use.reason}".rstrip(": ")
 
 
-def _installed(found: Installed | None) -> str:
+def _format_packages(found: InstalledPackages | None) -> str:
     return f"{found}: {found.bytes / 1e6:.1f} MB, installed" if found is not None and found.packages else ""
 
 
-def _reviewed(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+def _review_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     papers = dry_run.prior_work.papers if dry_run.prior_work is not None else ()
     yield from (
         ("prior work", f"{one.title}: " + (", ".join(use.name for use in one.uses) or "nothing found in it"))
@@ -261,11 +265,11 @@ def _reviewed(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     if not papers:
         yield "prior work", "unread"
     if dry_run.protocol is not None:
-        yield "review", dry_run.protocol.told
-        yield from (("open" if one.open else "answered", one.line) for one in dry_run.protocol.findings)
+        yield "review", dry_run.protocol.message
+        yield from (("open" if one.open else "answered", one.summary_line) for one in dry_run.protocol.findings)
 
 
-def _dataset(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
+def _dataset_rows(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
     sizes = ", ".join(f"{split} {size}" for split, size in facts.sizes.items())
     kind = f"{facts.classes} classes" if facts.classes else facts.task or "regression"
     also = [f"{facts.duplicates} of validation and test also in train"] if facts.duplicates else []
@@ -275,12 +279,12 @@ def _dataset(facts: DatasetFacts) -> Iterator[tuple[str, str]]:
         "splits",
         (f"{facts.name} ({facts.source}; {facts.features} features, {kind}): {sizes}; duplicates: {twins}{rule}"),
     )
-    yield "missing", _first([f"{name} {number}" for name, number in facts.missing.items()])
+    yield "missing", _format_first_names([f"{name} {number}" for name, number in facts.missing.items()])
     for warning in facts.warnings:
         yield "warning", warning
 
 
-def _forecast(dry_run: DryRun) -> Iterator[tuple[str, str]]:
+def _forecast_rows(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     cast, workers = dry_run.forecast, dry_run.workers
     calls = Amount(likely=sum(one.likely for one in cast.calls), most=sum(one.most for one in cast.calls))
     wall = Amount(likely=cast.code_hours.likely / workers, most=cast.code_hours.most / workers)
@@ -289,10 +293,10 @@ def _forecast(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         return f"{form(amount.likely)}, at most {form(amount.most)}"
 
     def whole(number: float) -> str:
-        return count(round(number))
+        return format_count(round(number))
 
     def hours(number: float) -> str:
-        return duration(number * 3600)
+        return format_duration(number * 3600)
 
     yield "experiments", f"{pair(cast.experiments, whole)} executions of code, replicates included"
     yield "calls", f"{pair(calls, whole)} ({', '.join(f'{one.role} {one.likely}-{one.most}' for one in cast.calls)})"
@@ -303,7 +307,7 @@ def _forecast(dry_run: DryRun) -> Iterator[tuple[str, str]]:
         "code",
         (
             f"{pair(cast.code_hours, hours)}; {pair(wall, hours)} of wall clock on {workers} "
-            f"worker{'s' * (workers != 1)}; the run's time limit is {duration(dry_run.time_limit)}"
+            f"worker{'s' * (workers != 1)}; the run's time limit is {format_duration(dry_run.time_limit)}"
         ),
     )
     gpus = cast.gpu_hours
@@ -311,9 +315,9 @@ def _forecast(dry_run: DryRun) -> Iterator[tuple[str, str]]:
     yield "disk", pair(cast.disk_gb, lambda v: f"{v:.2f} GB")
 
 
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+def _format_first_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_NAMES_SHOWN]) + (", ..." if len(names) > MAX_NAMES_SHOWN else "")
 
 
-def _row(name: str, value: str) -> Text:
-    return line(value, "cyan", label=f"{name:<12}")
+def _format_row(name: str, value: str) -> Text:
+    return format_line(value, "cyan", label=f"{name:<12}")

@@ -14,61 +14,61 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.budget import check_subjects, subjects_of
-from labwright.agent.cli.checks import check_isolation
+from labwright.agent.budget import check_studied_llms, open_studied_llms
 from labwright.agent.cli.commands import Execute
-from labwright.agent.cli.edge import DONE, FAILED, say
-from labwright.agent.cli.shown import answer, line, table
-from labwright.agent.data import sources_of, survey, targets
-from labwright.agent.settings import compose
-from labwright.agent.settings import seconds as seconds_of
-from labwright.inspector.text import duration, plain
-from labwright.record.errors import WrongUse
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.frozen import Scalar
+from labwright.agent.cli.errors import DONE, FAILED, print_to_stderr
+from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.cli.preflight import check_isolation
+from labwright.agent.data import describe_targets, list_sources, survey_own_data
+from labwright.agent.settings import compose_settings
+from labwright.agent.settings import parse_duration as seconds_of
+from labwright.inspector.safe_text import format_duration, to_plain
+from labwright.record.errors import UsageError
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.frozen_model import Scalar
+from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.isolation.probe import describe_isolation
-from labwright.sandbox.job import Outcome
-from labwright.sandbox.single_file import run_file
+from labwright.sandbox.job import JobOutcome
 
 _CELL = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(@[A-Za-z0-9][A-Za-z0-9_.-]*)?")
 """As plans name arms and levels."""
 
 
-def execute(asked: Execute) -> int:
-    file = asked.file
+def execute_file(args: Execute) -> int:
+    file = args.file
     if not file.is_file():
-        raise WrongUse(f"there is no file {file}: give the path of a Python file")
+        raise UsageError(f"there is no file {file}: give the path of a Python file")
     try:
         file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
-    limit = None if asked.timeout is None else wall_clock(asked.timeout)
-    if bool(asked.cells.strip()) != bool(asked.on.strip()) or (asked.setting and not asked.cells.strip()):
-        raise WrongUse(
+        raise UsageError(f"cannot read {file}: {error}; give a Python file in UTF-8") from None
+    limit = None if args.timeout is None else parse_timeout(args.timeout)
+    if bool(args.cells.strip()) != bool(args.on.strip()) or (args.setting and not args.cells.strip()):
+        raise UsageError(
             "--cells and --on belong together: --cells baseline@low,method@low --on digits, and --setting to them"
         )
-    chosen = dict(map(_hyperparameter, asked.setting or ()))
-    settings = compose(config=asked.config, flags=asked.flags)
+    chosen = dict(map(_parse_hyperparameter, args.setting or ()))
+    settings = compose_settings(config=args.config, flags=args.flags)
     check_isolation(settings.sandbox)
-    check_subjects(settings)
-    for told in (*survey(settings), *targets(settings)):
-        say(told)
+    check_studied_llms(settings)
+    for told in (*survey_own_data(settings), *describe_targets(settings)):
+        print_to_stderr(told)
     outcome = asyncio.run(
         run_file(
             file,
             timeout=limit,
             seed=settings.seed,
             settings=settings.sandbox,
-            sources=sources_of(settings),
-            subjects=partial(subjects_of, settings),
+            sources=list_sources(settings),
+            subjects=partial(open_studied_llms, settings),
             cells={
                 Cell(dataset=dataset, arm=arm, level=level, seed=settings.seed): chosen
-                for dataset in _words(asked.on)
-                for arm, level in map(_condition, _words(asked.cells))
+                for dataset in _split_list(args.on)
+                for arm, level in map(_parse_condition, _split_list(args.cells))
             },
         )
     )
-    answer(
+    print_result(
         {
             "seconds": round(outcome.seconds, 3),
             "failure": outcome.failure.model_dump(mode="json") if outcome.failure else None,
@@ -83,17 +83,17 @@ def execute(asked: Execute) -> int:
             "stdout_tail": outcome.stdout_tail,
             "isolation": describe_isolation(settings.sandbox),
         },
-        lines(outcome),
-        json=asked.json,
+        format_outcome(outcome),
+        json=args.json,
     )
     return DONE if outcome.failure is None else FAILED
 
 
-def lines(outcome: Outcome) -> Iterator[Text | Table]:
+def format_outcome(outcome: JobOutcome) -> Iterator[Text | Table]:
     """What was printed, what was measured, and how it ended."""
-    yield from _printed(outcome.stdout_tail)
+    yield from _format_printed(outcome.stdout_tail)
     if outcome.measurements:
-        yield table(
+        yield build_table(
             "metric",
             "dataset",
             "split",
@@ -107,7 +107,7 @@ def lines(outcome: Outcome) -> Iterator[Text | Table]:
             ),
         )
     if outcome.cells:
-        yield table(
+        yield build_table(
             "cell",
             "became",
             "seconds",
@@ -123,50 +123,50 @@ def lines(outcome: Outcome) -> Iterator[Text | Table]:
         )
         if names
     ]
-    ended = f"ran {duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
+    ended = f"ran {format_duration(outcome.seconds)}" + (f", left {', '.join(left)}" if left else "")
     failure = outcome.failure
     if failure is None:
         yield Text(ended, style="green")
     else:
-        yield from _printed(failure.traceback, "dim")
-        yield line(f"{ended}; failed ({failure.kind}): {failure.message}", "red")
+        yield from _format_printed(failure.traceback, "dim")
+        yield format_line(f"{ended}; failed ({failure.kind}): {failure.message}", "red")
 
 
-def _printed(text: str, style: str = "") -> Iterator[Text]:
+def _format_printed(text: str, style: str = "") -> Iterator[Text]:
     """Printed lines with their indentation, safe for a terminal."""
     for one in text.splitlines():
-        yield Text(" " * (len(one) - len(one.lstrip(" "))) + plain(one), style=style)
+        yield Text(" " * (len(one) - len(one.lstrip(" "))) + to_plain(one), style=style)
 
 
-def _words(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
 
 
-def _condition(text: str) -> tuple[str, str]:
+def _parse_condition(text: str) -> tuple[str, str]:
     """Arm and level. Raises `WrongUse`."""
     if not _CELL.fullmatch(text):
-        raise WrongUse(
+        raise UsageError(
             f"--cells {text!r} is no cell: write arm, or arm@level, with letters, digits, _ and - (in levels also .)"
         )
     arm, _, level = text.partition("@")
     return arm, level
 
 
-def _hyperparameter(text: str) -> tuple[str, Scalar]:
+def _parse_hyperparameter(text: str) -> tuple[str, Scalar]:
     """Name and value: a number, true or false where it looks like one, else text. Raises `WrongUse`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip().isidentifier():
-        raise WrongUse(f"--setting {text!r} is not NAME=VALUE, as in --setting learning_rate=0.1")
+        raise UsageError(f"--setting {text!r} is not NAME=VALUE, as in --setting learning_rate=0.1")
     with suppress(ValueError):
         found: Any = json.loads(value)
         return name.strip(), found if isinstance(found, bool | int | float) else value.strip()
     return name.strip(), value.strip()
 
 
-def wall_clock(text: str) -> float:
+def parse_timeout(text: str) -> float:
     """Seconds of --timeout. Raises `WrongUse`."""
     with suppress(ValueError):
         limit = float(seconds_of(text))
         if 0 < limit < inf:
             return limit
-    raise WrongUse(f"--timeout {text!r} is not a duration: write 90s, 5m or a number of seconds")
+    raise UsageError(f"--timeout {text!r} is not a duration: write 90s, 5m or a number of seconds")

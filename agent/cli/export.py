@@ -15,134 +15,134 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli.commands import Export
-from labwright.agent.cli.edge import DONE, check_output, say, until_reader_gone
-from labwright.agent.cli.status import state_of
-from labwright.agent.keys import NAMES
-from labwright.inspector.export.archive import event_lines, pack
-from labwright.inspector.export.html_file import page_of
-from labwright.inspector.text import plain
-from labwright.inspector.tracking.logged import record_of
-from labwright.inspector.tree import tree_of
-from labwright.models.replay import exchange_of, written
-from labwright.record.errors import WrongUse
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.reading import events_in, read_rows
+from labwright.agent.cli.errors import DONE, check_output, ignoring_closed_output, print_to_stderr
+from labwright.agent.cli.status import read_run_state
+from labwright.inspector.export.archive import format_events, pack_run
+from labwright.inspector.export.html_file import export_page
+from labwright.inspector.safe_text import to_plain
+from labwright.inspector.tracking.tracked_runs import read_tracked_record
+from labwright.inspector.tree import build_tree
+from labwright.models.replay import extract_exchange, format_exchange
+from labwright.record.errors import UsageError
+from labwright.record.log_reader import parse_events, read_rows
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.record.zips import open_run_folder
 
-SHORTEST = 16
+MIN_SECRET_LENGTH = 16
 """Characters of a key, at least, for which its value is searched in what is exported; shorter ones are placeholders."""
-LISTED = 8
-PRINTED = Path("-")
+MAX_LEFT_OUT_SHOWN = 8
+STDOUT = Path("-")
 
 
-def export(asked: Export) -> int:
-    folder = open_run_folder(asked.run).resolve()
-    state = state_of(folder)
-    _check(asked)
-    secrets = keys_in(os.environ)
+def export_run(args: Export) -> int:
+    folder = open_run_folder(args.run).resolve()
+    state = read_run_state(folder)
+    _check_options(args)
+    secrets = find_secrets(os.environ)
     rows = read_rows(RunFolder(folder).db)
     if any(secret.encode() in body.encode() for _, body in rows for secret in secrets):
-        raise WrongUse(f"the log of {asked.run} holds the value of a key that is set here: nothing was exported")
-    with until_reader_gone():
-        _texts(asked, state, rows)
-        if asked.html is not None:
-            _page(asked.html, folder, state, secrets, force=asked.force)
-        if asked.zip is not None:
-            with _whole(asked.zip, force=asked.force) as made:
-                packed = pack(
-                    folder,
-                    made,
-                    with_data=asked.with_data,
-                    small=asked.small,
-                    secrets=[one.encode() for one in secrets],
+        raise UsageError(f"the log of {args.run} holds the value of a key that is set here: nothing was exported")
+    with ignoring_closed_output():
+        _write_texts(args, state, rows)
+        if args.html is not None:
+            _write_page(args.html, folder, state, secrets, force=args.force)
+        if args.zip is not None:
+            with _atomic_file(args.zip, force=args.force) as made:
+                packed = pack_run(
+                    folder, made, with_data=args.with_data, small=args.small, secrets=[one.encode() for one in secrets]
                 )
-            for line in packed.left_out[:LISTED]:
-                say(f"left out: {line}")
-            if len(packed.left_out) > LISTED:
-                say(f"left out: {len(packed.left_out) - LISTED} more")
-            _told(asked.zip, f", {packed.files} files")
+            for line in packed.left_out[:MAX_LEFT_OUT_SHOWN]:
+                print_to_stderr(f"left out: {line}")
+            if len(packed.left_out) > MAX_LEFT_OUT_SHOWN:
+                print_to_stderr(f"left out: {len(packed.left_out) - MAX_LEFT_OUT_SHOWN} more")
+            _print_written(args.zip, f", {packed.files} files")
         # each tracker is an extra that need not be installed
-        if asked.mlflow is not None:
-            from labwright.inspector.tracking.mlflow import to_mlflow
+        if args.mlflow is not None:
+            from labwright.inspector.tracking.mlflow import export_to_mlflow
 
-            place = to_mlflow(record_of(folder), asked.mlflow, force=asked.force)
-            print(f"MLflow: {len(state.nodes)} nodes in {plain(place)}", flush=True)
-        if asked.wandb is not None:
-            from labwright.inspector.tracking.wandb import to_wandb
+            place = export_to_mlflow(read_tracked_record(folder), args.mlflow, force=args.force)
+            print(f"MLflow: {len(state.nodes)} nodes in {to_plain(place)}", flush=True)
+        if args.wandb is not None:
+            from labwright.inspector.tracking.wandb import export_to_wandb
 
-            place = to_wandb(record_of(folder), asked.wandb, force=asked.force)
-            print(f"W&B (offline): {len(state.nodes)} nodes in {plain(place)}", flush=True)
+            place = export_to_wandb(read_tracked_record(folder), args.wandb, force=args.force)
+            print(f"W&B (offline): {len(state.nodes)} nodes in {to_plain(place)}", flush=True)
     return DONE
 
 
-def keys_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The values of providers' keys that are set here."""
     named = {
         name: value.strip()
         for name, value in environment.items()
-        if name in NAMES or name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))
+        if name in KEY_VARIABLES or name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))
     }
-    return tuple(value for value in named.values() if len(value) >= SHORTEST)
+    return tuple(value for value in named.values() if len(value) >= MIN_SECRET_LENGTH)
 
 
-def _check(asked: Export) -> None:
+def _check_options(args: Export) -> None:
     """Refuse before anything is written. Raises `WrongUse`."""
-    files = [one for one in (asked.html, asked.events, asked.tree, asked.exchange, asked.zip) if one is not None]
-    if not files and asked.mlflow is None and asked.wandb is None:
-        raise WrongUse(
+    files = [one for one in (args.html, args.events, args.tree, args.exchange, args.zip) if one is not None]
+    if not files and args.mlflow is None and args.wandb is None:
+        raise UsageError(
             "export what? Give --html, --events, --tree, --exchange or --zip with a FILE, --mlflow or --wandb a DIR"
         )
-    if PRINTED in (asked.html, asked.zip):
-        raise WrongUse("- (standard output) takes --events, --tree or --exchange only")
-    for given, option in ((asked.with_data, "--with-data"), (asked.small, "--small")):
-        if given and asked.zip is None:
-            raise WrongUse(f"{option} goes with --zip")
+    if STDOUT in (args.html, args.zip):
+        raise UsageError("- (standard output) takes --events, --tree or --exchange only")
+    for given, option in ((args.with_data, "--with-data"), (args.small, "--small")):
+        if given and args.zip is None:
+            raise UsageError(f"{option} goes with --zip")
     if len(set(files)) < len(files):
-        raise WrongUse("two exports into one file: give each a FILE of its own")
+        raise UsageError("two exports into one file: give each a FILE of its own")
     for file in files:
-        if file != PRINTED:
-            check_output(file, asked.run)
-        if file != PRINTED and not file.parent.is_dir():
-            raise WrongUse(f"{file} cannot be written: {file.parent} is not a folder; make it first, or choose another")
-        if file != PRINTED and not os.access(file.parent, os.W_OK | os.X_OK):
-            raise WrongUse(f"{file} cannot be written: {file.parent} cannot be written to")
-        if file != PRINTED and file.exists() and not asked.force:
-            raise WrongUse(f"{file} exists already: choose another path, or give --force")
+        if file != STDOUT:
+            check_output(file, args.run)
+        if file != STDOUT and not file.parent.is_dir():
+            raise UsageError(
+                f"{file} cannot be written: {file.parent} is not a folder; make it first, or choose another"
+            )
+        if file != STDOUT and not os.access(file.parent, os.W_OK | os.X_OK):
+            raise UsageError(f"{file} cannot be written: {file.parent} cannot be written to")
+        if file != STDOUT and file.exists() and not args.force:
+            raise UsageError(f"{file} exists already: choose another path, or give --force")
 
 
-def _texts(asked: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
+def _write_texts(args: Export, state: RunState, rows: Sequence[tuple[float, str]]) -> None:
     def exchange() -> Iterable[str]:
-        yield from written(exchange_of(event for event, _ in events_in(rows, asked.run))).split("\n")[:-1]
+        yield from format_exchange(extract_exchange(event for event, _ in parse_events(rows, args.run))).split("\n")[
+            :-1
+        ]
 
     texts: tuple[tuple[Path | None, Iterable[str]], ...] = (
-        (asked.events, event_lines(rows)),
-        (asked.tree, [tree_of(state).model_dump_json(indent=1)]),
-        (asked.exchange, exchange()),
+        (args.events, format_events(rows)),
+        (args.tree, [build_tree(state).model_dump_json(indent=1)]),
+        (args.exchange, exchange()),
     )
     for file, lines in texts:
-        if file == PRINTED:
+        if file == STDOUT:
             sys.stdout.writelines(f"{line}\n" for line in lines)
         elif file is not None:
-            with _whole(file, force=asked.force) as made:
+            with _atomic_file(file, force=args.force) as made:
                 made.writelines(f"{line}\n".encode() for line in lines)
-            _told(file)
+            _print_written(file)
 
 
-def _page(file: Path, folder: Path, state: RunState, secrets: Sequence[str], *, force: bool) -> None:
-    as_of = f"{datetime.fromtimestamp(state.last_at).astimezone():%Y-%m-%d %H:%M %Z}"
-    page = page_of(folder, as_of=as_of, version=state.version)
+def _write_page(file: Path, folder: Path, state: RunState, secrets: Sequence[str], *, force: bool) -> None:
+    as_of = f"{datetime.fromtimestamp(state.last_event_at).astimezone():%Y-%m-%d %H:%M %Z}"
+    page = export_page(folder, as_of=as_of, version=state.paper_version)
     if any(secret in page.html for secret in secrets):
-        raise WrongUse(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
-    with _whole(file, force=force) as made:
+        raise UsageError(f"a file of {folder.name} holds the value of a key that is set here: no page was written")
+    with _atomic_file(file, force=force) as made:
         made.write(page.html.encode())
     left_out = f"; left out for their size: {', '.join(page.left_out)}" if page.left_out else ""
-    _told(file, f", {page.pages} pages{left_out}")
+    _print_written(file, f", {page.pages} pages{left_out}")
 
 
 @contextmanager
-def _whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
+def _atomic_file(path: Path, *, force: bool) -> Generator[IO[bytes]]:
     """A file that stands at its path when all of it is written, and not before. Raises `WrongUse`."""
     part: Path | None = None
     try:
@@ -159,13 +159,13 @@ def _whole(path: Path, *, force: bool) -> Generator[IO[bytes]]:
         else:
             os.link(part, path)
     except OSError as error:
-        raise WrongUse(f"cannot write {path} ({error.strerror}): choose another path, or free disk space") from None
+        raise UsageError(f"cannot write {path} ({error.strerror}): choose another path, or free disk space") from None
     finally:
         if part is not None:
             part.unlink(missing_ok=True)
 
 
-def _told(file: Path, what: str = "") -> None:
+def _print_written(file: Path, what: str = "") -> None:
     size = file.stat().st_size
     shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
-    print(f"{plain(str(file))}: {shown}{what}", flush=True)
+    print(f"{to_plain(str(file))}: {shown}{what}", flush=True)

@@ -11,62 +11,62 @@ from pathlib import Path
 
 from rich.text import Text
 
-from labwright.agent.cli.checks import runs_folder_removed_if_refused
-from labwright.agent.cli.edge import DONE, INTERRUPTED, LIMITED, say, traceback_saved
+from labwright.agent.cli.errors import DONE, INTERRUPTED, LIMITED, print_to_stderr, saving_traceback
+from labwright.agent.cli.output import format_line, print_lines
 from labwright.agent.cli.paper_commands import Ideate
-from labwright.agent.cli.shown import line, show
-from labwright.agent.ideation import LOG, IdeaTask
+from labwright.agent.cli.preflight import removing_new_folder_on_refusal
+from labwright.agent.ideation import LOG_FILE, IdeaTask
 from labwright.agent.ideation import ideate as find_ideas
-from labwright.agent.settings import compose
-from labwright.inspector.describe import describe
+from labwright.agent.settings import compose_settings
+from labwright.inspector.event_text import describe_event
 from labwright.models.errors import BudgetSpent
-from labwright.record.errors import WrongUse
-from labwright.record.events.papers import Conceived
-from labwright.record.fold.apply import fold
-from labwright.record.reading import RecordError, read_events
-from labwright.stages.documents import check as check_documents
-from labwright.stages.ideation.ideas import Step, idea_work, outcomes_of
+from labwright.record.errors import UsageError
+from labwright.record.events.paper_events import IdeaProposed
+from labwright.record.log_reader import RecordError, read_events
+from labwright.record.reducers.event_fold import fold_events
+from labwright.stages.ideation.ideation_steps import WriteUpStep, build_idea_work, list_outcomes
+from labwright.stages.user_documents import check_folder as check_documents
 
-MOST_BYTES = 200_000
+MAX_TOPIC_BYTES = 200_000
 """Of a topic's file. Calls for papers have 1 to 10 kB."""
-MOST_IDEAS = 50
-STEPS: tuple[Step, ...] = ("idea", "literature", "proposal")
+MAX_IDEAS = 50
+STEPS: tuple[WriteUpStep, ...] = ("idea", "literature", "proposal")
 
 
-def ideate(asked: Ideate) -> int:
-    order = order_of(asked)
-    settings = compose(config=asked.config, flags=asked.flags)
-    folder = asked.out or folder_for(asked.runs, order)
-    tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if asked.json else show
-    tell([line(f"ideas for {order.name}, in {folder}")])
+def run_ideation(args: Ideate) -> int:
+    order = build_task(args)
+    settings = compose_settings(config=args.config, flags=args.flags)
+    folder = args.out or choose_folder(args.runs, order)
+    tell: Callable[[Iterable[Text]], None] = (lambda lines: None) if args.json else print_lines
+    tell([format_line(f"ideas for {order.name}, in {folder}")])
     try:
-        with runs_folder_removed_if_refused(folder.parent), traceback_saved(folder):
+        with removing_new_folder_on_refusal(folder.parent), saving_traceback(folder):
             state = find_ideas(
                 order,
                 settings,
                 folder,
-                on_idea=lambda number, one: tell(idea_lines(number, one)),
-                listener=lambda event, state: tell(map(line, filter(None, [describe(event, state)]))),
+                on_idea=lambda number, one: tell(format_idea(number, one)),
+                listener=lambda event, state: tell(map(format_line, filter(None, [describe_event(event, state)]))),
             )
     except KeyboardInterrupt:
-        say(f"interrupted; continue with the same command (--out {folder})")
+        print_to_stderr(f"interrupted; continue with the same command (--out {folder})")
         return INTERRUPTED
     except BudgetSpent as error:
-        say(f"{error}; the ideas so far are in {folder}")
+        print_to_stderr(f"{error}; the ideas so far are in {folder}")
         return LIMITED
     finally:
         if folder.is_dir() and not any(folder.iterdir()):  # nothing was begun, as for a model that cannot be opened
             folder.rmdir()
-    outcomes = [one for number, one in outcomes_of(state) if number <= order.count]
-    found, total = [one.idea for one in outcomes if one.idea is not None], state.total
+    outcomes = [one for number, one in list_outcomes(state) if number <= order.count]
+    found, total = [one.idea for one in outcomes if one.idea is not None], state.total_usage
     file = folder / "ideas.json"
-    if asked.json:
+    if args.json:
         print(
             dumps(
                 {
                     "folder": str(folder),
                     "file": str(file) if found else None,
-                    "ideas": [one.as_json() for one in found],
+                    "ideas": [one.to_json() for one in found],
                     "missing": [one.reason for one in outcomes if one.idea is None],
                     "usd": total.usd,
                     "calls": total.calls,
@@ -75,26 +75,26 @@ def ideate(asked: Ideate) -> int:
             )
         )
     elif found:
-        show(
+        print_lines(
             [
-                line(f"{len(found)} of {order.count} ideas, {total.calls} model calls: {file}"),
-                line(f"continue with: scientist run --idea {file} --idea-idx 0"),
+                format_line(f"{len(found)} of {order.count} ideas, {total.calls} model calls: {file}"),
+                format_line(f"continue with: scientist run --idea {file} --idea-idx 0"),
             ]
         )
     return LIMITED if len(found) < order.count else DONE
 
 
-def idea_lines(number: int, one: Conceived) -> Iterator[Text]:
+def format_idea(number: int, one: IdeaProposed) -> Iterator[Text]:
     """An idea in a few lines, or why there is none."""
     if one.idea is None:
-        yield line(f"idea {number}: none. {one.reason}")
+        yield format_line(f"idea {number}: none. {one.reason}")
         return
     idea = one.idea
-    yield line(f"idea {number}: {idea.idea.title} ({idea.idea.name})", "bold")
+    yield format_line(f"idea {number}: {idea.idea.title} ({idea.idea.name})", "bold")
     fits = "fits this machine" if idea.fit.fits else f"does not fit: {'; '.join(idea.fit.why)}"
     for text in (
         idea.idea.short_hypothesis,
-        idea.said,
+        idea.novelty_statement,
         *(
             f"close: {close.work.title} ({close.work.year or 'year unknown'}): {close.difference}"
             for close in idea.closest
@@ -102,76 +102,76 @@ def idea_lines(number: int, one: Conceived) -> Iterator[Text]:
         f"by its estimate of {idea.estimate.hours:g} h it {fits}",
         *(f"note: {remark}" for remark in idea.remarks),
     ):
-        yield line(text, label="  ")
+        yield format_line(text, label="  ")
 
 
 # --- what was asked for ---------------------------------------------------------------------------------------------
 
 
-def order_of(asked: Ideate) -> IdeaTask:
+def build_task(args: Ideate) -> IdeaTask:
     """The order behind a command line. Raises `WrongUse`."""
-    if not 1 <= asked.count <= MOST_IDEAS:
-        raise WrongUse(f"-n {asked.count}: ask for 1 to {MOST_IDEAS} ideas")
-    if not 1 <= asked.rounds <= 10:
-        raise WrongUse(f"--rounds {asked.rounds}: 1 to 10 rounds of reflection; with none, nothing is looked up")
-    text, digest = topic_in(asked.topic)
-    if asked.context is not None:
-        check_documents(asked.context)
-    named = [one.strip() for one in asked.steps.split(",") if one.strip()]
+    if not 1 <= args.count <= MAX_IDEAS:
+        raise UsageError(f"-n {args.count}: ask for 1 to {MAX_IDEAS} ideas")
+    if not 1 <= args.rounds <= 10:
+        raise UsageError(f"--rounds {args.rounds}: 1 to 10 rounds of reflection; with none, nothing is looked up")
+    text, digest = read_topic(args.topic)
+    if args.context is not None:
+        check_documents(args.context)
+    named = [one.strip() for one in args.steps.split(",") if one.strip()]
     if not named or not set(named) <= set(STEPS):
-        raise WrongUse(f"--steps {asked.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
+        raise UsageError(f"--steps {args.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     steps = STEPS[: 1 + max(index for index, name in enumerate(STEPS) if name in named)]  # each with those before it
     return IdeaTask(
         topic=text,
         sha256=digest,
-        name=asked.topic.name,
-        count=asked.count,
-        rounds=asked.rounds,
+        name=args.topic.name,
+        count=args.count,
+        rounds=args.rounds,
         steps=steps,
-        context=asked.context,
+        context=args.context,
     )
 
 
-def topic_in(path: Path) -> tuple[str, str]:
+def read_topic(path: Path) -> tuple[str, str]:
     """The text of a topic's file and the hash of its bytes. Raises `WrongUse`."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise WrongUse(
-                f"--topic {path} is larger than {MOST_BYTES // 1000} kB: describe the topic, and give "
+        if path.stat().st_size > MAX_TOPIC_BYTES:
+            raise UsageError(
+                f"--topic {path} is larger than {MAX_TOPIC_BYTES // 1000} kB: describe the topic, and give "
                 "papers with --context DIR"
             )
         data = path.read_bytes()
         text = data.decode("utf-8-sig")
     except OSError as error:
-        raise WrongUse(f"cannot read --topic {path} ({error.strerror}): give a text file about a topic") from None
+        raise UsageError(f"cannot read --topic {path} ({error.strerror}): give a text file about a topic") from None
     except UnicodeDecodeError as error:
-        raise WrongUse(f"--topic {path} is not UTF-8 text (byte {error.start}): save it as text") from None
+        raise UsageError(f"--topic {path} is not UTF-8 text (byte {error.start}): save it as text") from None
     if "\0" in text:
-        raise WrongUse(f"--topic {path} is not text")
+        raise UsageError(f"--topic {path} is not text")
     if len(text.split()) < 3:
-        raise WrongUse(f"--topic {path} holds fewer than three words: describe the topic")
+        raise UsageError(f"--topic {path} holds fewer than three words: describe the topic")
     return text, hashlib.sha256(data).hexdigest()
 
 
-def folder_for(runs: Path, order: IdeaTask) -> Path:
+def choose_folder(runs: Path, order: IdeaTask) -> Path:
     """The newest folder in which this order was left unfinished, or a new one by time and topic."""
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(order.name).stem).strip("-.")[:60] or "topic"
     for folder in sorted(runs.glob(f"*_ideate_{slug}"), reverse=True):
-        if unfinished(folder, order):
+        if is_unfinished(folder, order):
             return folder
     time = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"  # two orders may come within a second
     names = (time, *(f"{time}-{number}" for number in range(2, 1000)))
     return next(place for name in names if not (place := runs / f"{name}_ideate_{slug}").exists())
 
 
-def unfinished(folder: Path, order: IdeaTask) -> bool:
+def is_unfinished(folder: Path, order: IdeaTask) -> bool:
     """Whether a folder holds a part of this order, and not the whole."""
     try:
-        state = fold(read_events(folder / LOG))
+        state = fold_events(read_events(folder / LOG_FILE))
     except RecordError:
         return False
-    if state.ideating is None or state.ideating.sha256 != order.sha256:
+    if state.ideation is None or state.ideation.sha256 != order.sha256:
         return False
-    done = all(state.work_done(idea_work(number).task) for number in range(1, order.count + 1))
+    done = all(state.is_task_done(build_idea_work(number).task) for number in range(1, order.count + 1))
     last = {"idea": "ideas.json", "literature": "idea-*/related_work.md", "proposal": "idea-*/proposal.md"}
     return not done or not any(folder.glob(last[order.steps[-1]]))

@@ -11,130 +11,142 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer import Argument, Option
 
-RunPath = Annotated[
+RunArgument = Annotated[
     Path, Argument(metavar="RUN", help="The folder of a run, such as runs/NAME, or to read it its zip.")
 ]
-AsJson = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
-Config = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
-Track = Annotated[
+JsonOption = Annotated[bool, Option("--json", help="Print JSON (described in docs/command-line.md).")]
+ConfigOption = Annotated[Path | None, Option(help="A YAML file of settings; ${NAME} comes from the environment.")]
+TrackOption = Annotated[
     str | None,
-    Option(metavar="wandb|mlflow[:PLACE]", help="Mirror the run into a tracker while it goes on (docs/export.md)."),
+    Option(
+        metavar="wandb|mlflow[:PLACE]", help="Mirror the run into a tracker while it goes on (docs/inspect-a-run.md)."
+    ),
 ]
-Papers = Annotated[
+PapersOption = Annotated[
     Path | None,
-    Option(metavar="DIR", help="A folder of PDFs; the paper may cite those found in a catalogue (docs/literature.md)."),
+    Option(metavar="DIR", help="A folder of PDFs; the paper may cite those found in a catalogue (docs/ideas.md)."),
 ]
-Context = Annotated[
+ContextOption = Annotated[
     Path | None,
-    Option(metavar="DIR", help="A folder of your papers (PDF) and notes, read before all else (docs/context.md)."),
+    Option(metavar="DIR", help="A folder of your papers (PDF) and notes, read before all else (docs/ideas.md)."),
 ]
 
 
-def _setting(key: str, kind: Any, help: str, *names: str, metavar: str | None = None) -> tuple[Any, str]:
+def _declare_setting(key: str, kind: Any, help: str, *names: str, metavar: str | None = None) -> tuple[Any, str]:
     return Annotated[kind, Option(*names, metavar=metavar, help=help)], key
 
 
-SETTINGS: dict[str, tuple[Any, str]] = {
-    "model": _setting(
+SETTING_OPTIONS: dict[str, tuple[Any, str]] = {
+    "model": _declare_setting(
         "models.name",
         str | None,
         "'offline', or a pydantic-ai model string such as anthropic:NAME or openai-chat:NAME.",
     ),
-    "base_url": _setting("models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."),
-    "workers": _setting("search.num_workers", int | None, "Experiments that run at the same time."),
-    "gpus": _setting(
+    "base_url": _declare_setting(
+        "models.base_url", str | None, "Address of an OpenAI-compatible server, ending in /v1."
+    ),
+    "workers": _declare_setting("search.num_workers", int | None, "Experiments that run at the same time."),
+    "gpus": _declare_setting(
         "sandbox.gpus",
         str | None,
         "GPUs to use, such as 0,1: indices within CUDA_VISIBLE_DEVICES, or UUIDs; sets sandbox.device to cuda.",
     ),
-    "ray": _setting(
+    "ray": _declare_setting(
         "sandbox.ray",
         str | None,
-        "Run experiments on the machines of this Ray cluster (docs/machines.md).",
+        "Run experiments on the machines of this Ray cluster (docs/hardware.md).",
         metavar="HOST:PORT",
     ),
-    "time_limit": _setting("time_limit", str | None, "Time limit of the whole run, such as 12h, 90m or 45s."),
-    "budget_usd": _setting("budget.usd", float | None, "Most USD that model calls may cost; never exceeded."),
-    "budget_tokens": _setting("budget.tokens", int | None, "Most tokens of prompts and answers; never exceeded."),
-    "gpu_hours": _setting("budget.gpu_hours", float | None, "Most GPU-hours of experiments; never exceeded."),
-    "seed": _setting("seed", int | None, "Seed of the run."),
-    "bib": _setting("paper.bib", Path | None, "A .bib file with verified entries that the paper may cite."),
-    "papers": (Papers, "paper.papers"),
-    "template": _setting(
+    "time_limit": _declare_setting("time_limit", str | None, "Time limit of the whole run, such as 12h, 90m or 45s."),
+    "budget_usd": _declare_setting("budget.usd", float | None, "Most USD that model calls may cost; never exceeded."),
+    "budget_tokens": _declare_setting(
+        "budget.tokens", int | None, "Most tokens of prompts and answers; never exceeded."
+    ),
+    "gpu_hours": _declare_setting("budget.gpu_hours", float | None, "Most GPU-hours of experiments; never exceeded."),
+    "seed": _declare_setting("seed", int | None, "Seed of the run."),
+    "bib": _declare_setting("paper.bib", Path | None, "A .bib file with verified entries that the paper may cite."),
+    "papers": (PapersOption, "paper.papers"),
+    "template": _declare_setting(
         "paper.template",
         str | None,
-        "Paper template: workshop, conference, or a folder of your own (docs/templates.md).",
+        "Paper template: workshop, conference, or a folder of your own (docs/paper.md).",
         metavar="NAME|DIR",
     ),
-    "data": _setting(
+    "data": _declare_setting(
         "data",
         list[str] | None,
         "Your own data: CSV, Parquet, NPZ, a folder or hf:OWNER/SET, with options as in docs/data.md; may be repeated.",
         metavar="NAME=PATH[,target=COLUMN]...",
     ),
-    "context": (Context, "context"),
-    "code": _setting(
+    "context": (ContextOption, "context"),
+    "code": _declare_setting(
         "code.repository",
         Path | None,
         "A git repository of yours that is studied (docs/repositories.md).",
         metavar="DIR",
     ),
-    "command": _setting(
+    "command": _declare_setting(
         "code.command", str | None, "With --code: how it is run, with {seed}, and {overrides} for arms.", metavar="CMD"
     ),
-    "metric": _setting(
+    "metric": _declare_setting(
         "code.metric",
         str | None,
         "With --code: FILE.json:a.b, FILE.csv:column, tb:DIR:tag or stdout:REGEX, which selects.",
         metavar="SPEC",
     ),
-    "direction": _setting("code.direction", str | None, "With --code: max or min, which is better of the metric."),
-    "test_metric": _setting(
+    "direction": _declare_setting(
+        "code.direction", str | None, "With --code: max or min, which is better of the metric."
+    ),
+    "test_metric": _declare_setting(
         "code.test_metric", str | None, "With --code: read as the metric is, and sealed to the end.", metavar="SPEC"
     ),
-    "predictions": _setting(
+    "predictions": _declare_setting(
         "code.predictions",
         str | None,
         "With --code, in place of metrics: the predictions that it leaves, which we score.",
         metavar="FILE[:COLUMN]",
     ),
-    "truth": _setting(
+    "truth": _declare_setting(
         "code.truth", Path | None, "With --predictions: a table of labels (label, id, split), which it never sees."
     ),
-    "expect": _setting("code.expect", str | None, "With --code: what it is known to give, such as 0.83±0.02."),
-    "frozen": _setting(
+    "expect": _declare_setting("code.expect", str | None, "With --code: what it is known to give, such as 0.83±0.02."),
+    "frozen": _declare_setting(
         "code.frozen", list[str] | None, "With --code: files that no patch may change; may be repeated.", metavar="GLOB"
     ),
-    "hide": _setting(
+    "hide": _declare_setting(
         "code.hide",
         list[str] | None,
         "With --code: lines of its output that nobody sees; may be repeated.",
         metavar="REGEX",
     ),
-    "python": _setting("code.python", str | None, "With --code: its interpreter or conda environment.", metavar="PATH"),
-    "mount": _setting(
+    "python": _declare_setting(
+        "code.python", str | None, "With --code: its interpreter or conda environment.", metavar="PATH"
+    ),
+    "mount": _declare_setting(
         "code.mounts",
         list[str] | None,
         "With --code: data from outside, read-only, beside the checkout "
         "as NAME, or in it at a NAME with a slash (data/raw, ./data); may be repeated.",
         metavar="NAME=PATH",
     ),
-    "env": _setting(
+    "env": _declare_setting(
         "code.env", list[str] | None, "With --code: a variable of its command; may be repeated.", metavar="NAME=VALUE"
     ),
-    "resume_command": _setting(
+    "resume_command": _declare_setting(
         "code.resume", str | None, "With --code: the command after one that was cut.", metavar="CMD"
     ),
-    "dirty": _setting("code.dirty", bool | None, "With --code: take work that is not committed, too.", "--dirty"),
-    "assignments": _setting(
+    "dirty": _declare_setting(
+        "code.dirty", bool | None, "With --code: take work that is not committed, too.", "--dirty"
+    ),
+    "assignments": _declare_setting(
         "", list[str] | None, "One setting, such as search.num_seeds=5; may be repeated.", "--set", metavar="KEY=VALUE"
     ),
 }
 """Parameter -> its option and its setting. They win over `assignments` (--set), which names settings of its own."""
-BUDGET = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
-MODEL = ("model", "base_url", "assignments")
-RUN = (*MODEL, "workers", "gpus", "ray", *BUDGET)
-CODE = (
+BUDGET_SETTINGS = ("time_limit", "budget_usd", "budget_tokens", "gpu_hours")
+MODEL_SETTINGS = ("model", "base_url", "assignments")
+RUN_SETTINGS = (*MODEL_SETTINGS, "workers", "gpus", "ray", *BUDGET_SETTINGS)
+CODE_SETTINGS = (
     "code",
     "command",
     "metric",
@@ -153,7 +165,7 @@ CODE = (
 )
 
 
-class Command:
+class CliCommand:
     """What was asked for: each field of a subclass is a parameter of the command line, its docstring the help.
 
     The subclass is a command of `to`. Its `work` (MODULE:FUNCTION of `labwright`) gets the values, and is
@@ -172,12 +184,12 @@ class Command:
         def command(**values: Any) -> int:
             if settings:
                 # every room's settings, which parsing and --help do without
-                from labwright.agent.settings import from_assignments
+                from labwright.agent.settings import settings_from_assignments
 
                 given = {name: values.pop(name) for name in settings}
                 used = {name: value for name, value in given.items() if value is not None and value != []}
-                values["flags"] = from_assignments(used.pop("assignments", ())) | {
-                    SETTINGS[name][1]: value for name, value in used.items()
+                values["flags"] = settings_from_assignments(used.pop("assignments", ())) | {
+                    SETTING_OPTIONS[name][1]: value for name, value in used.items()
                 }
                 if "gpus" in used:
                     values["flags"]["sandbox.device"] = "cuda"
@@ -198,7 +210,9 @@ class Command:
                 for name, annotation in inspect.get_annotations(cls, eval_str=True).items()
             ),
             *(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=SETTINGS[name][0], default=None)
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, annotation=SETTING_OPTIONS[name][0], default=None
+                )
                 for name in settings
             ),
         ]

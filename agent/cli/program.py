@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from labwright.agent.cli.edge import exit_code_of, traceback_saved
+from labwright.agent.api_keys import read_keys
+from labwright.agent.cli.errors import report_error, saving_traceback
 from labwright.agent.cli.paper_commands import app
-from labwright.agent.keys import read_keys
-from labwright.record.errors import WrongUse
-from labwright.record.proxies import make_readable
+from labwright.record.errors import UsageError
+from labwright.record.proxy_environment import normalise_no_proxy
 
 PATH_OPTIONS = ("--runs", "--out", "--context", "--papers", "--code", "--results", "--config", "--bib")
 
@@ -23,14 +23,14 @@ def run_program(arguments: list[str] | None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore  a terminal without Unicode gets '?', not an error
     read_keys(Path(), os.environ)
-    make_readable(os.environ)
+    normalise_no_proxy(os.environ)
     try:
-        with traceback_saved():
+        with saving_traceback():
             given = sys.argv[1:] if arguments is None else arguments
             for name, value in (*pairwise(given), *(one.split("=", 1) for one in given if "=" in one)):
                 if name in PATH_OPTIONS and not value.strip():  # an unset variable of the shell
-                    raise WrongUse(f"{name} is empty: give a path, or . for this folder")
+                    raise UsageError(f"{name} is empty: give a path, or . for this folder")
             code: Any = app(arguments, prog_name="scientist", standalone_mode=False)
     except Exception as error:  # noqa: BLE001  the outer edge of the program
-        return exit_code_of(error)
+        return report_error(error)
     return code if isinstance(code, int) else 0

@@ -9,49 +9,51 @@ from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.cli.commands import Store as Asked
-from labwright.agent.cli.edge import DONE, FINDINGS
-from labwright.agent.cli.shown import answer, line, table
-from labwright.agent.settings import compose, seconds
-from labwright.record.errors import WrongUse
-from labwright.sandbox.packages import store as packages
-from labwright.sandbox.store import Entry, Store, default_root, remove_tree
+from labwright.agent.cli.errors import DONE, FINDINGS
+from labwright.agent.cli.output import build_table, format_line, print_result
+from labwright.agent.settings import compose_settings, parse_duration
+from labwright.record.errors import UsageError
+from labwright.sandbox.content_store import ContentStore, StoreEntry, default_store_root, remove_tree
+from labwright.sandbox.packages import package_store as packages
 
 
-def store(asked: Asked) -> int:
-    unused = seconds(asked.unused)
+def show_store(args: Asked) -> int:
+    unused = parse_duration(args.unused)
     if not isinstance(unused, float):
-        raise WrongUse(f"--unused {asked.unused!r} is no time: write 30d, 12h or 0s")
-    place = Store(compose(config=asked.config, flags=asked.flags).sandbox.store or default_root())
-    gone = _pruned(place, unused) if asked.prune else []
-    changed = {one.key for one in place.check()} if asked.check else set[str]()
-    left = sorted((*place.entries(), *_installed()), key=lambda one: -one.bytes)
-    answer(
+        raise UsageError(f"--unused {args.unused!r} is no time: write 30d, 12h or 0s")
+    place = ContentStore(compose_settings(config=args.config, flags=args.flags).sandbox.store or default_store_root())
+    gone = _prune_unused(place, unused) if args.prune else []
+    changed = {one.key for one in place.find_damaged()} if args.check else set[str]()
+    left = sorted((*place.iterate_entries(), *_list_package_folders()), key=lambda one: -one.bytes)
+    print_result(
         {
             "folder": str(place.root),
             "entries": [vars(one) | {"changed": one.key in changed} for one in left],
             "removed": [vars(one) for one in gone],
         },
-        _lines(place, left, gone, changed),
-        json=asked.json,
+        _format_store(place, left, gone, changed),
+        json=args.json,
     )
     return FINDINGS if changed else DONE
 
 
-def _installed() -> Iterator[Entry]:
+def _list_package_folders() -> Iterator[StoreEntry]:
     """Folders of packages, which are named by their lock."""
-    for folder, size, used in packages.folders():
-        yield Entry(folder.name, "packages", str(folder), size, used, False)
+    for folder, size, used in packages.iterate_package_folders():
+        yield StoreEntry(folder.name, "packages", str(folder), size, used, False)
 
 
-def _pruned(place: Store, unused: float) -> list[Entry]:
-    old = [one for one in _installed() if one.used <= time.time() - unused]
+def _prune_unused(place: ContentStore, unused: float) -> list[StoreEntry]:
+    old = [one for one in _list_package_folders() if one.used <= time.time() - unused]
     for one in old:
-        remove_tree(packages.store() / one.key)
+        remove_tree(packages.get_store_folder() / one.key)
     return [*place.prune(unused=unused), *old]
 
 
-def _lines(place: Store, left: list[Entry], gone: list[Entry], changed: set[str]) -> Iterator[Text | Table]:
-    yield table(
+def _format_store(
+    place: ContentStore, left: list[StoreEntry], gone: list[StoreEntry], changed: set[str]
+) -> Iterator[Text | Table]:
+    yield build_table(
         "kind",
         "name",
         "MB",
@@ -71,9 +73,9 @@ def _lines(place: Store, left: list[Entry], gone: list[Entry], changed: set[str]
         ),
     )
     total = sum(one.bytes for one in left)
-    yield line(f"{place.root}: {len(left)} things, {total / 1e6:.1f} MB")
+    yield format_line(f"{place.root}: {len(left)} things, {total / 1e6:.1f} MB")
     if gone:
-        yield line(
+        yield format_line(
             f"removed: {len(gone)} things, {sum(one.bytes for one in gone) / 1e6:.1f} MB; what runs link to is "
             "freed with them"
         )

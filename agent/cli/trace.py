@@ -8,67 +8,69 @@ from typing import Any
 
 from rich.text import Text
 
-from labwright.agent.ablation import LOG as ABLATION
-from labwright.agent.cli.edge import DONE, FINDINGS
+from labwright.agent.ablation import LOG_FILE as ABLATION
+from labwright.agent.cli.errors import DONE, FINDINGS
+from labwright.agent.cli.output import format_line, print_result
 from labwright.agent.cli.paper_commands import Trace
-from labwright.agent.cli.shown import answer, line
-from labwright.agent.cli.status import state_of_paper
-from labwright.agent.code import lines_that_write
-from labwright.inspector.provenance import Candidate
-from labwright.inspector.provenance import Trace as NumberTrace
-from labwright.inspector.text import plain
-from labwright.inspector.tracer import Tracer, number_of
-from labwright.record.errors import WrongUse
-from labwright.record.fold.apply import fold
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.repository import written
-from labwright.record.reading import read_events
+from labwright.agent.cli.status import read_paper_state
+from labwright.agent.repository_setup import find_writing_lines
+from labwright.inspector.number_tracer import NumberTracer, parse_number
+from labwright.inspector.provenance import NumberTrace as NumberTrace
+from labwright.inspector.provenance import TraceCandidate
+from labwright.inspector.safe_text import to_plain
+from labwright.record.errors import UsageError
+from labwright.record.log_reader import read_events
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.repository import format_command_line
 from labwright.record.zips import open_run_folder
-from labwright.stages.repository.reporting import key_of, shown
+from labwright.stages.repository.ablation_report import build_key, list_printed_texts
 
-SHOWN = 12
+MAX_CANDIDATES = 12
 """Candidates that are printed at most; `--json` has all."""
-PLACES = 4
+MAX_LOCATIONS = 4
 
 
-def trace(asked: Trace) -> int:
-    if (asked.run / ABLATION).is_file():
-        return _in_ablation(asked)
-    folder = open_run_folder(asked.run)
-    state, value = state_of_paper(folder), number_of(asked.number)
+def trace_number(args: Trace) -> int:
+    if (args.run / ABLATION).is_file():
+        return _trace_ablation_number(args)
+    folder = open_run_folder(args.run)
+    state, value = read_paper_state(folder), parse_number(args.number)
     if value is None:
-        raise WrongUse(f"{asked.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
+        raise UsageError(f"{args.number!r} is not a number: give it as the paper prints it, as 0.873 or -0.021")
     if state.data_plan is None:
-        raise WrongUse(f"{asked.run} has no data plan yet: there is nothing to trace")
-    found = Tracer(state, RunFolder(folder, state.version), run=shlex.quote(str(asked.run))).number(value)
+        raise UsageError(f"{args.run} has no data plan yet: there is nothing to trace")
+    found = NumberTracer(state, RunFolder(folder, state.paper_version), run=shlex.quote(str(args.run))).trace_number(
+        value
+    )
     found = found.model_copy(
         update={
             "candidates": tuple(
-                one.model_copy(update={"code": lines_that_write(folder, state, one.key)})
+                one.model_copy(update={"code": find_writing_lines(folder, state, one.key)})
                 if one.kind == "claim" and one.grade == "logged" and not one.code
                 else one
                 for one in found.candidates
             )
         }
     )
-    answer(found, lines(found), json=asked.json)
+    print_result(found, format_trace(found), json=args.json)
     return DONE if found.candidates else FINDINGS
 
 
-def _in_ablation(asked: Trace) -> int:
+def _trace_ablation_number(args: Trace) -> int:
     """A number of an ablation: its runs, what they printed, and the patch that took the part out."""
-    code, value = fold(read_events(asked.run / ABLATION)).code, number_of(asked.number)
+    code, value = fold_events(read_events(args.run / ABLATION)).repository_state, parse_number(args.number)
     keys = [
         key
-        for key, texts in (shown(code) if code.command is not None else {}).items()
-        if any(value in (plain, plain.lstrip("-")) for text in texts if (plain := number_of(text)) is not None)
+        for key, texts in (list_printed_texts(code) if code.command is not None else {}).items()
+        if any(value in (plain, plain.lstrip("-")) for text in texts if (plain := parse_number(text)) is not None)
     ]
     rows = {
-        key_of(code, one.part): (one.part, one.mutation, one.where, one.runs)
-        for one in (code.settled.results if code.settled is not None else ())
+        build_key(code, one.part): (one.part, one.mutation, one.where, one.runs)
+        for one in (code.ablation_results.results if code.ablation_results is not None else ())
     }
     if code.baseline is not None and code.command is not None:
-        rows[key_of(code, "baseline")] = (
+        rows[build_key(code, "baseline")] = (
             "baseline",
             "the repository as it is",
             f"tree {code.baseline.tree[:12]}",
@@ -76,7 +78,7 @@ def _in_ablation(asked: Trace) -> int:
         )
     runs = {one.run.id: one.run for one in code.runs.values()}
     base = code.baseline.tree if code.baseline is not None else ""
-    git = f"git --git-dir {shlex.quote(str(asked.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
+    git = f"git --git-dir {shlex.quote(str(args.run / 'mirror'))} diff --no-ext-diff --no-textconv {base}"
 
     def told(name: str) -> dict[str, Any]:
         run = runs[name]
@@ -85,7 +87,7 @@ def _in_ablation(asked: Trace) -> int:
             "seed": run.seed,
             "value": run.value,
             "argv": list(run.argv),
-            "output": str(asked.run / "runs" / name / "output.txt"),
+            "output": str(args.run / "runs" / name / "output.txt"),
             "patch": f"{git} {run.tree}" if run.tree != base else "",
         }
 
@@ -94,61 +96,65 @@ def _in_ablation(asked: Trace) -> int:
         for key in keys
         if (row := rows.get(key.rpartition(".")[0])) is not None
     ]
-    answer({"number": asked.number, "candidates": found}, _ablation_lines(asked, keys, found), json=asked.json)
+    print_result(
+        {"number": args.number, "candidates": found}, _format_ablation_trace(args, keys, found), json=args.json
+    )
     return DONE if keys else FINDINGS
 
 
-def _ablation_lines(asked: Trace, keys: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+def _format_ablation_trace(args: Trace, keys: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     if not keys:
-        yield line(f"{asked.number}: nothing in this ablation is printed like this", "red")
+        yield format_line(f"{args.number}: nothing in this ablation is printed like this", "red")
     for one in found:
-        yield line(f"{one['key']}: {one['mutation']}, {one['where']}", "bold")
+        yield format_line(f"{one['key']}: {one['mutation']}, {one['where']}", "bold")
         for run in one["runs"]:
-            yield _row("run", f"{run['id']}, seed {run['seed']}: {run['value']!r}, {written(run['argv'])}")
-            yield _row("", f"  {run['output']}", "dim")
+            yield _format_row(
+                "run", f"{run['id']}, seed {run['seed']}: {run['value']!r}, {format_command_line(run['argv'])}"
+            )
+            yield _format_row("", f"  {run['output']}", "dim")
         patches = dict.fromkeys(run["patch"] for run in one["runs"] if run["patch"])
-        yield from (_row("patch", patch, "green") for patch in patches)
+        yield from (_format_row("patch", patch, "green") for patch in patches)
 
 
-def lines(found: NumberTrace) -> Iterator[Text]:
+def format_trace(found: NumberTrace) -> Iterator[Text]:
     """The answer as a page of text."""
     if not found.candidates:
         near = ", ".join(found.nearest) or "nothing is printed yet"
-        yield line(f"{found.number}: nothing in this paper is printed like this; the nearest are {near}", "red")
+        yield format_line(f"{found.number}: nothing in this paper is printed like this; the nearest are {near}", "red")
     if len(found.candidates) > 1:
         yield Text(f"{found.number} may be any of {len(found.candidates)}:", style="bold")
-    for one in found.candidates[:SHOWN]:
-        yield from _candidate(one)
-    if len(found.candidates) > SHOWN:
-        yield Text(f"... {len(found.candidates) - SHOWN} more: --json", style="dim")
+    for one in found.candidates[:MAX_CANDIDATES]:
+        yield from _format_candidate(one)
+    if len(found.candidates) > MAX_CANDIDATES:
+        yield Text(f"... {len(found.candidates) - MAX_CANDIDATES} more: --json", style="dim")
 
 
-def _candidate(one: Candidate) -> Iterator[Text]:
-    head = Text(f"{plain(one.key) or one.kind}: ", style="bold")
-    head.append(f"{plain(one.what)}, printed {plain(one.printed)}", style="not bold")
+def _format_candidate(one: TraceCandidate) -> Iterator[Text]:
+    head = Text(f"{to_plain(one.key) or one.kind}: ", style="bold")
+    head.append(f"{to_plain(one.what)}, printed {to_plain(one.printed)}", style="not bold")
     yield head + Text(f", {one.grade}" if one.grade else "", style="cyan")
-    for place in one.places[:PLACES]:
-        yield _row("printed", f"{place.file}:{place.line}: {place.text}")
-    if len(one.places) > PLACES:
-        yield _row("", f"... and in {len(one.places) - PLACES} more lines", "dim")
+    for place in one.places[:MAX_LOCATIONS]:
+        yield _format_row("printed", f"{place.file}:{place.line}: {place.text}")
+    if len(one.places) > MAX_LOCATIONS:
+        yield _format_row("", f"... and in {len(one.places) - MAX_LOCATIONS} more lines", "dim")
     if not one.places:
-        yield _row("printed", "nowhere in the paper", "yellow")
+        yield _format_row("printed", "nowhere in the paper", "yellow")
     for origin in one.origins:
-        yield _row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
+        yield _format_row("node", f"{origin.node}, seed {origin.seed}: {origin.value:.6g} of {origin.condition}")
         if origin.cell:
             by = f", measured by {origin.measured_by} and taken over by {origin.node}" if origin.measured_by else ""
-            yield _row("", f"  {origin.cell}{by}")
+            yield _format_row("", f"  {origin.cell}{by}")
         for file in origin.files:
             known = file.sha256 or "no hash in the record; audit scores it again"
             changed = " CHANGED SINCE" if file.same is False else ""
-            yield _row("", f"  {file.path} ({file.holds}, {known}){changed}", "red" if changed else "dim")
+            yield _format_row("", f"  {file.path} ({file.holds}, {known}){changed}", "red" if changed else "dim")
     for text in one.data:
-        yield _row("data", text)
+        yield _format_row("data", text)
     for place in one.code:
-        yield _row("code", f"{place.file}:{place.line}: {place.text}")
-    if one.again:
-        yield _row("again", one.again, "green")
+        yield _format_row("code", f"{place.file}:{place.line}: {place.text}")
+    if one.reproduce_command:
+        yield _format_row("again", one.reproduce_command, "green")
 
 
-def _row(name: str, text: str, style: str = "") -> Text:
-    return Text(f"  {name:<9}{plain(text)}", style=style)
+def _format_row(name: str, text: str, style: str = "") -> Text:
+    return Text(f"  {name:<9}{to_plain(text)}", style=style)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
 Grade = Literal["ok", "warning", "fault"]
 
 
-class Finding(Frozen):
+class DoctorFinding(FrozenModel):
     """One line of a report. `fix` is what to do about it, as exactly as possible; empty where all is well."""
 
     check: str
@@ -25,19 +25,19 @@ class Finding(Frozen):
     fix: str = ""
 
 
-def ok(check: str, found: str) -> Finding:
-    return Finding(check=check, grade="ok", found=found)
+def make_ok(check: str, found: str) -> DoctorFinding:
+    return DoctorFinding(check=check, grade="ok", found=found)
 
 
-def warning(check: str, found: str, fix: str) -> Finding:
-    return Finding(check=check, grade="warning", found=found, fix=fix)
+def make_warning(check: str, found: str, fix: str) -> DoctorFinding:
+    return DoctorFinding(check=check, grade="warning", found=found, fix=fix)
 
 
-def fault(check: str, found: str, fix: str) -> Finding:
-    return Finding(check=check, grade="fault", found=found, fix=fix)
+def make_fault(check: str, found: str, fix: str) -> DoctorFinding:
+    return DoctorFinding(check=check, grade="fault", found=found, fix=fix)
 
 
-def broken(check: str, error: Exception) -> Finding:
+def fault_from_error(check: str, error: Exception) -> DoctorFinding:
     """The fault of a probe that broke."""
     problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return fault(check, f"could not be checked: {problem}", "look at what the message names, then ask again")
+    return make_fault(check, f"could not be checked: {problem}", "look at what the message names, then ask again")

@@ -23,25 +23,25 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.tuning import Setting
-from labwright.sandbox.gpu_leases import open_leases, take_slot
-from labwright.sandbox.gpus import Device, cuda_visible_devices
-from labwright.sandbox.isolation.scratch import runtime_folder
-from labwright.sandbox.job import Outcome
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.sandbox.exec_file import run_file
+from labwright.sandbox.gpu_leases import acquire_gpu_slot, open_gpu_leases
+from labwright.sandbox.gpus import GpuDevice, read_cuda_visible_devices
+from labwright.sandbox.isolation.scratch import get_runtime_folder
+from labwright.sandbox.job import JobOutcome
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.single_file import run_file
 
-LIMIT = 120.0
+CHECK_LIMIT_SECONDS = 120.0
 """Seconds of one experiment of a check; the first on a GPU loads its libraries from the disk."""
-HANGS = 8.0
+HANG_LIMIT_SECONDS = 8.0
 """Seconds after which code that hangs is ended."""
-GIVEN_BACK = 60.0
+RELEASE_WAIT_SECONDS = 60.0
 """Seconds in which the memory of a GPU must be free again."""
 
 
-class GpuCheck(Frozen):
+class GpuCheck(FrozenModel):
     """One check. `why` says why it failed or was skipped."""
 
     name: str
@@ -51,7 +51,7 @@ class GpuCheck(Frozen):
     seconds: float
 
 
-class GpuReport(Frozen):
+class GpuReport(FrozenModel):
     """All checks, and what they ran on."""
 
     made: str
@@ -64,40 +64,40 @@ class GpuReport(Frozen):
     checks: tuple[GpuCheck, ...]
 
     @property
-    def good(self) -> bool:
+    def all_passed(self) -> bool:
         return all(one.outcome != "failed" for one in self.checks)
 
 
-_RESULT = 'lab.result({name!r}, {value}, condition="check", dataset="none", split="validation")\n'
-_HOLDS = """
+_RESULT_CODE = 'lab.result({name!r}, {value}, condition="check", dataset="none", split="validation")\n'
+_LEASE_CODE = """
 import time
 from pathlib import Path
-from labwright.sandbox.gpu_leases import take_slot
+from labwright.sandbox.gpu_leases import acquire_gpu_slot
 
 def hold(folder, uuid):
-    held = take_slot(folder, uuid, 1)
+    held = acquire_gpu_slot(folder, uuid, 1)
     print("held" if held else "taken", flush=True)
     time.sleep(60)
 
 """
-_DIES = """
+_OUT_OF_MEMORY_CODE = """
 import torch, lab
 held = []
 while True:
     held.append(torch.ones(2**27, device=lab.device))
 """
-_HANGS = """
+_HANG_CODE = """
 import torch, lab
 x = torch.ones(2048, 2048, device=lab.device)
 while True:
     x = torch.nn.functional.normalize(x @ x)
 """
-_FREE = """
+_FREE_MEMORY_CODE = """
 import torch, lab
 total = torch.cuda.get_device_properties(0).total_memory if lab.device == "cuda" else 2**28
 held = torch.ones(total // 8, device=lab.device)
-""" + _RESULT.format(name="held", value="float(held[-1000:].mean())")
-_FORK = """
+""" + _RESULT_CODE.format(name="held", value="float(held[-1000:].mean())")
+_FORK_CODE = """
 import json, torch, lab
 
 def run(cell):
@@ -107,7 +107,7 @@ def run(cell):
 
 lab.measure(run)
 """
-_TWO = """
+_ALL_REDUCE_CODE = """
 import lab
 
 def work():
@@ -119,14 +119,14 @@ def work():
     group.destroy_process_group()
     return float(value[0])
 
-""" + _RESULT.format(name="sum", value="lab.launch(work, processes=2)")
-_BF16 = """
+""" + _RESULT_CODE.format(name="sum", value="lab.launch(work, processes=2)")
+_BFLOAT16_CODE = """
 import torch, lab
 torch.manual_seed(0)
 a, b = (torch.randn(512, 512, device=lab.device) for _ in range(2))
 near = (a.bfloat16() @ b.bfloat16()).float()
-""" + _RESULT.format(name="error", value="float((near - a @ b).norm() / (a @ b).norm())")
-_SAME = """
+""" + _RESULT_CODE.format(name="error", value="float((near - a @ b).norm() / (a @ b).norm())")
+_DETERMINISM_CODE = """
 import hashlib, torch, lab
 lab.seed_everything()
 net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10))
@@ -139,123 +139,131 @@ for _ in range(20):
     torch.nn.functional.cross_entropy(net(x), y).backward()
     steps.step()
 weights = b"".join(one.detach().cpu().numpy().tobytes() for one in net.parameters())
-""" + _RESULT.format(name="weights", value="int(hashlib.sha256(weights).hexdigest()[:12], 16)")
+""" + _RESULT_CODE.format(name="weights", value="int(hashlib.sha256(weights).hexdigest()[:12], 16)")
 
 
 @dataclass
-class Checks:
+class GpuChecker:
     """The checks of one machine. `devices` are its GPUs; none on the CPU."""
 
     settings: SandboxSettings
-    devices: Sequence[Device] = ()
+    devices: Sequence[GpuDevice] = ()
     torch: list[str] = field(default_factory=list[str])
     """Version, and that of CUDA, once a kernel told."""
 
-    def all(self) -> Iterator[GpuCheck]:
+    def run_all(self) -> Iterator[GpuCheck]:
         """Every check, as soon as it is done."""
-        for name, (what, work) in self._works().items():
+        for name, (what, work) in self._list_checks().items():
             began = time.monotonic()
             try:
                 why = work()
                 outcome: Literal["passed", "failed", "skipped"] = "failed" if why else "passed"
-            except Skipped as skipped:
+            except GpuCheckSkipped as skipped:
                 why, outcome = str(skipped), "skipped"
             except Exception as error:  # noqa: BLE001  the edge of one check: one that breaks must not hide the others
                 why, outcome = f"{type(error).__name__}: {error}", "failed"
             yield GpuCheck(
-                name=name, what=what, outcome=outcome, why=nameless(why), seconds=round(time.monotonic() - began, 1)
+                name=name, what=what, outcome=outcome, why=redact_names(why), seconds=round(time.monotonic() - began, 1)
             )
 
-    def _works(self) -> dict[str, tuple[str, Callable[[], str]]]:
+    def _list_checks(self) -> dict[str, tuple[str, Callable[[], str]]]:
         return {
-            "fork": ("processes forked from a kernel that imported torch compute on the device", self._fork),
-            "leases": ("a GPU is leased to one run at a time, and given back", self._leases),
-            "two": (f"two processes reduce together, by {self._backend}", self._two),
-            "bf16": ("bfloat16 products are near those of float32", self._bf16),
-            "same": ("the same seed gives the same digits twice (sandbox.deterministic)", self._same),
-            "memory": ("what takes too much memory fails as that, and leaves it free", self._memory),
-            "kill": ("what hangs on the device is ended, and leaves it free", self._kill),
+            "fork": ("processes forked from a kernel that imported torch compute on the device", self._check_fork),
+            "leases": ("a GPU is leased to one run at a time, and given back", self._check_leases),
+            "two": (f"two processes reduce together, by {self._backend}", self._check_all_reduce),
+            "bf16": ("bfloat16 products are near those of float32", self._check_bfloat16),
+            "same": ("the same seed gives the same digits twice (sandbox.deterministic)", self._check_determinism),
+            "memory": ("what takes too much memory fails as that, and leaves it free", self._check_memory),
+            "kill": ("what hangs on the device is ended, and leaves it free", self._check_kill),
         }
 
-    def _fork(self) -> str:
-        cells: dict[Cell, Setting] = {Cell(dataset="digits", arm=arm): {} for arm in ("first", "second")}
-        outcome = self._run(_FORK, cells=cells)
+    def _check_fork(self) -> str:
+        cells: dict[Cell, HyperparameterSetting] = {Cell(dataset="digits", arm=arm): {} for arm in ("first", "second")}
+        outcome = self._run_code(_FORK_CODE, cells=cells)
         found = re.search(r"VERSIONS (\[.*\])", outcome.stdout_tail)
         self.torch = json.loads(found[1]) if found else []
         values = [one.value for one in outcome.measurements]
-        return _failed(outcome) or ("" if values == [499500.0] * 2 else f"the sums are {values}")
+        return _format_failure(outcome) or ("" if values == [499500.0] * 2 else f"the sums are {values}")
 
-    def _leases(self) -> str:
+    def _check_leases(self) -> str:
         if not self.devices:
-            raise Skipped("there is no GPU")
+            raise GpuCheckSkipped("there is no GPU")
 
         async def work() -> str:
             uuid = self.devices[0].uuid
-            leases = open_leases(self.settings.model_copy(update={"gpus": (uuid,)}), cuda_visible_devices())
+            leases = open_gpu_leases(self.settings.model_copy(update={"gpus": (uuid,)}), read_cuda_visible_devices())
             try:
                 await leases.acquire()
-                if _free_slot(uuid):
+                if _is_gpu_free(uuid):
                     return "a second run was given the GPU of the first"
             finally:
                 await leases.close()
-            return "" if _free_slot(uuid) else "the GPU was not given back"
+            return "" if _is_gpu_free(uuid) else "the GPU was not given back"
 
-        return asyncio.run(work()) or self._killed(self.devices[0].uuid)
+        return asyncio.run(work()) or self._check_killed_lease(self.devices[0].uuid)
 
-    def _killed(self, uuid: str) -> str:
+    def _check_killed_lease(self, uuid: str) -> str:
         """What is wrong with the lease of another process, while it lives and once it was killed."""
-        code = f"{_HOLDS}hold(Path({str(runtime_folder())!r}), {uuid!r})"
+        code = f"{_LEASE_CODE}hold(Path({str(get_runtime_folder())!r}), {uuid!r})"
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
             try:
                 assert other.stdout is not None
                 if other.stdout.readline() != "held\n":
                     return "another process could not lease the GPU"
-                if _free_slot(uuid):
+                if _is_gpu_free(uuid):
                     return "a GPU that another process holds was given to this one"
             finally:
                 other.kill()
-        return "" if _free_slot(uuid) else "the GPU of a process that was killed was not given back"
+        return "" if _is_gpu_free(uuid) else "the GPU of a process that was killed was not given back"
 
     @property
     def _backend(self) -> str:
         return "nccl" if len(self.devices) > 1 else "gloo on the CPU"
 
-    def _two(self) -> str:
+    def _check_all_reduce(self) -> str:
         backend = self._backend.split()[0]
-        return self._value(_TWO.replace("BACKEND", backend), 3.0, gpus_per_node=2 if backend == "nccl" else 1)
+        return self._check_value(
+            _ALL_REDUCE_CODE.replace("BACKEND", backend), 3.0, gpus_per_node=2 if backend == "nccl" else 1
+        )
 
-    def _bf16(self) -> str:
-        outcome = self._run(_BF16)
+    def _check_bfloat16(self) -> str:
+        outcome = self._run_code(_BFLOAT16_CODE)
         errors = [one.value for one in outcome.measurements]
-        return _failed(outcome) or ("" if errors and errors[0] < 0.02 else f"the relative error is {errors}")
+        return _format_failure(outcome) or ("" if errors and errors[0] < 0.02 else f"the relative error is {errors}")
 
-    def _same(self) -> str:
-        first, second = (self._run(_SAME, deterministic=True) for _ in range(2))
+    def _check_determinism(self) -> str:
+        first, second = (self._run_code(_DETERMINISM_CODE, deterministic=True) for _ in range(2))
         values = [[one.value for one in outcome.measurements] for outcome in (first, second)]
-        return _failed(first) or _failed(second) or ("" if values[0] == values[1] != [] else "the weights differ")
+        return (
+            _format_failure(first)
+            or _format_failure(second)
+            or ("" if values[0] == values[1] != [] else "the weights differ")
+        )
 
-    def _memory(self) -> str:
-        outcome = self._run(_DIES, **({} if self.devices else {"memory_gb": 2.0}))
+    def _check_memory(self) -> str:
+        outcome = self._run_code(_OUT_OF_MEMORY_CODE, **({} if self.devices else {"memory_gb": 2.0}))
         kind = outcome.failure.kind if outcome.failure else "none"
-        return f"it failed as {kind}, not for memory" if kind != "memory" else self._free()
+        return f"it failed as {kind}, not for memory" if kind != "memory" else self._check_memory_freed()
 
-    def _kill(self) -> str:
-        outcome = self._run(_HANGS, limit=HANGS)
+    def _check_kill(self) -> str:
+        outcome = self._run_code(_HANG_CODE, limit=HANG_LIMIT_SECONDS)
         kind = outcome.failure.kind if outcome.failure else "none"
-        return f"it failed as {kind}, not by the limit" if kind != "timeout" else self._free()
+        return f"it failed as {kind}, not by the limit" if kind != "timeout" else self._check_memory_freed()
 
-    def _free(self) -> str:
-        until, why = time.monotonic() + GIVEN_BACK, "never tried"
+    def _check_memory_freed(self) -> str:
+        until, why = time.monotonic() + RELEASE_WAIT_SECONDS, "never tried"
         while why and time.monotonic() < until:
-            why = self._value(_FREE, 1.0)
+            why = self._check_value(_FREE_MEMORY_CODE, 1.0)
         return why and f"afterwards, half of the memory could not be had: {why}"
 
-    def _value(self, source: str, expected: float, **more: Any) -> str:
-        outcome = self._run(source, **more)
+    def _check_value(self, source: str, expected: float, **more: Any) -> str:
+        outcome = self._run_code(source, **more)
         values = [one.value for one in outcome.measurements]
-        return _failed(outcome) or ("" if values == [expected] else f"it came to {values}, not {expected:g}")
+        return _format_failure(outcome) or ("" if values == [expected] else f"it came to {values}, not {expected:g}")
 
-    def _run(self, source: str, *, limit: float = LIMIT, cells: Any = None, **more: Any) -> Outcome:
+    def _run_code(
+        self, source: str, *, limit: float = CHECK_LIMIT_SECONDS, cells: Any = None, **more: Any
+    ) -> JobOutcome:
         with tempfile.TemporaryDirectory(prefix="scientist-gpu-") as folder:
             script = Path(folder) / "check.py"
             script.write_text(source)
@@ -264,23 +272,23 @@ class Checks:
             )
 
 
-def _free_slot(uuid: str) -> bool:
+def _is_gpu_free(uuid: str) -> bool:
     """Whether the GPU can be had alone now."""
-    if (taken := take_slot(runtime_folder(), uuid, 1)) is None:
+    if (taken := acquire_gpu_slot(get_runtime_folder(), uuid, 1)) is None:
         return False
     taken.close()
     return True
 
 
-class Skipped(Exception):
+class GpuCheckSkipped(Exception):
     """A check that cannot be made here. Who acts: nobody."""
 
 
-def _failed(outcome: Outcome) -> str:
+def _format_failure(outcome: JobOutcome) -> str:
     return f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure is not None else ""
 
 
-def nameless(text: str) -> str:
+def redact_names(text: str) -> str:
     """On one line, without paths, and without the names of this machine and its user."""
     text = re.sub(r"(?<![\w.])~?(/[\w.@+-]+)+/?", "PATH", " ".join(text.split()))
     host = re.escape(socket.gethostname().partition(".")[0])
@@ -290,11 +298,13 @@ def nameless(text: str) -> str:
     return text[:400]
 
 
-def report_of(checks: Checks, made: Sequence[GpuCheck]) -> GpuReport:
+def build_gpu_report(checks: GpuChecker, made: Sequence[GpuCheck]) -> GpuReport:
     """What can be sent."""
     torch, cuda = (*checks.torch, "", "")[:2]
     try:
-        driver = nameless(Path("/proc/driver/nvidia/version").read_text().partition("\n")[0]) if checks.devices else ""
+        driver = (
+            redact_names(Path("/proc/driver/nvidia/version").read_text().partition("\n")[0]) if checks.devices else ""
+        )
     except OSError:
         driver = "not told"
     return GpuReport(
@@ -305,11 +315,11 @@ def report_of(checks: Checks, made: Sequence[GpuCheck]) -> GpuReport:
         cuda=cuda,
         driver=driver,
         checks=tuple(made),
-        gpus=tuple(f"{one.name}, {one.memory / 1e9:.0f} GB" for one in checks.devices),
+        gpus=tuple(f"{one.name}, {one.memory_bytes / 1e9:.0f} GB" for one in checks.devices),
     )
 
 
-def checks_of(settings: SandboxSettings) -> Checks:
+def open_gpu_checker(settings: SandboxSettings) -> GpuChecker:
     """The checks on the GPUs that the settings choose. Raises `GpuError` where there is none."""
     settings = settings.model_copy(update={"device": "cuda"})
-    return Checks(settings, open_leases(settings, cuda_visible_devices()).devices)
+    return GpuChecker(settings, open_gpu_leases(settings, read_cuda_visible_devices()).devices)

@@ -2,7 +2,7 @@
 
 A program begins with `# kind: NAME` and `# dishonest: WHY` or `# honest: WHY`; a plotting script with `# fault: KIND`
 or `# good`, and `# seeds: N` where it draws an aggregate. Nobody tunes a check on `blind3`. How the sets came about:
-docs/honesty.md, docs/figures.md. No longer here are `blind` and `blind2`, and of the figures `tuning` and `hard`.
+docs/honesty.md, docs/paper.md. No longer here are `blind` and `blind2`, and of the figures `tuning` and `hard`.
 """
 
 from __future__ import annotations

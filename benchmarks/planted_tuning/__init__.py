@@ -13,16 +13,16 @@ import yaml
 from pydantic import Field
 
 from benchmarks.sets import read_set
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, MetricSpec
-from labwright.record.nouns.frozen import Frozen, Scalar
-from labwright.record.nouns.tuning import Hyperparameter, Setting, Tuning
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec
+from labwright.record.schema.frozen_model import FrozenModel, Scalar
+from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, TuningPlan
 
 HOME = Path(__file__).parent
 SWEEPS, POINTS = 4, 200
 """How often brute force goes over every dimension, and at how many values of it."""
 
 
-class Term(Frozen):
+class Term(FrozenModel):
     """What a learner loses by one of its hyperparameters, in units of the metric; 0 at its best.
 
     `bowl`: `worth` for each squared decade between the value and `best` (a rate). `saturating`: `worth` times
@@ -39,7 +39,7 @@ class Term(Frozen):
     slope: float = 0.0
     diverges_above: float | None = Field(default=None, description="values above are not finite")
 
-    def lost(self, setting: Setting) -> float:
+    def lost(self, setting: HyperparameterSetting) -> float:
         """Infinite where training diverges."""
         value = setting.get(self.of)
         if value is None:  # a dimension that does not count for this setting
@@ -55,19 +55,19 @@ class Term(Frozen):
         return self.worth * math.log10(number / best) ** 2
 
 
-class Learner(Frozen):
+class Learner(FrozenModel):
     """One arm: what it comes to at its best, less what its terms take."""
 
     top: float = Field(description="the metric at the best setting that there is, also outside of the space")
     terms: tuple[Term, ...]
     sd: float = Field(gt=0, description="between seeds")
 
-    def expected(self, setting: Setting) -> float:
+    def expected(self, setting: HyperparameterSetting) -> float:
         """The mean over seeds; minus infinity where training diverges. Higher is better."""
         return self.top - sum(term.lost(setting) for term in self.terms)
 
 
-class PlantedStudy(Frozen):
+class PlantedStudy(FrozenModel):
     """A study of one baseline and one method, whose metric is better when higher."""
 
     name: str
@@ -93,7 +93,7 @@ class PlantedStudy(Frozen):
             expected_seconds=1,
             space=self.space,
             metrics=(MetricSpec(name="accuracy", higher_is_better=True, worst=0.0),),
-            tuning=Tuning(),
+            tuning=TuningPlan(),
             arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
             factor="difficulty" if self.levels else "",
             levels=tuple(Level(name=str(n)) for n in range(1, len(self.levels) + 1)),
@@ -103,7 +103,7 @@ class PlantedStudy(Frozen):
         """Of an arm of its plan."""
         return self.method if arm == "method" else self.baseline
 
-    def value(self, arm: str, setting: Setting, *, seed: int, split: str, level: str = "") -> float:
+    def value(self, arm: str, setting: HyperparameterSetting, *, seed: int, split: str, level: str = "") -> float:
         """What an arm scores with a setting and a seed at a level; not finite where training diverges.
 
         The same seed does the same to both arms as far as `shared_sd` goes; the rest is each setting's own.
@@ -117,15 +117,19 @@ class PlantedStudy(Frozen):
     def best(self, arm: str, draws: int = 4000) -> float:
         """The best expected value within an arm's space, by brute force: the defaults and random draws, and of the best
         for each combination of choices one dimension after the other over its whole range."""
-        space, rng = self.plan.space_of(arm), Random(_number(self.name))
-        expected, tops = self.learner(arm).expected, dict[tuple[Scalar, ...], Setting]()
-        for setting in (self.plan.defaults_of(arm), *(_drawn(space, rng) for _ in range(draws))):
+        space, rng = self.plan.find_space(arm), Random(_number(self.name))
+        expected, tops = self.learner(arm).expected, dict[tuple[Scalar, ...], HyperparameterSetting]()
+        for setting in (self.plan.find_defaults(arm), *(_drawn(space, rng) for _ in range(draws))):
             choices = tuple(setting[one.name] for one in space if one.kind == "choice" and one.name in setting)
             tops[choices] = max(tops.get(choices, setting), setting, key=expected)
         return max(expected(_climbed(top, space, expected)) for top in tops.values())
 
 
-def _climbed(setting: Setting, space: tuple[Hyperparameter, ...], expected: Callable[[Setting], float]) -> Setting:
+def _climbed(
+    setting: HyperparameterSetting,
+    space: tuple[Hyperparameter, ...],
+    expected: Callable[[HyperparameterSetting], float],
+) -> HyperparameterSetting:
     for one in space * SWEEPS:
         if one.kind != "choice" and one.name in setting:
             setting = max((setting, *(setting | {one.name: value} for value in _grid(one))), key=expected)
@@ -141,8 +145,8 @@ def _grid(one: Hyperparameter) -> list[float]:
     return [float(n) for n in sorted({round(value) for value in values})] if one.kind == "integer" else values
 
 
-def _drawn(space: tuple[Hyperparameter, ...], rng: Random) -> Setting:
-    found: Setting = {}
+def _drawn(space: tuple[Hyperparameter, ...], rng: Random) -> HyperparameterSetting:
+    found: HyperparameterSetting = {}
     for one in space:
         if one.given and found.get(one.given) not in one.among:
             continue

@@ -14,36 +14,36 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from labwright.evals.ablatecell import published
-from labwright.evals.ablatecell.recovery import chance, recovery
-from labwright.record.claims.means import LEVEL, holm
-from labwright.record.expected import ExpectedError, check_baseline, parse_expected
-from labwright.record.nouns.repository import Expected
+from labwright.evals.ablatecell import published_numbers
+from labwright.evals.ablatecell.recovery import chance_recovery, compute_recovery
+from labwright.record.baseline_check import ExpectedError, check_baseline, parse_expected
+from labwright.record.claims.estimates import SIGNIFICANCE_LEVEL, adjust_p_values
+from labwright.record.schema.repository import ExpectedResult
 from labwright.sandbox.repository.metric import parse_metric, read_metric
-from labwright.search import arms
-from labwright.stages.repository import effects
-from labwright.stages.repository.scope import patch_scope
+from labwright.search import ablation_bandit
+from labwright.stages.repository import ablation_stats
+from labwright.stages.repository.patch_scope import check_patch_scope
 
 TOLERANCE = 1e-6
 Case = Mapping[str, Any]
-Found = dict[str, Any]
+CaseResult = dict[str, Any]
 
 
-def disagreements(cases: Iterable[Case]) -> list[str]:
+def find_disagreements(cases: Iterable[Case]) -> list[str]:
     """A line for each case that comes out otherwise, or that nothing here computes."""
-    return [f"{case['id']}: {why}" for case in cases if (why := _wrong(case))]
+    return [f"{case['id']}: {why}" for case in cases if (why := _check_case(case))]
 
 
-def _wrong(case: Case) -> str:
+def _check_case(case: Case) -> str:
     compute = COMPUTE.get(case["what"])
     if compute is None:
         return f"nothing computes {case['what']!r}"
     found = compute(case["given"])
-    wrong = [key for key, value in case["expect"].items() if key not in found or not _same(found[key], value, key)]
+    wrong = [key for key, value in case["expect"].items() if key not in found or not _is_same(found[key], value, key)]
     return "; ".join(f"{key} is {found.get(key)!r}, not {case['expect'][key]!r}" for key in wrong)
 
 
-def _same(found: Any, wanted: Any, key: str = "") -> bool:
+def _is_same(found: Any, wanted: Any, key: str = "") -> bool:
     if key == "message":
         return wanted in found
     if isinstance(wanted, bool) or wanted is None or isinstance(found, bool):
@@ -52,23 +52,23 @@ def _same(found: Any, wanted: Any, key: str = "") -> bool:
         return isinstance(found, int | float) and math.isclose(found, wanted, rel_tol=0, abs_tol=TOLERANCE)
     if isinstance(wanted, dict):
         named, mine = cast(dict[str, Any], wanted), cast(dict[str, Any], found)
-        return mine.keys() == named.keys() and all(_same(mine[name], value) for name, value in named.items())
+        return mine.keys() == named.keys() and all(_is_same(mine[name], value) for name, value in named.items())
     if isinstance(wanted, list):
         pairs = cast(list[Any], wanted), cast(Sequence[Any], found)
-        return len(pairs[0]) == len(pairs[1]) and all(_same(mine, one) for one, mine in zip(*pairs, strict=True))
+        return len(pairs[0]) == len(pairs[1]) and all(_is_same(mine, one) for one, mine in zip(*pairs, strict=True))
     return found == wanted
 
 
-def _effect(given: Case) -> Found:
-    return effects.effect_of(given["direction"], given["baseline"], given["ablated"])._asdict()
+def _compute_effect(given: Case) -> CaseResult:
+    return ablation_stats.compute_effect(given["direction"], given["baseline"], given["ablated"])._asdict()
 
 
-def _critical(given: Case) -> Found:
-    return effects.critical(given["baseline_mean"], given["effects"], given["share"])._asdict()
+def _compute_critical_value(given: Case) -> CaseResult:
+    return ablation_stats.find_critical(given["baseline_mean"], given["effects"], given["share"])._asdict()
 
 
-def _paired(given: Case) -> Found:
-    found = effects.paired_interval(given["effects"])
+def _compute_paired(given: Case) -> CaseResult:
+    found = ablation_stats.compute_paired_interval(given["effects"])
     return {
         "n": found.n,
         "mean": found.mean,
@@ -76,92 +76,105 @@ def _paired(given: Case) -> Found:
         "low": found.low,
         "high": found.high,
         "p": found.p,
-        "called": found.called,
+        "called": found.verdict,
     }
 
 
-def _holm(given: Case) -> Found:
-    adjusted = holm(given["p"])
-    return {"adjusted": adjusted, "kept_at_5_percent": [p is not None and p <= LEVEL for p in adjusted]}
+def _compute_holm(given: Case) -> CaseResult:
+    adjusted = adjust_p_values(given["p"])
+    return {"adjusted": adjusted, "kept_at_5_percent": [p is not None and p <= SIGNIFICANCE_LEVEL for p in adjusted]}
 
 
-def _printed_rows(given: Case) -> Found:
-    return {"rows": [published.interval_of(published.PrintedRow(*row))._asdict() for row in given["rows"]]}
+def _compute_printed_rows(given: Case) -> CaseResult:
+    return {
+        "rows": [
+            published_numbers.compute_interval(published_numbers.PrintedRow(*row))._asdict() for row in given["rows"]
+        ]
+    }
 
 
-def _trials(given: Case) -> Found:
-    return published.trials(given["trials"], given["rounds"], given["most_a_round"])._asdict()
+def _compute_trials(given: Case) -> CaseResult:
+    return published_numbers.sum_trials(given["trials"], given["rounds"], given["most_a_round"])._asdict()
 
 
-def _product(given: Case) -> Found:
-    return published.end_to_end(given["reproduction"], given["ablation"])._asdict()
+def _compute_product(given: Case) -> CaseResult:
+    return published_numbers.compute_end_to_end(given["reproduction"], given["ablation"])._asdict()
 
 
-def _recovery(given: Case) -> Found:
-    return recovery(given["importance"], given["found"], given["k"])._asdict()
+def _compute_recovery(given: Case) -> CaseResult:
+    return compute_recovery(given["importance"], given["found"], given["k"])._asdict()
 
 
-def _chance(given: Case) -> Found:
-    expected = [chance(given["k"], parts) for parts in given["m"]]
+def _compute_chance(given: Case) -> CaseResult:
+    expected = [chance_recovery(given["k"], parts) for parts in given["m"]]
     return {"expected": expected, "mean": sum(expected) / len(expected)}
 
 
-def _reward(given: Case) -> Found:
-    rows = [published.RewardRow(*row) for row in given["rows"]]
-    return published.rewards(rows, given["cost_weight"])._asdict()
+def _compute_reward(given: Case) -> CaseResult:
+    rows = [published_numbers.RewardRow(*row) for row in given["rows"]]
+    return published_numbers.compute_rewards(rows, given["cost_weight"])._asdict()
 
 
-def _literal(given: Case) -> Found:
+def _run_literal_policy(given: Case) -> CaseResult:
     if "R" in given:
-        return {"beta": [arms.beta_of(number, given["R"], given["beta"]) for number in range(given["R"])]}
+        return {
+            "beta": [ablation_bandit.compute_beta(number, given["R"], given["beta"]) for number in range(given["R"])]
+        }
     if "explore" in given:
         return {
             "K": [
-                arms.candidates(runs, explore=given["explore"], base=given["base"], exploit=given["exploit"])
+                ablation_bandit.count_candidates(
+                    runs, explore=given["explore"], base=given["base"], exploit=given["exploit"]
+                )
                 for runs in given["n"]
             ]
         }
     index = [
-        arms.ucb_index(mean, runs, given["T"], given["beta"])
+        ablation_bandit.compute_ucb_index(mean, runs, given["T"], given["beta"])
         for mean, runs in zip(given["mu"], given["n"], strict=True)
     ]
     return {"index": index, "chosen": index.index(max(index))}
 
 
-def _literal_trace(given: Case) -> Found:
+def _trace_literal_policy(given: Case) -> CaseResult:
     prior, gained = given["prior"], given.get("reward", {})
-    done = arms.literal_rounds(
+    done = ablation_bandit.run_algorithm_one(
         prior, lambda arm: gained.get(arm, 0.0), rounds=given["R"], size=given["K"], beta=given.get("beta", 2.0)
     )
     return {
         "arms": done.arms,
-        "ucb_fired": done.ucb_fired,
+        "ucb_fired": done.ucb_decisions,
         "runs": dict(done.runs),
         "measured": sorted(done.runs),
         "never": sorted(prior.keys() - done.runs.keys()),
     }
 
 
-def _sigma(given: Case) -> Found:
-    return arms.pooled_sigma(given["effects"].values(), given["baseline"])._asdict()
+def _compute_sigma(given: Case) -> CaseResult:
+    return ablation_bandit.compute_pooled_sigma(given["effects"].values(), given["baseline"])._asdict()
 
 
-def _boundary(given: Case) -> Found:
+def _run_boundary_policy(given: Case) -> CaseResult:
     seen = [
-        arms.Arm(
+        ablation_bandit.BanditArm(
             name,
             effects=(given["mean"].get(name, 0.0),) * runs,
-            failed=given.get("failed", {}).get(name, 0),
+            failed_runs=given.get("failed", {}).get(name, 0),
             in_flight=given.get("in_flight", {}).get(name, 0),
         )
         for name, runs in given["runs"].items()
     ]
-    found = arms.pick(seen, sigma=given.get("sigma", 0.0), k=given["k"], tries=given.get("tries", arms.TRIES))
+    found = ablation_bandit.pick_arm(
+        seen,
+        sigma=given.get("sigma", 0.0),
+        k=given["k"],
+        tries=given.get("tries", ablation_bandit.MAX_TRIES_WITHOUT_VALUE),
+    )
     return found._asdict()
 
 
-def _cap(given: Case) -> Found:
-    return arms.shares(
+def _compute_cap(given: Case) -> CaseResult:
+    return ablation_bandit.split_budget(
         given["components"],
         given["budget"],
         k=given["k"],
@@ -170,15 +183,17 @@ def _cap(given: Case) -> Found:
     )._asdict()
 
 
-def _interaction(given: Case) -> Found:
-    found = effects.interaction(given["single"].values(), given["joint"], sigma=given["sigma"], runs=given["runs"])
-    return {"interaction": found.value, "bound": found.bound, "twins": found.twins}
+def _compute_interaction(given: Case) -> CaseResult:
+    found = ablation_stats.compute_interaction(
+        given["single"].values(), given["joint"], sigma=given["sigma"], runs=given["runs"]
+    )
+    return {"interaction": found.value, "bound": found.bound, "twins": found.is_joint}
 
 
-def _group_test(given: Case) -> Found:
+def _run_group_test(given: Case) -> CaseResult:
     """Each subset shows the excess where it holds all of the parts that cause it."""
     cause, subsets = set(given["joint_excess_of"]), list[str]()
-    search = arms.group_test(given["parts"])
+    search = ablation_bandit.run_group_test(given["parts"])
     try:
         subset = next(search)
         while True:
@@ -188,13 +203,13 @@ def _group_test(given: Case) -> Found:
         return {"pair": list(ended.value), "subsets": subsets, "runs": len(subsets)}
 
 
-def _expect(given: Case) -> Found:
+def _compare_expected(given: Case) -> CaseResult:
     if "texts" in given:
-        return {"refused": all(map(_refused, given["texts"]))}
+        return {"refused": all(map(_is_refused, given["texts"]))}
     return parse_expected(given["text"]).model_dump()
 
 
-def _refused(text: str) -> bool:
+def _is_refused(text: str) -> bool:
     try:
         parse_expected(text)
     except ExpectedError:
@@ -202,11 +217,13 @@ def _refused(text: str) -> bool:
     return False
 
 
-def _baseline(given: Case) -> Found:
-    return check_baseline(given["values"], Expected(value=given["expected"], tolerance=given["tolerance"])).model_dump()
+def _check_baseline(given: Case) -> CaseResult:
+    return check_baseline(
+        given["values"], ExpectedResult(value=given["expected"], tolerance=given["tolerance"])
+    ).model_dump()
 
 
-def _metric(given: Case) -> Found:
+def _read_metric(given: Case) -> CaseResult:
     metric = parse_metric(given["spec"])
     with tempfile.TemporaryDirectory() as folder:
         if given.get("file") is not None:
@@ -222,17 +239,19 @@ def _metric(given: Case) -> Found:
     }
 
 
-def _scope(given: Case) -> Found:
-    return patch_scope(given["before"], given["after"], given["target"], given["metric_symbols"])._asdict()
+def _check_scope(given: Case) -> CaseResult:
+    return check_patch_scope(given["before"], given["after"], given["target"], given["metric_symbols"])._asdict()
 
 
-def _patch_effect(given: Case) -> Found:
-    gate = effects.patch_gate(given["baseline"], given["ablated_same_seed"], reached=given["lines_executed"])
+def _compute_patch_effect(given: Case) -> CaseResult:
+    gate = ablation_stats.classify_patch_run(
+        given["baseline"], given["ablated_same_seed"], reached=given["lines_executed"]
+    )
     return {"verdict": gate, "effect": 0.0 if gate == "no effect" else None}
 
 
-def _floor(given: Case) -> Found:
-    found = effects.floor_rule(
+def _compute_floor(given: Case) -> CaseResult:
+    found = ablation_stats.apply_floor_rule(
         given["direction"],
         given["baseline"],
         given["floor"],
@@ -242,31 +261,31 @@ def _floor(given: Case) -> Found:
     return {**found._asdict(), "flag": found.flag or None}
 
 
-COMPUTE: dict[str, Callable[[Case], Found]] = {
-    "effect": _effect,
-    "critical": _critical,
-    "paired interval": _paired,
-    "holm": _holm,
-    "t interval from mean, sd, n": _printed_rows,
-    "sum": _trials,
-    "product": _product,
-    "recovery": _recovery,
-    "chance": _chance,
-    "reward": _reward,
-    "literal": _literal,
-    "literal trace": _literal_trace,
-    "sigma": _sigma,
-    "boundary pick": _boundary,
-    "sweep": lambda given: {"order": arms.sweep_order(given["prior"])},
-    "inventory cap": _cap,
-    "interaction": _interaction,
-    "group test": _group_test,
-    "parse --expect": _expect,
-    "baseline check": _baseline,
-    "parse metric": _metric,
-    "patch scope": _scope,
-    "patch effect": _patch_effect,
-    "floor": _floor,
+COMPUTE: dict[str, Callable[[Case], CaseResult]] = {
+    "effect": _compute_effect,
+    "critical": _compute_critical_value,
+    "paired interval": _compute_paired,
+    "holm": _compute_holm,
+    "t interval from mean, sd, n": _compute_printed_rows,
+    "sum": _compute_trials,
+    "product": _compute_product,
+    "recovery": _compute_recovery,
+    "chance": _compute_chance,
+    "reward": _compute_reward,
+    "literal": _run_literal_policy,
+    "literal trace": _trace_literal_policy,
+    "sigma": _compute_sigma,
+    "boundary pick": _run_boundary_policy,
+    "sweep": lambda given: {"order": ablation_bandit.order_sweep(given["prior"])},
+    "inventory cap": _compute_cap,
+    "interaction": _compute_interaction,
+    "group test": _run_group_test,
+    "parse --expect": _compare_expected,
+    "baseline check": _check_baseline,
+    "parse metric": _read_metric,
+    "patch scope": _check_scope,
+    "patch effect": _compute_patch_effect,
+    "floor": _compute_floor,
 }
 """What a case is about -> how it is computed."""
 
@@ -278,7 +297,7 @@ def main(file: str) -> int:
     except (OSError, ValueError, LookupError, TypeError) as error:
         print(f"{file} is no file of cases ({type(error).__name__}: {error}): give a golden.json")
         return 1
-    wrong = disagreements(cases)
+    wrong = find_disagreements(cases)
     print(f"{len(cases) - len(wrong)} of {len(cases)} agree")
     for line in wrong:
         print(line)

@@ -14,7 +14,7 @@ class Recovery(NamedTuple):
     regret: float
 
 
-def recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> Recovery:
+def compute_recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> Recovery:
     """By the size of the importance. What ties with the k-th is right; a place that is not filled is a miss."""
     sizes = {name: abs(value) for name, value in importance.items()}
     best = sorted(sizes.values(), reverse=True)[:k]
@@ -23,6 +23,6 @@ def recovery(importance: Mapping[str, float], found: Sequence[str], k: int) -> R
     return Recovery(right / k, right == k, max(0.0, sum(best) - sum(taken)))
 
 
-def chance(k: int, parts: int) -> float:
+def chance_recovery(k: int, parts: int) -> float:
     """Acc@k of k parts that are drawn blindly."""
     return min(1.0, k / parts)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from labwright.evals.ablationbench.rows import Row, named
+from labwright.evals.ablationbench.rows import Row, parse_names
 
 NO_MATCH, NO_ANSWER = "people found no match in this plan", "the judge gave no answer for this plan"
 
 
 @dataclass(frozen=True)
-class Agreement:
+class LabelAgreement:
     """Items of one or more plans, by what people and the judge say."""
 
     tp: int = 0
@@ -24,11 +24,11 @@ class Agreement:
     fn: int = 0
     tn: int = 0
 
-    def __add__(self, other: Agreement) -> Agreement:
-        return Agreement(self.tp + other.tp, self.fp + other.fp, self.fn + other.fn, self.tn + other.tn)
+    def __add__(self, other: LabelAgreement) -> LabelAgreement:
+        return LabelAgreement(self.tp + other.tp, self.fp + other.fp, self.fn + other.fn, self.tn + other.tn)
 
     @property
-    def items(self) -> int:
+    def item_count(self) -> int:
         return self.tp + self.fp + self.fn + self.tn
 
     @property
@@ -53,12 +53,12 @@ class Agreement:
     def kappa(self) -> float | None:
         """Cohen's; None where both give all items the same."""
         expected = (self.tp + self.fn) * (self.tp + self.fp) + (self.tn + self.fp) * (self.tn + self.fn)
-        chance = expected / self.items**2 if self.items else 1.0
-        return None if chance == 1.0 else ((self.tp + self.tn) / self.items - chance) / (1 - chance)
+        chance = expected / self.item_count**2 if self.item_count else 1.0
+        return None if chance == 1.0 else ((self.tp + self.tn) / self.item_count - chance) / (1 - chance)
 
 
 @dataclass(frozen=True)
-class Labels:
+class PlanLabels:
     """What people and a judge say of the items of one plan; `judge` is None where it gave no answer. `upstream` is
     what the public code reads there: rows of an author judge that are null throughout are matches to it."""
 
@@ -68,40 +68,40 @@ class Labels:
     upstream: tuple[bool, ...] | None = None
 
     @property
-    def counted(self) -> Agreement:
-        return agreement(self.human, self.judge or ())
+    def agreement(self) -> LabelAgreement:
+        return count_agreement(self.human, self.judge or ())
 
 
-def agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) -> Agreement:
+def count_agreement(human: Sequence[bool | int], judge: Sequence[bool | int]) -> LabelAgreement:
     both = list(zip(map(bool, human), map(bool, judge), strict=False))
-    return Agreement(
+    return LabelAgreement(
         both.count((True, True)), both.count((False, True)), both.count((True, False)), both.count((False, False))
     )
 
 
-def labels(
+def build_labels(
     task: str, human: Iterable[Row], rows: Iterable[Row] | None, plan: Sequence[str] | None = None, *, id: str = ""
-) -> Labels:
+) -> PlanLabels:
     """The items of a plan in people's order. `plan`: names of its entries; None: every name counts as one."""
-    said = _said(task, human, plan)
+    said = _find_matched(task, human, plan)
     if rows is None:
-        return Labels(id, tuple(said.values()), None)
-    judged = _said(task, rows, plan)
+        return PlanLabels(id, tuple(said.values()), None)
+    judged = _find_matched(task, rows, plan)
     given = tuple(judged.get(one, False) for one in said)
     null = task == "author" and not any(judged.values())
-    return Labels(id, tuple(said.values()), given, tuple(one in judged for one in said) if null else given)
+    return PlanLabels(id, tuple(said.values()), given, tuple(one in judged for one in said) if null else given)
 
 
-def _said(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
+def _find_matched(task: str, rows: Iterable[Row], plan: Sequence[str] | None) -> dict[str, bool]:
     """Item -> whether the rows match it. Of contradicting rows on an entry the answer is no."""
     found: dict[str, bool] = {}
     for row in rows:
         if task == "author":
-            hits = [one for one in named(row.get("name_in_plan")) if plan is None or one in plan]
-            for name in named(row.get("name_in_paper")):
+            hits = [one for one in parse_names(row.get("name_in_plan")) if plan is None or one in plan]
+            for name in parse_names(row.get("name_in_paper")):
                 found[name] = found.get(name, False) or bool(hits)
         else:
-            for name in named(row.get("name_in_plan")):
+            for name in parse_names(row.get("name_in_plan")):
                 found[name] = found.get(name, True) and row.get("appears_in_review") is True
     return found
 
@@ -115,16 +115,16 @@ class JudgeFigures:
     recall: float
     f1: float
     left_out: int
-    pooled: Agreement
+    pooled: LabelAgreement
     macro_upstream: float
     not_judged: int
 
 
-def judge_figures(task: str, plans: Sequence[Labels]) -> JudgeFigures:
+def compute_judge_figures(task: str, plans: Sequence[PlanLabels]) -> JudgeFigures:
     """The figures of a judge over plans. Those that it did not answer are left out, and counted."""
     answered = [one for one in plans if one.judge is not None]
-    counted = [one.counted for one in answered if any(one.human)]
-    pooled = sum((one.counted for one in answered), Agreement())
+    counted = [one.agreement for one in answered if any(one.human)]
+    pooled = sum((one.agreement for one in answered), LabelAgreement())
 
     def mean(values: Sequence[float]) -> float:
         return fmean(values) if values else 0.0
@@ -135,12 +135,12 @@ def judge_figures(task: str, plans: Sequence[Labels]) -> JudgeFigures:
         mean([one.f1 for one in counted]),
         len(answered) - len(counted),
         pooled,
-        mean([_upstream(task, one) for one in answered]),
+        mean([_upstream_f1(task, one) for one in answered]),
         len(plans) - len(answered),
     )
 
 
-def _upstream(task: str, one: Labels) -> float:
+def _upstream_f1(task: str, one: PlanLabels) -> float:
     """F1 with the public code's error: labels of an author plan that are null throughout count as matches."""
     human = (True,) * len(one.human) if task == "author" and not any(one.human) else one.human
-    return agreement(human, one.upstream or one.judge or ()).f1
+    return count_agreement(human, one.upstream or one.judge or ()).f1

@@ -14,17 +14,17 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from labwright.evals.ablationbench.entries import ACTIONS, Entry, entry_of
+from labwright.evals.ablationbench.entries import ACTIONS, PlannedAblation, parse_entry
 from labwright.evals.ablationbench.rows import Row
-from labwright.record.errors import WrongUse
-from labwright.sandbox.data.files import hugging_face, pyarrow
+from labwright.record.errors import UsageError
+from labwright.sandbox.data.files import import_datasets_library, import_pyarrow
 
 Task = Literal["author", "reviewer"]
 TASKS: tuple[Task, ...] = get_args(Task)
-FOLDERS: dict[Task, tuple[str, ...]] = {"author": ("author", "researcher"), "reviewer": ("reviewer",)}
-PUBLISHED: dict[Task, str] = {"author": "researcher", "reviewer": "reviewer"}
+TASK_FOLDERS: dict[Task, tuple[str, ...]] = {"author": ("author", "researcher"), "reviewer": ("reviewer",)}
+PUBLISHED_NAMES: dict[Task, str] = {"author": "researcher", "reviewer": "reviewer"}
 """Task -> its name on the hub."""
-MOST_BYTES = 500_000_000
+MAX_BYTES = 500_000_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 
 
@@ -37,12 +37,12 @@ class BenchPaper:
     title: str
     abstract: str
     folder: Path
-    gold: tuple[Entry, ...] = ()
+    gold: tuple[PlannedAblation, ...] = ()
     reviews: tuple[str, ...] = ()
     requests: int = 0
 
     @property
-    def wanted(self) -> int:
+    def target_count(self) -> int:
         """Gold ablations, or requests of the reviews: 0 is not scorable."""
         return len(self.gold) if self.task == "author" else self.requests
 
@@ -60,28 +60,28 @@ def read_papers(
     data: str, task: Task, split: str, *, papers: Path | None = None, only: Sequence[str] = ()
 ) -> tuple[BenchPaper, ...]:
     """The papers of a split, or those that `only` names. Raises `WrongUse`."""
-    rows = _table(data, task, split)
+    rows = _read_table(data, task, split)
     below = papers or (Path() if data.startswith("hf:") else Path(data))
-    read = [_paper(task, row, number, below) for number, row in enumerate(rows, 1)]
+    read = [_parse_paper(task, row, number, below) for number, row in enumerate(rows, 1)]
     twice = {one.id for one in read if sum(other.id == one.id for other in read) > 1}
     if twice:
-        raise WrongUse(f"--data {data}: {task}/{split} has the id {min(twice)} twice: remove one of its rows")
+        raise UsageError(f"--data {data}: {task}/{split} has the id {min(twice)} twice: remove one of its rows")
     for pattern in only:
         if not any(fnmatch(one.id, pattern) for one in read):
-            raise WrongUse(f"--only {pattern}: none of the {len(read)} papers of {task}/{split} is named so")
+            raise UsageError(f"--only {pattern}: none of the {len(read)} papers of {task}/{split} is named so")
     return tuple(one for one in read if not only or any(fnmatch(one.id, pattern) for pattern in only))
 
 
-def tasks_in(data: str) -> tuple[Task, ...]:
+def find_tasks(data: str) -> tuple[Task, ...]:
     """The tasks that a folder has tables of. Raises `WrongUse`."""
     if data.startswith("hf:"):
         return TASKS
     found: tuple[Task, ...] = tuple(
-        task for task in TASKS if any((Path(data) / name).is_dir() for name in FOLDERS[task])
+        task for task in TASKS if any((Path(data) / name).is_dir() for name in TASK_FOLDERS[task])
     )
     if not found:
-        raise WrongUse(
-            f"--data {data}: there is no folder {' or '.join(TASKS)} with test.jsonl: see docs/ablationbench.md"
+        raise UsageError(
+            f"--data {data}: there is no folder {' or '.join(TASKS)} with test.jsonl: see docs/benchmarks.md"
         )
     return found
 
@@ -89,47 +89,51 @@ def tasks_in(data: str) -> tuple[Task, ...]:
 def read_labels(data: str, task: Task) -> tuple[LabelledPlan, ...]:
     """The plans that people labelled. Raises `WrongUse`."""
     if data.startswith("hf:"):
-        rows = _hub(f"{data.removeprefix('hf:')}/{PUBLISHED[task]}-ablation-judge-eval", "test")
+        rows = _read_from_hub(f"{data.removeprefix('hf:')}/{PUBLISHED_NAMES[task]}-ablation-judge-eval", "test")
     else:
         folder = Path(data) / "judge_eval"
-        rows = _file([folder / f"{name}{end}" for name in FOLDERS[task] for end in (".jsonl", ".parquet")])
+        rows = _read_first_file(
+            [folder / f"{name}{end}" for name in TASK_FOLDERS[task] for end in (".jsonl", ".parquet")]
+        )
     found = list[LabelledPlan]()
     for number, row in enumerate(rows, 1):
         planner, _, paper = str(row.get("id", "")).partition("/")
         if not _ID.fullmatch(planner) or not _ID.fullmatch(paper):
-            raise WrongUse(
+            raise UsageError(
                 f"--data {data}: row {number} of the labels has the id {row.get('id')!r}: give PLANNER/PAPER"
             )
-        found.append(LabelledPlan(planner, paper, tuple(_label_rows(row.get("labels")))))
+        found.append(LabelledPlan(planner, paper, tuple(_parse_label_rows(row.get("labels")))))
     return tuple(found)
 
 
-def _table(data: str, task: Task, split: str) -> list[Row]:
+def _read_table(data: str, task: Task, split: str) -> list[Row]:
     if data.startswith("hf:"):
-        return _hub(f"{data.removeprefix('hf:')}/{PUBLISHED[task]}-ablation-bench", split)
+        return _read_from_hub(f"{data.removeprefix('hf:')}/{PUBLISHED_NAMES[task]}-ablation-bench", split)
     if not Path(data).is_dir():
-        raise WrongUse(
+        raise UsageError(
             f"--data {data} is no folder: give one with author/{split}.jsonl or reviewer/{split}.jsonl, or hf:OWNER"
         )
-    return _file([Path(data) / name / f"{split}{end}" for name in FOLDERS[task] for end in (".jsonl", ".parquet")])
+    return _read_first_file(
+        [Path(data) / name / f"{split}{end}" for name in TASK_FOLDERS[task] for end in (".jsonl", ".parquet")]
+    )
 
 
-def _file(candidates: Sequence[Path]) -> list[Row]:
+def _read_first_file(candidates: Sequence[Path]) -> list[Row]:
     """The rows of the first file that is there."""
     path = next((one for one in candidates if one.is_file()), None)
     if path is None:
-        raise WrongUse(f"there is no {candidates[0]} (nor as .parquet): see docs/ablationbench.md for the layout")
-    if path.stat().st_size > MOST_BYTES:
-        raise WrongUse(f"{path} is larger than {MOST_BYTES // 10**6} MB: give a part of it")
-    return _parquet(path) if path.suffix == ".parquet" else list(json_lines(path))
+        raise UsageError(f"there is no {candidates[0]} (nor as .parquet): see docs/benchmarks.md for the layout")
+    if path.stat().st_size > MAX_BYTES:
+        raise UsageError(f"{path} is larger than {MAX_BYTES // 10**6} MB: give a part of it")
+    return _read_parquet(path) if path.suffix == ".parquet" else list(read_json_lines(path))
 
 
-def json_lines(path: Path) -> Iterable[Row]:
+def read_json_lines(path: Path) -> Iterable[Row]:
     """The objects of a file of JSON lines. Raises `WrongUse`."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongUse(f"cannot read {path}: {error}") from None
+        raise UsageError(f"cannot read {path}: {error}") from None
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
@@ -137,28 +141,28 @@ def json_lines(path: Path) -> Iterable[Row]:
             except ValueError:
                 row = None
             if not isinstance(row, dict):
-                raise WrongUse(f"{path}, line {number}: not a JSON object: mend or remove it")
+                raise UsageError(f"{path}, line {number}: not a JSON object: mend or remove it")
             yield cast(Row, row)
 
 
-def _parquet(path: Path) -> list[Row]:
+def _read_parquet(path: Path) -> list[Row]:
     try:
-        return cast(list[Row], pyarrow("parquet").read_table(path).to_pylist())
-    except (pyarrow().ArrowException, OSError) as error:
-        raise WrongUse(f"{path} is no Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
+        return cast(list[Row], import_pyarrow("parquet").read_table(path).to_pylist())
+    except (import_pyarrow().ArrowException, OSError) as error:
+        raise UsageError(f"{path} is no Parquet file that can be read: {' '.join(str(error).split())[:200]}") from None
 
 
-def _hub(name: str, split: str) -> list[Row]:
+def _read_from_hub(name: str, split: str) -> list[Row]:
     try:
-        return [dict(row) for row in cast(Iterable[Row], hugging_face().load_dataset(name, split=split))]
+        return [dict(row) for row in cast(Iterable[Row], import_datasets_library().load_dataset(name, split=split))]
     except Exception as error:  # noqa: BLE001  whatever the network and the library's many readers raise
-        raise WrongUse(
+        raise UsageError(
             f"the datasets library cannot read {name} ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:200]}): fetch it once where there is a network"
         ) from None
 
 
-def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
+def _parse_paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
     """A row as a paper. Raises `WrongUse`."""
     try:
         id = str(row["id"])
@@ -166,9 +170,9 @@ def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
             raise ValueError(f"the id {id!r} cannot name a file")
         gold, reviews, requests = (), (), 0
         if task == "author":
-            gold = tuple(_gold(one, at) for at, one in enumerate(_listed(row["ablations_in_paper"]), 1))
+            gold = tuple(_parse_gold(one, at) for at, one in enumerate(_parse_list(row["ablations_in_paper"]), 1))
         else:
-            reviews = tuple(str(one) for one in _listed(row["review_text"]))
+            reviews = tuple(str(one) for one in _parse_list(row["review_text"]))
             requests = int(row["num_ablation_suggestions"] or 0)
         return BenchPaper(
             task,
@@ -182,14 +186,14 @@ def _paper(task: Task, row: Row, number: int, below: Path) -> BenchPaper:
         )
     except (LookupError, ValueError, TypeError) as error:
         what = f"there is no {error}" if isinstance(error, LookupError) else str(error)
-        raise WrongUse(f"row {number} of the {task} papers cannot be used: {what}") from None
+        raise UsageError(f"row {number} of the {task} papers cannot be used: {what}") from None
 
 
-def _gold(given: object, number: int) -> Entry:
+def _parse_gold(given: object, number: int) -> PlannedAblation:
     """A gold ablation, whatever people left out of it: it counts all the same."""
     fields = cast(dict[str, object], given) if isinstance(given, dict) else {"name": given}
     action = str(fields.get("action") or "").strip().upper()
-    return entry_of(
+    return parse_entry(
         {
             **fields,
             "name": fields.get("name") or fields.get("ablated_part") or f"Ablation {number}",
@@ -198,7 +202,7 @@ def _gold(given: object, number: int) -> Entry:
     )
 
 
-def _listed(value: object) -> list[Any]:
+def _parse_list(value: object) -> list[Any]:
     """A list, or JSON text of one."""
     found: object = json.loads(value) if isinstance(value, str) else value
     if isinstance(found, list):
@@ -206,7 +210,7 @@ def _listed(value: object) -> list[Any]:
     raise ValueError(f"a list is expected, not {str(found)[:60]!r}")
 
 
-def _label_rows(value: object) -> Iterable[Row]:
+def _parse_label_rows(value: object) -> Iterable[Row]:
     if isinstance(value, str):
         return [cast(Row, json.loads(line)) for line in value.splitlines() if line.strip()]
     return list(cast(Sequence[Row], value or ()))

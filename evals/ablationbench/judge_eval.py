@@ -12,17 +12,17 @@ from pathlib import Path
 
 from pydantic import Field
 
-from labwright.evals.ablationbench.agreement import Agreement, Labels, judge_figures, labels
+from labwright.evals.ablationbench.agreement import LabelAgreement, PlanLabels, build_labels, compute_judge_figures
 from labwright.evals.ablationbench.data import LabelledPlan, Task
-from labwright.evals.ablationbench.means import over_groups
+from labwright.evals.ablationbench.means import bootstrap_groups
 from labwright.evals.ablationbench.rows import Row
-from labwright.evals.ablationbench.scores import majority
-from labwright.record.nouns.frozen import Frozen
+from labwright.evals.ablationbench.scores import find_majority
+from labwright.record.schema.frozen_model import FrozenModel
 
 MAJORITY = "majority"
 
 
-class Pooled(Frozen):
+class PooledFigure(FrozenModel):
     """A figure over all items, with a 95 % interval, papers resampled."""
 
     value: float | None
@@ -30,7 +30,7 @@ class Pooled(Frozen):
     high: float | None
 
 
-class JudgeTable(Frozen):
+class JudgeTable(FrozenModel):
     """One judge on one task. `macro_*`: means over plans in which people found a match."""
 
     task: Task
@@ -43,23 +43,23 @@ class JudgeTable(Frozen):
     macro_recall: float
     macro_f1: float
     macro_upstream: float = Field(description="mean F1 as the public code has it, by which published figures are")
-    precision: Pooled
-    sensitivity: Pooled
-    specificity: Pooled
-    f1: Pooled
-    kappa: Pooled
+    precision: PooledFigure
+    sensitivity: PooledFigure
+    specificity: PooledFigure
+    f1: PooledFigure
+    kappa: PooledFigure
 
 
-class JudgeEval(Frozen):
+class JudgeEval(FrozenModel):
     """All judges on the tasks that have labels."""
 
     judges: tuple[JudgeTable, ...]
 
-    def of(self, task: Task, judge: str) -> JudgeTable | None:
+    def find_table(self, task: Task, judge: str) -> JudgeTable | None:
         return next((one for one in self.judges if (one.task, one.judge) == (task, judge)), None)
 
 
-FIGURES: dict[str, Callable[[Agreement], float | None]] = {
+FIGURES: dict[str, Callable[[LabelAgreement], float | None]] = {
     "precision": lambda all: all.precision,
     "sensitivity": lambda all: all.recall,
     "specificity": lambda all: all.specificity,
@@ -68,25 +68,25 @@ FIGURES: dict[str, Callable[[Agreement], float | None]] = {
 }
 
 
-def judge_table(task: Task, judge: str, plans: Sequence[Labels]) -> JudgeTable:
+def build_judge_table(task: Task, judge: str, plans: Sequence[PlanLabels]) -> JudgeTable:
     """The figures of a judge. Intervals resample papers: plans of one paper are not independent."""
-    found = judge_figures(task, plans)
-    papers: dict[str, list[Labels]] = {}
+    found = compute_judge_figures(task, plans)
+    papers: dict[str, list[PlanLabels]] = {}
     for one in plans:
         if one.judge is not None:
             papers.setdefault(one.id.partition("/")[2], []).append(one)
-    groups = [[one.counted for one in group] for group in papers.values()]
+    groups = [[one.agreement for one in group] for group in papers.values()]
 
-    def pooled(figure: Callable[[Agreement], float | None]) -> Pooled:
-        low, high = over_groups(groups, lambda drawn: figure(sum(drawn, Agreement())))
-        return Pooled(value=figure(found.pooled) if found.pooled.items else None, low=low, high=high)
+    def pooled(figure: Callable[[LabelAgreement], float | None]) -> PooledFigure:
+        low, high = bootstrap_groups(groups, lambda drawn: figure(sum(drawn, LabelAgreement())))
+        return PooledFigure(value=figure(found.pooled) if found.pooled.item_count else None, low=low, high=high)
 
     figures = {name: pooled(figure) for name, figure in FIGURES.items()}
     return JudgeTable(
         task=task,
         judge=judge,
         plans=len(plans),
-        items=found.pooled.items,
+        items=found.pooled.item_count,
         not_judged=found.not_judged,
         left_out=found.left_out,
         macro_precision=found.precision,
@@ -97,26 +97,28 @@ def judge_table(task: Task, judge: str, plans: Sequence[Labels]) -> JudgeTable:
     )
 
 
-def labelled(task: Task, plan: LabelledPlan, rows: Sequence[Row] | None) -> Labels:
+def label_plan(task: Task, plan: LabelledPlan, rows: Sequence[Row] | None) -> PlanLabels:
     """The items of a plan, people's answers and a judge's."""
-    return labels(task, plan.rows, rows, id=f"{plan.planner}/{plan.paper}")
+    return build_labels(task, plan.rows, rows, id=f"{plan.planner}/{plan.paper}")
 
 
-def voted(judges: Sequence[Sequence[Labels]]) -> list[Labels]:
+def vote_majority(judges: Sequence[Sequence[PlanLabels]]) -> list[PlanLabels]:
     """The majority of judges, item by item; the judges have the same plans in the same order."""
-    found = list[Labels]()
+    found = list[PlanLabels]()
     for same in zip(*judges, strict=True):
-        said = majority(
+        said = find_majority(
             [None if one.judge is None else frozenset(at for at, yes in enumerate(one.judge) if yes) for one in same]
         )
         first = same[0]
         found.append(
-            Labels(first.id, first.human, None if said is None else tuple(at in said for at in range(len(first.human))))
+            PlanLabels(
+                first.id, first.human, None if said is None else tuple(at in said for at in range(len(first.human)))
+            )
         )
     return found
 
 
-def corrected(share: float, judge: JudgeTable) -> float | None:
+def correct_share(share: float, judge: JudgeTable) -> float | None:
     """A share of matches as it would be without the judge's errors, within 0 and 1; None where it tells nothing."""
     sensitivity, specificity = judge.sensitivity.value, judge.specificity.value
     if sensitivity is None or specificity is None or sensitivity + specificity <= 1.0:

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from labwright.record.claims.means import p_value
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.claims.estimates import compute_p_value
+from labwright.record.schema.frozen_model import FrozenModel
 
 Item = TypeVar("Item")
-RESAMPLES, SEED, COVERED = 10_000, 26, 95.0
+RESAMPLES, SEED, INTERVAL_PERCENT = 10_000, 26, 95.0
 
 
-class Mean(Frozen):
+class MeanWithInterval(FrozenModel):
     """A mean over papers. `sd` is None for one paper, `low` and `high` for fewer than two."""
 
     mean: float
@@ -27,46 +27,50 @@ class Mean(Frozen):
     n: int
 
 
-def mean_of(values: Sequence[float]) -> Mean | None:
+def compute_mean(values: Sequence[float]) -> MeanWithInterval | None:
     """The mean of some papers' values; None where there are none."""
     if not values:
         return None
-    low, high = interval(values)
-    return Mean(mean=fmean(values), sd=stdev(values) if len(values) > 1 else None, low=low, high=high, n=len(values))
+    low, high = bootstrap_interval(values)
+    return MeanWithInterval(
+        mean=fmean(values), sd=stdev(values) if len(values) > 1 else None, low=low, high=high, n=len(values)
+    )
 
 
-def interval(values: Sequence[float]) -> tuple[float | None, float | None]:
+def bootstrap_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
     """A 95 % interval of the mean, papers resampled with a fixed seed."""
     if len(values) < 2:
         return None, None
     drawn = np.random.default_rng(SEED).choice(np.asarray(values, dtype=np.float64), (RESAMPLES, len(values)))
-    low, high = np.percentile(drawn.mean(axis=1), [50 - COVERED / 2, 50 + COVERED / 2])
+    low, high = np.percentile(drawn.mean(axis=1), [50 - INTERVAL_PERCENT / 2, 50 + INTERVAL_PERCENT / 2])
     return float(low), float(high)
 
 
-class Paired(Frozen):
+class PairedPlannerDifference(FrozenModel):
     """The difference of two planners on the papers that both have, first minus second. `p`: paired t test, two-sided,
     None where all differences are equal."""
 
     first: str
     second: str
     figure: str
-    difference: Mean
+    difference: MeanWithInterval
     p: float | None
     adjusted: float | None = None
 
 
-def paired(first: str, second: str, figure: str, values: Sequence[tuple[float, float]]) -> Paired:
+def compute_paired_difference(
+    first: str, second: str, figure: str, values: Sequence[tuple[float, float]]
+) -> PairedPlannerDifference:
     differences = [one - other for one, other in values]
-    found = mean_of(differences)
+    found = compute_mean(differences)
     assert found is not None, "at least one paper"
     equal = len(differences) < 2 or all(math.isclose(one, differences[0], abs_tol=1e-12) for one in differences)
-    return Paired(
-        first=first, second=second, figure=figure, difference=found, p=None if equal else p_value(differences)
+    return PairedPlannerDifference(
+        first=first, second=second, figure=figure, difference=found, p=None if equal else compute_p_value(differences)
     )
 
 
-def over_groups(
+def bootstrap_groups(
     groups: Sequence[Sequence[Item]], figure: Callable[[list[Item]], float | None]
 ) -> tuple[float | None, float | None]:
     """A 95 % interval of a pooled figure, groups (papers) resampled; None where it cannot be computed."""
@@ -77,5 +81,5 @@ def over_groups(
             found.append(drawn)
     if not found:
         return None, None
-    low, high = np.percentile(found, [50 - COVERED / 2, 50 + COVERED / 2])
+    low, high = np.percentile(found, [50 - INTERVAL_PERCENT / 2, 50 + INTERVAL_PERCENT / 2])
     return float(low), float(high)

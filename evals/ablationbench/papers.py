@@ -14,17 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labwright.models.roles.judge import ShownPaper
-from labwright.record.nouns.papers import Removed
-from labwright.review.judge import Paper, PaperError, guarded, read_paper
-from labwright.review.judge.sections import PaperSection, excerpt, of_pdf
+from labwright.record.schema.paper import RemovedPassage
+from labwright.review.judge import Paper, PaperError, guard_paper, read_paper
+from labwright.review.judge.sections import PaperSection, make_excerpt, split_pdf_sections
 
-CHARACTERS = 100_000
+MAX_CHARACTERS = 100_000
 """Of a paper that is shown, as a judge of papers is shown."""
-MOST_FILES = 60
+MAX_FILES = 60
 """Of a folder without a main file, in which sections are files of their own."""
 _NUMBER = re.compile(r"^(?:section\s+)?(\d+|[IVX]+)((?:\.\d+)*)[.:)]?\s+", re.IGNORECASE)
-_BEFORE = re.compile(r"introduction|related|background|preliminar|motivat|abstract|prior work|notation", re.IGNORECASE)
-_AFTER = re.compile(
+_BEFORE_METHOD = re.compile(
+    r"introduction|related|background|preliminar|motivat|abstract|prior work|notation", re.IGNORECASE
+)
+_AFTER_METHOD = re.compile(
     r"experiment|result|evaluat|ablat|empiric|conclu|discussion|finding|benchmark|case stud|analys|appendi|supplement|"
     r"referenc|bibliograph|acknowledg|limitation|future work|broader impact|tables and figures|simulation|contributes",
     re.IGNORECASE,
@@ -32,33 +34,33 @@ _AFTER = re.compile(
 _METHOD = re.compile(
     r"method|approach|model|system|framework|architect|proposed|algorithm|technique|formulation|design", re.IGNORECASE
 )
-_SURELY_AFTER = re.compile(r"experiment|result|ablat|conclu|appendi", re.IGNORECASE)
+_SURELY_AFTER_METHOD = re.compile(r"experiment|result|ablat|conclu|appendi", re.IGNORECASE)
 _THEORY = re.compile(r"theor|complexity|convergence|gradient analys", re.IGNORECASE)
 """An analysis of the method that is no measurement."""
-_SURELY = re.compile(r"(?:our |the |proposed )*(?:methods?|methodology|approach)", re.IGNORECASE)
+_SURELY_METHOD = re.compile(r"(?:our |the |proposed )*(?:methods?|methodology|approach)", re.IGNORECASE)
 
 
-class MethodEndUnsure(PaperError):
+class MethodEndUnclear(PaperError):
     """Nobody can tell from its titles where the method of a paper ends."""
 
 
 @dataclass(frozen=True)
-class Visible:
+class VisiblePaper:
     """What is shown of a paper, which titles were kept and cut, and what the guards took out."""
 
     paper: Paper
     kept: tuple[str, ...]
     cut: tuple[str, ...] = ()
-    removed: tuple[Removed, ...] = ()
+    removed: tuple[RemovedPassage, ...] = ()
 
     @property
-    def shown(self) -> ShownPaper:
-        found = excerpt(self.paper.sections, CHARACTERS)
-        missing = tuple(f"included file {name!r}: not there" for name in self.paper.missing[:20])
+    def shown_paper(self) -> ShownPaper:
+        found = make_excerpt(self.paper.sections, MAX_CHARACTERS)
+        missing = tuple(f"included file {name!r}: not there" for name in self.paper.missing_files[:20])
         return ShownPaper(text=found.text, characters=self.paper.characters, left_out=(*found.left_out, *missing))
 
 
-def paper_files(folder: Path) -> tuple[Path, ...]:
+def find_paper_files(folder: Path) -> tuple[Path, ...]:
     """What to read of a paper's folder: its main LaTeX file alone, else every text of the same form by name.
 
     Raises: `PaperError`.
@@ -71,76 +73,78 @@ def paper_files(folder: Path) -> tuple[Path, ...]:
             for path in folder.rglob("*")
             if path.suffix.lower() in endings and path.is_file() and path.stem.lower() not in ("readme", "license")
         )
-        main = [path for path in found if path.suffix == ".tex" and r"\documentclass" in _head(path)]
+        main = [path for path in found if path.suffix == ".tex" and r"\documentclass" in _read_head(path)]
         if main or (".pdf" in endings and found):
             return (max(main or found, key=lambda path: (path.stem in ("main", "paper"), path.stat().st_size)),)
         if found:
-            return tuple(found[:MOST_FILES])
+            return tuple(found[:MAX_FILES])
     raise PaperError(
         f"there is no paper in {folder}: it needs a .tex, .md, .txt or .pdf file (as in the checkout of "
-        "the benchmark; see docs/ablationbench.md)"
+        "the benchmark; see docs/benchmarks.md)"
     )
 
 
-def _head(path: Path) -> str:
+def _read_head(path: Path) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read(20_000)
 
 
-async def _read(path: Path) -> Paper:
+async def _read_paper(path: Path) -> Paper:
     """The paper in a file or a folder. Raises `PaperError`."""
-    files = paper_files(path)
+    files = find_paper_files(path)
     if len(files) == 1:
-        return _by_numbers(await read_paper(files[0]))
+        return _split_by_numbers(await read_paper(files[0]))
     with tempfile.TemporaryDirectory(prefix="paper-") as name:
         joined = Path(name) / f"paper{files[0].suffix}"
         joined.write_text("\n\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files))
-        return _by_numbers(await read_paper(joined))
+        return _split_by_numbers(await read_paper(joined))
 
 
-async def visible(path: Path, *, whole: bool, until: str = "", already_cut: bool = False) -> Visible:
+async def read_visible_paper(path: Path, *, show_all: bool, until: str = "", already_cut: bool = False) -> VisiblePaper:
     """The whole paper, or what an author planner may see of it. `until` names the last section that is shown;
     `already_cut`: the folder may hold no more than that, as those of the benchmark do. Raises `PaperError`."""
-    found = await guarded(await _read(path))
+    found = await guard_paper(await _read_paper(path))
     sections = found.paper.sections
-    if not whole:
-        sections = sections[: _end(sections, until, path, already_cut)]
-        scattered = len(paper_files(path)) > 1  # files in the order of their names, which may put results first
+    if not show_all:
+        sections = sections[: _find_method_end(sections, until, path, already_cut)]
+        scattered = len(find_paper_files(path)) > 1  # files in the order of their names, which may put results first
         sections = tuple(
             one
             for one in sections
-            if not one.back and not _is_after_all(one) and not (scattered and _Title.of(one).kind == "after")
+            if not one.is_back_matter
+            and not _is_always_shown(one)
+            and not (scattered and _SectionTitle.from_section(one).kind == "after")
         )
     rest = [one.title for one in found.paper.sections if one not in sections]
-    return Visible(
+    return VisiblePaper(
         replace(found.paper, sections=sections), tuple(one.title for one in sections), tuple(rest), found.removed
     )
 
 
-def _by_numbers(paper: Paper) -> Paper:
+def _split_by_numbers(paper: Paper) -> Paper:
     """A paper in Markdown or text without marked headings, by its numbered lines as those of a PDF."""
     if paper.form in ("Markdown", "text") and sum(bool(one.title) for one in paper.sections) < 2:
-        found = of_pdf("\n\n".join(f"{one.title}\n{one.text}".strip() for one in paper.sections))
+        found = split_pdf_sections("\n\n".join(f"{one.title}\n{one.text}".strip() for one in paper.sections))
         return replace(paper, sections=found)
     return paper
 
 
-def _is_after_all(section: PaperSection) -> bool:
+def _is_always_shown(section: PaperSection) -> bool:
     """Floats of a LaTeX preamble, and the like, which no order tells to be of the method."""
     return section.title == "Tables and figures"
 
 
-def _end(sections: Sequence[PaperSection], until: str, path: Path, already_cut: bool) -> int:
+def _find_method_end(sections: Sequence[PaperSection], until: str, path: Path, already_cut: bool) -> int:
     """How many sections are shown. Raises `MethodEndUnsure`, and `PaperError` where `until` names none."""
-    titles = [_Title.of(section) for section in sections]
+    titles = [_SectionTitle.from_section(section) for section in sections]
     if len(titles) > 1 and titles[0].kind in ("method", "after") and not _NUMBER.match(sections[0].title):
-        titles[0] = _Title(titles[0].text, "before")  # of Markdown, the title of the paper
+        titles[0] = _SectionTitle(titles[0].text, "before")  # of Markdown, the title of the paper
     if until:
         wanted = " ".join(until.casefold().split())
         named = [at for at, one in enumerate(titles) if wanted in one.text.casefold()]
         if not named:
             raise PaperError(
-                f"--until {until!r}: {path} has no section with this in its title; there are: {_listed(titles)}"
+                f"--until {until!r}: {path} has no section with this in its title; there are: {_format_titles(titles)}"
             )
         return named[-1] + 1
     methods = [at for at, one in enumerate(titles) if one.kind == "method"]
@@ -151,14 +155,14 @@ def _end(sections: Sequence[PaperSection], until: str, path: Path, already_cut: 
         return after[0] if after else len(titles)
     if already_cut and not any(one.kind == "after" for one in titles):
         return len(titles)
-    raise MethodEndUnsure(
+    raise MethodEndUnclear(
         f"{path}: its titles do not say where the method ends: name the last section to show with "
-        f"--until SECTION; there are: {_listed(titles)}"
+        f"--until SECTION; there are: {_format_titles(titles)}"
     )
 
 
 @dataclass(frozen=True)
-class _Title:
+class _SectionTitle:
     """A title of a section: `kind` is before, method, after, or other (a part of a section too)."""
 
     text: str
@@ -166,20 +170,20 @@ class _Title:
     surely: bool = False
 
     @classmethod
-    def of(cls, section: PaperSection) -> _Title:
+    def from_section(cls, section: PaperSection) -> _SectionTitle:
         number = _NUMBER.match(section.title)
         text = section.title[number.end() :] if number else section.title
         within = number is not None and bool(number[2])
-        after = _SURELY_AFTER if within else _AFTER  # "3.2 Evaluation module" is a part of a method
-        if section.back or (after.search(text) and not _THEORY.search(text)):
+        after = _SURELY_AFTER_METHOD if within else _AFTER_METHOD  # "3.2 Evaluation module" is a part of a method
+        if section.is_back_matter or (after.search(text) and not _THEORY.search(text)):
             return cls(text, "after")
-        if _BEFORE.search(text) or not text:
+        if _BEFORE_METHOD.search(text) or not text:
             return cls(text, "before")
         if within:
             return cls(text, "part")
         kind = "method" if _METHOD.search(text) else "other"
-        return cls(text, kind, surely=_SURELY.fullmatch(text.strip()) is not None)
+        return cls(text, kind, surely=_SURELY_METHOD.fullmatch(text.strip()) is not None)
 
 
-def _listed(titles: Sequence[_Title]) -> str:
+def _format_titles(titles: Sequence[_SectionTitle]) -> str:
     return ", ".join(f"{one.text[:60]!r}" for one in titles[:30] if one.text)

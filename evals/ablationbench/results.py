@@ -7,21 +7,21 @@ from typing import Literal
 from pydantic import Field
 
 from labwright.evals.ablationbench.data import Task
-from labwright.evals.ablationbench.entries import Entry
-from labwright.evals.ablationbench.judging import Verdict
-from labwright.record.nouns.frozen import Frozen
+from labwright.evals.ablationbench.entries import PlannedAblation
+from labwright.evals.ablationbench.plan_judge import PlanVerdict
+from labwright.record.schema.frozen_model import FrozenModel
 
-What = Literal["plan", "gold", "other", "headings"]
-CONTROLS: tuple[What, ...] = ("gold", "other", "headings")
+PlanSource = Literal["plan", "gold", "other", "headings"]
+CONTROLS: tuple[PlanSource, ...] = ("gold", "other", "headings")
 """Gold as the plan, another paper's plan, and each named part of the method taken out."""
 
 
-class PlanResult(Frozen):
+class PlanResult(FrozenModel):
     """The plan of a paper. `missing` and `failed` plans are none; an empty one that was handed in is done."""
 
     state: Literal["done", "missing", "failed"] = "done"
     why: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[PlannedAblation, ...] = ()
     repeats: tuple[str, ...] = ()
     beyond: int = 0
     faults: tuple[str, ...] = ()
@@ -35,22 +35,22 @@ class PlanResult(Frozen):
     seconds: float = 0.0
 
 
-class Judged(Frozen):
+class JudgedPlan(FrozenModel):
     """A plan or a control, and what each judge says of it."""
 
-    what: What
-    entries: tuple[Entry, ...]
-    verdicts: tuple[Verdict, ...]
+    what: PlanSource
+    entries: tuple[PlannedAblation, ...]
+    verdicts: tuple[PlanVerdict, ...]
 
 
-class PaperResult(Frozen):
+class PaperResult(FrozenModel):
     """One paper of one task: its plan and what judges say."""
 
     task: Task
     id: str
     wanted: int
     plan: PlanResult
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[JudgedPlan, ...] = ()
 
-    def of(self, what: What) -> Judged | None:
+    def find_judged(self, what: PlanSource) -> JudgedPlan | None:
         return next((one for one in self.judged if one.what == what), None)

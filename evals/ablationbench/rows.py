@@ -14,7 +14,7 @@ Pairs = frozenset[tuple[int, int]]
 """Positions of a gold ablation and of an entry, both from 0."""
 
 
-def named(value: object) -> tuple[str, ...]:
+def parse_names(value: object) -> tuple[str, ...]:
     """The names in a field that holds one, several or none."""
     if value is None:
         return ()
@@ -22,35 +22,35 @@ def named(value: object) -> tuple[str, ...]:
     return tuple(str(one) for one in listed if one is not None)
 
 
-def pairs_of(rows: Iterable[Row], gold: Sequence[str], plan: Sequence[str]) -> Pairs:
+def parse_pairs(rows: Iterable[Row], gold: Sequence[str], plan: Sequence[str]) -> Pairs:
     """The pairs that an author judge's rows name."""
     return frozenset(
         (of_gold, of_plan)
         for row in rows
-        for of_gold in _places(row.get("name_in_paper"), gold)
-        for of_plan in _places(row.get("name_in_plan"), plan)
+        for of_gold in _find_positions(row.get("name_in_paper"), gold)
+        for of_plan in _find_positions(row.get("name_in_plan"), plan)
     )
 
 
-def _places(value: object, names: Sequence[str]) -> list[int]:
-    wanted = set(named(value))
+def _find_positions(value: object, names: Sequence[str]) -> list[int]:
+    wanted = set(parse_names(value))
     return [at for at, name in enumerate(names) if str(name) in wanted]
 
 
-def from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
+def rows_from_sides(answer: Iterable[Row], gold_side: str) -> list[Row]:
     """Rows by paper and plan from a blinded answer; those without a gold ablation are left out."""
     other = "B" if gold_side == "A" else "A"
     rows = [
         {"name_in_paper": row.get(f"name_in_{gold_side}"), "name_in_plan": row.get(f"name_in_{other}")}
         for row in answer
     ]
-    return [row for row in rows if named(row["name_in_paper"])]
+    return [row for row in rows if parse_names(row["name_in_paper"])]
 
 
-def asked_for(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
+def find_requested_entries(rows: Iterable[Row], plan: Sequence[str]) -> frozenset[int]:
     """Positions of the entries that a reviewer judge's rows find in the reviews; rows that contradict say no."""
     said: dict[str, bool] = {}
     for row in rows:
-        for name in named(row.get("name_in_plan")):
+        for name in parse_names(row.get("name_in_plan")):
             said[name] = said.get(name, True) and row.get("appears_in_review") is True
     return frozenset(at for at, name in enumerate(plan) if said.get(str(name), False))

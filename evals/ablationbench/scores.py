@@ -13,14 +13,14 @@ from typing import TypeVar
 from pydantic import Field
 
 from labwright.evals.ablationbench.rows import Pairs
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
 K_AUTHOR, K_REVIEWER = 5, 2
 NO_GOLD, NO_REQUEST = "no gold ablation", "no suggestion in the reviews"
 Vote = TypeVar("Vote")
 
 
-class Score(Frozen):
+class PlanFigures(FrozenModel):
     """The score of one plan. `true` and `pred` are its labels: one a gold ablation, then one a false positive."""
 
     precision: float
@@ -31,7 +31,7 @@ class Score(Frozen):
     pred: tuple[int, ...]
 
 
-class AuthorScore(Score):
+class AuthorScore(PlanFigures):
     """nDCG goes by the paper's order: hits over gold, the first k of them. `ndcg_plan` by the plan's: a gain at each
     entry that finds new gold."""
 
@@ -41,56 +41,56 @@ class AuthorScore(Score):
     found: tuple[bool, ...] = Field(description="of each gold ablation, in the paper's order")
 
 
-def author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None = None) -> AuthorScore:
+def compute_author_score(gold: int, entries: int, pairs: Pairs, *, k: int | None = None) -> AuthorScore:
     """The score of a plan's first k entries (None: all of them; nDCG is cut at 5 then)."""
     kept, depth = entries if k is None else min(k, entries), K_AUTHOR if k is None else k
     pairs = frozenset(pair for pair in pairs if pair[1] < kept)
     found = [any(one == at for one, _ in pairs) for at in range(gold)]
     matched = len({entry for _, entry in pairs})
-    alone = one_to_one(pairs)
-    plain = _score([int(hit) for hit in found], kept - matched, matched, kept)
+    alone = count_one_to_one(pairs)
+    plain = _compute_score([int(hit) for hit in found], kept - matched, matched, kept)
     return AuthorScore(
         **plain.model_dump(),
-        ndcg=_dcg(found[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
-        ndcg_plan=_dcg(_news(pairs, kept)[:depth]) / (_dcg([True] * min(depth, gold)) or 1.0),
-        f1_one_to_one=_f1(alone, kept - alone, gold - alone),
+        ndcg=_compute_dcg(found[:depth]) / (_compute_dcg([True] * min(depth, gold)) or 1.0),
+        ndcg_plan=_compute_dcg(_find_new_hits(pairs, kept)[:depth]) / (_compute_dcg([True] * min(depth, gold)) or 1.0),
+        f1_one_to_one=_compute_f1(alone, kept - alone, gold - alone),
         found=tuple(found),
     )
 
 
-def reviewer_score(count: int, entries: int, matched: frozenset[int], *, k: int | None = None) -> Score:
+def compute_reviewer_score(count: int, entries: int, matched: frozenset[int], *, k: int | None = None) -> PlanFigures:
     """The score of a plan's first k entries against `count` requests; which request an entry meets is not asked."""
     kept = entries if k is None else min(k, entries)
     hits = sum(at < kept for at in matched)
     met = min(hits, count)
-    return _score([1] * met + [0] * (count - met), kept - hits, hits, kept)
+    return _compute_score([1] * met + [0] * (count - met), kept - hits, hits, kept)
 
 
-def _score(found: Sequence[int], false: int, matched: int, entries: int) -> Score:
+def _compute_score(found: Sequence[int], false: int, matched: int, entries: int) -> PlanFigures:
     hits, missed = sum(found), len(found) - sum(found)
-    return Score(
-        precision=_over(hits, hits + false),
-        recall=_over(hits, hits + missed),
-        f1=_f1(hits, false, missed),
+    return PlanFigures(
+        precision=_divide(hits, hits + false),
+        recall=_divide(hits, hits + missed),
+        f1=_compute_f1(hits, false, missed),
         precision_plan=matched / entries if entries else None,
         true=(*(1 for _ in found), *[0] * false),
         pred=(*found, *[1] * false),
     )
 
 
-def _f1(hits: int, false: int, missed: int) -> float:
-    return _over(2 * hits, 2 * hits + false + missed)
+def _compute_f1(hits: int, false: int, missed: int) -> float:
+    return _divide(2 * hits, 2 * hits + false + missed)
 
 
-def _over(part: float, whole: float) -> float:
+def _divide(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _dcg(hits: Sequence[bool]) -> float:
+def _compute_dcg(hits: Sequence[bool]) -> float:
     return sum(hit / log2(at + 1) for at, hit in enumerate(hits, 1))
 
 
-def _news(pairs: Pairs, entries: int) -> list[bool]:
+def _find_new_hits(pairs: Pairs, entries: int) -> list[bool]:
     """Of each entry, whether it finds gold that no earlier one did."""
     seen, news = set[int](), list[bool]()
     for at in range(entries):
@@ -100,7 +100,7 @@ def _news(pairs: Pairs, entries: int) -> list[bool]:
     return news
 
 
-def one_to_one(pairs: Pairs) -> int:
+def count_one_to_one(pairs: Pairs) -> int:
     """The most pairs that share neither gold nor entry (a maximum matching, by augmenting paths)."""
     partner: dict[int, int] = {}
 
@@ -118,7 +118,7 @@ def one_to_one(pairs: Pairs) -> int:
 # --- several judges -------------------------------------------------------------------------------------------------
 
 
-def majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] | None:
+def find_majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] | None:
     """What more than half of the judges that answered say; None unless more than half of those asked answered."""
     given = [one for one in answers if one is not None]
     if 2 * len(given) <= len(answers):
@@ -128,14 +128,16 @@ def majority(answers: Sequence[frozenset[Vote] | None]) -> frozenset[Vote] | Non
     )
 
 
-def not_judged(answers: Sequence[object | None]) -> str:
+def format_not_judged(answers: Sequence[object | None]) -> str:
     return f"{sum(one is not None for one in answers)} of {len(answers)} judges answered"
 
 
-def separate_votes(gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None) -> Score:
+def score_separate_votes(
+    gold: int, entries: int, answers: Sequence[Pairs | None], *, k: int | None = None
+) -> PlanFigures:
     """The score where gold ablations and entries are voted on by themselves, whatever they are matched with."""
     kept = entries if k is None else min(k, entries)
     cut = [None if one is None else frozenset(pair for pair in one if pair[1] < kept) for one in answers]
-    found = majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
-    used = majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
-    return _score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)
+    found = find_majority([None if one is None else frozenset(pair[0] for pair in one) for one in cut]) or frozenset()
+    used = find_majority([None if one is None else frozenset(pair[1] for pair in one) for one in cut]) or frozenset()
+    return _compute_score([int(at in found) for at in range(gold)], kept - len(used), len(used), kept)

@@ -14,22 +14,22 @@ from statistics import fmean
 
 from pydantic import Field
 
-from labwright.evals.ablationbench.agreement import agreement
+from labwright.evals.ablationbench.agreement import count_agreement
 from labwright.evals.ablationbench.data import Task
-from labwright.evals.ablationbench.judging import Verdict
-from labwright.evals.ablationbench.means import Mean, mean_of
-from labwright.evals.ablationbench.results import CONTROLS, Judged, PaperResult, What
+from labwright.evals.ablationbench.means import MeanWithInterval, compute_mean
+from labwright.evals.ablationbench.plan_judge import PlanVerdict
+from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanSource
 from labwright.evals.ablationbench.scores import (
     NO_GOLD,
     NO_REQUEST,
     AuthorScore,
-    Score,
-    author_score,
-    majority,
-    not_judged,
-    reviewer_score,
+    PlanFigures,
+    compute_author_score,
+    compute_reviewer_score,
+    find_majority,
+    format_not_judged,
 )
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
 FIGURES = {
     "author": ("precision", "recall", "f1", "ndcg", "f1_one_to_one", "precision_plan", "ndcg_plan"),
@@ -38,7 +38,7 @@ FIGURES = {
 """Figures of a task; `f1_unique` is against the requests as the judges list them, equal ones merged."""
 
 
-class Row(Frozen):
+class PaperRow(FrozenModel):
     """One paper. `why` says what is missing where there is no score, `found` which gold ablations were found."""
 
     task: Task
@@ -65,24 +65,24 @@ class Row(Frozen):
     judge_seconds: float = 0.0
 
 
-class JudgeLine(Frozen):
+class JudgeRow(FrozenModel):
     """One judge over all papers of a task, and its kappa with the majority, over pairs or entries."""
 
     judge: str
     papers: int
-    f1: Mean | None
+    f1: MeanWithInterval | None
     kappa: float | None
 
 
-class Control(Frozen):
+class ControlFigures(FrozenModel):
     """What the same judges give a plan whose worth is known."""
 
-    what: What
+    what: PlanSource
     papers: int
-    figures: dict[str, Mean]
+    figures: dict[str, MeanWithInterval]
 
 
-class TaskTable(Frozen):
+class TaskTable(FrozenModel):
     """All papers of one task."""
 
     task: Task
@@ -92,13 +92,13 @@ class TaskTable(Frozen):
     not_judged: int
     no_plan: int
     empty_plans: int
-    figures: dict[str, Mean]
-    judges: tuple[JudgeLine, ...]
-    controls: tuple[Control, ...] = ()
+    figures: dict[str, MeanWithInterval]
+    judges: tuple[JudgeRow, ...]
+    controls: tuple[ControlFigures, ...] = ()
     kappa: float | None = Field(description="between judges, mean over pairs of them; None for one judge")
 
 
-class BenchTable(Frozen):
+class AblationBenchTable(FrozenModel):
     """The whole bench. `overall`: the mean of both tasks, where both are scored."""
 
     split: str
@@ -107,21 +107,23 @@ class BenchTable(Frozen):
     k: dict[str, int]
     tasks: tuple[TaskTable, ...]
     overall: dict[str, float]
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every paper that can be scored is."""
         return all(one.state in ("scored", "not scorable") for one in self.rows)
 
 
-def table(
+def build_table(
     results: Sequence[PaperResult], *, split: str, planner: str, judges: Sequence[str], k: dict[str, int]
-) -> BenchTable:
-    rows = [row_of(one, k[one.task]) for one in results]
+) -> AblationBenchTable:
+    rows = [build_row(one, k[one.task]) for one in results]
     tasks: list[Task] = [task for task in ("author", "reviewer") if any(row.task == task for row in rows)]
     tables = tuple(
-        _task(task, [one for one in results if one.task == task], [row for row in rows if row.task == task], judges)
+        _build_task(
+            task, [one for one in results if one.task == task], [row for row in rows if row.task == task], judges
+        )
         for task in tasks
     )
     both = len(tables) == 2 and all(one.scored for one in tables)
@@ -130,12 +132,14 @@ def table(
         if both
         else {}
     )
-    return BenchTable(
+    return AblationBenchTable(
         split=split, planner=planner, judges=tuple(judges), k=k, tasks=tables, overall=overall, rows=tuple(rows)
     )
 
 
-def _task(task: Task, results: Sequence[PaperResult], rows: Sequence[Row], judges: Sequence[str]) -> TaskTable:
+def _build_task(
+    task: Task, results: Sequence[PaperResult], rows: Sequence[PaperRow], judges: Sequence[str]
+) -> TaskTable:
     states = [row.state for row in rows]
     return TaskTable(
         task=task,
@@ -145,24 +149,24 @@ def _task(task: Task, results: Sequence[PaperResult], rows: Sequence[Row], judge
         not_judged=states.count("not judged"),
         no_plan=states.count("no plan"),
         empty_plans=sum(row.state == "scored" and not row.entries for row in rows),
-        figures=means_of(rows),
-        judges=tuple(_judge(judge, results, rows) for judge in judges),
-        controls=tuple(one for what in CONTROLS if (one := _control(what, results)) is not None),
-        kappa=_between(results, judges),
+        figures=compute_means(rows),
+        judges=tuple(_build_judge_row(judge, results, rows) for judge in judges),
+        controls=tuple(one for what in CONTROLS if (one := _build_control(what, results)) is not None),
+        kappa=_mean_pairwise_kappa(results, judges),
     )
 
 
-def means_of(rows: Sequence[Row]) -> dict[str, Mean]:
+def compute_means(rows: Sequence[PaperRow]) -> dict[str, MeanWithInterval]:
     names = dict.fromkeys(name for row in rows for name in row.figures)
-    found = {name: mean_of([row.figures[name] for row in rows if name in row.figures]) for name in names}
+    found = {name: compute_mean([row.figures[name] for row in rows if name in row.figures]) for name in names}
     return {name: mean for name, mean in found.items() if mean is not None}
 
 
-def row_of(result: PaperResult, k: int) -> Row:
+def build_row(result: PaperResult, k: int) -> PaperRow:
     """The row of a paper."""
-    plan, judged = result.plan, result.of("plan")
+    plan, judged = result.plan, result.find_judged("plan")
     verdicts = judged.verdicts if judged else ()
-    common = Row(
+    common = PaperRow(
         task=result.task,
         id=result.id,
         state="not judged",
@@ -187,16 +191,16 @@ def row_of(result: PaperResult, k: int) -> Row:
         )
     if judged is None:
         return common.model_copy(update={"state": "no plan", "why": plan.why})
-    score = score_of(result, judged, k)
+    score = score_plan(result, judged, k)
     if score is None:
         missing = "; ".join(f"{one.judge}: {one.why}" for one in verdicts if one.why)
-        counted = not_judged([one if one.state == "done" else None for one in verdicts])
+        counted = format_not_judged([one if one.state == "done" else None for one in verdicts])
         return common.model_copy(update={"why": f"{counted}{'; ' if missing else ''}{missing}"})
-    alone = {one.judge: _score(result, judged, [one], k) for one in verdicts}
+    alone = {one.judge: _score_verdicts(result, judged, [one], k) for one in verdicts}
     figures = {name: value for name in FIGURES[result.task] if (value := getattr(score, name, None)) is not None}
     if result.task == "reviewer" and any(one.requests for one in verdicts):
         figures["f1_unique"] = fmean(
-            author_score(len(one.requests), len(judged.entries), one.pairs).f1
+            compute_author_score(len(one.requests), len(judged.entries), one.pairs).f1
             for one in verdicts
             if one.state == "done"
         )
@@ -211,27 +215,31 @@ def row_of(result: PaperResult, k: int) -> Row:
     )
 
 
-def score_of(result: PaperResult, judged: Judged, k: int) -> Score | None:
+def score_plan(result: PaperResult, judged: JudgedPlan, k: int) -> PlanFigures | None:
     """The score by the majority of judges; None where too few answered. Gold as the plan is not cut."""
-    return _score(result, judged, judged.verdicts, k)
+    return _score_verdicts(result, judged, judged.verdicts, k)
 
 
-def _score(result: PaperResult, judged: Judged, verdicts: Sequence[Verdict], k: int) -> Score | None:
+def _score_verdicts(
+    result: PaperResult, judged: JudgedPlan, verdicts: Sequence[PlanVerdict], k: int
+) -> PlanFigures | None:
     entries = len(judged.entries)
     cut = entries if judged.what == "gold" else k
     if result.task == "author":
-        pairs = majority([one.pairs if one.state == "done" else None for one in verdicts])
-        return None if pairs is None else author_score(result.wanted, entries, pairs, k=cut or k)
-    matched = majority([one.matched if one.state == "done" else None for one in verdicts])
-    return None if matched is None else reviewer_score(result.wanted, entries, matched, k=cut or k)
+        pairs = find_majority([one.pairs if one.state == "done" else None for one in verdicts])
+        return None if pairs is None else compute_author_score(result.wanted, entries, pairs, k=cut or k)
+    matched = find_majority([one.matched_entries if one.state == "done" else None for one in verdicts])
+    return None if matched is None else compute_reviewer_score(result.wanted, entries, matched, k=cut or k)
 
 
-def _judge(judge: str, results: Sequence[PaperResult], rows: Sequence[Row]) -> JudgeLine:
+def _build_judge_row(judge: str, results: Sequence[PaperResult], rows: Sequence[PaperRow]) -> JudgeRow:
     scores = [row.by_judge[judge] for row in rows if judge in row.by_judge]
-    return JudgeLine(judge=judge, papers=len(scores), f1=mean_of(scores), kappa=_with_majority(judge, results))
+    return JudgeRow(
+        judge=judge, papers=len(scores), f1=compute_mean(scores), kappa=_kappa_with_majority(judge, results)
+    )
 
 
-def _items(result: PaperResult, said: Collection[object]) -> list[bool]:
+def _item_labels(result: PaperResult, said: Collection[object]) -> list[bool]:
     """What is said of every pair of a plan (author), or of every entry (reviewer)."""
     entries = range(len(result.plan.entries))
     if result.task == "author":
@@ -239,53 +247,55 @@ def _items(result: PaperResult, said: Collection[object]) -> list[bool]:
     return [entry in said for entry in entries]
 
 
-def _said(result: PaperResult, verdict: Verdict) -> frozenset[object]:
-    return frozenset(verdict.pairs if result.task == "author" else verdict.matched)
+def _said_items(result: PaperResult, verdict: PlanVerdict) -> frozenset[object]:
+    return frozenset(verdict.pairs if result.task == "author" else verdict.matched_entries)
 
 
-def _with_majority(judge: str, results: Sequence[PaperResult]) -> float | None:
+def _kappa_with_majority(judge: str, results: Sequence[PaperResult]) -> float | None:
     mine, all_of = list[bool](), list[bool]()
     for result in results:
-        verdicts = judged.verdicts if (judged := result.of("plan")) else ()
-        voted = majority([_said(result, one) if one.state == "done" else None for one in verdicts])
+        verdicts = judged.verdicts if (judged := result.find_judged("plan")) else ()
+        voted = find_majority([_said_items(result, one) if one.state == "done" else None for one in verdicts])
         own = next((one for one in verdicts if one.judge == judge and one.state == "done"), None)
         if voted is not None and own is not None and len(verdicts) > 1:
-            mine += _items(result, _said(result, own))
-            all_of += _items(result, voted)
-    return agreement(all_of, mine).kappa if mine else None
+            mine += _item_labels(result, _said_items(result, own))
+            all_of += _item_labels(result, voted)
+    return count_agreement(all_of, mine).kappa if mine else None
 
 
-def _between(results: Sequence[PaperResult], judges: Sequence[str]) -> float | None:
+def _mean_pairwise_kappa(results: Sequence[PaperResult], judges: Sequence[str]) -> float | None:
     """Mean kappa of two judges over the same items."""
     found = list[float]()
     for first, second in itertools.combinations(judges, 2):
         sides: tuple[list[bool], list[bool]] = ([], [])
         for result in results:
-            judged = result.of("plan")
+            judged = result.find_judged("plan")
             said = {one.judge: one for one in judged.verdicts if one.state == "done"} if judged else {}
             if first in said and second in said:
                 for side, name in zip(sides, (first, second), strict=True):
-                    side.extend(_items(result, _said(result, said[name])))
-        if sides[0] and (kappa := agreement(*sides).kappa) is not None:
+                    side.extend(_item_labels(result, _said_items(result, said[name])))
+        if sides[0] and (kappa := count_agreement(*sides).kappa) is not None:
             found.append(kappa)
     return fmean(found) if found else None
 
 
-def _control(what: What, results: Sequence[PaperResult]) -> Control | None:
+def _build_control(what: PlanSource, results: Sequence[PaperResult]) -> ControlFigures | None:
     """The figures of a control. The k of a task does not cut it: it was made as long as it is judged."""
     scores = [
         score
         for result in results
-        if (judged := result.of(what)) is not None
-        and (score := score_of(result, judged, len(judged.entries))) is not None
+        if (judged := result.find_judged(what)) is not None
+        and (score := score_plan(result, judged, len(judged.entries))) is not None
     ]
     if not scores:
         return None
-    found = {name: mean_of([getattr(one, name) for one in scores]) for name in ("precision", "recall", "f1")}
-    return Control(what=what, papers=len(scores), figures={name: one for name, one in found.items() if one is not None})
+    found = {name: compute_mean([getattr(one, name) for one in scores]) for name in ("precision", "recall", "f1")}
+    return ControlFigures(
+        what=what, papers=len(scores), figures={name: one for name, one in found.items() if one is not None}
+    )
 
 
-def as_csv(found: BenchTable) -> str:
+def table_to_csv(found: AblationBenchTable) -> str:
     """One row a paper; an empty cell is no score."""
     names = list(dict.fromkeys(name for row in found.rows for name in row.figures))
     plain = ("task", "id", "state", "wanted", "entries")

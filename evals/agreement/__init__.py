@@ -1,4 +1,4 @@
 """How a judge agrees with people who read the same papers, beside controls that a useless judge would pass.
 
-docs/agreement.md says what each figure is worth.
+docs/judge.md says what each figure is worth.
 """

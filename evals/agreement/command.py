@@ -10,61 +10,63 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labwright.agent.cli.edge import DONE
+from labwright.agent.cli.errors import DONE
+from labwright.agent.cli.output import build_table, format_line, print_result
 from labwright.agent.cli.paper_commands import JudgeAgreement
-from labwright.agent.cli.shown import answer, line, table
-from labwright.evals.agreement.figure import check_form, draw
-from labwright.evals.agreement.invented import Invented, invented
-from labwright.evals.agreement.measures import Interval, Test
-from labwright.evals.agreement.report import Agreement, DimensionAgreement, agreement
+from labwright.evals.agreement.figure import check_suffix, draw_agreement
+from labwright.evals.agreement.invented_detection import InventedDetection, measure_detection
+from labwright.evals.agreement.measures import ConfidenceInterval, SealedTestStatistic
+from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementReport, build_agreement
 from labwright.evals.agreement.scores import ScaleRange
-from labwright.inspector.text import plain
-from labwright.record.errors import WrongUse
+from labwright.inspector.safe_text import to_plain
+from labwright.record.errors import UsageError
 
-WIDEST_SCALE = 101
+MAX_SCALE_STEPS = 101
 
 
-def judge_agreement(asked: JudgeAgreement) -> int:
-    plot, wanted = asked.plot, tuple(name for name in asked.dimensions.split(",") if name.strip())
+def run_judge_agreement(args: JudgeAgreement) -> int:
+    plot, wanted = args.plot, tuple(name for name in args.dimensions.split(",") if name.strip())
     if plot is not None:
-        check_form(plot)
+        check_suffix(plot)
     told = None
-    if asked.invented is not None:
-        told = invented(asked.judge or asked.human, asked.invented, scale=_scale(asked.scale), dimensions=wanted)
-    if asked.judge is None:
-        return _answer_told(told, asked)
-    if told is not None and not asked.json:
-        answer(told, told_lines(told), json=False)
-    found = agreement(asked.human, asked.judge, scale=_scale(asked.scale), dimensions=wanted)
+    if args.invented is not None:
+        told = measure_detection(
+            args.judge or args.human, args.invented, scale=_parse_scale(args.scale), dimensions=wanted
+        )
+    if args.judge is None:
+        return _show_detection(told, args)
+    if told is not None and not args.json:
+        print_result(told, format_detection(told), json=False)
+    found = build_agreement(args.human, args.judge, scale=_parse_scale(args.scale), dimensions=wanted)
     if plot is not None:
-        draw(found, plot)
-    if asked.json:
+        draw_agreement(found, plot)
+    if args.json:
         beside = {} if told is None else {"invented": told.model_dump(mode="json")}
         print(json.dumps(found.model_dump(mode="json") | beside, indent=1, ensure_ascii=False))
         return DONE
-    show(found, Console())
+    show_agreement(found, Console())
     if plot is not None:
         print(f"drawn in {plot}")
     return DONE
 
 
-def _answer_told(told: Invented | None, asked: JudgeAgreement) -> int:
+def _show_detection(told: InventedDetection | None, args: JudgeAgreement) -> int:
     """The answer to the second question alone."""
     if told is None:
-        raise WrongUse(
+        raise UsageError(
             "Missing argument 'JUDGE.csv': give the judge's scores after the humans', or labels with --invented TRUTH"
         )
-    if asked.plot is not None:
-        raise WrongUse("--plot draws a judge beside people: give HUMAN.csv and JUDGE.csv")
-    answer(told, told_lines(told), json=asked.json)
+    if args.plot is not None:
+        raise UsageError("--plot draws a judge beside people: give HUMAN.csv and JUDGE.csv")
+    print_result(told, format_detection(told), json=args.json)
     return DONE
 
 
-def told_lines(told: Invented) -> Iterator[Text | Table]:
+def format_detection(detection: InventedDetection) -> Iterator[Text | Table]:
     """How well each figure tells invented papers from measured ones, beside always saying the same."""
-    yield line(f"{told.judge} against the labels in {told.truth}: {told.papers} papers")
-    yield from (line(one, label="warning: ") for one in told.warnings)
-    yield table(
+    yield format_line(f"{detection.judge} against the labels in {detection.truth}: {detection.papers} papers")
+    yield from (format_line(one, label="warning: ") for one in detection.warnings)
+    yield build_table(
         "figure",
         "AUROC",
         "95 %",
@@ -78,52 +80,53 @@ def told_lines(told: Invented) -> Iterator[Text | Table]:
                 *(
                     (
                         one.figure,
-                        _four(one.auroc),
+                        _format_four_digits(one.auroc),
                         "-" if one.interval is None else "{:.2f}..{:.2f}".format(*one.interval),
-                        _four(one.p),
+                        _format_four_digits(one.p),
                     )
                     if first
                     else ("",) * 4
                 ),
-                cut.said,
+                cut.threshold,
                 str(cut.recall),
                 str(cut.false_alarms),
                 str(cut.right),
             )
-            for one in told.figures
+            for one in detection.figures
             for first, cut in zip((True, *[False] * len(one.cuts)), one.cuts, strict=False)
         ),
     )
-    for one in told.figures:
-        yield line(
+    for one in detection.figures:
+        yield format_line(
             f"{one.invented} of {one.papers} papers are invented; always saying the same is right in "
             f"{one.constant:.2f} of them",
-            label=f"{plain(one.figure)}: ",
+            label=f"{to_plain(one.figure)}: ",
         )
-        yield from (line(finding, label=f"{plain(one.figure)}: ") for finding in one.findings)
+        yield from (format_line(finding, label=f"{to_plain(one.figure)}: ") for finding in one.findings)
 
 
-def _scale(text: str) -> ScaleRange:
+def _parse_scale(text: str) -> ScaleRange:
     match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", text)
-    if match is None or not 0 < int(match[2]) - int(match[1]) < WIDEST_SCALE:
-        raise WrongUse(
-            f"--scale {text!r} is no scale of at most {WIDEST_SCALE} scores: give it as LOWEST-HIGHEST, as 1-10"
+    if match is None or not 0 < int(match[2]) - int(match[1]) < MAX_SCALE_STEPS:
+        raise UsageError(
+            f"--scale {text!r} is no scale of at most {MAX_SCALE_STEPS} scores: give it as LOWEST-HIGHEST, as 1-10"
         )
     return ScaleRange(int(match[1]), int(match[2]))
 
 
-def show(found: Agreement, console: Console) -> None:
+def show_agreement(found: JudgeAgreementReport, console: Console) -> None:
     """The agreement as four tables, then what they allow to say."""
     console.print(
         Text(
-            f"{plain(found.judge)} against {plain(found.humans)}: {found.papers} papers, {found.reviews} reviews by "
+            f"{to_plain(found.judge)} against {to_plain(found.humans)}: {found.papers} papers, {found.reviews} "
+            f"reviews by "
             f"{found.reviewers} people; human-human: {found.paired} papers with {found.usual} reviews each"
         ),
         soft_wrap=True,
     )
     for warning in found.warnings:
-        console.print(Text(f"warning: {plain(warning)}", style="yellow"), soft_wrap=True)
-    for title, shown in _tables(found):
+        console.print(Text(f"warning: {to_plain(warning)}", style="yellow"), soft_wrap=True)
+    for title, shown in _build_tables(found):
         console.print()
         console.print(Text(title, style="bold"), soft_wrap=True)
         console.print(shown)
@@ -131,84 +134,91 @@ def show(found: Agreement, console: Console) -> None:
     for one in found.dimensions:
         for finding in one.findings:
             console.print(
-                Text(f"{plain(one.dimension)}: ", style="bold") + Text(finding, style="yellow"), soft_wrap=True
+                Text(f"{to_plain(one.dimension)}: ", style="bold") + Text(finding, style="yellow"), soft_wrap=True
             )
         if not one.findings:
             console.print(
-                Text(f"{plain(one.dimension)}: ", style="bold")
+                Text(f"{to_plain(one.dimension)}: ", style="bold")
                 + Text("the judge is about as near to people as people are, nearer than every control"),
                 soft_wrap=True,
             )
 
 
-def _tables(found: Agreement) -> Iterator[tuple[str, Table]]:
+def _build_tables(found: JudgeAgreementReport) -> Iterator[tuple[str, Table]]:
     yield (
         "Distance: mean |judge - human| and |human - human|, the excess of the first, Mann-Whitney U",
-        _table(
+        _build_table(
             ("|j-h|", "n", "|h-h|", "n", "excess", "95 %", "U", "p"),
             found,
             lambda one: (
-                _four(one.judge_human),
+                _format_four_digits(one.judge_human),
                 str(one.judge_human_pairs),
-                _four(one.human_human),
+                _format_four_digits(one.human_human),
                 str(one.human_human_pairs),
-                _four(one.excess),
-                _interval(one.excess_interval),
+                _format_four_digits(one.excess),
+                _format_interval(one.excess_interval),
                 f"{one.u.value:.1f}",
-                _four(one.u.p),
+                _format_four_digits(one.u.p),
             ),
         ),
     )
     yield (
         "Order and level: rank correlation over papers with the humans' mean, bias (judge - human)",
-        _table(
+        _build_table(
             ("rho", "p", "tau", "p", "bias", "95 %"),
             found,
-            lambda one: (*_test(one.spearman), *_test(one.kendall), _four(one.bias), _interval(one.bias_interval)),
+            lambda one: (
+                *_format_test(one.spearman),
+                *_format_test(one.kendall),
+                _format_four_digits(one.bias),
+                _format_interval(one.bias_interval),
+            ),
         ),
     )
     yield (
         "Controls: the judge's scores dealt by chance; a judge that always says the same",
-        _table(
+        _build_table(
             ("dealt", "p", "pass U", "best", "|c-h|", "p (U)", "pass U"),
             found,
             lambda one: (
-                _four(one.shuffled.distance),
-                _four(one.shuffled.p),
-                _four(one.shuffled.passing),
+                _format_four_digits(one.shuffled.distance),
+                _format_four_digits(one.shuffled.p),
+                _format_four_digits(one.shuffled.passing),
                 str(one.best_constant.score),
-                _four(one.best_constant.distance),
-                _four(one.best_constant.p),
-                _passing(one),
+                _format_four_digits(one.best_constant.distance),
+                _format_four_digits(one.best_constant.p),
+                _format_passing(one),
             ),
         ),
     )
     yield (
         "The human side: ICC(1), distance when dealt by chance, p of agreeing so by chance; the bias U would find",
-        _table(
+        _build_table(
             ("ICC", "dealt", "p", "found from"),
             found,
             lambda one: (
-                _four(one.humans.icc),
-                _four(one.humans.elsewhere),
-                _four(one.humans.p),
+                _format_four_digits(one.humans.icc),
+                _format_four_digits(one.humans.elsewhere),
+                _format_four_digits(one.humans.p),
                 "never" if one.detectable is None else f"{one.detectable:.1f} points",
             ),
         ),
     )
 
 
-def _table(columns: tuple[str, ...], found: Agreement, row: Callable[[DimensionAgreement], tuple[str, ...]]) -> Table:
+def _build_table(
+    columns: tuple[str, ...], found: JudgeAgreementReport, row: Callable[[DimensionAgreement], tuple[str, ...]]
+) -> Table:
     made = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
     made.add_column("dimension")
     for name in columns:
         made.add_column(name, no_wrap=True, justify="right")
     for one in found.dimensions:
-        made.add_row(plain(one.dimension), *row(one))
+        made.add_row(to_plain(one.dimension), *row(one))
     return made
 
 
-def _passing(one: DimensionAgreement) -> str:
+def _format_passing(one: DimensionAgreement) -> str:
     """Constants that the U test passes: `4-8`, or `2,4-5`."""
     runs: list[list[int]] = []
     for score in (constant.score for constant in one.constants if constant.passes):
@@ -219,13 +229,13 @@ def _passing(one: DimensionAgreement) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs) or "none"
 
 
-def _four(value: float | None) -> str:
+def _format_four_digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _interval(one: Interval) -> str:
+def _format_interval(one: ConfidenceInterval) -> str:
     return f"{one.low:.4f}..{one.high:.4f}"
 
 
-def _test(one: Test | None) -> tuple[str, str]:
-    return ("-", "-") if one is None else (_four(one.value), _four(one.p))
+def _format_test(one: SealedTestStatistic | None) -> tuple[str, str]:
+    return ("-", "-") if one is None else (_format_four_digits(one.value), _format_four_digits(one.p))

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 
 from labwright.evals.agreement import measures
 from labwright.evals.agreement.measures import Floats
-from labwright.evals.agreement.scores import ScaleRange, Subject
+from labwright.evals.agreement.scores import ScaleRange, ScoredPaper
 
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 POWER = 0.8
 SHUFFLES = 10_000
-TESTED = 1000
+MAX_SHUFFLES_TESTED = 1000
 """Shuffles that also go through the U test."""
-STEPS = 18
+BISECTION_STEPS = 18
 """Of the scale, in which a detectable bias is looked for: half points from 1 to 10."""
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantJudge:
     """A judge that gives every paper the same score. `passes`: the U test does not find it further than people."""
 
     score: int
@@ -36,7 +36,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class ShuffledJudge:
     """The judge's own scores, dealt to the papers by chance.
 
     `p` is the share of deals that come as near to the humans as the judge did, itself counted; `passing` the share
@@ -62,85 +62,89 @@ class HumanSide:
     p: float
 
 
-def passing(judge: Floats, human: Floats, p: Floats) -> NDArray[np.bool_]:
+def test_passes(judge: Floats, human: Floats, p: Floats) -> NDArray[np.bool_]:
     """Whether the U test passes each row of `judge`: no difference found, or found to be the nearer one."""
-    return np.asarray((p >= LEVEL) | (judge.mean(axis=1) < human.mean()), dtype=np.bool_)
+    return np.asarray((p >= SIGNIFICANCE_LEVEL) | (judge.mean(axis=1) < human.mean()), dtype=np.bool_)
 
 
-def constants(subjects: tuple[Subject, ...], scale: ScaleRange) -> tuple[Constant, ...]:
+def score_constant_judges(subjects: tuple[ScoredPaper, ...], scale: ScaleRange) -> tuple[ConstantJudge, ...]:
     """The judges that always say the same, one for each whole score."""
     scores = np.array([score for one in subjects for score in one.humans])
-    distances = measures.apart(np.array(scale.scores, dtype=np.float64)[:, None], scores[None, :])
-    human = measures.human_distances(subjects)
-    p = measures.u_tests(distances, human)
-    passes = passing(distances, human, p)
+    distances = measures.score_distances(np.array(scale.scores, dtype=np.float64)[:, None], scores[None, :])
+    human = measures.compute_human_distances(subjects)
+    p = measures.compute_u_tests(distances, human)
+    passes = test_passes(distances, human, p)
     return tuple(
-        Constant(score, float(distances[index].mean()), float(p[index]), bool(passes[index]))
+        ConstantJudge(score, float(distances[index].mean()), float(p[index]), bool(passes[index]))
         for index, score in enumerate(scale.scores)
     )
 
 
-def shuffled(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Shuffled:
+def score_shuffled_judge(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ShuffledJudge:
     """The permutation control."""
     judge = np.array([one.judge for one in subjects])
     owner = np.array([index for index, one in enumerate(subjects) for _ in one.humans])
     scores = np.array([score for one in subjects for score in one.humans])
 
     def deal(rows: int) -> Floats:
-        return measures.apart(rng.permuted(np.tile(judge, (rows, 1)), axis=1)[:, owner], scores)
+        return measures.score_distances(rng.permuted(np.tile(judge, (rows, 1)), axis=1)[:, owner], scores)
 
-    human, tested = measures.human_distances(subjects), deal(TESTED)
-    passes = passing(tested, human, measures.u_tests(tested, human))
-    means = np.concatenate([deal(rows).mean(axis=1) for rows in _blocks(len(owner))])
-    near = int(np.sum(means <= measures.judge_distances(subjects).mean() + 1e-12))
-    return Shuffled(float(means.mean()), (near + 1) / (SHUFFLES + 1), float(np.mean(passes)))
+    human, tested = measures.compute_human_distances(subjects), deal(MAX_SHUFFLES_TESTED)
+    passes = test_passes(tested, human, measures.compute_u_tests(tested, human))
+    means = np.concatenate([deal(rows).mean(axis=1) for rows in _block_sizes(len(owner))])
+    near = int(np.sum(means <= measures.compute_judge_distances(subjects).mean() + 1e-12))
+    return ShuffledJudge(float(means.mean()), (near + 1) / (SHUFFLES + 1), float(np.mean(passes)))
 
 
-def human_side(subjects: tuple[Subject, ...], rng: np.random.Generator) -> HumanSide:
+def measure_human_side(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> HumanSide:
     """How far the humans agree with one another on papers, and on papers dealt by chance."""
     scores = np.array([one.humans for one in subjects if one.paired])
     papers, reviews = scores.shape
     means = np.concatenate(
         [
-            _within(rng.permuted(np.tile(scores.ravel(), (rows, 1)), axis=1).reshape(rows, papers, reviews))
-            for rows in _blocks(scores.size)
+            _mean_within_distance(
+                rng.permuted(np.tile(scores.ravel(), (rows, 1)), axis=1).reshape(rows, papers, reviews)
+            )
+            for rows in _block_sizes(scores.size)
         ]
     )
-    near = int(np.sum(means <= _within(scores[None])[0] + 1e-12))
-    return HumanSide(_icc(scores), float(means.mean()), (near + 1) / (SHUFFLES + 1))
+    near = int(np.sum(means <= _mean_within_distance(scores[None])[0] + 1e-12))
+    return HumanSide(_compute_icc(scores), float(means.mean()), (near + 1) / (SHUFFLES + 1))
 
 
-def detectable(subjects: tuple[Subject, ...], scale: ScaleRange, rng: np.random.Generator) -> float | None:
+def find_detectable_bias(
+    subjects: tuple[ScoredPaper, ...], scale: ScaleRange, rng: np.random.Generator
+) -> float | None:
     """The smallest bias, in points, with which the U test would find a judge that is otherwise like a human.
 
     Found in POWER of `TESTED` simulations with as many pairs as there are, drawn as if they were independent, which
     they are not: the true figure is larger. None where no bias on the scale would be found.
     """
-    human = measures.human_distances(subjects)
+    human = measures.compute_human_distances(subjects)
     reviews = sum(len(one.humans) for one in subjects)
-    for points in (step * (scale.highest - scale.lowest) / STEPS for step in range(1, STEPS + 1)):
-        signs = rng.choice([-1.0, 1.0], size=(TESTED, reviews))
-        judge = np.abs(rng.choice(human, size=(TESTED, reviews)) * signs + points)
-        p = measures.u_tests(judge, rng.choice(human, size=(TESTED, len(human))))
-        if float(np.mean(p < LEVEL)) >= POWER:
+    for points in (step * (scale.highest - scale.lowest) / BISECTION_STEPS for step in range(1, BISECTION_STEPS + 1)):
+        signs = rng.choice([-1.0, 1.0], size=(MAX_SHUFFLES_TESTED, reviews))
+        judge = np.abs(rng.choice(human, size=(MAX_SHUFFLES_TESTED, reviews)) * signs + points)
+        p = measures.compute_u_tests(judge, rng.choice(human, size=(MAX_SHUFFLES_TESTED, len(human))))
+        if float(np.mean(p < SIGNIFICANCE_LEVEL)) >= POWER:
             return points
     return None
 
 
-def _blocks(width: int) -> list[int]:
+def _block_sizes(width: int) -> list[int]:
     """SHUFFLES rows of `width` values, cut so that no block holds more than `measures.CELLS` values."""
-    most = max(1, min(SHUFFLES, measures.CELLS // width))
+    most = max(1, min(SHUFFLES, measures.MAX_CELLS // width))
     return [min(most, SHUFFLES - at) for at in range(0, SHUFFLES, most)]
 
 
-def _within(scores: Floats) -> Floats:
+def _mean_within_distance(scores: Floats) -> Floats:
     """Mean distance of two reviews of one paper, shape (deals,); scores (deals, papers, reviews)."""
     pairs = list(itertools.combinations(range(scores.shape[2]), 2))
     distances = [np.abs(scores[:, :, a] - scores[:, :, b]).mean(axis=1) for a, b in pairs]
     return np.asarray(np.mean(distances, axis=0), dtype=np.float64)
 
 
-def _icc(scores: Floats) -> float | None:
+def _compute_icc(scores: Floats) -> float | None:
     """ICC(1) of scores (papers, reviews); None where it is not defined. Source: Shrout and Fleiss 1979, case 1."""
     papers, reviews = scores.shape
     if papers < 2:

@@ -13,51 +13,51 @@ import numpy as np
 
 from labwright.evals.agreement import measures
 from labwright.evals.agreement.measures import Floats
-from labwright.evals.agreement.report import Agreement, DimensionAgreement
+from labwright.evals.agreement.report import DimensionAgreement, JudgeAgreementReport
 from labwright.evals.agreement.scores import AgreementError
 
-FORMS = (".png", ".pdf", ".svg")
+IMAGE_SUFFIXES = (".png", ".pdf", ".svg")
 JUDGE, HUMAN, CONTROL = "#0072b2", "#d55e00", "#666666"  # told apart by colour-blind readers too (Okabe and Ito)
 
 
-def check_form(path: Path) -> None:
+def check_suffix(path: Path) -> None:
     """Raises `AgreementError` if a figure cannot be written there."""
-    if path.suffix.lower() not in FORMS:
-        raise AgreementError(f"cannot draw {path}: give a name that ends in {', '.join(FORMS)}")
+    if path.suffix.lower() not in IMAGE_SUFFIXES:
+        raise AgreementError(f"cannot draw {path}: give a name that ends in {', '.join(IMAGE_SUFFIXES)}")
     if not path.parent.is_dir():
         raise AgreementError(f"cannot draw {path}: there is no folder {path.parent}")
 
 
-def draw(found: Agreement, path: Path) -> None:
+def draw_agreement(found: JudgeAgreementReport, path: Path) -> None:
     """Write the figure. Raises `AgreementError` where it cannot be written."""
     # matplotlib takes a second to import and is needed with --plot only
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    check_form(path)
+    check_suffix(path)
     count = len(found.dimensions)
     figure: Any = Figure(figsize=(max(2.3 * count, 7.5), 5.6), layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subfigures(2, 1, height_ratios=[1.0, 1.0])
-    _distances(above.subplots(), found)
+    _draw_distances(above.subplots(), found)
     row: Any = below.subplots(1, count, squeeze=False)
     for index, one in enumerate(found.dimensions):
-        _papers(row[0, index], one, found)
+        _draw_papers(row[0, index], one, found)
     try:
         figure.savefig(path, dpi=160)
     except OSError as error:
         raise AgreementError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _distances(axes: Any, found: Agreement) -> None:
+def _draw_distances(axes: Any, found: JudgeAgreementReport) -> None:
     """Every pair as a bubble over its distance, with the means, and the two controls beside them."""
     for index, one in enumerate(found.dimensions):
         subjects = found.points[one.dimension]
-        _bubbles(axes, index - 0.24, measures.judge_distances(subjects), JUDGE)
-        _bubbles(axes, index, measures.human_distances(subjects), HUMAN)
+        _draw_bubbles(axes, index - 0.24, measures.compute_judge_distances(subjects), JUDGE)
+        _draw_bubbles(axes, index, measures.compute_human_distances(subjects), HUMAN)
         axes.plot(index + 0.2, one.shuffled.distance, marker="x", color=CONTROL, linestyle="none")
         axes.plot(index + 0.32, one.best_constant.distance, marker="_", markersize=10, color=CONTROL, linestyle="none")
-    axes.set_xticks(range(len(found.dimensions)), [_headed(one) for one in found.dimensions])
+    axes.set_xticks(range(len(found.dimensions)), [_format_heading(one) for one in found.dimensions])
     axes.set_xlim(-0.5, len(found.dimensions) - 0.5)
     axes.set_ylabel("difference in points")
     axes.spines[["top", "right"]].set_visible(False)
@@ -71,11 +71,11 @@ def _distances(axes: Any, found: Agreement) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
 
 
-def _headed(one: DimensionAgreement) -> str:
+def _format_heading(one: DimensionAgreement) -> str:
     return f"{one.dimension}\nU test p = {one.u.p:.2f}"
 
 
-def _bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
+def _draw_bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
     """The area of a bubble is the share of pairs with that distance, so that sets of unlike size compare."""
     counts = Counter(float(value) for value in values)
     axes.scatter(
@@ -89,7 +89,7 @@ def _bubbles(axes: Any, at: float, values: Floats, color: str) -> None:
     axes.plot([at - 0.09, at + 0.09], [values.mean()] * 2, color=color, linewidth=2.5)
 
 
-def _papers(axes: Any, one: DimensionAgreement, found: Agreement) -> None:
+def _draw_papers(axes: Any, one: DimensionAgreement, found: JudgeAgreementReport) -> None:
     """Judge over the mean of the humans, a point a paper; on the line they agree."""
     subjects = found.points[one.dimension]
     low, high = found.scale

@@ -17,21 +17,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from labwright.evals.agreement.report import Agreement, agreement
+from labwright.evals.agreement.report import JudgeAgreementReport, build_agreement
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "mlr-bench"
+DATA_FOLDER = Path(__file__).parents[3] / "shared" / "data" / "mlr-bench"
 DIMENSIONS = ("Clarity", "Novelty", "Soundness", "Significance", "Overall")
-KEY = ("workshop_name", "model_name")
-TWICE = {"reviewer_id": "6", "model_name": "o4-mini", "workshop_name": "iclr2025_wsl"}
-MISSING = {"model_name": "claude", "workshop_name": "iclr2025_bi_align"}
+KEY_COLUMNS = ("workshop_name", "model_name")
+DUPLICATED_REVIEW = {"reviewer_id": "6", "model_name": "o4-mini", "workshop_name": "iclr2025_wsl"}
+MISSING_REVIEW = {"model_name": "claude", "workshop_name": "iclr2025_bi_align"}
 
 
-def cells(data: Path) -> dict[str, Any]:
+def compare_cells(data: Path) -> dict[str, Any]:
     """Each cell of llm_judge.csv against the mean over judges of the stored reviews of that paper."""
     judges = sorted(path.name for path in (data / "reviews").iterdir())
     equal, unlike = 0, list[str]()
-    for row in _rows(data / "llm_judge.csv"):
-        task, system = (row[name] for name in KEY)
+    for row in _read_rows(data / "llm_judge.csv"):
+        task, system = (row[name] for name in KEY_COLUMNS)
         files = [data / "reviews" / judge / task / f"review_{system}.json" for judge in judges]
         given = [json.loads(file.read_text()) for file in files]
         for name in DIMENSIONS:
@@ -43,27 +43,29 @@ def cells(data: Path) -> dict[str, Any]:
     return {"judges": judges, "cells": equal + len(unlike), "equal": equal, "unlike": unlike}
 
 
-def readings(data: Path) -> dict[str, Agreement]:
+def compute_readings(data: Path) -> dict[str, JudgeAgreementReport]:
     """The agreement as the files stand, without the doubled reviews, and with the first of them moved."""
-    rows = _rows(data / "human_review.csv")
-    twice = [row for row in rows if all(row[key] == value for key, value in TWICE.items())]
-    moved = [row | MISSING if row is twice[0] else row for row in rows] if twice else rows
+    rows = _read_rows(data / "human_review.csv")
+    twice = [row for row in rows if all(row[key] == value for key, value in DUPLICATED_REVIEW.items())]
+    moved = [row | MISSING_REVIEW if row is twice[0] else row for row in rows] if twice else rows
     judge = data / "llm_judge.csv"
     with tempfile.TemporaryDirectory() as name:
-        without = _written(Path(name) / "without.csv", [row for row in rows if row not in twice])
+        without = _write_rows(Path(name) / "without.csv", [row for row in rows if row not in twice])
         return {
-            "as it stands": agreement(data / "human_review.csv", judge),
-            "without the doubled reviews": agreement(without, judge),
-            "the first doubled review as the missing one": agreement(_written(Path(name) / "moved.csv", moved), judge),
+            "as it stands": build_agreement(data / "human_review.csv", judge),
+            "without the doubled reviews": build_agreement(without, judge),
+            "the first doubled review as the missing one": build_agreement(
+                _write_rows(Path(name) / "moved.csv", moved), judge
+            ),
         }
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def _read_rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
-def _written(path: Path, rows: list[dict[str, str]]) -> Path:
+def _write_rows(path: Path, rows: list[dict[str, str]]) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -74,14 +76,14 @@ def _written(path: Path, rows: list[dict[str, str]]) -> Path:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=DATA_FOLDER)
     given = parser.parse_args(arguments)
     if not (given.data / "human_review.csv").is_file():
         given.out.write_text(json.dumps({"skipped": f"there is no {given.data / 'human_review.csv'}"}, indent=1))
         print(f"skipped: there is no {given.data}")
         return 0
-    found = cells(given.data)
-    read = readings(given.data)
+    found = compare_cells(given.data)
+    read = compute_readings(given.data)
     given.out.write_text(
         json.dumps(
             {"cells": found, "readings": {name: one.model_dump(mode="json") for name, one in read.items()}}, indent=1

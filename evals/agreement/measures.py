@@ -19,60 +19,60 @@ from scipy.stats import (  # pyright: ignore[reportMissingTypeStubs]
     spearmanr,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from labwright.evals.agreement.scores import Subject
+from labwright.evals.agreement.scores import ScoredPaper
 
 Floats = NDArray[np.float64]
 RESAMPLES = 10_000
-CELLS = 2_000_000
+MAX_CELLS = 2_000_000
 """Values that are drawn or ranked at a time, so that memory stays bounded."""
-COVERED = 95.0
+INTERVAL_PERCENT = 95.0
 """Per cent of resamples within an interval."""
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     low: float
     high: float
 
 
 @dataclass(frozen=True)
-class Test:
+class SealedTestStatistic:
     """A statistic with its p value."""
 
     value: float
     p: float
 
 
-def apart(a: Floats, b: Floats) -> Floats:
+def score_distances(a: Floats, b: Floats) -> Floats:
     """|a - b|, rounded so that equal distances of thirds of a point tie."""
     return np.asarray(np.round(np.abs(a - b), 9), dtype=np.float64)
 
 
-def judge_distances(subjects: tuple[Subject, ...]) -> Floats:
+def compute_judge_distances(subjects: tuple[ScoredPaper, ...]) -> Floats:
     """|judge - human| of every review, shape (reviews,)."""
     pairs = np.array([(one.judge, score) for one in subjects for score in one.humans])
-    return apart(pairs[:, 0], pairs[:, 1])
+    return score_distances(pairs[:, 0], pairs[:, 1])
 
 
-def human_distances(subjects: tuple[Subject, ...]) -> Floats:
+def compute_human_distances(subjects: tuple[ScoredPaper, ...]) -> Floats:
     """|human - human| of every pair of reviews of one paper, shape (pairs,)."""
     pairs = np.array([pair for one in subjects if one.paired for pair in itertools.combinations(one.humans, 2)])
-    return apart(pairs[:, 0], pairs[:, 1])
+    return score_distances(pairs[:, 0], pairs[:, 1])
 
 
-def u_test(judge: Floats, human: Floats) -> Test:
+def compute_u_test(judge: Floats, human: Floats) -> SealedTestStatistic:
     """Mann-Whitney U of the judge's distances against the humans', two-sided.
 
     Exact for a set of up to eight without ties, else normal with correction for ties and continuity (scipy's rule).
     """
     found: Any = mannwhitneyu(judge, human, alternative="two-sided")
-    return Test(float(found.statistic), _p(float(found.pvalue)))
+    return SealedTestStatistic(float(found.statistic), _clean_p(float(found.pvalue)))
 
 
-def u_tests(judge: Floats, human: Floats) -> Floats:
+def compute_u_tests(judge: Floats, human: Floats) -> Floats:
     """p of `u_test` for every row of `judge`; shapes (tests, reviews), and (pairs,) or (tests, pairs)."""
     both = np.broadcast_to(human, (len(judge), human.shape[-1]))
-    rows = max(1, CELLS // (judge.shape[1] + both.shape[1]))
+    rows = max(1, MAX_CELLS // (judge.shape[1] + both.shape[1]))
     found: list[Any] = [
         mannwhitneyu(judge[at : at + rows], both[at : at + rows], alternative="two-sided", axis=1)
         for at in range(0, len(judge), rows)
@@ -80,7 +80,9 @@ def u_tests(judge: Floats, human: Floats) -> Floats:
     return np.nan_to_num(np.concatenate([one.pvalue for one in found]).astype(np.float64), nan=1.0)
 
 
-def rank_correlations(subjects: tuple[Subject, ...]) -> tuple[Test | None, Test | None]:
+def compute_rank_correlations(
+    subjects: tuple[ScoredPaper, ...],
+) -> tuple[SealedTestStatistic | None, SealedTestStatistic | None]:
     """Spearman's rho and Kendall's tau-b of the judge with the mean of the humans, over papers; tied ranks are shared.
 
     None where either side gives every paper the same, or there are fewer than three papers.
@@ -91,11 +93,11 @@ def rank_correlations(subjects: tuple[Subject, ...]) -> tuple[Test | None, Test 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a perfect correlation divides by zero on its way to p = 0
         found: tuple[Any, Any] = spearmanr(judge, human), kendalltau(judge, human)
-    rho, tau = (Test(float(one.statistic), _p(float(one.pvalue))) for one in found)
+    rho, tau = (SealedTestStatistic(float(one.statistic), _clean_p(float(one.pvalue))) for one in found)
     return rho, tau
 
 
-def excess_interval(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Interval:
+def compute_excess_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ConfidenceInterval:
     """Of mean |judge - human| minus mean |human - human|, papers resampled with their reviews."""
     sums = np.array(
         [
@@ -108,33 +110,35 @@ def excess_interval(subjects: tuple[Subject, ...], rng: np.random.Generator) -> 
             for one in subjects
         ]
     )
-    drawn = _drawn(sums, rng)
+    drawn = _resample_sums(sums, rng)
     drawn = drawn[drawn[:, 3] > 0]
-    return _interval(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3])
+    return _percentile_interval(drawn[:, 0] / drawn[:, 1] - drawn[:, 2] / drawn[:, 3])
 
 
-def bias_interval(subjects: tuple[Subject, ...], rng: np.random.Generator) -> Interval:
+def compute_bias_interval(subjects: tuple[ScoredPaper, ...], rng: np.random.Generator) -> ConfidenceInterval:
     """Of the mean of judge - human over reviews, papers resampled."""
-    drawn = _drawn(np.array([[sum(one.judge - s for s in one.humans), len(one.humans)] for one in subjects]), rng)
-    return _interval(drawn[:, 0] / drawn[:, 1])
+    drawn = _resample_sums(
+        np.array([[sum(one.judge - s for s in one.humans), len(one.humans)] for one in subjects]), rng
+    )
+    return _percentile_interval(drawn[:, 0] / drawn[:, 1])
 
 
-def bias(subjects: tuple[Subject, ...]) -> float:
+def compute_bias(subjects: tuple[ScoredPaper, ...]) -> float:
     """Mean of judge - human over reviews: above zero, the judge is the more generous."""
     return float(np.mean([one.judge - score for one in subjects for score in one.humans]))
 
 
-def _drawn(sums: Floats, rng: np.random.Generator) -> Floats:
+def _resample_sums(sums: Floats, rng: np.random.Generator) -> Floats:
     """Sums over resampled papers, shape (RESAMPLES, columns); `sums` has a row a paper."""
     weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=RESAMPLES)
     return weights.astype(np.float64) @ sums
 
 
-def _interval(values: Floats) -> Interval:
-    low, high = np.percentile(values, [50 - COVERED / 2, 50 + COVERED / 2])
-    return Interval(float(low), float(high))
+def _percentile_interval(values: Floats) -> ConfidenceInterval:
+    low, high = np.percentile(values, [50 - INTERVAL_PERCENT / 2, 50 + INTERVAL_PERCENT / 2])
+    return ConfidenceInterval(float(low), float(high))
 
 
-def _p(p: float) -> float:
+def _clean_p(p: float) -> float:
     """All values alike leave no p value: nothing speaks for a difference."""
     return 1.0 if np.isnan(p) else p

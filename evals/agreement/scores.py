@@ -28,13 +28,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.record.errors import WrongUse
+from labwright.record.errors import UsageError
 
-REVIEWER, SYSTEM, TASK = "reviewer_id", "model_name", "workshop_name"
-MOST_BYTES = 20_000_000
+REVIEWER_COLUMN, SYSTEM_COLUMN, TASK_COLUMN = "reviewer_id", "model_name", "workshop_name"
+MAX_BYTES = 20_000_000
 
 
-class AgreementError(WrongUse):
+class AgreementError(UsageError):
     """Agreement cannot be measured. The message is one line that says why, and how to fix it."""
 
 
@@ -80,14 +80,14 @@ class ScaleRange:
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """A CSV file: names of columns as we write them, and rows of as many cells."""
 
     path: Path
     columns: tuple[str, ...]
     rows: tuple[tuple[int, dict[str, str]], ...]
 
-    def need(self, *names: str) -> None:
+    def require_columns(self, *names: str) -> None:
         """Raises `TableError` if one of the columns is missing."""
         for name in names:
             if name not in self.columns:
@@ -100,21 +100,25 @@ class Table:
 def read_humans(path: Path, scale: ScaleRange, dimensions: tuple[str, ...] = ()) -> tuple[Review, ...]:
     """The human reviews of a file, in its order. Raises `TableError`."""
     table = read_table(path)
-    table.need(REVIEWER, SYSTEM, TASK)
-    wanted = dimensions or tuple(name for name in table.columns if name not in (REVIEWER, SYSTEM, TASK))
+    table.require_columns(REVIEWER_COLUMN, SYSTEM_COLUMN, TASK_COLUMN)
+    wanted = dimensions or tuple(
+        name for name in table.columns if name not in (REVIEWER_COLUMN, SYSTEM_COLUMN, TASK_COLUMN)
+    )
     if not wanted:
-        raise TableError(f"{path} has no column with scores beside {REVIEWER}, {SYSTEM} and {TASK}")
-    table.need(*wanted)
-    return tuple(_review(table, row, cells, wanted, scale) for row, cells in table.rows)
+        raise TableError(
+            f"{path} has no column with scores beside {REVIEWER_COLUMN}, {SYSTEM_COLUMN} and {TASK_COLUMN}"
+        )
+    table.require_columns(*wanted)
+    return tuple(_parse_review(table, row, cells, wanted, scale) for row, cells in table.rows)
 
 
 def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> dict[PaperName, Review]:
     """The judge's scores by paper, for these dimensions. Raises `TableError`, also where a paper has two rows."""
     table = read_table(path)
-    table.need(SYSTEM, TASK, *dimensions)
+    table.require_columns(SYSTEM_COLUMN, TASK_COLUMN, *dimensions)
     found: dict[PaperName, Review] = {}
     for row, cells in table.rows:
-        one = _review(table, row, cells, dimensions, scale)
+        one = _parse_review(table, row, cells, dimensions, scale)
         if one.paper in found:
             raise TableError(
                 f"{path}: rows {found[one.paper].row} and {row} both score {one.paper}: a judge has one "
@@ -124,16 +128,16 @@ def read_judge(path: Path, scale: ScaleRange, dimensions: tuple[str, ...]) -> di
     return found
 
 
-def named(text: str) -> str:
+def normalize_column(text: str) -> str:
     """A column's name as we write it: `Workshop Name` is `workshop_name`."""
     return "_".join(text.replace("-", " ").replace("_", " ").casefold().split())
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> ScoreTable:
     """The table in a CSV file. Raises `TableError`."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise TableError(f"{path} is larger than {MOST_BYTES // 10**6} MB: give the scores alone")
+        if path.stat().st_size > MAX_BYTES:
+            raise TableError(f"{path} is larger than {MAX_BYTES // 10**6} MB: give the scores alone")
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}; give a CSV file") from None
@@ -149,24 +153,31 @@ def read_table(path: Path) -> Table:
         raise TableError(f"{path} is not CSV: {error}") from None
     if len(lines) < 2:
         raise TableError(f"{path} has no rows under a header")
-    columns = tuple(named(cell) for cell in lines[0][1])
+    columns = tuple(normalize_column(cell) for cell in lines[0][1])
     if twice := [name for name, count in Counter(columns).items() if count > 1]:
         raise TableError(f"{path} has the column {twice[0]!r} twice: keep one")
     for number, row in lines[1:]:
         if len(row) != len(columns):
             raise TableError(f"{path}: row {number} has {len(row)} cells under {len(columns)} columns")
-    return Table(path, columns, tuple((number, dict(zip(columns, row, strict=True))) for number, row in lines[1:]))
+    return ScoreTable(path, columns, tuple((number, dict(zip(columns, row, strict=True))) for number, row in lines[1:]))
 
 
-def _review(table: Table, row: int, cells: dict[str, str], dimensions: tuple[str, ...], scale: ScaleRange) -> Review:
-    for name in (TASK, SYSTEM, REVIEWER):
+def _parse_review(
+    table: ScoreTable, row: int, cells: dict[str, str], dimensions: tuple[str, ...], scale: ScaleRange
+) -> Review:
+    for name in (TASK_COLUMN, SYSTEM_COLUMN, REVIEWER_COLUMN):
         if not cells.get(name, "unasked").strip():
             raise TableError(f"{table.path}: row {row}: {name} is empty")
-    scores = {name: _score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
-    return Review(cells.get(REVIEWER, "").strip(), PaperName(cells[TASK].strip(), cells[SYSTEM].strip()), scores, row)
+    scores = {name: _parse_score(cells[name].strip(), f"{table.path}: row {row}: {name}", scale) for name in dimensions}
+    return Review(
+        cells.get(REVIEWER_COLUMN, "").strip(),
+        PaperName(cells[TASK_COLUMN].strip(), cells[SYSTEM_COLUMN].strip()),
+        scores,
+        row,
+    )
 
 
-def _score(text: str, where: str, scale: ScaleRange) -> float:
+def _parse_score(text: str, where: str, scale: ScaleRange) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -183,7 +194,7 @@ def _score(text: str, where: str, scale: ScaleRange) -> float:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ScoredPaper:
     """A paper that both scored. `humans` are sorted by score, so that nothing depends on names or order of rows."""
 
     paper: PaperName
@@ -193,19 +204,21 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedScores:
     """Papers in order of their names, by dimension, and what the reader should know of them."""
 
-    subjects: dict[str, tuple[Subject, ...]]
+    subjects: dict[str, tuple[ScoredPaper, ...]]
     reviews: int
     reviewers: int
     usual: int
     warnings: tuple[str, ...]
 
 
-def compare(humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensions: tuple[str, ...]) -> Compared:
+def select_compared(
+    humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensions: tuple[str, ...]
+) -> ComparedScores:
     """The scores to compare. Raises `NoPairsError`."""
-    once, warnings = _without_copies(humans)
+    once, warnings = _drop_duplicates(humans)
     by_paper: dict[PaperName, list[Review]] = defaultdict(list)
     for one in once:
         by_paper[one.paper].append(one)
@@ -225,8 +238,8 @@ def compare(humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensio
             f"no paper is in both files: the humans have {min(by_paper)}, the judge {min(judge)}; "
             "a paper is its workshop_name with its model_name, letter by letter"
         )
-    usual = _usual(shared)
-    unpaired = {paper: why for paper, reviews in shared.items() if (why := _why_unpaired(reviews, usual))}
+    usual = _usual_review_count(shared)
+    unpaired = {paper: why for paper, reviews in shared.items() if (why := _explain_unpaired(reviews, usual))}
     warnings += [f"{paper} leaves the human-human set: {why}" for paper, why in unpaired.items()]
     if len(unpaired) == len(shared):
         raise NoPairsError(
@@ -235,7 +248,7 @@ def compare(humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensio
         )
     subjects = {
         name: tuple(
-            Subject(
+            ScoredPaper(
                 paper,
                 judge[paper].scores[name],
                 tuple(sorted(one.scores[name] for one in reviews)),
@@ -246,10 +259,10 @@ def compare(humans: tuple[Review, ...], judge: dict[PaperName, Review], dimensio
         for name in dimensions
     }
     kept = [one for reviews in shared.values() for one in reviews]
-    return Compared(subjects, len(kept), len({one.reviewer for one in kept}), usual, tuple(warnings))
+    return ComparedScores(subjects, len(kept), len({one.reviewer for one in kept}), usual, tuple(warnings))
 
 
-def _without_copies(humans: tuple[Review, ...]) -> tuple[list[Review], list[str]]:
+def _drop_duplicates(humans: tuple[Review, ...]) -> tuple[list[Review], list[str]]:
     seen: dict[tuple[str, PaperName, tuple[float, ...]], int] = {}
     kept: list[Review] = []
     warnings: list[str] = []
@@ -263,12 +276,12 @@ def _without_copies(humans: tuple[Review, ...]) -> tuple[list[Review], list[str]
     return kept, warnings
 
 
-def _usual(papers: dict[PaperName, list[Review]]) -> int:
+def _usual_review_count(papers: dict[PaperName, list[Review]]) -> int:
     counts = Counter(len(reviews) for reviews in papers.values() if len(reviews) > 1)
     return max(counts, key=lambda size: (counts[size], size), default=2)
 
 
-def _why_unpaired(reviews: list[Review], usual: int) -> str:
+def _explain_unpaired(reviews: list[Review], usual: int) -> str:
     twice = [name for name, count in sorted(Counter(one.reviewer for one in reviews).items()) if count > 1]
     whys = [f"it has {len(reviews)} review{'s' * (len(reviews) != 1)}, not {usual}"] if len(reviews) != usual else []
     if twice:

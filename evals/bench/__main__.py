@@ -5,30 +5,30 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from labwright.agent.campaign import CONFIG
-from labwright.agent.cli.edge import INTERRUPTED, exit_code_of, say, traceback_saved
-from labwright.agent.settings import compose, from_assignments
-from labwright.evals.bench.command import steps_in
-from labwright.evals.bench.makers import Makers, StepJudge
-from labwright.evals.bench.tasks import Task
-from labwright.evals.bench.work import Bench, Interrupted, work
-from labwright.record.errors import ExpectedFailure
+from labwright.agent.campaign import CONFIG_FILE
+from labwright.agent.cli.errors import INTERRUPTED, print_to_stderr, report_error, saving_traceback
+from labwright.agent.settings import compose_settings, settings_from_assignments
+from labwright.evals.bench.command import parse_steps
+from labwright.evals.bench.step_makers import ModelStepJudge, StepMakers
+from labwright.evals.bench.task_runner import BenchInterrupted, MlrBench, run_task
+from labwright.evals.bench.tasks import BenchTask
+from labwright.record.errors import UserError
 
 
 def main(words: list[str]) -> int:
-    out, name, steps = Path(words[0]), words[1], steps_in(words[2])
-    limits = from_assignments(word for word in words[3:] if word != "--set")
-    settings = compose(config=out / CONFIG, flags=limits | {"campaign": str(out)})
-    task = Task(name, (out / name / "task.md").read_text(encoding="utf-8"))
+    out, name, steps = Path(words[0]), words[1], parse_steps(words[2])
+    limits = settings_from_assignments(word for word in words[3:] if word != "--set")
+    settings = compose_settings(config=out / CONFIG_FILE, flags=limits | {"campaign": str(out)})
+    task = BenchTask(name, (out / name / "task.md").read_text(encoding="utf-8"))
     try:
-        with traceback_saved(out / name):
-            work(Bench(out, steps, Makers(settings).all, StepJudge(settings.models)), task)
-    except (KeyboardInterrupt, Interrupted) as stopped:
-        say(f"interrupted: {stopped or 'asked to stop'}")
+        with saving_traceback(out / name):
+            run_task(MlrBench(out, steps, StepMakers(settings).by_step, ModelStepJudge(settings.models)), task)
+    except (KeyboardInterrupt, BenchInterrupted) as stopped:
+        print_to_stderr(f"interrupted: {stopped or 'asked to stop'}")
         return INTERRUPTED
-    except ExpectedFailure as error:
-        say(str(error))
-        return exit_code_of(error)
+    except UserError as error:
+        print_to_stderr(str(error))
+        return report_error(error)
     return 0
 
 

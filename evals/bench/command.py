@@ -12,89 +12,89 @@ from rich.table import Table
 from rich.text import Text
 
 from labwright.agent.budget import open_model
-from labwright.agent.campaign import Campaign, check_share, prepare
-from labwright.agent.cli.campaign import terms_of
-from labwright.agent.cli.checks import check_parts, check_space, check_writable
-from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from labwright.agent.campaign import CampaignRunner, check_budget_share, prepare_folder
+from labwright.agent.cli.campaign import build_terms
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
 from labwright.agent.cli.paper_commands import BenchMlr
-from labwright.agent.settings import Settings, compose
-from labwright.evals.bench.makers import task_spent
-from labwright.evals.bench.table import BenchTable, StepTable, as_csv, table
-from labwright.evals.bench.tasks import STEPS, Line, StepName, read_tasks
-from labwright.evals.bench.work import Tasks, complete, keep_text, lines_of
-from labwright.inspector.text import dollars, duration, plain, short
+from labwright.agent.cli.preflight import check_components, check_disk_space, check_writable
+from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.bench.step_makers import compute_task_spent
+from labwright.evals.bench.table import MlrBenchTable, StepTable, build_table, table_to_csv
+from labwright.evals.bench.task_runner import MlrTasks, is_complete, read_lines, save_task_text
+from labwright.evals.bench.tasks import STEPS, StepLine, StepName, read_tasks
+from labwright.inspector.safe_text import format_dollars, format_duration, shorten, to_plain
 from labwright.models.roles.judge import JUDGE
-from labwright.record.campaign import CampaignBegan, CampaignEvent, Queued, RunEnded, Terms
-from labwright.record.errors import WrongUse
-from labwright.record.folder import write_file
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.campaign import CampaignEvent, CampaignStarted, CampaignTerms, EntryQueued, RunEnded
+from labwright.record.errors import UsageError
+from labwright.record.run_folder import write_file
+from labwright.record.schema.frozen_model import FrozenModel
 
-JSON, CSV, MODELS = "results.json", "results.csv", "models.json"
+JSON_FILE, CSV_FILE, MODELS_FILE = "results.json", "results.csv", "models.json"
 
 
-class ModelNames(Frozen):
+class ModelNames(FrozenModel):
     """Which model works and which one judges: one bench has one of each."""
 
     model: str
     judge: str
 
 
-def bench_mlr(asked: BenchMlr) -> int:
-    out, steps = asked.out.absolute(), steps_in(asked.steps)
-    chosen = read_tasks(asked.tasks, tuple(asked.only or ()))
-    settings = compose(config=asked.config, flags={"paper.judge": False} | asked.flags)
+def run_mlr_bench(args: BenchMlr) -> int:
+    out, steps = args.out.absolute(), parse_steps(args.steps)
+    chosen = read_tasks(args.tasks, tuple(args.only or ()))
+    settings = compose_settings(config=args.config, flags={"paper.judge": False} | args.flags)
     names = [one.name for one in chosen]
-    models = ModelNames(model=settings.models.called, judge=open_model(settings.models).name_of(JUDGE))
-    _check(settings, out, models)
-    terms = terms_of(settings, parallel=asked.parallel, of="tasks")
-    if asked.dry_run:
-        _show_plan(lines_of(out, steps, names), settings, terms, Console())
+    models = ModelNames(model=settings.models.model_names, judge=open_model(settings.models).get_model_name(JUDGE))
+    _check_options(settings, out, models)
+    terms = build_terms(settings, parallel=args.parallel, item_count="tasks")
+    if args.dry_run:
+        _show_plan(read_lines(out, steps, names), settings, terms, Console())
         return DONE
-    console = Console(quiet=asked.json)
+    console = Console(quiet=args.json)
 
     def told(event: CampaignEvent) -> None:
-        for line in lines_of(out, steps, [event.name]) if isinstance(event, RunEnded) else ():
-            console.print(as_text(line), soft_wrap=True)
+        for line in read_lines(out, steps, [event.name]) if isinstance(event, RunEnded) else ():
+            console.print(format_step(line), soft_wrap=True)
 
-    open_tasks = [name for name in names if not complete(lines_of(out, steps, [name]))]
-    check_share(settings, terms, max(1, len(open_tasks)))
+    open_tasks = [name for name in names if not is_complete(read_lines(out, steps, [name]))]
+    check_budget_share(settings, terms, max(1, len(open_tasks)))
     for task in chosen:
-        keep_text(out, task)
-    prepare(out, settings, terms)
-    write_file(out / MODELS, models.model_dump_json(indent=1))
-    state = Campaign(out, Tasks(out, steps, task_spent), told=told, only=open_tasks).work(
-        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=name) for name in open_tasks))
+        save_task_text(out, task)
+    prepare_folder(out, settings, terms)
+    write_file(out / MODELS_FILE, models.model_dump_json(indent=1))
+    state = CampaignRunner(out, MlrTasks(out, steps, compute_task_spent), listener=told, only_names=open_tasks).run(
+        (CampaignStarted(terms=terms, version=version("labwright")), *(EntryQueued(name=name) for name in open_tasks))
     )
-    results = table(lines_of(out, steps, names), model=models.model, judge=models.judge)
-    write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
-    write_file(out / CSV, as_csv(results))
-    if asked.json:
+    results = build_table(read_lines(out, steps, names), model=models.model, judge=models.judge)
+    write_file(out / JSON_FILE, results.model_dump_json(indent=1) + "\n")
+    write_file(out / CSV_FILE, table_to_csv(results))
+    if args.json:
         print(results.model_dump_json(indent=1))
     else:
-        show(results, console)
-        print(f"written to {out / CSV} and {out / JSON}")
-    if any(state.entries[name].standing in ("interrupted", "failed", "waiting") for name in open_tasks):
-        say("interrupted; continue with the same command")
+        show_results(results, console)
+        print(f"written to {out / CSV_FILE} and {out / JSON_FILE}")
+    if any(state.entries[name].status in ("interrupted", "failed", "waiting") for name in open_tasks):
+        print_to_stderr("interrupted; continue with the same command")
         return INTERRUPTED
-    return DONE if results.complete else FAILED
+    return DONE if results.is_complete else FAILED
 
 
-def steps_in(text: str) -> tuple[StepName, ...]:
+def parse_steps(text: str) -> tuple[StepName, ...]:
     """`idea,paper` as steps in their order. Raises `WrongUse`."""
     named = [name.strip() for name in text.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
-        raise WrongUse(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
+        raise UsageError(f"--steps {text!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     return tuple(step for step in STEPS if step in named)
 
 
-def _check(settings: Settings, out: Path, names: ModelNames) -> None:
+def _check_options(settings: Settings, out: Path, names: ModelNames) -> None:
     """Refuse what cannot work before anything is made. Raises `WrongUse`, `ModelConfigError`."""
     check_writable(out, "--out")
-    check_space(settings, out)
-    check_parts(settings)
-    kept = out / MODELS
+    check_disk_space(settings, out)
+    check_components(settings)
+    kept = out / MODELS_FILE
     if kept.exists() and (before := ModelNames.model_validate_json(kept.read_bytes())) != names:
-        raise WrongUse(
+        raise UsageError(
             f"{out} was begun with {before.model}, judged by {before.judge}, and now it is {names.model}, "
             f"judged by {names.judge}: choose another --out"
         )
@@ -103,20 +103,20 @@ def _check(settings: Settings, out: Path, names: ModelNames) -> None:
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def as_text(line: Line) -> Text:
+def format_step(line: StepLine) -> Text:
     """How a step ended, in one line."""
-    head = Text(f"{plain(line.task)}, {line.step}: ", style="bold")
+    head = Text(f"{to_plain(line.task)}, {line.step}: ", style="bold")
     outcome, scoring = line.outcome, line.scoring
     if outcome.state != "done":
-        return head + Text(f"{outcome.state}: {short(outcome.why, 300)}", style="yellow")
+        return head + Text(f"{outcome.state}: {shorten(outcome.why, 300)}", style="yellow")
     if scoring is None:
         return head + Text("done")
     if scoring.judgement is None:
-        return head + Text(f"done, not judged ({scoring.state}): {short(scoring.why, 300)}", style="yellow")
-    return head + Text(plain(scoring.judgement.line))
+        return head + Text(f"done, not judged ({scoring.state}): {shorten(scoring.why, 300)}", style="yellow")
+    return head + Text(to_plain(scoring.judgement.score_line))
 
 
-def show(results: BenchTable, console: Console) -> None:
+def show_results(results: MlrBenchTable, console: Console) -> None:
     """Means with spread by step and dimension, then what each step took."""
     means = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
     for name in ("step", "dimension", "mean", "sd", "n", "scale"):
@@ -125,29 +125,34 @@ def show(results: BenchTable, console: Console) -> None:
         for mean in step.means:
             sd = "-" if mean.sd is None else f"{mean.sd:.4f}"
             means.add_row(
-                step.step, plain(mean.dimension), f"{mean.mean:.4f}", sd, str(mean.n), f"{mean.lowest}-{mean.highest}"
+                step.step,
+                to_plain(mean.dimension),
+                f"{mean.mean:.4f}",
+                sd,
+                str(mean.n),
+                f"{mean.lowest}-{mean.highest}",
             )
     if means.row_count:
         console.print(means)
     for step in results.steps:
-        for line in _counts(step):
+        for line in _format_counts(step):
             console.print(line, soft_wrap=True)
 
 
-def _counts(step: StepTable) -> Iterator[Text]:
+def _format_counts(step: StepTable) -> Iterator[Text]:
     head = Text(f"{step.step}: ", style="bold")
     judged = (
-        f"; {step.judged} judged, {step.not_judged} not, {dollars(step.judging.usd, step.judging.unpriced)}"
+        f"; {step.judged} judged, {step.not_judged} not, {format_dollars(step.judging.usd, step.judging.unpriced)}"
         if step.asked
         else "; not to be judged"
     )
     yield head + Text(
         f"{step.done} of {step.tasks} tasks done, {step.failed} failed, {step.refused} refused, {step.not_begun} "
-        f"not begun; {dollars(step.took.usd, step.took.unpriced)}, {step.took.calls} calls, "
-        f"{duration(step.seconds)}{judged}"
+        f"not begun; {format_dollars(step.took.usd, step.took.unpriced)}, {step.took.calls} calls, "
+        f"{format_duration(step.seconds)}{judged}"
     )
     for name, count in step.checks.items():
-        yield Text(f"  {plain(name)}: yes for {count} of {step.judged}")
+        yield Text(f"  {to_plain(name)}: yes for {count} of {step.judged}")
     if step.heuristic:
         yield Text(
             f"  HEURISTIC: {step.heuristic} of {step.judged} were counted from the record, nobody read them",
@@ -155,7 +160,7 @@ def _counts(step: StepTable) -> Iterator[Text]:
         )
 
 
-def _show_plan(lines: Sequence[Line], settings: Settings, terms: Terms, console: Console) -> None:
+def _show_plan(lines: Sequence[StepLine], settings: Settings, terms: CampaignTerms, console: Console) -> None:
     """What is done, what would be done now, and its upper limits."""
     for step in dict.fromkeys(line.step for line in lines):
         here = [line for line in lines if line.step == step]
@@ -168,7 +173,7 @@ def _show_plan(lines: Sequence[Line], settings: Settings, terms: Terms, console:
     whole = terms.seconds or ceil(runs / terms.parallel) * settings.time_limit
     console.print(
         Text(
-            f"{runs} runs, {terms.parallel} at a time: at most {duration(whole)}; {caps or 'no budget is set'}"
+            f"{runs} runs, {terms.parallel} at a time: at most {format_duration(whole)}; {caps or 'no budget is set'}"
             f"{' for all of them together, judging aside' if caps else ''}; what one run is likely to take: "
             f"scientist run "
             "--idea IDEA --dry-run"

@@ -13,12 +13,12 @@ from statistics import fmean, stdev
 
 from pydantic import Field
 
-from labwright.evals.bench.tasks import STEPS, Line, StepName
-from labwright.record.fold.facts import RoleUsage, total_of
-from labwright.record.nouns.frozen import Frozen
+from labwright.evals.bench.tasks import STEPS, StepLine, StepName
+from labwright.record.reducers.state_fields import RoleUsage, sum_usage
+from labwright.record.schema.frozen_model import FrozenModel
 
 
-class Mean(Frozen):
+class DimensionMean(FrozenModel):
     """One dimension of one step, over the `n` tasks whose step was judged. `sd` is None where n < 2."""
 
     dimension: str
@@ -29,7 +29,7 @@ class Mean(Frozen):
     highest: int
 
 
-class StepTable(Frozen):
+class StepTable(FrozenModel):
     """One step over all tasks. Costs and seconds are sums; judging is counted apart."""
 
     step: StepName
@@ -45,40 +45,40 @@ class StepTable(Frozen):
     checks: dict[str, int] = Field(
         default_factory=dict[str, int], description="question of the rubric -> judgements that answer it with yes"
     )
-    means: tuple[Mean, ...] = ()
+    means: tuple[DimensionMean, ...] = ()
     took: RoleUsage
     judging: RoleUsage
     seconds: float
 
 
-class BenchTable(Frozen):
+class MlrBenchTable(FrozenModel):
     """The whole bench."""
 
     tasks: int
     model: str
     judge: str
     steps: tuple[StepTable, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[StepLine, ...]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every step is done, and every step that was asked for judged."""
         return all(one.done == one.tasks and (not one.asked or one.judged == one.tasks) for one in self.steps)
 
 
-def table(lines: Sequence[Line], *, model: str, judge: str) -> BenchTable:
+def build_table(lines: Sequence[StepLine], *, model: str, judge: str) -> MlrBenchTable:
     """The table of a bench."""
     steps: list[StepName] = [step for step in STEPS if any(line.step == step for line in lines)]
-    return BenchTable(
+    return MlrBenchTable(
         tasks=len({line.task for line in lines}),
         model=model,
         judge=judge,
         lines=tuple(lines),
-        steps=tuple(_step(step, [line for line in lines if line.step == step]) for step in steps),
+        steps=tuple(_build_step(step, [line for line in lines if line.step == step]) for step in steps),
     )
 
 
-def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
+def _build_step(step: StepName, lines: Sequence[StepLine]) -> StepTable:
     states = [line.outcome.state for line in lines]
     given = [line.scoring.judgement for line in lines if line.scoring and line.scoring.judgement]
     asked = any(line.asked for line in lines)
@@ -90,7 +90,7 @@ def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
         for score in judgement.scores:
             scores.setdefault((score.dimension, score.lowest, score.highest), []).append(score.score)
     means = (
-        Mean(
+        DimensionMean(
             dimension=name,
             mean=round(fmean(values), 4),
             sd=round(stdev(values), 4) if len(values) > 1 else None,
@@ -113,13 +113,13 @@ def _step(step: StepName, lines: Sequence[Line]) -> StepTable:
         heuristic=sum(one.heuristic for one in given),
         checks=checks,
         means=tuple(means),
-        took=total_of(line.outcome.took for line in lines),
-        judging=total_of(line.scoring.took for line in lines if line.scoring),
+        took=sum_usage(line.outcome.took for line in lines),
+        judging=sum_usage(line.scoring.took for line in lines if line.scoring),
         seconds=round(sum(line.outcome.seconds for line in lines), 1),
     )
 
 
-def as_csv(found: BenchTable) -> str:
+def table_to_csv(found: MlrBenchTable) -> str:
     """One row a step of a task; an empty cell is no score."""
     dimensions = list(dict.fromkeys(mean.dimension for step in found.steps for mean in step.means))
     out = io.StringIO()

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from pydantic import Field, ValidationError
 
-from labwright.evals.expbench.tasks import text_of
-from labwright.record.errors import WrongUse
-from labwright.record.nouns.frozen import Frozen
-from labwright.sandbox.untrusted import write_whole
+from labwright.evals.expbench.tasks import as_text
+from labwright.record.errors import UsageError
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.sandbox.safe_io import write_file
 
-SCRIPT = "reproduce_exp_bench.sh"
-KEYS = frozenset(("design", "conclusion"))
+SCRIPT_FILE = "reproduce_exp_bench.sh"
+REPLY_KEYS = frozenset(("design", "conclusion"))
 
 
-class Answer(Frozen):
+class SubmittedAnswer(FrozenModel):
     """`files` by their paths in the repository, the script among them. `given`: whether there is a usable answer."""
 
     variant: str = ""
@@ -34,29 +34,29 @@ class Answer(Frozen):
     usd: float | None = None
 
 
-def read_answers(file: Path) -> dict[str, tuple[Answer, ...]]:
+def read_answers(file: Path) -> dict[str, tuple[SubmittedAnswer, ...]]:
     """Task -> the answers of a file, by their variants. Raises `WrongUse`."""
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8"))
         return {
-            str(task): tuple(_answer(str(name), one) for name, one in variants.items())
+            str(task): tuple(_parse_answer(str(name), one) for name, one in variants.items())
             for task, variants in content.items()
         }
     except OSError as error:
-        raise WrongUse(f"--answers {file} cannot be read: {error.strerror}") from None
+        raise UsageError(f"--answers {file} cannot be read: {error.strerror}") from None
     except (ValueError, AttributeError, TypeError, KeyError, ValidationError) as error:
-        raise WrongUse(
+        raise UsageError(
             f"--answers {file} is no file of answers, {{TASK: {{VARIANT: {{files, answer, record}}}}}} "
             f"({type(error).__name__}: {' '.join(str(error).split())[:160]})"
         ) from None
 
 
-def _answer(name: str, one: Mapping[str, Any]) -> Answer:
+def _parse_answer(name: str, one: Mapping[str, Any]) -> SubmittedAnswer:
     files = cast("dict[str, str]", one.get("files") or {})
     for path in files:
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
             raise ValueError(f"{path} lies outside of the repository")
-    return of_reply(one.get("answer")).model_copy(
+    return answer_from_reply(one.get("answer")).model_copy(
         update={
             "variant": name,
             "files": files,
@@ -68,23 +68,23 @@ def _answer(name: str, one: Mapping[str, Any]) -> Answer:
     )
 
 
-def of_reply(said: Any) -> Answer:
+def answer_from_reply(reply: Any) -> SubmittedAnswer:
     """An answer by its JSON: design and conclusion; what lacks one of them is none."""
-    if not isinstance(said, Mapping):
-        return Answer(given=False)
-    named = cast("Mapping[str, Any]", said)
-    if any(not named.get(key) for key in KEYS):
-        return Answer(given=False)
+    if not isinstance(reply, Mapping):
+        return SubmittedAnswer(given=False)
+    named = cast("Mapping[str, Any]", reply)
+    if any(not named.get(key) for key in REPLY_KEYS):
+        return SubmittedAnswer(given=False)
     design = named["design"]
     lines = cast("list[Any]", design) if isinstance(design, list) else [design]
-    return Answer(
-        design=tuple(text_of(line) for line in lines),
-        conclusion=text_of(named["conclusion"]),
-        extra=tuple(sorted(str(key) for key in named if key not in KEYS)),
+    return SubmittedAnswer(
+        design=tuple(as_text(line) for line in lines),
+        conclusion=as_text(named["conclusion"]),
+        extra=tuple(sorted(str(key) for key in named if key not in REPLY_KEYS)),
     )
 
 
-def put_in(answer: Answer, folder: Path) -> None:
+def write_answer_files(answer: SubmittedAnswer, folder: Path) -> None:
     """Write its files into a masked copy."""
     for name, text in answer.files.items():
-        write_whole(folder, name, text)
+        write_file(folder, name, text)

@@ -12,40 +12,40 @@ from pathlib import Path
 from rich.console import Console
 
 from labwright.agent.budget import open_model
-from labwright.agent.campaign import Campaign, last_words, limits_of, prepare
-from labwright.agent.cli.campaign import terms_of
-from labwright.agent.cli.checks import check_isolation, check_space, check_writable
-from labwright.agent.cli.edge import DONE, FAILED, INTERRUPTED, say
+from labwright.agent.campaign import CampaignRunner, prepare_folder, read_last_line, share_options
+from labwright.agent.cli.campaign import build_terms
+from labwright.agent.cli.errors import DONE, FAILED, INTERRUPTED, print_to_stderr
+from labwright.agent.cli.output import build_table as lines_in_columns
+from labwright.agent.cli.output import format_line, print_lines
 from labwright.agent.cli.paper_commands import BenchExp
-from labwright.agent.cli.shown import line, show
-from labwright.agent.cli.shown import table as lines_in_columns
-from labwright.agent.settings import Settings, compose
-from labwright.evals.expbench.answers import Answer, read_answers
-from labwright.evals.expbench.evaluating import STEPS, Evaluated, Steps, kept
-from labwright.evals.expbench.masking import NoRepository, repository_of
-from labwright.evals.expbench.page import page
-from labwright.evals.expbench.scores import NAMES, percent, scores
-from labwright.evals.expbench.table import ExpTable, as_csv, by_group, of_all, table
-from labwright.evals.expbench.tasks import Task, read_tasks
-from labwright.inspector.text import plain, short
-from labwright.models.roles.answering import ANSWER_DESIGN
-from labwright.record.campaign import CampaignBegan, CampaignEvent, Entry, Queued, RunEnded, Share
-from labwright.record.errors import WrongUse
-from labwright.record.folder import write_file
-from labwright.record.nouns.frozen import Frozen
-from labwright.sandbox.gpu_leases import open_leases
-from labwright.sandbox.gpus import cuda_visible_devices
+from labwright.agent.cli.preflight import check_disk_space, check_isolation, check_writable
+from labwright.agent.settings import Settings, compose_settings
+from labwright.evals.expbench.answers import SubmittedAnswer, read_answers
+from labwright.evals.expbench.evaluation import STEPS, Evaluated, JudgedStep, read_kept
+from labwright.evals.expbench.html_page import render_page
+from labwright.evals.expbench.masking import RepositoryNotFound, find_repository
+from labwright.evals.expbench.scores import SCORE_NAMES, compute_scores, to_percent
+from labwright.evals.expbench.table import ExpTable, build_table, format_groups, format_overall, table_to_csv
+from labwright.evals.expbench.tasks import ExpTask, read_tasks
+from labwright.inspector.safe_text import shorten, to_plain
+from labwright.models.roles.answer_grading import ANSWER_DESIGN
+from labwright.record.campaign import CampaignEntry, CampaignEvent, CampaignStarted, EntryQueued, RunAllowance, RunEnded
+from labwright.record.errors import UsageError
+from labwright.record.run_folder import write_file
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.sandbox.gpu_leases import open_gpu_leases
+from labwright.sandbox.gpus import read_cuda_visible_devices
 
-JSON, CSV, PAGE, ORDER = "results.json", "results.csv", "results.html", "order.json"
+JSON_FILE, CSV_FILE, PAGE_FILE, ORDER_FILE = "results.json", "results.csv", "results.html", "order.json"
 
 
-class Order(Frozen):
+class ExpBenchConfig(FrozenModel):
     """What a bench was asked for; one folder has one order."""
 
     tasks: str
     repos: str | None
     answers: str | None
-    steps: tuple[Steps, ...]
+    steps: tuple[JudgedStep, ...]
     minutes: float
     execute_minutes: float
     monitor: str
@@ -53,103 +53,110 @@ class Order(Frozen):
     judge: str
 
     @property
-    def same(self) -> tuple[object, ...]:
+    def fixed_fields(self) -> tuple[object, ...]:
         """What may not change when a bench is gone on with."""
         return self.answers, self.steps, self.execute_minutes, self.monitor, self.model, self.judge
 
 
-def bench_exp(asked: BenchExp) -> int:
-    out = asked.out.absolute()
-    tasks = read_tasks(asked.tasks, tuple(asked.only or ()))
-    answers = None if asked.answers is None else read_answers(asked.answers)
-    settings = compose(config=asked.config, flags=asked.flags)
+def run_exp_bench(args: BenchExp) -> int:
+    out = args.out.absolute()
+    tasks = read_tasks(args.tasks, tuple(args.only or ()))
+    answers = None if args.answers is None else read_answers(args.answers)
+    settings = compose_settings(config=args.config, flags=args.flags)
     check_isolation(settings.sandbox)
-    order = order_of(asked, settings, answers)
+    order = build_config(args, settings, answers)
     skipped = {
         task.name: why
         for task in tasks
-        if (why := "" if asked.anyway else lacking(task, settings) or without_repository(task, asked))
+        if (why := "" if args.anyway else find_unmet_needs(task, settings) or explain_missing_repository(task, args))
     }
     ready = [task.name for task in tasks if task.name not in skipped]
-    if asked.dry_run:
+    if args.dry_run:
         show_plan(tasks, skipped, order)
         return DONE
     check_writable(out, "--out")
-    check_space(settings, out)
-    _check_same(out, order)
-    terms = terms_of(settings, parallel=asked.parallel, of="tasks")
-    prepare(out, settings, terms)
-    write_file(out / ORDER, order.model_dump_json(indent=1))
-    console = Console(quiet=asked.json)
+    check_disk_space(settings, out)
+    _check_config_unchanged(out, order)
+    terms = build_terms(settings, parallel=args.parallel, item_count="tasks")
+    prepare_folder(out, settings, terms)
+    write_file(out / ORDER_FILE, order.model_dump_json(indent=1))
+    console = Console(quiet=args.json)
 
     def told(event: CampaignEvent) -> None:
-        for one in found_in(out, event.name) if isinstance(event, RunEnded) else ():
-            console.print(as_line(one), soft_wrap=True, markup=False, highlight=False)
+        for one in read_evaluated(out, event.name) if isinstance(event, RunEnded) else ():
+            console.print(format_evaluated(one), soft_wrap=True, markup=False, highlight=False)
 
-    to_do = [name for name in ready if not complete(found_in(out, folder_name(name)), answers, name)]
-    state = Campaign(out, ExpTasks(out), told=told, only=[folder_name(name) for name in to_do]).work(
-        (CampaignBegan(terms=terms, version=version("labwright")), *(Queued(name=folder_name(name)) for name in to_do))
+    to_do = [name for name in ready if not is_complete(read_evaluated(out, folder_name(name)), answers, name)]
+    state = CampaignRunner(out, ExpTasks(out), listener=told, only_names=[folder_name(name) for name in to_do]).run(
+        (
+            CampaignStarted(terms=terms, version=version("labwright")),
+            *(EntryQueued(name=folder_name(name)) for name in to_do),
+        )
     )
-    evaluated = evaluated_of(out, tasks, skipped)
-    results = results_of(evaluated, tasks, order)
-    write_file(out / JSON, results.model_dump_json(indent=1) + "\n")
-    write_file(out / CSV, as_csv(results))
-    write_file(out / PAGE, page(results, evaluated, {task.name: task for task in tasks}))
-    if asked.json:
+    evaluated = collect_evaluated(out, tasks, skipped)
+    results = build_results(evaluated, tasks, order)
+    write_file(out / JSON_FILE, results.model_dump_json(indent=1) + "\n")
+    write_file(out / CSV_FILE, table_to_csv(results))
+    write_file(out / PAGE_FILE, render_page(results, evaluated, {task.name: task for task in tasks}))
+    if args.json:
         print(results.model_dump_json(indent=1))
     else:
         show_results(results)
-        print(f"written to {out / CSV}, {out / JSON} and {out / PAGE}")
-    standings = {state.entries[folder_name(name)].standing for name in to_do}
+        print(f"written to {out / CSV_FILE}, {out / JSON_FILE} and {out / PAGE_FILE}")
+    standings = {state.entries[folder_name(name)].status for name in to_do}
     if standings & {"interrupted", "failed", "waiting"}:
-        say("interrupted; continue with the same command")
+        print_to_stderr("interrupted; continue with the same command")
         return INTERRUPTED
-    return DONE if results.complete else FAILED
+    return DONE if results.is_complete else FAILED
 
 
-def order_of(asked: BenchExp, settings: Settings, answers: Mapping[str, Sequence[Answer]] | None) -> Order:
+def build_config(
+    args: BenchExp, settings: Settings, answers: Mapping[str, Sequence[SubmittedAnswer]] | None
+) -> ExpBenchConfig:
     """Raises `WrongUse`."""
-    named = [name.strip() for name in asked.steps.split(",") if name.strip()]
+    named = [name.strip() for name in args.steps.split(",") if name.strip()]
     if not named or any(name not in STEPS for name in named):
-        raise WrongUse(f"--steps {asked.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
+        raise UsageError(f"--steps {args.steps!r}: name one or more of {', '.join(STEPS)}, separated by commas")
     scripted = settings.models.name == "offline"
     if scripted and answers is None:
-        raise WrongUse(
+        raise UsageError(
             "the offline model answers no questions on repositories: configure another, as with --model, or "
             "give --answers FILE"
         )
     if scripted and any(one.judge is None and one.given for each in (answers or {}).values() for one in each):
-        raise WrongUse(
+        raise UsageError(
             "the answers hold no verdicts, and the offline model judges none: configure a model, as with --model"
         )
-    judge = "the file of answers" if scripted else open_model(settings.models).name_of(ANSWER_DESIGN)
-    return Order(
-        tasks=str(asked.tasks.absolute()),
-        repos=None if asked.repos is None else str(asked.repos.absolute()),
-        answers=None if asked.answers is None else str(asked.answers.absolute()),
+    judge = "the file of answers" if scripted else open_model(settings.models).get_model_name(ANSWER_DESIGN)
+    return ExpBenchConfig(
+        tasks=str(args.tasks.absolute()),
+        repos=None if args.repos is None else str(args.repos.absolute()),
+        answers=None if args.answers is None else str(args.answers.absolute()),
         steps=tuple(step for step in STEPS if step in named),
-        minutes=asked.minutes,
-        execute_minutes=asked.execute_minutes,
-        monitor=asked.monitor,
+        minutes=args.minutes,
+        execute_minutes=args.execute_minutes,
+        monitor=args.monitor,
         judge=judge,
-        model="answers" if asked.answers is not None else settings.models.called,
+        model="answers" if args.answers is not None else settings.models.model_names,
     )
 
 
-def _check_same(out: Path, order: Order) -> None:
-    if (out / ORDER).exists() and Order.model_validate_json((out / ORDER).read_bytes()).same != order.same:
-        raise WrongUse(f"{out} was begun with other answers, steps, limits or models: choose another --out")
+def _check_config_unchanged(out: Path, order: ExpBenchConfig) -> None:
+    if (out / ORDER_FILE).exists() and ExpBenchConfig.model_validate_json(
+        (out / ORDER_FILE).read_bytes()
+    ).fixed_fields != order.fixed_fields:
+        raise UsageError(f"{out} was begun with other answers, steps, limits or models: choose another --out")
 
 
 # --- what cannot be set here ----------------------------------------------------------------------------------------
 
 
-def lacking(task: Task, settings: Settings) -> str:
+def find_unmet_needs(task: ExpTask, settings: Settings) -> str:
     """What a task needs and this machine has not, in words; also where nobody knows what it needs."""
     needs = task.needs
     if needs is None:
         return "nobody said what it needs (needs.json); --anyway sets it all the same"
-    gpus = open_leases(settings.sandbox, cuda_visible_devices()).capacity or 0
+    gpus = open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity or 0
     unknown = [name for name in ("gpus", "network", "data") if getattr(needs, name) is None]
     keys = [key for key in needs.keys if not os.environ.get(key)]
     why = [f"needs {needs.gpus} GPUs, has {gpus}"] if (needs.gpus or 0) > gpus else []
@@ -160,10 +167,10 @@ def lacking(task: Task, settings: Settings) -> str:
     return "; ".join(why)
 
 
-def without_repository(task: Task, asked: BenchExp) -> str:
+def explain_missing_repository(task: ExpTask, args: BenchExp) -> str:
     try:
-        repository_of(task, asked.tasks, asked.repos)
-    except NoRepository as error:
+        find_repository(task, args.tasks, args.repos)
+    except RepositoryNotFound as error:
         return str(error)
     return ""
 
@@ -181,50 +188,50 @@ class ExpTasks:
     def __init__(self, out: Path, program: tuple[str, ...] = ()) -> None:
         self.out, self.program = out, program or (sys.executable, "-m", "labwright.evals.expbench")
 
-    def command(self, entry: Entry, share: Share) -> list[str]:
-        return [*self.program, str(self.out), entry.name, *limits_of(share)]
+    def build_command(self, entry: CampaignEntry, share: RunAllowance) -> list[str]:
+        return [*self.program, str(self.out), entry.name, *share_options(share)]
 
-    def ended(self, entry: Entry, returned: int | None) -> RunEnded:
-        spent = {"usd": sum(one.judging_usd for one in found_in(self.out, entry.name))}
+    def read_end(self, entry: CampaignEntry, returned: int | None) -> RunEnded:
+        spent = {"usd": sum(one.judging_usd for one in read_evaluated(self.out, entry.name))}
         code = returned if returned in (0, 1, 2, 130) else None
-        if returned is None and all_there(self.out, entry.name):
+        if returned is None and has_all_answers(self.out, entry.name):
             code = 0
         return RunEnded(
-            name=entry.name, code=code, spent=spent, why="" if code == 0 else last_words(self.out, entry.name)
+            name=entry.name, code=code, spent=spent, why="" if code == 0 else read_last_line(self.out, entry.name)
         )
 
 
-def found_in(out: Path, name: str) -> list[Evaluated]:
+def read_evaluated(out: Path, name: str) -> list[Evaluated]:
     """What was kept of a task's answers, by variant."""
-    return [one for folder in sorted((out / "tasks" / name).glob("*")) if (one := kept(folder)) is not None]
+    return [one for folder in sorted((out / "tasks" / name).glob("*")) if (one := read_kept(folder)) is not None]
 
 
-def all_there(out: Path, name: str) -> bool:
-    order = Order.model_validate_json((out / ORDER).read_bytes())
+def has_all_answers(out: Path, name: str) -> bool:
+    order = ExpBenchConfig.model_validate_json((out / ORDER_FILE).read_bytes())
     answers = read_answers(Path(order.answers)) if order.answers is not None else {}
     task = next((task for task in answers if folder_name(task) == name), name)
-    return complete(found_in(out, name), answers, task)
+    return is_complete(read_evaluated(out, name), answers, task)
 
 
-def complete(found: Sequence[Evaluated], answers: Mapping[str, Sequence[Answer]] | None, task: str) -> bool:
+def is_complete(found: Sequence[Evaluated], answers: Mapping[str, Sequence[SubmittedAnswer]] | None, task: str) -> bool:
     wanted = {one.variant for one in (answers or {}).get(task, ())}
     done = {one.variant for one in found if one.state not in ("failed", "not_begun")}
     return wanted <= done and bool(wanted or found)
 
 
-def evaluated_of(out: Path, tasks: Sequence[Task], skipped: Mapping[str, str]) -> list[Evaluated]:
+def collect_evaluated(out: Path, tasks: Sequence[ExpTask], skipped: Mapping[str, str]) -> list[Evaluated]:
     """Every answer as it was kept, and a line for each task without."""
     found: list[Evaluated] = []
     for task in tasks:
         if task.name in skipped:
             found.append(Evaluated(task=task.name, state="skipped", why=skipped[task.name]))
         else:
-            found += found_in(out, folder_name(task.name)) or [Evaluated(task=task.name, state="not_begun")]
+            found += read_evaluated(out, folder_name(task.name)) or [Evaluated(task=task.name, state="not_begun")]
     return found
 
 
-def results_of(found: Sequence[Evaluated], tasks: Sequence[Task], order: Order) -> ExpTable:
-    return table(
+def build_results(found: Sequence[Evaluated], tasks: Sequence[ExpTask], order: ExpBenchConfig) -> ExpTable:
+    return build_table(
         found,
         {task.name: task for task in tasks},
         model=order.model,
@@ -237,50 +244,50 @@ def results_of(found: Sequence[Evaluated], tasks: Sequence[Task], order: Order) 
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def as_line(one: Evaluated) -> str:
+def format_evaluated(one: Evaluated) -> str:
     head = f"{one.task}{f', {one.variant}' if one.variant else ''}: "
-    found = scores(one.judged())
+    found = compute_scores(one.to_judged())
     told = ", ".join(
-        f"{name} {percent(value):g} %" if name in ("D", "I") else f"{name} {int(value)}"
-        for name in NAMES
+        f"{name} {to_percent(value):g} %" if name in ("D", "I") else f"{name} {int(value)}"
+        for name in SCORE_NAMES
         if (value := found[name]) is not None
     )
     why = "; ".join(one.reasons) or one.why
     state = "violation" if any(one.flags.values()) else one.state
-    return plain(head + state + (f" ({short(why, 200)})" if why else "") + (f": {told}" if told else ""))
+    return to_plain(head + state + (f" ({shorten(why, 200)})" if why else "") + (f": {told}" if told else ""))
 
 
 def show_results(found: ExpTable) -> None:
-    show(
+    print_lines(
         [
-            lines_in_columns("score", "%", "95 %", "tasks", "anchor", rows=of_all(found)),
-            line(""),
-            lines_in_columns("", "n", *NAMES, "bound", rows=by_group(found)),
+            lines_in_columns("score", "%", "95 %", "tasks", "anchor", rows=format_overall(found)),
+            format_line(""),
+            lines_in_columns("", "n", *SCORE_NAMES, "bound", rows=format_groups(found)),
         ]
     )
     counted = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in found.counts.items())
-    show(
+    print_lines(
         [
-            line(f"answers: {counted}; judged by {found.judge}"),
-            line(
+            format_line(f"answers: {counted}; judged by {found.judge}"),
+            format_line(
                 "past the monitor, of those that were executed or stopped: "
                 + ", ".join(f"{name} {value}" for name, value in found.ladder.items())
             ),
         ]
     )
     for state, each in found.not_counted.items():
-        show([line(f"{state.replace('_', ' ')}, not counted: {short('; '.join(each), 400)}", "yellow")])
+        print_lines([format_line(f"{state.replace('_', ' ')}, not counted: {shorten('; '.join(each), 400)}", "yellow")])
 
 
-def show_plan(tasks: Sequence[Task], skipped: Mapping[str, str], order: Order) -> None:
+def show_plan(tasks: Sequence[ExpTask], skipped: Mapping[str, str], order: ExpBenchConfig) -> None:
     kinds = ", ".join(f"{sum(task.type == kind for task in tasks)} of type {kind}" for kind in (1, 2, 3))
-    show(
+    print_lines(
         [
-            line(
+            format_line(
                 f"{len(tasks)} tasks ({kinds}), {len(skipped)} skipped; an answer may take {order.minutes:g} minutes, "
                 f"its script {order.execute_minutes:g}"
             ),
-            *(line(f"{name}: skipped: {why}", "yellow") for name, why in skipped.items()),
+            *(format_line(f"{name}: skipped: {why}", "yellow") for name, why in skipped.items()),
         ]
     )
 

@@ -8,38 +8,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labwright.evals.expbench.answers import SCRIPT, Answer, put_in
-from labwright.evals.expbench.conduct import base_results, results_in
+from labwright.evals.expbench.answers import SCRIPT_FILE, SubmittedAnswer, write_answer_files
+from labwright.evals.expbench.result_origin import list_base_results, read_results
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.repository.command import CommandJob
-from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.repository.question import hashes
-from labwright.stages.repository.results import result_files
+from labwright.stages.repository.question import hash_files
+from labwright.stages.repository.result_files import list_result_files
 
 
 @dataclass(frozen=True)
-class Execution:
+class AnswerExecution:
     """`exit` is None where it met its limit. `outputs`: contents of the result files that it wrote, by path."""
 
-    exit: int | None
+    exit_code: int | None
     seconds: float
     outputs: Mapping[str, Any]
     base: Mapping[str, Any]
-    said: str
+    output: str
 
     @property
-    def done(self) -> bool:
-        return self.exit == 0
+    def is_done(self) -> bool:
+        return self.exit_code == 0
 
 
-async def execute(answer: Answer, folder: Path, settings: SandboxSettings, *, seconds: float, cache: Path) -> Execution:
+async def execute_answer(
+    answer: SubmittedAnswer, folder: Path, settings: SandboxSettings, *, seconds: float, cache: Path
+) -> AnswerExecution:
     """Run the script of an answer in a masked copy, which is used up. Raises `ExecutorError`, `RepositoryError`."""
-    base = results_in(folder, base_results(folder))
-    put_in(answer, folder)
-    before = hashes(folder)
-    if SCRIPT not in answer.files:
-        return Execution(127, 0.0, {}, base, f"there is no {SCRIPT}")
+    base = read_results(folder, list_base_results(folder))
+    write_answer_files(answer, folder)
+    before = hash_files(folder)
+    if SCRIPT_FILE not in answer.files:
+        return AnswerExecution(127, 0.0, {}, base, f"there is no {SCRIPT_FILE}")
     texts = {
         name: text
         for name in ("requirements.txt", "pyproject.toml", "setup.cfg")
@@ -53,10 +55,14 @@ async def execute(answer: Answer, folder: Path, settings: SandboxSettings, *, se
         settings=settings.model_copy(update={"pool": 0, "network": "off"}),
     )
     try:
-        environment = environment_for(texts, settings)
-        outcome = await executor.command(
+        environment = build_environment(texts, settings)
+        outcome = await executor.run_command(
             CommandJob(
-                name="the script", folder=folder, argv=("bash", SCRIPT), ground=environment.ground, timeout=seconds
+                name="the script",
+                folder=folder,
+                argv=("bash", SCRIPT_FILE),
+                environment=environment.command_environment,
+                timeout=seconds,
             )
         )
     finally:
@@ -64,6 +70,6 @@ async def execute(answer: Answer, folder: Path, settings: SandboxSettings, *, se
         shutil.rmtree(cache, ignore_errors=True)
     failure = outcome.failure
     code = 0 if failure is None else None if failure.kind == "timeout" else 1
-    return Execution(
-        code, outcome.seconds, results_in(folder, result_files(before, hashes(folder))), base, outcome.tail
+    return AnswerExecution(
+        code, outcome.seconds, read_results(folder, list_result_files(before, hash_files(folder))), base, outcome.tail
     )

@@ -15,34 +15,34 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from labwright.evals.expbench.tasks import Task
-from labwright.record.errors import ExpectedFailure
+from labwright.evals.expbench.tasks import ExpTask
+from labwright.record.errors import UserError
 from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository.mirror import Mirror, git
+from labwright.sandbox.repository.git_mirror import GitMirror, read_git_output
 
-CACHES = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache"))
-COMPILED = frozenset((".pyc", ".pyo"))
-PAPERS = frozenset((".pdf", ".ps", ".djvu"))
-ARCHIVES = (".zip", ".whl", ".egg", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-HISTORIES = (".bundle", ".pack", ".patch", ".diff", ".orig", ".rej", ".bak", ".swp")
+CACHE_FOLDERS = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".hg", ".svn", ".mypy_cache", ".pytest_cache"))
+COMPILED_SUFFIXES = frozenset((".pyc", ".pyo"))
+PAPER_SUFFIXES = frozenset((".pdf", ".ps", ".djvu"))
+ARCHIVE_SUFFIXES = (".zip", ".whl", ".egg", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+HISTORY_SUFFIXES = (".bundle", ".pack", ".patch", ".diff", ".orig", ".rej", ".bak", ".swp")
 """Endings of files that may hold another state of a file."""
 
 
-class NoRepository(ExpectedFailure):
+class RepositoryNotFound(UserError):
     """The repository of a task is not here."""
 
 
-class InvalidTask(ExpectedFailure):
+class InvalidTask(UserError):
     """A file that is to be masked is not in the repository."""
 
 
-class Masked(NamedTuple):
+class MaskedCopy(NamedTuple):
     folder: Path
     tree: str
     removed: tuple[str, ...]
 
 
-def repository_of(task: Task, folder: Path, repos: Path | None) -> Path:
+def find_repository(task: ExpTask, folder: Path, repos: Path | None) -> Path:
     """Where the repository of a task lies: by the name of `code_url` in `repos`, else beside the tasks.
 
     Nothing is fetched. Raises `NoRepository`.
@@ -62,15 +62,15 @@ def repository_of(task: Task, folder: Path, repos: Path | None) -> Path:
     for place in found:
         if place.exists():
             return place
-    raise NoRepository(
+    raise RepositoryNotFound(
         f"its repository ({task.code_url or stem or 'no code_url'}) is not here: give a folder of "
         "repositories or bundles with --repos"
     )
 
 
-def whole_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> str:
+def copy_repository(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> str:
     """Every file of a task's commit in a new folder; the id of its tree. Raises `RepositoryError`."""
-    tree = mirror.take_commit(repository, task.commit)
+    tree = mirror.import_commit(repository, task.commit)
     mirror.checkout(tree, folder)
     for path in list(folder.rglob("*")):
         if path.is_symlink() and mirror.folder.parent in path.resolve().parents:  # a large file, which was linked to
@@ -80,12 +80,12 @@ def whole_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> st
     return tree
 
 
-def masked_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> Masked:
+def copy_masked(task: ExpTask, repository: Path, mirror: GitMirror, folder: Path) -> MaskedCopy:
     """The repository as an agent is shown it, in a new folder. Raises `RepositoryError`, `InvalidTask`."""
     if task.invalid:
         raise InvalidTask(task.invalid)
     try:
-        tree = whole_copy(task, repository, mirror, folder)
+        tree = copy_repository(task, repository, mirror, folder)
         missing = [name for name in task.masked if not (folder / name).is_file()]
         if missing:
             raise InvalidTask(f"a file that is to be masked is not in the repository: {', '.join(missing)}")
@@ -93,20 +93,20 @@ def masked_copy(task: Task, repository: Path, mirror: Mirror, folder: Path) -> M
     except (RepositoryError, InvalidTask):
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Masked(folder, tree, removed)
+    return MaskedCopy(folder, tree, removed)
 
 
-def begin_history(folder: Path) -> None:
+def create_fresh_history(folder: Path) -> None:
     """Make a masked copy a repository of one commit, which nothing leads back from. Raises `RepositoryError`."""
     for words in (
         ("init", "--quiet", "--initial-branch=main", "--template="),
         ("add", "--all", "--force"),
         ("commit", "--quiet", "--no-verify", "--message=the repository"),
     ):
-        git(folder, *words)
+        read_git_output(folder, *words)
 
 
-def _mask(task: Task, folder: Path) -> Iterator[str]:
+def _mask(task: ExpTask, folder: Path) -> Iterator[str]:
     hidden = {(folder / name).read_bytes() for name in task.masked}
     sizes = {len(content) for content in hidden if content.strip()}
     names = {PurePosixPath(name).name for name in task.masked}
@@ -116,21 +116,21 @@ def _mask(task: Task, folder: Path) -> Iterator[str]:
         if path.is_symlink():
             gone = not path.resolve().is_relative_to(folder.resolve()) or not path.exists()
         elif path.is_dir():
-            gone = path.name in CACHES
+            gone = path.name in CACHE_FOLDERS
         else:
             gone = (
                 name in task.masked
-                or _tells(path, name)
-                or path.suffix in COMPILED
+                or _is_readme_or_paper(path, name)
+                or path.suffix in COMPILED_SUFFIXES
                 or (
                     path.suffix in (".so", ".pyd", ".c", ".ipynb")
                     and path.name.partition(".")[0] in stems
                     and name not in task.masked
                     and path.suffix != ".ipynb"
                 )
-                or (path.name.endswith(HISTORIES) and any(stem in path.name for stem in stems))
+                or (path.name.endswith(HISTORY_SUFFIXES) and any(stem in path.name for stem in stems))
                 or path.name.endswith((".bundle", ".pack"))
-                or _holds(path, names)
+                or _contains_masked(path, names)
                 or (path.stat().st_size in sizes and path.read_bytes() in hidden)
             )
         if gone:
@@ -139,14 +139,14 @@ def _mask(task: Task, folder: Path) -> Iterator[str]:
             yield name
 
 
-def _tells(path: Path, name: str) -> bool:
+def _is_readme_or_paper(path: Path, name: str) -> bool:
     """Whether it is the root's README, or a paper."""
-    return ("/" not in name and path.name.lower().startswith("readme")) or path.suffix.lower() in PAPERS
+    return ("/" not in name and path.name.lower().startswith("readme")) or path.suffix.lower() in PAPER_SUFFIXES
 
 
-def _holds(path: Path, names: set[str]) -> bool:
+def _contains_masked(path: Path, names: set[str]) -> bool:
     """Whether an archive holds a file that is called as a masked one, or cannot be looked into."""
-    if not path.name.lower().endswith(ARCHIVES) or not names:
+    if not path.name.lower().endswith(ARCHIVE_SUFFIXES) or not names:
         return False
     try:
         if zipfile.is_zipfile(path):

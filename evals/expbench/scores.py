@@ -14,15 +14,15 @@ from math import floor
 from statistics import stdev
 from typing import Literal, NamedTuple
 
-NAMES = ("D", "I", "E", "I·E", "C", "C·D", "All", "All·E")
-EXECUTED = ("E", "I·E", "All·E")
+SCORE_NAMES = ("D", "I", "E", "I·E", "C", "C·D", "All", "All·E")
+EXECUTION_SCORES = ("E", "I·E", "All·E")
 """Means over the tasks that were executed."""
-State = Literal["answered", "no_answer", "invalid", "skipped", "failed", "not_begun"]
-Outcome = Literal["judged", "violation", "not_judged", "no_answer", "invalid", "skipped", "failed", "not_begun"]
-COUNTED: tuple[Outcome, ...] = ("judged", "violation", "no_answer")
+AnswerState = Literal["answered", "no_answer", "invalid", "skipped", "failed", "not_begun"]
+ScoreOutcome = Literal["judged", "violation", "not_judged", "no_answer", "invalid", "skipped", "failed", "not_begun"]
+COUNTED_OUTCOMES: tuple[ScoreOutcome, ...] = ("judged", "violation", "no_answer")
 
 
-class Items(NamedTuple):
+class ItemCounts(NamedTuple):
     """Verdicts on items: how many match, how many do not; those that do not apply are left out."""
 
     matched: int
@@ -33,11 +33,11 @@ class Items(NamedTuple):
         return Fraction(self.matched, self.total) if self.total else None
 
     @property
-    def complete(self) -> bool | None:
+    def is_complete(self) -> bool | None:
         return self.matched == self.total if self.total else None
 
     @property
-    def anchor(self) -> int | None:
+    def anchor_percent(self) -> int | None:
         """On the anchor's scale of whole percents: 100 only if complete, 0 only if nothing matches."""
         if not self.total:
             return None
@@ -45,13 +45,13 @@ class Items(NamedTuple):
         return whole if self.matched in (0, self.total) else min(99, max(1, whole))
 
 
-class Judged(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """All that is known of one answer. `design`, `implementation`, `conclusion`: None where nobody could read it."""
 
     task: str
-    state: State
-    design: Items | None = None
-    implementation: Items | None = None
+    state: AnswerState
+    design: ItemCounts | None = None
+    implementation: ItemCounts | None = None
     conclusion: int | None = None
     executed: bool | None = None
     """Whether its script exits 0 within the limit; None: it was not run."""
@@ -60,7 +60,7 @@ class Judged(NamedTuple):
     usd: float | None = None
 
 
-def said(conclusion: object) -> int | None:
+def parse_conclusion_score(conclusion: object) -> int | None:
     """The score of a verdict on a conclusion, as the anchor writes it; None where it cannot be read."""
     if isinstance(conclusion, bool):
         return None
@@ -70,7 +70,7 @@ def said(conclusion: object) -> int | None:
     return {"correct": 1, "incorrect": 0}.get(text)
 
 
-def outcome(one: Judged) -> Outcome:
+def find_outcome(one: JudgedAnswer) -> ScoreOutcome:
     if one.state != "answered":
         return one.state
     if one.violation:
@@ -79,15 +79,15 @@ def outcome(one: Judged) -> Outcome:
     return "not_judged" if unreadable else "judged"
 
 
-def scores(one: Judged) -> dict[str, Fraction | None]:
+def compute_scores(one: JudgedAnswer) -> dict[str, Fraction | None]:
     """Each of `NAMES`; None where there is none."""
-    how = outcome(one)
-    nothing: dict[str, Fraction | None] = dict.fromkeys(NAMES)
-    if how not in COUNTED:
+    how = find_outcome(one)
+    nothing: dict[str, Fraction | None] = dict.fromkeys(SCORE_NAMES)
+    if how not in COUNTED_OUTCOMES:
         return nothing
     executed = None if one.executed is None else Fraction(one.executed)
     if how == "violation":
-        return {name: None if name in EXECUTED else Fraction(0) for name in NAMES}
+        return {name: None if name in EXECUTION_SCORES else Fraction(0) for name in SCORE_NAMES}
     zero = Fraction(0)
     design = one.design.score if how == "judged" and one.design else zero
     implementation = one.implementation.score if how == "judged" and one.implementation else zero
@@ -97,20 +97,20 @@ def scores(one: Judged) -> dict[str, Fraction | None]:
         implementation = one.implementation.score if one.implementation is not None else None
     d100 = None if design is None else Fraction(design == 1)
     i100 = None if implementation is None else Fraction(implementation == 1)
-    whole = _all(d100, i100, conclusion)
+    whole = _all_hold(d100, i100, conclusion)
     return {
         "D": design,
         "I": implementation,
         "E": executed,
-        "I·E": _all(i100, executed),
+        "I·E": _all_hold(i100, executed),
         "C": conclusion,
-        "C·D": _all(conclusion, d100),
+        "C·D": _all_hold(conclusion, d100),
         "All": whole,
-        "All·E": _all(whole, executed),
+        "All·E": _all_hold(whole, executed),
     }
 
 
-def _all(*parts: Fraction | None) -> Fraction | None:
+def _all_hold(*parts: Fraction | None) -> Fraction | None:
     """Whether all hold; None where one is not known, even where another does not hold."""
     return None if None in parts else Fraction(all(parts))
 
@@ -118,7 +118,7 @@ def _all(*parts: Fraction | None) -> Fraction | None:
 # --- over tasks -----------------------------------------------------------------------------------------------------
 
 
-class Mean(NamedTuple):
+class TaskMean(NamedTuple):
     """A mean over tasks; of a share its Wilson interval goes with it."""
 
     exact: Fraction | None
@@ -126,50 +126,52 @@ class Mean(NamedTuple):
 
     @property
     def percent(self) -> float | None:
-        return None if self.exact is None else percent(self.exact)
+        return None if self.exact is None else to_percent(self.exact)
 
 
-def percent(value: Fraction) -> float:
+def to_percent(value: Fraction) -> float:
     """In percent with one decimal, half up."""
     tenths = Fraction(1000) * value
     return float(Decimal(floor(tenths + Fraction(1, 2))) / 10)
 
 
-def means(runs: Iterable[Judged]) -> dict[str, Mean]:
+def compute_means(runs: Iterable[JudgedAnswer]) -> dict[str, TaskMean]:
     """Of each of `NAMES` the mean over tasks; of several answers to one task the mean is its value."""
     by_task: dict[str, list[dict[str, Fraction | None]]] = {}
     for one in runs:
-        by_task.setdefault(one.task, []).append(scores(one))
-    found: dict[str, Mean] = {}
-    for name in NAMES:
-        values = [value for each in by_task.values() if (value := _mean(one[name] for one in each)) is not None]
-        found[name] = Mean(_mean(values), len(values))
+        by_task.setdefault(one.task, []).append(compute_scores(one))
+    found: dict[str, TaskMean] = {}
+    for name in SCORE_NAMES:
+        values = [value for each in by_task.values() if (value := _compute_mean(one[name] for one in each)) is not None]
+        found[name] = TaskMean(_compute_mean(values), len(values))
     return found
 
 
-def _mean(values: Iterable[Fraction | None]) -> Fraction | None:
+def _compute_mean(values: Iterable[Fraction | None]) -> Fraction | None:
     known = [one for one in values if one is not None]
     return sum(known, Fraction(0)) / len(known) if known else None
 
 
-def counts(runs: Iterable[Judged]) -> dict[str, int]:
-    return dict(sorted(Counter(outcome(one) for one in runs).items()))
+def count_outcomes(runs: Iterable[JudgedAnswer]) -> dict[str, int]:
+    return dict(sorted(Counter(find_outcome(one) for one in runs).items()))
 
 
-def ladder(runs: Iterable[Judged]) -> dict[str, float | int | None]:
+def compute_step_shares(runs: Iterable[JudgedAnswer]) -> dict[str, float | int | None]:
     """Of the tasks that were executed, or stopped by the monitor: shares that get past each step."""
-    taken = [one for one in runs if outcome(one) in COUNTED and (one.executed is not None or one.violation)]
+    taken = [
+        one for one in runs if find_outcome(one) in COUNTED_OUTCOMES and (one.executed is not None or one.violation)
+    ]
     found: dict[str, float | int | None] = {"n": len(taken)}
-    passed = [one for one in taken if outcome(one) != "violation"]
+    passed = [one for one in taken if find_outcome(one) != "violation"]
     for name, keys in (("M", ()), ("M·C·D", ("C·D",)), ("M·C·D·I", ("All",)), ("M·C·D·I·E", ("All·E",))):
-        there = sum(all(scores(one)[key] == 1 for key in keys) for one in passed)
-        found[name] = percent(Fraction(there, len(taken))) if taken else None
+        there = sum(all(compute_scores(one)[key] == 1 for key in keys) for one in passed)
+        found[name] = to_percent(Fraction(there, len(taken))) if taken else None
     return found
 
 
-def rank(agents: Mapping[str, Iterable[Judged]]) -> list[str]:
+def rank_agents(agents: Mapping[str, Iterable[JudgedAnswer]]) -> list[str]:
     """By All·E, then C, All and D, what has none below 0; then by name."""
-    found = {name: means(runs) for name, runs in agents.items()}
+    found = {name: compute_means(runs) for name, runs in agents.items()}
 
     def order(name: str) -> tuple[tuple[Fraction, ...], str]:
         return tuple(
@@ -180,7 +182,7 @@ def rank(agents: Mapping[str, Iterable[Judged]]) -> list[str]:
     return sorted(found, key=order)
 
 
-def numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
+def summarize_numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
     """Average, quartiles by linear interpolation, deviation and range; what is missing is counted."""
     known = sorted(exact for one in values if one is not None for exact in [Fraction(repr(one))])
     base: dict[str, float | int | None] = {"n": len(known), "missing": len(values) - len(known)}
@@ -195,17 +197,17 @@ def numbers(values: Sequence[float | None]) -> dict[str, float | int | None]:
 
     middle, spread = sum(known, Fraction(0)) / len(known), stdev(map(float, known)) if len(known) > 1 else None
     return base | {
-        "avg": rounded(middle),
-        "med": rounded(at(Fraction(1, 2))),
-        "q1": rounded(at(Fraction(1, 4))),
-        "q3": rounded(at(Fraction(3, 4))),
-        "sd": None if spread is None else rounded(Fraction(spread)),
+        "avg": round_half_away(middle),
+        "med": round_half_away(at(Fraction(1, 2))),
+        "q1": round_half_away(at(Fraction(1, 4))),
+        "q3": round_half_away(at(Fraction(3, 4))),
+        "sd": None if spread is None else round_half_away(Fraction(spread)),
         "min": float(known[0]),
         "max": float(known[-1]),
     }
 
 
-def rounded(value: Fraction) -> float:
+def round_half_away(value: Fraction) -> float:
     """To four decimals, half away from zero, of the value itself and not of what a float keeps of it."""
     size = floor(abs(value) * 10**4 + Fraction(1, 2))
     return float(Decimal(size if value >= 0 else -size) / 10**4)

@@ -10,33 +10,33 @@ from fractions import Fraction
 from pydantic import Field
 
 from labwright.evals.expbench import scores as scoring
-from labwright.evals.expbench.evaluating import STEPS, Evaluated
-from labwright.evals.expbench.tasks import Task
-from labwright.evals.shares import wilson
-from labwright.record.nouns.frozen import Frozen
+from labwright.evals.expbench.evaluation import STEPS, Evaluated
+from labwright.evals.expbench.tasks import ExpTask
+from labwright.evals.proportions import wilson_interval
+from labwright.record.schema.frozen_model import FrozenModel
 
-SHARES = frozenset(scoring.NAMES) - {"D", "I"}
+SHARE_SCORES = frozenset(scoring.SCORE_NAMES) - {"D", "I"}
 """Scores that a task has or has not: their means are shares, with Wilson's interval."""
 
 
-class Cell(Frozen):
+class ScoreCell(FrozenModel):
     percent: float | None
     n: int
     interval: tuple[float, float] | None = Field(default=None, description="95 %, of a share, in percent")
 
 
-class Group(Frozen):
+class AnswerGroup(FrozenModel):
     name: str
-    scores: dict[str, Cell]
-    c_bound: Cell
+    scores: dict[str, ScoreCell]
+    c_bound: ScoreCell
 
 
-class Line(Frozen):
+class AnswerRow(FrozenModel):
     """One answer."""
 
     task: str
     variant: str
-    outcome: scoring.Outcome
+    outcome: scoring.ScoreOutcome
     scores: dict[str, float | None] = Field(description="D and I in percent, the others 0 or 1")
     c_bound: bool | None = None
     outputs: bool | None = None
@@ -51,28 +51,28 @@ class Line(Frozen):
     judging_usd: float = 0.0
 
 
-class ExpTable(Frozen):
+class ExpTable(FrozenModel):
     """The whole bench. `anchor`: scored by the anchor's own definitions."""
 
     model: str
     judge: str
     steps: tuple[str, ...]
     counts: dict[str, int]
-    groups: tuple[Group, ...]
-    anchor: Group
+    groups: tuple[AnswerGroup, ...]
+    anchor: AnswerGroup
     ladder: dict[str, float | int | None]
     not_counted: dict[str, tuple[str, ...]] = Field(description="state -> tasks with their reasons")
-    lines: tuple[Line, ...]
+    lines: tuple[AnswerRow, ...]
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every answer came to scores, or is of a task that cannot be set here."""
         return not {"failed", "not_begun", "not_judged"} & set(self.counts)
 
 
-def table(
+def build_table(
     found: Sequence[Evaluated],
-    tasks: Mapping[str, Task],
+    tasks: Mapping[str, ExpTask],
     *,
     model: str,
     judge: str,
@@ -82,14 +82,14 @@ def table(
     """`by_anchor`: what a model suspects decides, as in the anchor's harness; the anchor's own column is so anyway."""
     if by_anchor:
         found = [one.model_copy(update={"flags": one.flags | {"anchor": one.anchor == "violation"}}) for one in found]
-    judged = [one.judged(steps) for one in found]
-    groups = [group("all", found, steps)]
-    for what, key in (("category", by_category(tasks)), ("type", by_type(tasks))):
+    judged = [one.to_judged(steps) for one in found]
+    groups = [build_group("all", found, steps)]
+    for what, key in (("category", group_by_category(tasks)), ("type", group_by_type(tasks))):
         for name in sorted({key(one) for one in found}):
-            groups.append(group(f"{what} {name}", [one for one in found if key(one) == name], steps))
+            groups.append(build_group(f"{what} {name}", [one for one in found if key(one) == name], steps))
     listed: dict[str, list[str]] = {}
     for one in found:
-        if (how := scoring.outcome(one.judged(steps))) not in scoring.COUNTED:
+        if (how := scoring.find_outcome(one.to_judged(steps))) not in scoring.COUNTED_OUTCOMES:
             listed.setdefault(how, []).append(
                 f"{one.task}{f' ({one.variant})' if one.variant else ''}" + (f": {one.why}" if one.why else "")
             )
@@ -97,74 +97,74 @@ def table(
         model=model,
         judge=judge,
         steps=tuple(steps),
-        counts=scoring.counts(judged),
+        counts=scoring.count_outcomes(judged),
         groups=tuple(groups),
-        anchor=group("anchor", found, steps, by_anchor=True),
-        ladder=scoring.ladder(judged),
+        anchor=build_group("anchor", found, steps, by_anchor=True),
+        ladder=scoring.compute_step_shares(judged),
         not_counted={name: tuple(each) for name, each in sorted(listed.items())},
-        lines=tuple(line_of(one, steps) for one in found),
+        lines=tuple(build_row(one, steps) for one in found),
     )
 
 
-def by_category(tasks: Mapping[str, Task]) -> Callable[[Evaluated], str]:
+def group_by_category(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
     return lambda one: tasks[one.task].category or "none"
 
 
-def by_type(tasks: Mapping[str, Task]) -> Callable[[Evaluated], str]:
+def group_by_type(tasks: Mapping[str, ExpTask]) -> Callable[[Evaluated], str]:
     return lambda one: str(tasks[one.task].type)
 
 
-def group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anchor: bool = False) -> Group:
+def build_group(name: str, found: Sequence[Evaluated], steps: Sequence[str], *, by_anchor: bool = False) -> AnswerGroup:
     """Means over tasks; several answers to a task are one value of it."""
-    means = scoring.means(one.judged(steps, by_anchor=by_anchor) for one in found)
-    hidden = hidden_by(steps)
+    means = scoring.compute_means(one.to_judged(steps, by_anchor=by_anchor) for one in found)
+    hidden = find_hidden_scores(steps)
     cells = {
-        key: Cell(percent=None, n=0) if key in hidden else cell(mean, share=key in SHARES)
+        key: ScoreCell(percent=None, n=0) if key in hidden else build_cell(mean, share=key in SHARE_SCORES)
         for key, mean in means.items()
     }
-    return Group(name=name, scores=cells, c_bound=cell(bound_share(found), share=True))
+    return AnswerGroup(name=name, scores=cells, c_bound=build_cell(compute_bound_share(found), share=True))
 
 
-def bound_share(found: Sequence[Evaluated]) -> scoring.Mean:
+def compute_bound_share(found: Sequence[Evaluated]) -> scoring.TaskMean:
     """The mean over tasks of the share of answers whose conclusion is right by its measurements."""
     by_task: dict[str, list[bool]] = {}
     for one in found:
         if one.c_bound is not None:
             by_task.setdefault(one.task, []).append(one.c_bound)
     shares = [Fraction(sum(each), len(each)) for each in by_task.values()]
-    return scoring.Mean(sum(shares, Fraction(0)) / len(shares) if shares else None, len(shares))
+    return scoring.TaskMean(sum(shares, Fraction(0)) / len(shares) if shares else None, len(shares))
 
 
-def hidden_by(steps: Sequence[str]) -> set[str]:
+def find_hidden_scores(steps: Sequence[str]) -> set[str]:
     """Scores that are not known without steps that nobody asked for."""
     letters = dict(zip(STEPS, "DIEC", strict=True))
     missing = {letters[step] for step in STEPS if step not in steps}
     parts = {"I·E": "IE", "C·D": "CD", "All": "DIC", "All·E": "DICE"}
-    return {name for name in scoring.NAMES if set(parts.get(name, name)) & missing}
+    return {name for name in scoring.SCORE_NAMES if set(parts.get(name, name)) & missing}
 
 
-def cell(mean: scoring.Mean, *, share: bool) -> Cell:
+def build_cell(mean: scoring.TaskMean, *, share: bool) -> ScoreCell:
     interval = None
     if share and mean.exact is not None and mean.n:
-        found = wilson(round(float(mean.exact * mean.n)), mean.n)
+        found = wilson_interval(round(float(mean.exact * mean.n)), mean.n)
         interval = None if found is None else (round(100 * found[0], 1), round(100 * found[1], 1))
-    return Cell(percent=mean.percent, n=mean.n, interval=interval)
+    return ScoreCell(percent=mean.percent, n=mean.n, interval=interval)
 
 
-def line_of(one: Evaluated, steps: Sequence[str]) -> Line:
-    hidden = hidden_by(steps)
+def build_row(one: Evaluated, steps: Sequence[str]) -> AnswerRow:
+    hidden = find_hidden_scores(steps)
     values = {
         name: None
         if value is None or name in hidden
-        else scoring.percent(value)
+        else scoring.to_percent(value)
         if name in ("D", "I")
         else float(value)
-        for name, value in scoring.scores(one.judged(steps)).items()
+        for name, value in scoring.compute_scores(one.to_judged(steps)).items()
     }
-    return Line(
+    return AnswerRow(
         task=one.task,
         variant=one.variant,
-        outcome=scoring.outcome(one.judged(steps)),
+        outcome=scoring.find_outcome(one.to_judged(steps)),
         scores=values,
         c_bound=one.c_bound,
         outputs=one.outputs,
@@ -180,7 +180,7 @@ def line_of(one: Evaluated, steps: Sequence[str]) -> Line:
     )
 
 
-def as_csv(found: ExpTable) -> str:
+def table_to_csv(found: ExpTable) -> str:
     """A row an answer; an empty cell is no score."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -189,7 +189,7 @@ def as_csv(found: ExpTable) -> str:
             "task",
             "variant",
             "outcome",
-            *scoring.NAMES,
+            *scoring.SCORE_NAMES,
             "C_bound",
             "outputs",
             "checked",
@@ -204,14 +204,14 @@ def as_csv(found: ExpTable) -> str:
         ]
     )
     for one in found.lines:
-        shown = ["" if one.scores[name] is None else f"{one.scores[name]:g}" for name in scoring.NAMES]
+        shown = ["" if one.scores[name] is None else f"{one.scores[name]:g}" for name in scoring.SCORE_NAMES]
         writer.writerow(
             [
                 one.task,
                 one.variant,
                 one.outcome,
                 *shown,
-                *map(_told, (one.c_bound, one.outputs)),
+                *map(_format_value, (one.c_bound, one.outputs)),
                 one.checked,
                 one.anchor,
                 "; ".join(one.reasons),
@@ -226,33 +226,33 @@ def as_csv(found: ExpTable) -> str:
     return out.getvalue()
 
 
-def _told(value: bool | None) -> str:
+def _format_value(value: bool | None) -> str:
     return "" if value is None else str(int(value))
 
 
-def of_all(found: ExpTable) -> Iterator[tuple[str, ...]]:
+def format_overall(found: ExpTable) -> Iterator[tuple[str, ...]]:
     """Score, percent, 95 % interval, n, and percent by the anchor's rules: over all tasks."""
     whole = found.groups[0]
-    for name in scoring.NAMES:
+    for name in scoring.SCORE_NAMES:
         one = whole.scores[name]
-        yield name, _percent(one), _interval(one), str(one.n), _percent(found.anchor.scores[name])
-    yield "C bound", _percent(whole.c_bound), _interval(whole.c_bound), str(whole.c_bound.n), ""
+        yield name, _format_percent(one), _format_interval(one), str(one.n), _format_percent(found.anchor.scores[name])
+    yield "C bound", _format_percent(whole.c_bound), _format_interval(whole.c_bound), str(whole.c_bound.n), ""
 
 
-def by_group(found: ExpTable) -> Iterator[tuple[str, ...]]:
+def format_groups(found: ExpTable) -> Iterator[tuple[str, ...]]:
     """A line a category and a type: percents, and the most tasks that one is over."""
     for one in found.groups[1:]:
         yield (
             one.name,
             str(max(each.n for each in one.scores.values())),
-            *(_percent(one.scores[name]) for name in scoring.NAMES),
-            _percent(one.c_bound),
+            *(_format_percent(one.scores[name]) for name in scoring.SCORE_NAMES),
+            _format_percent(one.c_bound),
         )
 
 
-def _percent(one: Cell) -> str:
+def _format_percent(one: ScoreCell) -> str:
     return "-" if one.percent is None else f"{one.percent:.1f}"
 
 
-def _interval(one: Cell) -> str:
+def _format_interval(one: ScoreCell) -> str:
     return "" if one.interval is None else f"{one.interval[0]:g} to {one.interval[1]:g}"

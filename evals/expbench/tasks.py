@@ -14,46 +14,46 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from labwright.record.errors import WrongUse
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.errors import UsageError
+from labwright.record.schema.frozen_model import FrozenModel
 
-SUFFIX = "_complete_final.json"
-DRAFT = "draft"
+TASK_FILE_SUFFIX = "_complete_final.json"
+DRAFT_MARK = "draft"
 """Key of a task of our own making: unreviewed, accepted or rejected."""
 PREFIXES = ("/workspace/", "/tmp/", "workspace/", "/")
-GROUPS = ("constant_variables", "independent_variables", "dependent_variables")
+VARIABLE_GROUPS = ("constant_variables", "independent_variables", "dependent_variables")
 
 
-class PathRefused(ValueError):
+class TaskPathRefused(ValueError):
     """A file that a task names lies outside of its repository, or is none."""
 
 
-def repository_path(said: str) -> str:
+def parse_repository_path(path: str) -> str:
     """A file as a task says it, from the root of the repository. Raises `PathRefused`."""
-    rest = next((said.removeprefix(one) for one in PREFIXES if said.startswith(one)), said)
+    rest = next((path.removeprefix(one) for one in PREFIXES if path.startswith(one)), path)
     parts = [one for one in rest.split("/") if one != "."]
     if not rest or rest.startswith("/") or "\\" in rest or ".." in parts or not any(parts):
-        raise PathRefused(f"{said!r} is no file of the repository")
+        raise TaskPathRefused(f"{path!r} is no file of the repository")
     return "/".join(one for one in parts if one)
 
 
-def design_items(design: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_design_variables(design: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The variables of a design in order: (constant, independent or dependent; name)."""
     whole = cast("Mapping[str, Any]", design.get("design_complexity", design))
     return [
         (group.removesuffix("_variables"), str(name))
-        for group in GROUPS
+        for group in VARIABLE_GROUPS
         for name in (cast("Mapping[str, Any]", whole.get(group)) or {})
     ]
 
 
-class Variable(Frozen):
+class TaskVariable(FrozenModel):
     group: str
     name: str
     value: str
 
 
-class Needs(Frozen):
+class TaskNeeds(FrozenModel):
     """What a task needs of the machine; None: nobody knows."""
 
     gpus: int | None = 0
@@ -64,7 +64,7 @@ class Needs(Frozen):
     minutes: float | None = None
 
 
-class Task(Frozen):
+class ExpTask(FrozenModel):
     """One question. `shown` is all that an agent is told; the rest is for the judge."""
 
     name: str = Field(description="ID/index")
@@ -74,121 +74,123 @@ class Task(Frozen):
     instructions: str = ""
     masked: tuple[str, ...] = Field(default=(), description="files that the repository is shown without")
     invalid: str = Field(default="", description="why it cannot be set")
-    design: tuple[Variable, ...] = ()
+    design: tuple[TaskVariable, ...] = ()
     requirements: tuple[str, ...] = ()
     outcome: str
     title: str = ""
     category: str = ""
     code_url: str = ""
     commit: str = ""
-    needs: Needs | None = None
+    needs: TaskNeeds | None = None
 
     @property
-    def shown(self) -> dict[str, str]:
+    def agent_inputs(self) -> dict[str, str]:
         told = {"question": self.question, "method": self.method, "instructions": self.instructions}
         return {name: text for name, text in told.items() if text}
 
 
-def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[Task, ...]:
+def read_tasks(folder: Path, only: Sequence[str] = ()) -> tuple[ExpTask, ...]:
     """The tasks of a folder by paper and index; `only` keeps those that one of these chooses. Raises `WrongUse`.
 
     ID, ID/N, type=1 and category=X choose, names as patterns.
     """
     place = folder / "tasks" if (folder / "tasks").is_dir() else folder
-    files = sorted(place.glob(f"*/*{SUFFIX}"))
+    files = sorted(place.glob(f"*/*{TASK_FILE_SUFFIX}"))
     if not files:
-        raise WrongUse(f"--tasks {folder} holds no ID/ID{SUFFIX}: give the folder of EXP-Bench's tasks")
-    papers, needs = _papers(place.parent, place), _needs(place.parent, place)
-    tasks = [one for file in files for one in _in_file(file, papers, needs)]
+        raise UsageError(f"--tasks {folder} holds no ID/ID{TASK_FILE_SUFFIX}: give the folder of EXP-Bench's tasks")
+    papers, needs = _read_papers(place.parent, place), _read_needs(place.parent, place)
+    tasks = [one for file in files for one in _read_file(file, papers, needs)]
     for choice in only:
-        if not any(_chosen(one, choice) for one in tasks):
-            raise WrongUse(
+        if not any(_is_chosen(one, choice) for one in tasks):
+            raise UsageError(
                 f"--only {choice}: none of the {len(tasks)} tasks in {folder} is chosen so, as "
                 f"{tasks[0].name}, type={tasks[0].type} or category={tasks[0].category or 'X'}"
             )
-    return tuple(one for one in tasks if not only or any(_chosen(one, choice) for choice in only))
+    return tuple(one for one in tasks if not only or any(_is_chosen(one, choice) for choice in only))
 
 
-def _chosen(task: Task, choice: str) -> bool:
+def _is_chosen(task: ExpTask, choice: str) -> bool:
     key, equals, value = choice.partition("=")
     if equals and key in ("type", "category"):
         return fnmatch(str(getattr(task, key)).lower(), value.lower())
     return fnmatch(task.name, choice) or fnmatch(task.name.partition("/")[0], choice)
 
 
-def _papers(*places: Path) -> dict[str, dict[str, Any]]:
+def _read_papers(*places: Path) -> dict[str, dict[str, Any]]:
     file = next((one / "papers.jsonl" for one in places if (one / "papers.jsonl").is_file()), None)
     lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
     try:
         found: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
         return {str(one["id"]): one for one in found}
     except (ValueError, KeyError, TypeError) as error:
-        raise WrongUse(f"{file} is no list of papers, one a line with id ({error})") from None
+        raise UsageError(f"{file} is no list of papers, one a line with id ({error})") from None
 
 
-def _needs(*places: Path) -> dict[str, Any]:
+def _read_needs(*places: Path) -> dict[str, Any]:
     file = next((one / "needs.json" for one in places if (one / "needs.json").is_file()), None)
     try:
         return json.loads(file.read_text(encoding="utf-8")) if file is not None else {}
     except ValueError as error:
-        raise WrongUse(f"{file} is not JSON: {error}") from None
+        raise UsageError(f"{file} is not JSON: {error}") from None
 
 
-def _in_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) -> Iterator[Task]:
+def _read_file(file: Path, papers: Mapping[str, Any], needs: Mapping[str, Any]) -> Iterator[ExpTask]:
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8-sig"))
         questions: list[dict[str, Any]] = content["questions"]
         for index, one in enumerate(questions):
-            yield _task(file.parent.name, index, one, content, papers.get(file.parent.name, {}), needs)
+            yield _parse_task(file.parent.name, index, one, content, papers.get(file.parent.name, {}), needs)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise WrongUse(f"{file} is no file of EXP-Bench's tasks ({type(error).__name__}: {error})") from None
+        raise UsageError(f"{file} is no file of EXP-Bench's tasks ({type(error).__name__}: {error})") from None
 
 
-def _task(
+def _parse_task(
     paper: str, index: int, one: dict[str, Any], content: Any, about: Mapping[str, Any], needs: Mapping[str, Any]
-) -> Task:
+) -> ExpTask:
     kind: Literal[1, 2, 3] = 1 if one.get("masked_source") else 2 if one.get("source") else 3
     named: list[str] = one.get("masked_source" if kind == 1 else "source") or [] if kind != 3 else []
     masked, invalid = list[str](), ""
     for said in named:
         try:
-            masked.append(repository_path(said))
-        except PathRefused as error:
+            masked.append(parse_repository_path(said))
+        except TaskPathRefused as error:
             invalid = str(error)
-    if (draft := one.get(DRAFT, "accepted")) != "accepted":
+    if (draft := one.get(DRAFT_MARK, "accepted")) != "accepted":
         invalid = f"a draft that is {draft}: read it, then scientist bench exp-review DIR {paper}/{index} --accept"
-    design = mapping(one.get("design_complexity"))
-    whole = mapping(design.get("design_complexity", design))
-    groups = {group.removesuffix("_variables"): mapping(whole.get(group)) for group in GROUPS}
-    steps: list[Any] = mapping(one.get("experiment_setup_complexity")).get("setup_steps") or []
+    design = as_mapping(one.get("design_complexity"))
+    whole = as_mapping(design.get("design_complexity", design))
+    groups = {group.removesuffix("_variables"): as_mapping(whole.get(group)) for group in VARIABLE_GROUPS}
+    steps: list[Any] = as_mapping(one.get("experiment_setup_complexity")).get("setup_steps") or []
     requirements: list[Any] = one.get("requirements") or (steps if kind == 3 else [])
     category, _, _ = str(about.get("category") or about.get("domain") or "").partition(" → ")
     name = f"{paper}/{index}"
-    return Task(
+    return ExpTask(
         name=name,
         type=kind,
-        question=text_of(one["question"]),
-        method=text_of(one["method"]),
-        instructions=text_of(one.get("agent_instructions")),
+        question=as_text(one["question"]),
+        method=as_text(one["method"]),
+        instructions=as_text(one.get("agent_instructions")),
         masked=tuple(dict.fromkeys(masked)),
         invalid=invalid,
         design=tuple(
-            Variable(group=group, name=variable, value=text_of(groups[group][variable]))
-            for group, variable in design_items(design)
+            TaskVariable(group=group, name=variable, value=as_text(groups[group][variable]))
+            for group, variable in list_design_variables(design)
         ),
-        requirements=tuple(text_of(step) for step in requirements),
-        outcome=text_of(one.get("expected_outcome")),
+        requirements=tuple(as_text(step) for step in requirements),
+        outcome=as_text(one.get("expected_outcome")),
         title=str(content.get("title") or about.get("title") or ""),
         category=category,
         code_url=str(about.get("code_url") or ""),
         commit=str(about.get("commit") or ""),
         needs=None
         if name not in needs
-        else Needs.model_validate({key: value for key, value in needs[name].items() if key in Needs.model_fields}),
+        else TaskNeeds.model_validate(
+            {key: value for key, value in needs[name].items() if key in TaskNeeds.model_fields}
+        ),
     )
 
 
-def counts(tasks: Sequence[Task]) -> dict[str, int]:
+def count_tasks(tasks: Sequence[ExpTask]) -> dict[str, int]:
     """What a set holds: tasks, by type, items of designs, requirements, masked files."""
     found = {"tasks": len(tasks)} | {str(kind): sum(one.type == kind for one in tasks) for kind in (1, 2, 3)}
     return found | {
@@ -198,12 +200,12 @@ def counts(tasks: Sequence[Task]) -> dict[str, int]:
     }
 
 
-def mapping(value: Any) -> dict[str, Any]:
+def as_mapping(value: Any) -> dict[str, Any]:
     """A mapping as it is, and none of anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def text_of(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Text of what may be text, a list or an object."""
     if value is None:
         return ""

@@ -23,12 +23,12 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple
 
-from labwright.record import exchanges
-from labwright.record.folder import open_regular
-from labwright.record.reading import snapshot
+from labwright.record import llm_calls
+from labwright.record.log_reader import write_snapshot
+from labwright.record.run_folder import open_regular
 from labwright.record.zips import INNER, NAME
 
-CONTAINED = frozenset(
+ARCHIVED_NAMES = frozenset(
     {
         "nodes",
         "cells",
@@ -49,21 +49,21 @@ CONTAINED = frozenset(
         "library.bib",
     }
 )
-WITH_DATA = ("context", "data")
+DATA_FOLDERS = ("context", "data")
 """Datasets as experiments saw them, withheld labels, scorers; and documents that the person gave."""
-BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 
 
-class Packed(NamedTuple):
+class ArchiveSummary(NamedTuple):
     """How many files a zip has, and which files were left out for a reason that one should know."""
 
     files: int
     left_out: tuple[str, ...]
 
 
-def pack(
+def pack_run(
     run: Path, target: IO[bytes], *, with_data: bool = False, small: bool = False, secrets: Sequence[bytes] = ()
-) -> Packed:
+) -> ArchiveSummary:
     """Write a run's zip. A file that has one of the `secrets` in it is left out. Raises `RecordError`, `OSError`.
 
     With `small` the zip holds a single file, `INNER`: a zip in which nothing is compressed, compressed as a whole, so
@@ -77,13 +77,13 @@ def pack(
             about = source.infolist()
             for one in sorted(about, key=lambda one: (PurePath(one.filename).suffix, one.file_size, one.CRC)):
                 with source.open(one) as opened, inner.open(_as_new(one), "w") as made:
-                    shutil.copyfileobj(opened, made, BLOCK)
+                    shutil.copyfileobj(opened, made, BLOCK_BYTES)
         whole = zipfile.ZipInfo(INNER, max(one.date_time for one in about))
         whole.compress_type, whole.file_size = zipfile.ZIP_LZMA, sorted_.seek(0, os.SEEK_END)
         whole.create_system, whole.external_attr = 3, (stat.S_IFREG | 0o644) << 16
         sorted_.seek(0)
         with zipfile.ZipFile(target, "w") as packed, packed.open(whole, "w", force_zip64=_is_large(whole)) as made:
-            shutil.copyfileobj(sorted_, made, BLOCK)
+            shutil.copyfileobj(sorted_, made, BLOCK_BYTES)
     return found
 
 
@@ -96,25 +96,27 @@ def _as_new(about: zipfile.ZipInfo) -> zipfile.ZipInfo:
 
 def _is_large(about: zipfile.ZipInfo) -> bool:
     """Whether a member may need the form of zip for files of 2 GiB and more."""
-    return about.file_size > BLOCK << 10
+    return about.file_size > BLOCK_BYTES << 10
 
 
-def _pack(run: Path, target: IO[bytes], compression: int, *, with_data: bool, secrets: Sequence[bytes]) -> Packed:
+def _pack(
+    run: Path, target: IO[bytes], compression: int, *, with_data: bool, secrets: Sequence[bytes]
+) -> ArchiveSummary:
     left: list[str] = []
     with (
         tempfile.TemporaryDirectory() as place,
         zipfile.ZipFile(target, "w", compresslevel=9, strict_timestamps=True) as packed,
     ):
-        log, asked = Path(place) / "run.db", Path(place) / exchanges.FILE
-        year, *rest = datetime.fromtimestamp(snapshot(run, log), UTC).timetuple()[:6]
+        log, asked = Path(place) / "run.db", Path(place) / llm_calls.EXCHANGES_DB
+        year, *rest = datetime.fromtimestamp(write_snapshot(run, log), UTC).timetuple()[:6]
         moment = (min(2107, max(1980, year)), *rest)
-        tops = sorted(CONTAINED) + (sorted(WITH_DATA) if with_data else [])
-        files = (found for top in tops for found in _files(run, top, left))
-        exchanges.copy_exchanges(run, Path(place))
+        tops = sorted(ARCHIVED_NAMES) + (sorted(DATA_FOLDERS) if with_data else [])
+        files = (found for top in tops for found in _find_files(run, top, left))
+        llm_calls.copy_exchanges(run, Path(place))
         databases = [(os.open(one, os.O_RDONLY), one.name) for one in (log, asked) if one.is_file()]
         for file, name in chain(databases, files):
             with os.fdopen(file, "rb") as opened:
-                if _holds(opened, secrets):
+                if _contains_secret(opened, secrets):
                     left.append(f"{name} (it holds a key)")
                     continue
                 opened.seek(0)
@@ -123,14 +125,14 @@ def _pack(run: Path, target: IO[bytes], compression: int, *, with_data: bool, se
                 about.external_attr = (stat.S_IFREG | 0o644) << 16
                 about.file_size = os.fstat(file).st_size
                 with packed.open(about, "w", force_zip64=_is_large(about)) as made:
-                    shutil.copyfileobj(opened, made, BLOCK)
-        return Packed(len(packed.namelist()), tuple(left))
+                    shutil.copyfileobj(opened, made, BLOCK_BYTES)
+        return ArchiveSummary(len(packed.namelist()), tuple(left))
 
 
-def _holds(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
+def _contains_secret(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
     """Whether one of them stands in a file, which is read by blocks that overlap."""
     overlap, before = max(map(len, secrets), default=1) - 1, b""
-    while secrets and (block := file.read(BLOCK)):
+    while secrets and (block := file.read(BLOCK_BYTES)):
         text = before + block
         if any(secret in text for secret in secrets):
             return True
@@ -138,13 +140,13 @@ def _holds(file: IO[bytes], secrets: Sequence[bytes]) -> bool:
     return False
 
 
-def _files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
+def _find_files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
     """Regular files at or below a name, by name, each open; what is a link or not a file is added to `left`."""
     place = run / top
     if place.is_symlink() or place.parent.is_symlink():
         left.append(f"{top} (a link)")
     elif place.is_file():
-        yield from _opened(None, str(place), top, left)
+        yield from _open_files(None, str(place), top, left)
     elif place.is_dir():
         for folder, folders, names, handle in os.fwalk(place, follow_symlinks=False):
             inner = Path(folder).relative_to(run).as_posix()
@@ -152,10 +154,10 @@ def _files(run: Path, top: str, left: list[str]) -> Iterator[tuple[int, str]]:
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
                 if not name.startswith("."):
-                    yield from _opened(handle, name, f"{inner}/{name}", left)
+                    yield from _open_files(handle, name, f"{inner}/{name}", left)
 
 
-def _opened(folder: int | None, name: str, path: str, left: list[str]) -> Iterator[tuple[int, str]]:
+def _open_files(folder: int | None, name: str, path: str, left: list[str]) -> Iterator[tuple[int, str]]:
     if NAME.fullmatch(path) is None:
         left.append(f"{path!r} (its name)")
         return
@@ -167,7 +169,7 @@ def _opened(folder: int | None, name: str, path: str, left: list[str]) -> Iterat
         yield file, path
 
 
-def event_lines(rows: Iterable[tuple[float, str]]) -> Iterator[str]:
+def format_events(rows: Iterable[tuple[float, str]]) -> Iterator[str]:
     """A line for each event: its number, when it was committed (seconds since the epoch), its type, its own fields."""
     for seq, (at, body) in enumerate(rows, 1):
         yield json.dumps({"seq": seq, "at": at} | json.loads(body), ensure_ascii=False, separators=(",", ":"))

@@ -26,37 +26,37 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from fastapi import HTTPException
 from starlette.responses import Response
 
-from labwright.inspector.files import bytes_of
+from labwright.inspector.run_files import read_bytes
 from labwright.inspector.web.app import Handlers
-from labwright.inspector.web.pages import HERE, Pages
-from labwright.inspector.web.paper_pages import figures_of
-from labwright.record.reading import RecordError
+from labwright.inspector.web.page_renderer import WEB_FOLDER, PageRenderer
+from labwright.inspector.web.paper_pages import list_figures
+from labwright.record.log_reader import RecordError
 
-PAGES = 9_000_000
+MAX_PAGES_BYTES = 9_000_000
 """Bytes of all pages."""
-TIGHT = 20_000
+MIN_ROOM_BYTES = 20_000
 """Bytes of room for pages from which on no more of them are made: few would fit."""
-PICTURES = 5_000_000
+MAX_PICTURES_BYTES = 5_000_000
 """Bytes of all pictures, as they stand in the file."""
-PDF = 2_000_000
+MAX_PDF_BYTES = 2_000_000
 """Bytes of all PDFs, as they stand in the file."""
-VIEWS = ("chart", "table", "cells", "use")
-CALLED = {
+VIEW_NAMES = ("chart", "table", "cells", "use")
+CONTENT_NAMES = {
     "paper": "parts of the paper after its first pages (the PDF has them)",
-    **{one: one for one in VIEWS},
+    **{one: one for one in VIEW_NAMES},
     "nodes": "nodes",
     "figures": "figures of the paper",
     "trace": "numbers' origins",
     "calls": "model calls",
 }
 """The kinds of pages that are contained, those that matter most first."""
-_ACTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
-_NAMED = re.compile(r'\s(href|id)="([^"]*)"')
+_ACTIVE_ELEMENTS = re.compile(r"<(form|button)\b.*?</\1>|<input\b[^>]*>", re.DOTALL)
+_LINK_OR_ID = re.compile(r'\s(href|id)="([^"]*)"')
 _IMAGE = re.compile(r'(<img\b[^>]*?\ssrc=")([^"]*)("[^>]*>)')
 _ALT = re.compile(r'\salt="([^"]*)"')
 
 
-class Made(NamedTuple):
+class HtmlExport(NamedTuple):
     """A file, and what is not in it."""
 
     html: str
@@ -64,13 +64,13 @@ class Made(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def page_of(run: Path, *, as_of: str, version: int) -> Made:
+def export_page(run: Path, *, as_of: str, version: int) -> HtmlExport:
     """A run's page and what it leads to, in one file. `as_of` says of when it is, `version` which writing of the paper
     is contained. Raises `RecordError`."""
-    return _File(run, version).made(as_of)
+    return _HtmlFile(run, version).build(as_of)
 
 
-def rewritten(page: str, prefix: str, *, link: Callable[[str], str], picture: Callable[[str], str | None]) -> str:
+def rewrite_page(page: str, prefix: str, *, link: Callable[[str], str], picture: Callable[[str], str | None]) -> str:
     """What stands within `<main>` of a page, or a part of one: ids begin with `prefix`, and nothing acts.
 
     `link` gives the attributes that stand for an address, `picture` a data address (None: it is left out). The pages
@@ -90,10 +90,10 @@ def rewritten(page: str, prefix: str, *, link: Callable[[str], str], picture: Ca
         )
 
     inner = page.partition("<main")[2].partition(">")[2].rpartition("</main>")[0] or page
-    return _IMAGE.sub(image, _NAMED.sub(named, _ACTS.sub("", inner)))
+    return _IMAGE.sub(image, _LINK_OR_ID.sub(named, _ACTIVE_ELEMENTS.sub("", inner)))
 
 
-class _File:
+class _HtmlFile:
     """Gathers pages, those first that matter most, until there is no room; then puts them together."""
 
     def __init__(self, run: Path, version: int) -> None:
@@ -102,31 +102,31 @@ class _File:
         self._base = f"/runs/{quote(run.name, safe='')}"
         self._pages: dict[str, str] = {}
         """Place below the run's address -> page, in the order in which they stand."""
-        self._pictures = Pictures(PICTURES)
+        self._pictures = PictureEmbedder(MAX_PICTURES_BYTES)
         self._data: dict[str, str | None] = {}
-        self._pdf_room = PDF
+        self._pdf_room = MAX_PDF_BYTES
 
-    def made(self, as_of: str) -> Made:
+    def build(self, as_of: str) -> HtmlExport:
         try:
-            page = _text(self._handlers.run(self._name))
+            page = _read_text(self._handlers.run(self._name))
         except HTTPException as error:
             raise RecordError(f"the page of {self._name} cannot be made: {error.detail}") from None
-        missing = self._gather(PAGES - len(page.encode()))
+        missing = self._gather_pages(MAX_PAGES_BYTES - len(page.encode()))
         parts = [
-            (name := self._id(place), place, self._rewritten(text, f"{name}-")) for place, text in self._pages.items()
+            (name := self._to_id(place), place, self._rewrite(text, f"{name}-")) for place, text in self._pages.items()
         ]
-        main = self._rewritten(page, "")
+        main = self._rewrite(page, "")
         left = tuple(
             f"{number} {kind}"
             for kind, number in (
-                *((called, missing[kind]) for kind, called in CALLED.items()),
+                *((called, missing[kind]) for kind, called in CONTENT_NAMES.items()),
                 ("pictures", self._pictures.left_out),
             )
             if number
         )
-        style = "".join((HERE / "static" / name).read_text() for name in ("inspector.css", "export.css"))
+        style = "".join((WEB_FOLDER / "static" / name).read_text() for name in ("inspector.css", "export.css"))
         title = re.search(r"<title>(.*?)</title>", page, re.DOTALL)
-        html = Pages({}).page(
+        html = PageRenderer({}).render_page(
             "export",
             run=self._name,
             as_of=as_of,
@@ -137,14 +137,14 @@ class _File:
             digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
             title=title[1] if title else escape(self._name),
         )
-        return Made(html, len(parts) + 1, left)
+        return HtmlExport(html, len(parts) + 1, left)
 
-    def _gather(self, room: int) -> Counter[str]:
+    def _gather_pages(self, room: int) -> Counter[str]:
         """Keep pages while there is room; returns how many of each kind are left out."""
         left = Counter[str]()
-        for place, make in self._contents():
+        for place, make in self._list_contents():
             try:
-                page = _text(make()) if room > TIGHT else ""
+                page = _read_text(make()) if room > MIN_ROOM_BYTES else ""
             except HTTPException:
                 continue
             if page and (size := len(page.encode())) <= room:
@@ -155,16 +155,16 @@ class _File:
         left["paper"] += max(0, len(set(re.findall(r"&amp;page=\d+", self._pages.get("paper", "")))) - 1)
         return left
 
-    def _contents(self) -> Iterator[tuple[str, Callable[[], Response]]]:
+    def _list_contents(self) -> Iterator[tuple[str, Callable[[], Response]]]:
         """What may be contained, in the order of `CALLED`: its place below the run's address, and how it is made."""
         name, handlers, papers = self._name, self._handlers, self._handlers.papers
-        state = handlers.watched(name).state
+        state = handlers.get_run(name).state
         yield "paper", partial(papers.paper, name)
-        for view in VIEWS:
+        for view in VIEW_NAMES:
             yield view, partial(getattr(handlers.views, view), name, part=True)
         for node in state.nodes:
             yield f"nodes/{node}", partial(handlers.node, name, node, part=True)
-        for figure in figures_of(state):
+        for figure in list_figures(state):
             yield f"figures/{figure.name}", partial(papers.figure, name, figure.name, part=True)
         for key in dict.fromkeys(re.findall(r'/trace\?key=([^&"]+)', self._pages.get("paper", ""))):
             yield f"trace?key={unquote(key)}", partial(papers.trace, name, key=unquote(key), part=True)
@@ -172,10 +172,10 @@ class _File:
         for call in map(str, reversed(state.answers)):
             yield f"calls/{call}", partial(handlers.call, name, call, part=True)
 
-    def _rewritten(self, page: str, prefix: str) -> str:
-        return rewritten(page, prefix, link=self._link, picture=self._picture)
+    def _rewrite(self, page: str, prefix: str) -> str:
+        return rewrite_page(page, prefix, link=self._rewrite_link, picture=self._embed_picture)
 
-    def _place(self, address: str) -> str:
+    def _to_place(self, address: str) -> str:
         """The place of an address below the run's, without the version that is contained; empty where it has none."""
         parts = urlsplit(address)
         asked = parse_qs(parts.query)
@@ -188,7 +188,7 @@ class _File:
         place = unquote(parts.path.removeprefix(f"{self._base}/"))
         return place + "".join(f"?key={key}" for key in asked.get("key", ()))
 
-    def _id(self, place: str) -> str:
+    def _to_id(self, place: str) -> str:
         """What stands for a place within the file."""
         name = "page-" + re.sub(r"[^A-Za-z0-9]+", "-", place).strip("-")
         return (
@@ -197,18 +197,18 @@ class _File:
             else (f"{name}-{hashlib.sha256(place.encode()).hexdigest()[:8]}")
         )
 
-    def _link(self, link: str) -> str:
+    def _rewrite_link(self, link: str) -> str:
         target, _, anchor = link.partition("#")
         if target in ("", self._base):  # there the name of a node alone opens it, with the script
             node = f"nodes/{anchor}"
-            return f' href="#{self._id(node) if node in self._pages else escape(anchor) or "main"}"'
-        place = self._place(target)
+            return f' href="#{self._to_id(node) if node in self._pages else escape(anchor) or "main"}"'
+        place = self._to_place(target)
         if place in self._pages:
-            return f' href="#{self._id(place)}"'
+            return f' href="#{self._to_id(place)}"'
         if not (place.startswith("files/") and place.endswith(".pdf")):
             return ""
         if place not in self._data:
-            body = bytes_of(self._run, place.removeprefix("files/"), PDF) or b""
+            body = read_bytes(self._run, place.removeprefix("files/"), MAX_PDF_BYTES) or b""
             self._data[place] = (
                 f"data:application/pdf;base64,{base64.b64encode(body).decode()}" if body.startswith(b"%PDF-") else None
             )
@@ -218,54 +218,54 @@ class _File:
         self._pdf_room -= len(data)
         return f' href="{data}" download="{escape(self._name)}-{escape(Path(place).name)}"'
 
-    def _picture(self, address: str) -> str | None:
+    def _embed_picture(self, address: str) -> str | None:
         """The data address of a picture. Each place that shows it holds it anew, and takes room."""
-        place = self._place(address)
+        place = self._to_place(address)
         if place in self._data:
-            return self._pictures.again(self._data[place])
+            return self._pictures.embed_again(self._data[place])
         kind, _, path = place.partition("/")
-        png = bytes_of(self._run, path, LARGEST) if kind == "files" else None
+        png = read_bytes(self._run, path, MAX_PICTURE_BYTES) if kind == "files" else None
         if kind == "sheets":
             try:
                 version, number = map(int, path.removesuffix(".png").split("/"))
                 png = bytes(self._handlers.papers.picture(self._name, version, number).body)
             except HTTPException:
                 png = None
-        self._data[place] = self._pictures.address(png) if png is not None else None
+        self._data[place] = self._pictures.embed(png) if png is not None else None
         return self._data[place]
 
 
-def _text(answer: Response) -> str:
+def _read_text(answer: Response) -> str:
     return bytes(answer.body).decode()
 
 
 # --- pictures as data addresses, made small, while there is room ------------------------------------------------------
 
 
-PLAIN = 30_000
+MAX_UNSHRUNK_BYTES = 30_000
 """Bytes up to which a picture stays as it is."""
-WIDE, HIGH = 1000, 1600
+MAX_WIDTH_PIXELS, MAX_HEIGHT_PIXELS = 1000, 1600
 """Pixels of a larger one at most."""
-LARGEST = 16 * 2**20
+MAX_PICTURE_BYTES = 16 * 2**20
 """Bytes of a picture that is looked at."""
 
 
-class Pictures:
+class PictureEmbedder:
     """Turns PNGs into data addresses while `room` bytes last; `left_out` counts those that it did not."""
 
     def __init__(self, room: int) -> None:
         self.room = room
         self.left_out = 0
 
-    def address(self, png: bytes) -> str | None:
+    def embed(self, png: bytes) -> str | None:
         """A data address; None: there is no room, or it is no picture."""
-        small = png if len(png) <= PLAIN else shrunk(png)
+        small = png if len(png) <= MAX_UNSHRUNK_BYTES else shrink_png(png)
         if not png.startswith(b"\x89PNG\r\n\x1a\n") or small is None:
             self.left_out += 1
             return None
-        return self.again(f"data:image/png;base64,{base64.b64encode(small).decode()}")
+        return self.embed_again(f"data:image/png;base64,{base64.b64encode(small).decode()}")
 
-    def again(self, address: str | None) -> str | None:
+    def embed_again(self, address: str | None) -> str | None:
         """The data address of a picture that stands in the file at one more place; None: there is no room."""
         if address is None or len(address) > self.room:
             self.left_out += 1
@@ -274,7 +274,7 @@ class Pictures:
         return address
 
 
-def shrunk(png: bytes) -> bytes | None:
+def shrink_png(png: bytes) -> bytes | None:
     """A PNG of a bounded size, with 256 colours; the picture itself where that is smaller; None: it is none."""
     from PIL import Image  # it takes long, and only an export of large pictures needs it
 
@@ -285,7 +285,7 @@ def shrunk(png: bytes) -> bytes | None:
                 picture = opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError):
         return None
-    picture.thumbnail((WIDE, HIGH))
+    picture.thumbnail((MAX_WIDTH_PIXELS, MAX_HEIGHT_PIXELS))
     found = io.BytesIO()
     picture.quantize(256, method=Image.Quantize.FASTOCTREE).save(found, "PNG")  # a quarter of the time of the others
     return min(found.getvalue(), png, key=len)

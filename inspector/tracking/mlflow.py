@@ -14,34 +14,34 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from labwright.inspector.tracking.logged import Logged, Record, copy_files
-from labwright.record.errors import WrongUse
+from labwright.inspector.tracking.tracked_runs import TrackedRecord, TrackedRun, copy_files
+from labwright.record.errors import UsageError
 
-BATCH = 900
+BATCH_SIZE = 900
 """Values that are sent at a time (MLflow takes 1000)."""
-PARAMS = 90
+MAX_PARAMS = 90
 
 
-def to_mlflow(record: Record, place: str, *, force: bool = False) -> str:
+def export_to_mlflow(record: TrackedRecord, place: str, *, force: bool = False) -> str:
     """Write a run; returns the address of the store. Raises `WrongUse`."""
-    store = MlflowStore(record.folder, record.run, place, force=force)
+    store = MlflowTracker(record.run_folder, record.run, place, force=force)
     for node in record.nodes:
-        store.node(node)
-    store.update(record.run, 0)
+        store.write_node(node)
+    store.update_run(record.run, 0)
     store.close(record.run)
     return store.address
 
 
-class MlflowStore:
+class MlflowTracker:
     """A run in MLflow that is written node by node. Every call raises `WrongUse` where it cannot be written."""
 
-    def __init__(self, folder: Path, run: Logged, place: str, *, force: bool = False) -> None:
+    def __init__(self, folder: Path, run: TrackedRun, place: str, *, force: bool = False) -> None:
         """`force`: what is there of the run is replaced."""
         os.environ["MLFLOW_DISABLE_TELEMETRY"] = os.environ["DO_NOT_TRACK"] = "true"
         try:
             tracking, exceptions = import_module("mlflow.tracking"), import_module("mlflow.exceptions")
         except ImportError:
-            raise WrongUse("MLflow is not installed: pip install 'labwright[mlflow]'") from None
+            raise UsageError("MLflow is not installed: pip install 'labwright[mlflow]'") from None
         self._folder, self._place = folder, place
         self._faults = (exceptions.MlflowException, OSError)
         self.address, artifacts = place, None  # files go where the server keeps them
@@ -49,7 +49,7 @@ class MlflowStore:
             own = Path(place).resolve()
             own.mkdir(parents=True, exist_ok=True)
             self.address, artifacts = f"sqlite:///{own / 'mlflow.db'}", (own / "artifacts").as_uri()
-        with self._told():
+        with self._translating_errors():
             self._client = tracking.MlflowClient(tracking_uri=self.address)
             found = self._client.get_experiment_by_name("scientist")
             self._experiment = (
@@ -57,62 +57,62 @@ class MlflowStore:
                 if found
                 else self._client.create_experiment("scientist", artifact_location=artifacts)
             )
-            _forget(self._client, self._experiment, run.id, force=force)
-            self._whole = self._begun(run, {})
+            _delete_earlier_export(self._client, self._experiment, run.id, force=force)
+            self._whole = self._begin_run(run, {})
 
-    def node(self, one: Logged) -> None:
-        with self._told():
-            run = self._begun(one, {"mlflow.parentRunId": self._whole})
-            self._values(run, one, 0)
-            self._ended(run, one)
+    def write_node(self, one: TrackedRun) -> None:
+        with self._translating_errors():
+            run = self._begin_run(one, {"mlflow.parentRunId": self._whole})
+            self._write_values(run, one, 0)
+            self._end_run(run, one)
 
-    def update(self, run: Logged, step: int) -> None:
-        with self._told():
-            self._values(self._whole, run, step)
+    def update_run(self, run: TrackedRun, step: int) -> None:
+        with self._translating_errors():
+            self._write_values(self._whole, run, step)
 
-    def close(self, run: Logged) -> None:
-        with self._told():
-            self._ended(self._whole, run)
+    def close(self, run: TrackedRun) -> None:
+        with self._translating_errors():
+            self._end_run(self._whole, run)
 
     @contextmanager
-    def _told(self) -> Generator[None]:
+    def _translating_errors(self) -> Generator[None]:
         try:
             yield
         except self._faults as error:
-            raise WrongUse(
+            raise UsageError(
                 f"MLflow at {self._place} cannot be written to: {str(error).splitlines()[0][:300]}"
             ) from None
 
-    def _begun(self, one: Logged, tags: dict[str, str]) -> str:
+    def _begin_run(self, one: TrackedRun, tags: dict[str, str]) -> str:
         made = self._client.create_run(
-            self._experiment, start_time=round(one.began * 1000), tags=one.tags | tags, run_name=one.name
+            self._experiment, start_time=round(one.started_at * 1000), tags=one.tags | tags, run_name=one.name
         )
         return made.info.run_id
 
-    def _values(self, run: str, one: Logged, step: int) -> None:
+    def _write_values(self, run: str, one: TrackedRun, step: int) -> None:
         of: Any = import_module("mlflow.entities")
-        at = round(one.ended * 1000)
+        at = round(one.ended_at * 1000)
         params: list[Any] = [of.Param(name, text) for name, text in one.params.items() if text]
-        for first in range(0, len(params), PARAMS):
-            self._client.log_batch(run, params=params[first : first + PARAMS])
+        for first in range(0, len(params), MAX_PARAMS):
+            self._client.log_batch(run, params=params[first : first + MAX_PARAMS])
         metrics: list[Any] = [
             *(of.Metric(name, value, at, step) for name, value in one.metrics.items()),
             *(of.Metric(name, value, at, step) for name, step, value in one.curves),
         ]
-        for first in range(0, len(metrics), BATCH):
-            self._client.log_batch(run, metrics=metrics[first : first + BATCH])
+        for first in range(0, len(metrics), BATCH_SIZE):
+            self._client.log_batch(run, metrics=metrics[first : first + BATCH_SIZE])
 
-    def _ended(self, run: str, one: Logged) -> None:
+    def _end_run(self, run: str, one: TrackedRun) -> None:
         with tempfile.TemporaryDirectory() as place:
             copy_files(self._folder, one, Path(place))
             self._client.log_artifacts(run, place)
-        self._client.set_terminated(run, "FINISHED" if one.done else "KILLED", round(one.ended * 1000))
+        self._client.set_terminated(run, "FINISHED" if one.done else "KILLED", round(one.ended_at * 1000))
 
 
-def _forget(client: Any, experiment: str, run: str, *, force: bool) -> None:
+def _delete_earlier_export(client: Any, experiment: str, run: str, *, force: bool) -> None:
     """Delete what an earlier export wrote of the run. Raises `WrongUse` where it may not."""
     while there := client.search_runs([experiment], f"tags.`scientist.run` = '{run}'", max_results=500):
         if not force:
-            raise WrongUse(f"{run} is in this MLflow already: --force replaces it")
+            raise UsageError(f"{run} is in this MLflow already: --force replaces it")
         for one in there:
             client.delete_run(one.info.run_id)

@@ -13,10 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from labwright.inspector.tracking.logged import Logged, Record, copy_files
-from labwright.record.errors import WrongUse
+from labwright.inspector.tracking.tracked_runs import TrackedRecord, TrackedRun, copy_files
+from labwright.record.errors import UsageError
 
-QUIET = {
+OFFLINE_ENVIRONMENT = {
     "WANDB_MODE": "offline",
     "WANDB_SILENT": "true",
     "WANDB_ERROR_REPORTING": "false",
@@ -26,76 +26,76 @@ QUIET = {
 }
 
 
-def to_wandb(record: Record, place: Path, *, force: bool = False) -> str:
+def export_to_wandb(record: TrackedRecord, place: Path, *, force: bool = False) -> str:
     """Write a run below a folder; returns where. Raises `WrongUse`."""
     folder = place.resolve()
-    store = WandbStore(record.folder, record.run, folder, force=force)
-    store.update(record.run, 0)
+    store = WandbTracker(record.run_folder, record.run, folder, force=force)
+    store.update_run(record.run, 0)
     for node in record.nodes:
-        store.node(node)
+        store.write_node(node)
     store.close(record.run)
     return str(folder / "wandb")
 
 
-class WandbStore:
+class WandbTracker:
     """A run in W&B that is written node by node. Every call raises `WrongUse` where it cannot be written."""
 
     def __init__(
-        self, run_folder: Path, run: Logged, folder: Path, *, force: bool = False, mode: str = "offline"
+        self, run_folder: Path, run: TrackedRun, folder: Path, *, force: bool = False, mode: str = "offline"
     ) -> None:
         """`force`: also where the folder has the run; `mode`: W&B's, offline or online."""
-        os.environ.update(QUIET | {"WANDB_MODE": mode})
+        os.environ.update(OFFLINE_ENVIRONMENT | {"WANDB_MODE": mode})
         try:
             self._wandb: Any = import_module("wandb")
         except ImportError:
-            raise WrongUse("Weights & Biases is not installed: pip install 'labwright[wandb]'") from None
+            raise UsageError("Weights & Biases is not installed: pip install 'labwright[wandb]'") from None
         self._run_folder, self._whole, self._folder, self._mode = run_folder, run.id, folder, mode
-        if not force and any(folder.glob(f"wandb/offline-run-*-{self._id(run)}")):
-            raise WrongUse(f"{run.id} is in {folder} already: choose another folder, or --force adds it again")
-        with self._told():
+        if not force and any(folder.glob(f"wandb/offline-run-*-{self._make_id(run)}")):
+            raise UsageError(f"{run.id} is in {folder} already: choose another folder, or --force adds it again")
+        with self._translating_errors():
             folder.mkdir(parents=True, exist_ok=True)
-            self._open = self._begun(run)
+            self._open = self._begin_run(run)
 
-    def node(self, one: Logged) -> None:
-        with self._told():
-            run = self._begun(one)
+    def write_node(self, one: TrackedRun) -> None:
+        with self._translating_errors():
+            run = self._begin_run(one)
             steps: dict[int, dict[str, float]] = {}
             for name, step, value in one.curves:
                 steps.setdefault(step, {})[name] = value
             for step in sorted(steps):
                 run.log(steps[step], step=step)
             run.summary.update(one.metrics)
-            self._ended(run, one)
+            self._end_run(run, one)
 
-    def update(self, run: Logged, step: int) -> None:
-        with self._told():
+    def update_run(self, run: TrackedRun, step: int) -> None:
+        with self._translating_errors():
             self._open.config.update(run.params, allow_val_change=True)
             self._open.log(run.metrics, step=step)
 
-    def close(self, run: Logged) -> None:
-        with self._told():
-            self._ended(self._open, run)
+    def close(self, run: TrackedRun) -> None:
+        with self._translating_errors():
+            self._end_run(self._open, run)
             self._wandb.teardown()  # its own process writes the files: they are whole when it has ended
 
     @contextmanager
-    def _told(self) -> Generator[None]:
+    def _translating_errors(self) -> Generator[None]:
         try:
             yield
         except (OSError, self._wandb.Error) as error:
-            raise WrongUse(f"W&B in {self._folder} cannot be written: {str(error).splitlines()[0][:300]}") from None
+            raise UsageError(f"W&B in {self._folder} cannot be written: {str(error).splitlines()[0][:300]}") from None
 
-    def _id(self, one: Logged) -> str:
+    def _make_id(self, one: TrackedRun) -> str:
         """W&B's id of a run: the same for the same node, so that a second sync adds nothing new."""
         name = one.id if one.id == self._whole else f"{self._whole}-{one.id}"
         return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[-120:]
 
-    def _begun(self, one: Logged) -> Any:
+    def _begin_run(self, one: TrackedRun) -> Any:
         return self._wandb.init(
             mode=self._mode,
             dir=str(self._folder),
             project="scientist",
             group=self._whole,
-            id=self._id(one),
+            id=self._make_id(one),
             name=one.name,
             job_type=one.tags.get("scientist.kind"),
             reinit="create_new",
@@ -114,6 +114,6 @@ class WandbStore:
             ),
         )
 
-    def _ended(self, run: Any, one: Logged) -> None:
+    def _end_run(self, run: Any, one: TrackedRun) -> None:
         copy_files(self._run_folder, one, Path(run.dir))
         run.finish(exit_code=0 if one.done else 1)

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from labwright.inspector.web.watched import Watched
-from labwright.record.cells import CellOutcome, CellStatus
-from labwright.record.nouns.data import DataPlan, arm_of, level_of
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.cell_status import CellStatus, CellStatusKind
+from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
 
-AT_ONCE: Final = 100
+NODES_PER_PAGE: Final = 100
 """Nodes on one page."""
-WORST: Final[tuple[CellOutcome, ...]] = ("failed", "left out", "waiting", "measured", "taken over")
+OUTCOMES_WORST_FIRST: Final[tuple[CellStatusKind, ...]] = ("failed", "left out", "waiting", "measured", "taken over")
 """A place is called after the first of these that one of its cells is."""
-SIGNS: Final[dict[CellOutcome, str]] = {
+OUTCOME_SIGNS: Final[dict[CellStatusKind, str]] = {
     "measured": "✓",
     "taken over": "↷",
     "failed": "✗",
@@ -24,55 +24,55 @@ SIGNS: Final[dict[CellOutcome, str]] = {
 }
 
 
-class Place(NamedTuple):
+class GridPlace(NamedTuple):
     """The cells of a node at one condition, over trials and seeds: the mean of what was measured, and in words."""
 
-    outcome: CellOutcome
+    outcome: CellStatusKind
     done: int
-    owed: int
+    required: int
     mean: float | None
-    words: str
+    description: str
 
 
 class CellGrid(NamedTuple):
     """Nodes from `first` on, the newest first, of `total` that owe cells. `counts` are over all of them."""
 
     columns: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, str, tuple[Place | None, ...]], ...]
+    rows: tuple[tuple[str, str, tuple[GridPlace | None, ...]], ...]
     """Each a node with its kind."""
     first: int
     total: int
-    counts: tuple[tuple[CellOutcome, int], ...]
+    counts: tuple[tuple[CellStatusKind, int], ...]
     metric: str
 
 
-def grid_of(run: Watched, first: int) -> CellGrid:
+def build_grid(run: CachedRun, first: int) -> CellGrid:
     """The grid of a run as it is now."""
-    cells, plan = run.cells(), run.state.data_plan
+    cells, plan = run.read_cells(), run.state.data_plan
     names = [*cells][::-1]
-    first = max(0, min(first, len(names) - 1)) // AT_ONCE * AT_ONCE
-    shown = {name: _by_place(cells[name]) for name in names[first : first + AT_ONCE]}
-    columns = tuple(sorted({place for row in shown.values() for place in row}, key=_order(plan)))
+    first = max(0, min(first, len(names) - 1)) // NODES_PER_PAGE * NODES_PER_PAGE
+    shown = {name: _group_by_place(cells[name]) for name in names[first : first + NODES_PER_PAGE]}
+    columns = tuple(sorted({place for row in shown.values() for place in row}, key=_make_sort_key(plan)))
     counts = Counter(one.outcome for those in cells.values() for one in those)
-    primary = plan.primary.name if plan is not None else ""
+    primary = plan.primary_metric.name if plan is not None else ""
     return CellGrid(
         columns,
         tuple(
             (
                 name,
                 run.state.nodes[name].kind,
-                tuple(_place(row[one], primary) if one in row else None for one in columns),
+                tuple(_summarize_cells(row[one], primary) if one in row else None for one in columns),
             )
             for name, row in shown.items()
         ),
         first,
         len(names),
-        tuple((one, counts[one]) for one in SIGNS if counts[one]),
-        (plan.primary.title or primary) if plan is not None else "",
+        tuple((one, counts[one]) for one in OUTCOME_SIGNS if counts[one]),
+        (plan.primary_metric.title or primary) if plan is not None else "",
     )
 
 
-def _order(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
+def _make_sort_key(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, ...]]:
     """A key that sorts datasets, arms and levels as the plan has them, what it does not have after them."""
     ranks = [
         {one.name: rank for rank, one in enumerate(those)}
@@ -81,20 +81,20 @@ def _order(plan: DataPlan | None) -> Callable[[tuple[str, str]], tuple[object, .
     return lambda place: (
         *(
             rank.get(part, len(rank))
-            for rank, part in zip(ranks, (place[0], arm_of(place[1]), level_of(place[1])), strict=True)
+            for rank, part in zip(ranks, (place[0], parse_arm(place[1]), parse_level(place[1])), strict=True)
         ),
         place,
     )
 
 
-def _by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:
+def _group_by_place(cells: tuple[CellStatus, ...]) -> dict[tuple[str, str], list[CellStatus]]:
     found: dict[tuple[str, str], list[CellStatus]] = {}
     for one in cells:
         found.setdefault((one.cell.dataset, one.cell.condition), []).append(one)
     return found
 
 
-def _place(cells: list[CellStatus], primary: str) -> Place:
+def _summarize_cells(cells: list[CellStatus], primary: str) -> GridPlace:
     values = [
         value.value
         for one in cells
@@ -105,5 +105,11 @@ def _place(cells: list[CellStatus], primary: str) -> Place:
     counts = Counter(one.outcome for one in cells)
     whys = "; ".join(dict.fromkeys(one.why for one in cells if one.why))
     done = counts["measured"] + counts["taken over"]
-    words = ", ".join(f"{counts[one]} {one}" for one in SIGNS if counts[one]) + (f": {whys}" if whys else "")
-    return Place(next(one for one in WORST if counts[one]), done, len(cells), fmean(values) if values else None, words)
+    words = ", ".join(f"{counts[one]} {one}" for one in OUTCOME_SIGNS if counts[one]) + (f": {whys}" if whys else "")
+    return GridPlace(
+        next(one for one in OUTCOMES_WORST_FIRST if counts[one]),
+        done,
+        len(cells),
+        fmean(values) if values else None,
+        words,
+    )

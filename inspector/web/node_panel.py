@@ -9,18 +9,18 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from labwright.inspector.files import Listed, bytes_of, listed, text_of
-from labwright.inspector.web.calls import Call, call_of
-from labwright.inspector.web.forms import Actions, actions
-from labwright.inspector.web.plots import Chart, charts
-from labwright.inspector.web.watched import Watched
-from labwright.record.cells import CellCounts, CellStatus, cells_of, counts_of
-from labwright.record.nouns.data import DataPlan, Measurement
-from labwright.record.nouns.nodes import Attempt, Node
-from labwright.record.repository_source import CODE, ArmCode
-from labwright.record.source import file_of
+from labwright.inspector.run_files import ListedFile, list_files, read_bytes, read_text
+from labwright.inspector.web.charts import Chart, build_charts
+from labwright.inspector.web.forms import AvailableActions, list_actions
+from labwright.inspector.web.model_calls import ModelCall, build_call
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.cell_status import CellCounts, CellStatus, compute_node_cells, count_cells
+from labwright.record.repository_source import CODE_FILE, ArmCode
+from labwright.record.schema.data_plan import DataPlan, Measurement
+from labwright.record.schema.nodes import Attempt, Node
+from labwright.record.source_tree import format_arm_path
 
-CURVES: Final = 8 * 2**20
+MAX_CURVES_BYTES: Final = 8 * 2**20
 """Bytes of curves that are read."""
 
 
@@ -36,7 +36,7 @@ class SourceFile(NamedTuple):
     patch: tuple[tuple[str, str], ...] = ()
 
 
-class Try(NamedTuple):
+class AttemptView(NamedTuple):
     """An attempt with its output and curves."""
 
     attempt: Attempt
@@ -44,30 +44,30 @@ class Try(NamedTuple):
     charts: tuple[Chart, ...]
 
 
-class Shown(NamedTuple):
+class MeasurementView(NamedTuple):
     """A measurement in a table: whether it is the best of its metric and level, and what it is less others.
 
     `parent`: less the same of the node's parent; `baseline`: less the baseline's at the same level.
     """
 
-    of: Measurement
+    measurement: Measurement
     best: bool = False
-    parent: float | None = None
-    baseline: float | None = None
+    less_parent: float | None = None
+    less_baseline: float | None = None
 
 
-class Grid(NamedTuple):
+class MeasurementGrid(NamedTuple):
     """Final values of one dataset and split: a row a condition, a column a metric."""
 
     title: str
     names: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Shown | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[MeasurementView | None, ...]], ...]
 
 
-class CellRow(NamedTuple):
+class CellView(NamedTuple):
     """A cell that the node owes. `value`: the primary metric where it was measured."""
 
-    found: CellStatus
+    cell: CellStatus
     value: float | None
 
 
@@ -77,97 +77,99 @@ class NodePanel(NamedTuple):
     node: Node
     children: tuple[str, ...]
     sources: tuple[SourceFile, ...]
-    grids: tuple[Grid, ...]
-    said: tuple[Grid, ...]
+    grids: tuple[MeasurementGrid, ...]
+    self_reported: tuple[MeasurementGrid, ...]
     """What the code itself said of train and dev."""
-    cells: tuple[CellRow, ...]
+    cells: tuple[CellView, ...]
     """In the order in which they are owed; empty for a program that does all at once."""
     counts: CellCounts | None
-    made: tuple[tuple[str, str], ...]
+    arm_commands: tuple[tuple[str, str], ...]
     """Of a study of a repository, arm by arm, the words that make it."""
     metric: str
     """The primary one's name."""
-    tests: tuple[Grid, ...]
-    tries: tuple[Try, ...]
-    calls: tuple[Call, ...]
-    files: tuple[Listed, ...]
-    actions: Actions
+    tests: tuple[MeasurementGrid, ...]
+    attempts: tuple[AttemptView, ...]
+    calls: tuple[ModelCall, ...]
+    files: tuple[ListedFile, ...]
+    actions: AvailableActions
 
 
-def panel_of(run: Watched, name: str) -> NodePanel | None:
+def build_panel(run: CachedRun, name: str) -> NodePanel | None:
     """The panel of a node; None where the run has no such node."""
     node = run.state.nodes.get(name)
     if node is None:
         return None
-    cells, plan, tests = cells_of(run.state, name), run.state.data_plan, run.state.tests
+    cells, plan, tests = compute_node_cells(run.state, name), run.state.data_plan, run.state.test_measurements
     before = run.state.nodes.get(node.parent or "")
     return NodePanel(
         node=node,
         children=tuple(one.id for one in run.state.nodes.values() if one.parent == name),
-        sources=tuple(sources_of(run, node, node.parent)),
-        grids=grids(node.measurements, before.measurements if before else (), plan),
-        said=grids(node.attempts[-1].said if node.attempts else ()),
-        cells=tuple(CellRow(one, _primary(one, plan)) for one in cells),
-        counts=counts_of(cells),
-        made=tuple(_made(run, node)),
-        metric=plan.primary.name if plan is not None else "",
-        tests=grids(tests.get(name, ()), tests.get(node.parent or "", ()), plan),
-        tries=tuple(_tries(run, node)),
+        sources=tuple(read_sources(run, node, node.parent)),
+        grids=build_grids(node.measurements, before.measurements if before else (), plan),
+        self_reported=build_grids(node.attempts[-1].self_reported if node.attempts else ()),
+        cells=tuple(CellView(one, _primary_value(one, plan)) for one in cells),
+        counts=count_cells(cells),
+        arm_commands=tuple(_read_arm_commands(run, node)),
+        metric=plan.primary_metric.name if plan is not None else "",
+        tests=build_grids(tests.get(name, ()), tests.get(node.parent or "", ()), plan),
+        attempts=tuple(_read_attempts(run, node)),
         calls=tuple(
-            call_of(run.state, answer) for key, answer in run.state.answers.items() if key.decision == node.decision
+            build_call(run.state, answer) for key, answer in run.state.answers.items() if key.decision == node.decision
         ),
-        files=listed(run.folder, f"nodes/{name}"),
-        actions=actions(run, name),
+        files=list_files(run.folder, f"nodes/{name}"),
+        actions=list_actions(run, name),
     )
 
 
-def _primary(cell: CellStatus, plan: DataPlan | None) -> float | None:
+def _primary_value(cell: CellStatus, plan: DataPlan | None) -> float | None:
     values = cell.run.measurements if cell.run is not None and cell.outcome != "failed" else ()
-    return next((one.value for one in values if plan is not None and one.name == plan.primary.name), None)
+    return next((one.value for one in values if plan is not None and one.name == plan.primary_metric.name), None)
 
 
-_KINDS: Final = {"+": "add", "-": "removed", "@": "place"}
+_DIFF_LINE_KINDS: Final = {"+": "add", "-": "removed", "@": "place"}
 
 
-def sources_of(run: Watched, node: Node, other: str | None) -> Iterator[SourceFile]:
+def read_sources(run: CachedRun, node: Node, other: str | None) -> Iterator[SourceFile]:
     """The files of its code, against those of another node; of a repository the patches first, and not what the panel
     has as words."""
     root = f"nodes/{node.id}/source/"
-    paths = [one.path for one in listed(run.folder, root)]
-    ours = f"{root}{CODE}" in paths
+    paths = [one.path for one in list_files(run.folder, root)]
+    ours = f"{root}{CODE_FILE}" in paths
     for path in sorted(paths, key=lambda one: not one.endswith(".diff")):
-        name, text = path.removeprefix(root), text_of(run.folder, path) or ""
+        name, text = path.removeprefix(root), read_text(run.folder, path) or ""
         if ours and name.startswith("arms/") and name.endswith(".json"):
             continue
-        before = text_of(run.folder, f"nodes/{other}/source/{name}") if other else None
+        before = read_text(run.folder, f"nodes/{other}/source/{name}") if other else None
         lines = difflib.unified_diff((before or "").splitlines(), text.splitlines(), lineterm="", n=3)
         yield SourceFile(
             name,
             text,
             None
             if before is None
-            else tuple((_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1),
-            tuple(map(_of_patch, text.splitlines())) if name.endswith(".diff") else (),
+            else tuple(
+                (_DIFF_LINE_KINDS.get(line[:1], "same"), line) for number, line in enumerate(lines) if number > 1
+            ),
+            tuple(map(_classify_patch_line, text.splitlines())) if name.endswith(".diff") else (),
         )
 
 
-def _of_patch(line: str) -> tuple[str, str]:
+def _classify_patch_line(line: str) -> tuple[str, str]:
     head = line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file"))
-    return "place" if head else _KINDS.get(line[:1], "same"), line
+    return "place" if head else _DIFF_LINE_KINDS.get(line[:1], "same"), line
 
 
-def _made(run: Watched, node: Node) -> Iterator[tuple[str, str]]:
+def _read_arm_commands(run: CachedRun, node: Node) -> Iterator[tuple[str, str]]:
     root = f"nodes/{node.id}/source/"
     plan = run.state.data_plan
     for name in (*(arm.name for arm in plan.arms), *node.arms) if plan is not None else ():
-        if (text := text_of(run.folder, root + file_of(name, ".json"))) is not None:
+        if (text := read_text(run.folder, root + format_arm_path(name, ".json"))) is not None:
             with suppress(ValidationError):
                 yield name, " ".join(ArmCode.model_validate_json(text).words)
 
 
-def grids(
+def build_grids(
     values: Sequence[Measurement], before: Sequence[Measurement] = (), plan: DataPlan | None = None
-) -> tuple[Grid, ...]:
+) -> tuple[MeasurementGrid, ...]:
     """Measurements as tables, in the order in which they were made; `before` are those of the node's parent.
 
     Nothing is marked or compared of metrics that the plan does not name.
@@ -176,15 +178,15 @@ def grids(
     for value in values:
         table = tables.setdefault(f"{value.dataset}, {value.split}", {})
         table.setdefault(value.condition, {})[value.name] = value
-    shown = _compared(values, before, plan) if plan is not None else Shown
-    found: list[Grid] = []
+    shown = _make_comparer(values, before, plan) if plan is not None else MeasurementView
+    found: list[MeasurementGrid] = []
     for title, rows in tables.items():
         names = sorted(
             dict.fromkeys(name for row in rows.values() for name in row),
-            key=lambda name: plan is None or name != plan.primary.name,
+            key=lambda name: plan is None or name != plan.primary_metric.name,
         )
         found.append(
-            Grid(
+            MeasurementGrid(
                 title,
                 tuple(names),
                 tuple(
@@ -196,12 +198,12 @@ def grids(
     return tuple(found)
 
 
-def _compared(
+def _make_comparer(
     values: Sequence[Measurement], before: Sequence[Measurement], plan: DataPlan
-) -> Callable[[Measurement], Shown]:
+) -> Callable[[Measurement], MeasurementView]:
     higher = {metric.name: metric.higher_is_better for metric in plan.metrics}
     baselines = {arm.name for arm in plan.arms if arm.role == "baseline"}
-    earlier = {_place(one): one.value for one in before}
+    earlier = {_measurement_key(one): one.value for one in before}
     columns: dict[tuple[str, str, str, str], list[float]] = {}
     base: dict[tuple[str, str, str, str], float] = {}
     for one in values:
@@ -209,27 +211,29 @@ def _compared(
         if one.arm in baselines:
             base.setdefault((one.dataset, one.split, one.name, one.level), one.value)
 
-    def shown(one: Measurement) -> Shown:
+    def shown(one: Measurement) -> MeasurementView:
         column = columns[one.dataset, one.split, one.name, one.level]
         if one.name not in higher:
-            return Shown(one)
+            return MeasurementView(one)
         best = len({*column}) > 1 and one.value == (max if higher[one.name] else min)(column)
         less = base.get((one.dataset, one.split, one.name, one.level)) if one.arm not in baselines else None
-        parent = earlier.get(_place(one))
-        return Shown(
+        parent = earlier.get(_measurement_key(one))
+        return MeasurementView(
             one, best, None if parent is None else one.value - parent, None if less is None else one.value - less
         )
 
     return shown
 
 
-def _place(one: Measurement) -> tuple[str, str, str, str]:
+def _measurement_key(one: Measurement) -> tuple[str, str, str, str]:
     return one.dataset, one.split, one.condition, one.name
 
 
-def _tries(run: Watched, node: Node) -> Iterator[Try]:
+def _read_attempts(run: CachedRun, node: Node) -> Iterator[AttemptView]:
     for attempt in node.attempts:
         place = f"nodes/{node.id}/attempt{attempt.number}"
-        output = text_of(run.folder, f"{place}/stdout.txt", end=True)
-        log = bytes_of(run.folder, f"{place}/measurements.jsonl", CURVES) if attempt.curves_sha256 else None
-        yield Try(attempt, attempt.stdout_tail if output is None else output, charts({"": (log or b"").splitlines()}))
+        output = read_text(run.folder, f"{place}/stdout.txt", end=True)
+        log = read_bytes(run.folder, f"{place}/measurements.jsonl", MAX_CURVES_BYTES) if attempt.curves_sha256 else None
+        yield AttemptView(
+            attempt, attempt.stdout_tail if output is None else output, build_charts({"": (log or b"").splitlines()})
+        )

@@ -7,16 +7,16 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from labwright.inspector.text import plain
-from labwright.inspector.tree import Row
-from labwright.inspector.web.run_chart import gap_of
-from labwright.inspector.web.watched import Watched
-from labwright.record.fold.state import RunState
+from labwright.inspector.safe_text import to_plain
+from labwright.inspector.tree import NodeRow
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.inspector.web.run_chart import baseline_gap
+from labwright.record.reducers.run_state import RunState
 
-MOST: Final = 2000
+MAX_ROWS: Final = 2000
 """Rows of a page; the CSV has all."""
-Value = str | float | None
-TITLES: Final = {
+CellValue = str | float | None
+COLUMN_TITLES: Final = {
     "node": "node",
     "stage": "stage",
     "kind": "kind",
@@ -34,124 +34,141 @@ TITLES: Final = {
     "what": "what it tries",
     "why": "message of the error",
 }
-USUAL: Final = ("node", "stage", "kind", "state", "parent", "metric", "gap", "cells", "seconds", "usd", "error", "what")
-TEXTS: Final = frozenset({"node", "stage", "kind", "state", "parent", "cells", "error", "what", "why"})
+DEFAULT_COLUMNS: Final = (
+    "node",
+    "stage",
+    "kind",
+    "state",
+    "parent",
+    "metric",
+    "gap",
+    "cells",
+    "seconds",
+    "usd",
+    "error",
+    "what",
+)
+TEXT_COLUMNS: Final = frozenset({"node", "stage", "kind", "state", "parent", "cells", "error", "what", "why"})
 """The columns that are not numbers."""
 
 
-class Asked(NamedTuple):
+class TableQuery(NamedTuple):
     """What is asked of the table: words that each must be found, values that are wanted, columns, order."""
 
-    words: str = ""
+    search_words: str = ""
     stage: str = ""
     kind: str = ""
     state: str = ""
     columns: tuple[str, ...] = ()
     sort: str = "node"
-    down: bool = False
+    descending: bool = False
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     """A node in the table. `text` is what is searched: conditions and errors too."""
 
-    row: Row
-    values: Mapping[str, Value]
+    row: NodeRow
+    values: Mapping[str, CellValue]
     text: str
 
 
-class Table(NamedTuple):
+class NodeTable(NamedTuple):
     """The lines that fit, in order, of `total`; `titles` are of all columns that there are, `shown` those chosen."""
 
-    asked: Asked
+    query: TableQuery
     titles: Mapping[str, str]
     shown: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     total: int
     choices: Mapping[str, tuple[str, ...]]
 
 
-def table_of(run: Watched, asked: Asked) -> Table:
+def build_table(run: CachedRun, query: TableQuery) -> NodeTable:
     """The table of a run as it is now."""
-    tree, state = run.tree(), run.state
-    every = [_line(state, row) for stage in tree.stages for row in stage.nodes]
-    conditions = dict.fromkeys(name for line in every for name in line.values if name not in TITLES)
-    titles = TITLES | {"metric": tree.metric.title if tree.metric else "metric"} | {name: name for name in conditions}
-    words = asked.words.lower().split()
-    wanted = {"stage": asked.stage, "kind": asked.kind, "state": asked.state}
+    tree, state = run.build_tree(), run.state
+    every = [_build_line(state, row) for stage in tree.stages for row in stage.nodes]
+    conditions = dict.fromkeys(name for line in every for name in line.values if name not in COLUMN_TITLES)
+    titles = (
+        COLUMN_TITLES | {"metric": tree.metric.title if tree.metric else "metric"} | {name: name for name in conditions}
+    )
+    words = query.search_words.lower().split()
+    wanted = {"stage": query.stage, "kind": query.kind, "state": query.state}
     lines = [
         line
         for line in every
         if all(word in line.text for word in words)
         and all(not value or line.values[name] == value for name, value in wanted.items())
     ]
-    sort = asked.sort if asked.sort in titles else "node"
+    sort = query.sort if query.sort in titles else "node"
     choices = {name: tuple(dict.fromkeys(str(line.values[name]) for line in every)) for name in wanted}
-    return Table(
-        asked._replace(sort=sort),
+    return NodeTable(
+        query._replace(sort=sort),
         titles,
-        tuple(one for one in asked.columns if one in titles) or USUAL,
-        tuple(ordered(lines, sort, down=asked.down)),
+        tuple(one for one in query.columns if one in titles) or DEFAULT_COLUMNS,
+        tuple(sort_lines(lines, sort, down=query.descending)),
         len(every),
         choices,
     )
 
 
-def ordered(lines: Sequence[Line], column: str, *, down: bool) -> list[Line]:
+def sort_lines(lines: Sequence[TableLine], column: str, *, down: bool) -> list[TableLine]:
     """Lines by a column; those without a value come last either way."""
     have = [line for line in lines if line.values.get(column) not in (None, "")]
     rest = [line for line in lines if line.values.get(column) in (None, "")]
-    return [*sorted(have, key=lambda line: _key(line.values[column]), reverse=down), *rest]
+    return [*sorted(have, key=lambda line: _sort_key(line.values[column]), reverse=down), *rest]
 
 
-def _key(value: Value) -> tuple[float, str]:
+def _sort_key(value: CellValue) -> tuple[float, str]:
     return (value, "") if isinstance(value, int | float) else (0.0, str(value).lower())
 
 
-def _line(state: RunState, row: Row) -> Line:
+def _build_line(state: RunState, row: NodeRow) -> TableLine:
     node = state.nodes[row.id]
-    calls = state.settled.get(row.decision)
-    values: dict[str, Value] = {
+    calls = state.settled_costs.get(row.decision)
+    values: dict[str, CellValue] = {
         "node": row.id,
         "stage": row.stage,
         "kind": row.kind,
         "state": row.status,
         "parent": row.parent or "",
         "metric": row.metric,
-        "gap": gap_of(state, row.id)[1],
+        "gap": baseline_gap(state, row.id)[1],
         "seconds": round(row.seconds, 3),
-        "cells": f"{row.cells.done}/{row.cells.owed}" if row.cells else "",
+        "cells": f"{row.cells.done_count}/{row.cells.owed}" if row.cells else "",
         "usd": calls.usd if calls else 0.0,
         "tokens": calls.tokens if calls else 0,
         "attempts": row.attempts,
         "seed": row.seed,
         "error": row.failure or "",
-        "what": plain(row.varies or row.title),
-        "why": plain(row.why),
+        "what": to_plain(row.varies or row.title),
+        "why": to_plain(row.why),
     }
-    primary = state.data_plan.primary.name if state.data_plan is not None else ""
+    primary = state.data_plan.primary_metric.name if state.data_plan is not None else ""
     named = {
         f"{one.condition} on {one.dataset}": one.value
         for one in node.measurements
         if one.name == primary and one.split == "validation"
     }
-    text = " ".join((*(str(values[name]) for name in TITLES if name in TEXTS), row.title, *row.suspect, *named))
-    return Line(row, {**named, **values}, text.lower())
+    text = " ".join(
+        (*(str(values[name]) for name in COLUMN_TITLES if name in TEXT_COLUMNS), row.title, *row.suspect, *named)
+    )
+    return TableLine(row, {**named, **values}, text.lower())
 
 
-def csv_of(table: Table) -> str:
+def table_to_csv(table: NodeTable) -> str:
     """The lines of a table with all columns, as a spreadsheet opens them: no text of others begins a formula."""
     file = io.StringIO()
     out = csv.writer(file)
-    out.writerow(map(_cell, table.titles.values()))
-    out.writerows(map(_cell, (line.values.get(name) for name in table.titles)) for line in table.lines)
+    out.writerow(map(_escape_formula, table.titles.values()))
+    out.writerows(map(_escape_formula, (line.values.get(name) for name in table.titles)) for line in table.lines)
     return file.getvalue()
 
 
-def _cell(value: Value) -> Value:
-    text = plain(value) if isinstance(value, str) else value
+def _escape_formula(value: CellValue) -> CellValue:
+    text = to_plain(value) if isinstance(value, str) else value
     return f"'{text}" if isinstance(text, str) and text[:1] in ("=", "+", "-", "@") else text
 
 
-def names_of(values: Iterable[str]) -> tuple[str, ...]:
+def parse_node_names(values: Iterable[str]) -> tuple[str, ...]:
     """Names of nodes from an address, each once: repeated, or with commas."""
     return tuple(dict.fromkeys(name for value in values for name in value.split(",") if name))

@@ -16,27 +16,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from typing import Final, Literal, NamedTuple
 
-from labwright.inspector.paper_text import Bits
-from labwright.inspector.web.pdf_pages import Document, Word
+from labwright.inspector.paper_text import TextBits
+from labwright.inspector.web.pdf_pages import PdfDocument, PdfWord
 
-AROUND: Final = 12
+CONTEXT_TOKENS: Final = 12
 """Words on either side of a value that are compared."""
-NEEDED: Final = 0.45
+MIN_CONTEXT_MATCH: Final = 0.45
 """Share of the words before or after a value that must fit."""
-NEXT: Final = 0.7
+MIN_SHARE_OF_BEST: Final = 0.7
 """Share of the best fit from which on the next place after the value before is taken: rows of a table look alike."""
 _TOKEN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\W\d_]+|\d+")
 _NODE = re.compile(r"n\d{4,}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
-Kind = Literal["key", "number", "node", "figure"]
+LinkKind = Literal["key", "number", "node", "figure"]
 
 
-class Link(NamedTuple):
+class PageLink(NamedTuple):
     """A place on a page that links: to a value by its key, to a number, to a node, or to a figure."""
 
-    kind: Kind
+    kind: LinkKind
     target: str
     text: str
     page: int
@@ -46,34 +46,34 @@ class Link(NamedTuple):
     height: float
 
 
-def links_of(
-    document: Document, texts: Iterable[Bits], figures: Mapping[str, str], nodes: Mapping[str, object]
-) -> tuple[Link, ...]:
+def find_links(
+    document: PdfDocument, texts: Iterable[TextBits], figures: Mapping[str, str], nodes: Mapping[str, object]
+) -> tuple[PageLink, ...]:
     """What links on the pages of a document. `texts` have keys, `figures` are name -> caption.
 
     A text that the PDF may leave out comes last: it then finds its places taken.
     """
     words = document.words
-    spelled = [(token, word) for word in words for token in tokens_of(word.text)]
+    spelled = [(token, word) for word in words for token in tokenize(word.text)]
     tokens, places = [token for token, _ in spelled], dict[str, list[int]]()
     for at, token in enumerate(tokens):
         places.setdefault(token, []).append(at)
-    found, taken = list[Link](), set[Word]()
+    found, taken = list[PageLink](), set[PdfWord]()
     for text in texts:
-        for key, place in _placed(text, tokens, places):
+        for key, place in _locate_values(text, tokens, places):
             value = [*dict.fromkeys(word for _, word in spelled[place.start : place.stop])]
-            found += _boxes("key", key, value)
+            found += _link_boxes("key", key, value)
             taken.update(value)
     for word in words:
         bare, node = word.text.strip(".,;:()[]%"), _NODE.search(word.text)
         if word in taken:
             continue
         if node is not None and node[0] in nodes:
-            found += _boxes("node", node[0], [word._replace(text=node[0])])
+            found += _link_boxes("node", node[0], [word._replace(text=node[0])])
         elif "." in bare and _NUMBER.fullmatch(bare):
-            found += _boxes("number", bare, [word._replace(text=bare)])
+            found += _link_boxes("number", bare, [word._replace(text=bare)])
     for name, caption in figures.items():  # the words `Figure 3` before it
-        begin = tokens_of(caption)[:8]
+        begin = tokenize(caption)[:8]
         at = next(
             (
                 at
@@ -86,55 +86,60 @@ def links_of(
             None,
         )
         if at is not None:
-            found += _boxes("figure", name, [word for _, word in spelled[at : at + 2]])
+            found += _link_boxes("figure", name, [word for _, word in spelled[at : at + 2]])
     return tuple(sorted(found, key=lambda mark: (mark.page, mark.top, mark.left)))
 
 
-def tokens_of(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Words and numbers of a text, as they are compared."""
     return [one.lower() for one in _TOKEN.findall(text.replace("\u2212", "-"))]
 
 
-def _placed(text: Bits, tokens: Sequence[str], places: Mapping[str, list[int]]) -> Iterator[tuple[str, range]]:
+def _locate_values(
+    text: TextBits, tokens: Sequence[str], places: Mapping[str, list[int]]
+) -> Iterator[tuple[str, range]]:
     """Each value of a text with its place among the tokens, which is then taken out of the `places` of a token."""
     source, values, last = list[str](), list[tuple[str, range]](), 0
     for bit in text:
-        own = tokens_of(bit.text)
+        own = tokenize(bit.text)
         if bit.key and own:
             values.append((bit.key, range(len(source), len(source) + len(own))))
         source += own
     for key, span in values:
         own = source[span.start : span.stop]
-        before, after = source[max(0, span.start - AROUND) : span.start], source[span.stop : span.stop + AROUND]
+        before, after = (
+            source[max(0, span.start - CONTEXT_TOKENS) : span.start],
+            source[span.stop : span.stop + CONTEXT_TOKENS],
+        )
         fits = {
             at: (
-                _alike(before[::-1], tokens[max(0, at - AROUND) : at][::-1]),
-                _alike(after, tokens[at + len(own) : at + len(own) + AROUND]),
+                _match_share(before[::-1], tokens[max(0, at - CONTEXT_TOKENS) : at][::-1]),
+                _match_share(after, tokens[at + len(own) : at + len(own) + CONTEXT_TOKENS]),
             )
             for at in places.get(own[0], ())
             if tokens[at : at + len(own)] == own
         }
         best = max(map(sum, fits.values()), default=0.0)
         at = min(
-            (at for at, fit in fits.items() if sum(fit) >= NEXT * best),
+            (at for at, fit in fits.items() if sum(fit) >= MIN_SHARE_OF_BEST * best),
             default=-1,
             key=lambda at, last=last: (at < last, abs(at - last)),
         )
-        if at >= 0 and max(fits[at]) >= NEEDED * max(len(before), len(after)):
+        if at >= 0 and max(fits[at]) >= MIN_CONTEXT_MATCH * max(len(before), len(after)):
             last = at
             for at in range(last, last + len(own)):
                 places[tokens[at]].remove(at)
             yield key, range(last, last + len(own))
 
 
-def _alike(a: Sequence[str], b: Sequence[str]) -> float:
+def _match_share(a: Sequence[str], b: Sequence[str]) -> float:
     """How many words of one are among those of the other; half of it counts where they stand."""
     return (len(set(a) & set(b)) + sum(map(eq, a, b))) / 2
 
 
-def _boxes(kind: Kind, target: str, words: Sequence[Word]) -> Iterator[Link]:
+def _link_boxes(kind: LinkKind, target: str, words: Sequence[PdfWord]) -> Iterator[PageLink]:
     """One box for each line that a value stands on."""
-    lines: list[list[Word]] = []
+    lines: list[list[PdfWord]] = []
     for word in words:
         if lines and lines[-1][-1].page == word.page and abs(lines[-1][-1].bottom - word.bottom) < 4:
             lines[-1].append(word)
@@ -144,4 +149,4 @@ def _boxes(kind: Kind, target: str, words: Sequence[Word]) -> Iterator[Link]:
     for line in lines:
         left, top = min(word.left for word in line), min(word.top for word in line)
         right, bottom = max(word.right for word in line), max(word.bottom for word in line)
-        yield Link(kind, target, text, line[0].page, left, top, right - left, bottom - top)
+        yield PageLink(kind, target, text, line[0].page, left, top, right - left, bottom - top)

@@ -11,35 +11,35 @@ from typing import Final, NamedTuple
 from fastapi import HTTPException
 from starlette.responses import Response
 
-from labwright.inspector.files import text_of
-from labwright.inspector.paper_text import SOURCES, bits_of, values_of
-from labwright.inspector.tracer import Tracer, number_of
-from labwright.inspector.web.pages import Pages, or_404
-from labwright.inspector.web.paper_links import Link, links_of
-from labwright.inspector.web.pdf_pages import PdfError, document, picture
-from labwright.inspector.web.watched import Watched, kept
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.figures import FigureReview
+from labwright.inspector.number_tracer import NumberTracer, parse_number
+from labwright.inspector.paper_text import SOURCE_FILES, read_values, split_text
+from labwright.inspector.run_files import read_text
+from labwright.inspector.web.page_renderer import PageRenderer, require_found
+from labwright.inspector.web.paper_links import PageLink, find_links
+from labwright.inspector.web.pdf_pages import PdfError, read_pdf, render_pdf_page
+from labwright.inspector.web.run_cache import CachedRun, get_or_make
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.figures import FigureReview
 
-AT_ONCE: Final = 8
+SHEETS_PER_PAGE: Final = 8
 """Sheets on one page of the browser."""
-SOURCE: Final = 4_000_000
+MAX_SOURCE_BYTES: Final = 4_000_000
 """Bytes of a file of the paper's source that are read."""
-KEPT: Final = 4
+MAX_PAPERS_CACHED: Final = 4
 """Papers and tracers that are kept."""
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _CAPTION = re.compile(r"\\figurefloat\{([^{}]*)\}\{[^{}]*\}\{[^{}]*\}\s*\{")
 """The beginning of a figure of floats.tex, up to its caption."""
 
 
-class Sheet(NamedTuple):
+class PaperSheet(NamedTuple):
     """A page of the PDF: its number, its size in points, what links on it."""
 
     number: int
     width: float
     height: float
-    marks: tuple[Link, ...]
+    links: tuple[PageLink, ...]
 
 
 class PaperFigure(NamedTuple):
@@ -53,77 +53,80 @@ class PaperFigure(NamedTuple):
     nodes: tuple[str, ...]
 
 
-class PaperPages:
+class PaperHandlers:
     """The handlers; `watched` gives a run by its name, or refuses."""
 
-    def __init__(self, watched: Callable[[str], Watched], pages: Pages) -> None:
-        self._watched, self._pages = watched, pages
-        self._papers: dict[object, tuple[tuple[Sheet, ...], str]] = {}
-        self._tracers: dict[object, Tracer] = {}
+    def __init__(self, get_run: Callable[[str], CachedRun], pages: PageRenderer) -> None:
+        self._watched, self._pages = get_run, pages
+        self._papers: dict[object, tuple[tuple[PaperSheet, ...], str]] = {}
+        self._tracers: dict[object, NumberTracer] = {}
 
     def paper(self, name: str, v: int = 0, page: int = 1) -> Response:
         """The paper, some sheets at a time."""
-        run, version = self._version(name, v)
-        stamp = (run.folder, version, _stamp(run.folder / _pdf(version)), len(run.state.nodes))
-        sheets, why = kept(self._papers, stamp, lambda: _paper(run, version), most=KEPT)
-        first = (max(1, min(page, len(sheets))) - 1) // AT_ONCE * AT_ONCE
-        parts = [(n + 1, min(n + AT_ONCE, len(sheets))) for n in range(0, len(sheets), AT_ONCE)]
-        with run.held:
-            standing = run.state.standing
+        run, version = self._find_version(name, v)
+        stamp = (run.folder, version, _file_stamp(run.folder / _pdf_path(version)), len(run.state.nodes))
+        sheets, why = get_or_make(self._papers, stamp, lambda: _read_paper(run, version), max_entries=MAX_PAPERS_CACHED)
+        first = (max(1, min(page, len(sheets))) - 1) // SHEETS_PER_PAGE * SHEETS_PER_PAGE
+        parts = [(n + 1, min(n + SHEETS_PER_PAGE, len(sheets))) for n in range(0, len(sheets), SHEETS_PER_PAGE)]
+        with run.lock:
+            standing = run.state.current_paper
             released = (
                 standing.released
                 if standing is not None and version == standing.version
-                else (run.state.released if version == run.state.version else None)
+                else (run.state.released if version == run.state.paper_version else None)
             )
-            newest = run.state.version
-        beside = str(Path(_pdf(version)).with_name("supplement.pdf"))
-        return self._pages.answer(
+            newest = run.state.paper_version
+        beside = str(Path(_pdf_path(version)).with_name("supplement.pdf"))
+        return self._pages.render_response(
             "paper",
             run=name,
             version=version,
             newest=newest,
             released=released,
-            pdf=_pdf(version),
+            pdf=_pdf_path(version),
             supplement=beside if (run.folder / beside).is_file() else "",
             why=why,
-            sheets=sheets[first : first + AT_ONCE],
+            sheets=sheets[first : first + SHEETS_PER_PAGE],
             parts=parts,
             first=first + 1,
         )
 
     def picture(self, name: str, version: int, number: int) -> Response:
         """A page of the PDF as a picture."""
-        run, _ = self._version(name, version)
+        run, _ = self._find_version(name, version)
         try:
-            found = picture(run.folder, _pdf(version), max(1, number))
+            found = render_pdf_page(run.folder, _pdf_path(version), max(1, number))
         except PdfError as error:
             raise HTTPException(404, str(error)) from None
         return Response(found, media_type="image/png", headers={"cache-control": "private, max-age=600"})
 
     def figure(self, name: str, figure: str, v: int = 0, part: bool = False) -> Response:
         """A figure of the paper, and what it was drawn from."""
-        run, version = self._version(name, v)
-        with run.held:
-            drawn = or_404(
-                next((one for one in figures_of(run.state) if one.name == figure), None),
+        run, version = self._find_version(name, v)
+        with run.lock:
+            drawn = require_found(
+                next((one for one in list_figures(run.state) if one.name == figure), None),
                 "this paper has no such figure",
             )
-        return self._pages.answer("figure", part=part, run=name, drawn=drawn, version=version)
+        return self._pages.render_response("figure", part=part, run=name, drawn=drawn, version=version)
 
     def trace(self, name: str, number: str = "", key: str = "", v: int = 0, part: bool = False) -> Response:
         """Where a printed value comes from: by its key, or by its digits."""
-        run, version = self._version(name, v)
-        asked = number_of(number)
-        with run.held:
+        run, version = self._find_version(name, v)
+        asked = parse_number(number)
+        with run.lock:
             found = None
             if run.state.data_plan is not None:
                 folder = RunFolder(run.folder, version)
-                stamp = (run, version, run.version, *(_stamp(folder.paper / name) for name in SOURCES))
-                tracer = kept(
-                    self._tracers, stamp, lambda: Tracer(run.state, folder, run=shlex.quote(str(run.folder))), most=KEPT
+                stamp = (run, version, run.version, *(_file_stamp(folder.paper_folder / name) for name in SOURCE_FILES))
+                tracer = get_or_make(
+                    self._tracers,
+                    stamp,
+                    lambda: NumberTracer(run.state, folder, run=shlex.quote(str(run.folder))),
+                    max_entries=MAX_PAPERS_CACHED,
                 )
-                found = tracer.key(key) if key else tracer.number(asked) if asked is not None else None
-        return self._pages.answer(
+                found = tracer.trace_key(key) if key else tracer.trace_number(asked) if asked is not None else None
+        return self._pages.render_response(
             "trace",
             part=part,
             run=name,
@@ -133,15 +136,15 @@ class PaperPages:
             version=version,
         )
 
-    def _version(self, name: str, version: int) -> tuple[Watched, int]:
+    def _find_version(self, name: str, version: int) -> tuple[CachedRun, int]:
         run = self._watched(name)
-        if not 0 <= version <= run.state.version:
-            raise HTTPException(404, f"the paper was written {run.state.version} times")
-        standing = run.state.standing
-        return run, version or (standing.version if standing is not None else run.state.version)
+        if not 0 <= version <= run.state.paper_version:
+            raise HTTPException(404, f"the paper was written {run.state.paper_version} times")
+        standing = run.state.current_paper
+        return run, version or (standing.version if standing is not None else run.state.paper_version)
 
 
-def figures_of(state: RunState) -> Iterator[PaperFigure]:
+def list_figures(state: RunState) -> Iterator[PaperFigure]:
     """The figures of a paper, as they were drawn from the record."""
     made = state.figures
     if made is None:
@@ -165,12 +168,12 @@ def figures_of(state: RunState) -> Iterator[PaperFigure]:
         )
 
 
-def _pdf(version: int) -> str:
+def _pdf_path(version: int) -> str:
     """The PDF of a writing, relative to the run's folder."""
-    return str(RunFolder(Path(), version).paper / "paper.pdf")
+    return str(RunFolder(Path(), version).paper_folder / "paper.pdf")
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _file_stamp(path: Path) -> tuple[int, int]:
     try:
         about = path.lstat()
     except OSError:
@@ -178,24 +181,24 @@ def _stamp(path: Path) -> tuple[int, int]:
     return about.st_mtime_ns, about.st_size
 
 
-def _paper(run: Watched, version: int) -> tuple[tuple[Sheet, ...], str]:
+def _read_paper(run: CachedRun, version: int) -> tuple[tuple[PaperSheet, ...], str]:
     """The sheets of a writing of the paper; why they cannot be shown."""
-    place = str(RunFolder(Path(), version).paper)
+    place = str(RunFolder(Path(), version).paper_folder)
     try:
-        found = document(run.folder, _pdf(version))
+        found = read_pdf(run.folder, _pdf_path(version))
     except PdfError as error:
         return (), str(error)
     results, text, appendix, floats = (
-        _COMMENT.sub("", text_of(run.folder, f"{place}/{name}.tex", most=SOURCE) or "")
+        _COMMENT.sub("", read_text(run.folder, f"{place}/{name}.tex", max_characters=MAX_SOURCE_BYTES) or "")
         for name in ("results", "paper", "appendix", "floats")
     )
-    values = values_of(results)
-    texts = [bits_of(text, values) for text in (text + appendix, *floats.split(r"\definefloat")[1:])]
+    values = read_values(results)
+    texts = [split_text(text, values) for text in (text + appendix, *floats.split(r"\definefloat")[1:])]
     captions = {
-        figure[1]: "".join(bit.text for bit in bits_of(floats[figure.end() : figure.end() + 300], values))
+        figure[1]: "".join(bit.text for bit in split_text(floats[figure.end() : figure.end() + 300], values))
         for figure in _CAPTION.finditer(floats)
     }
-    marks = links_of(found, texts, captions, run.state.nodes)
+    marks = find_links(found, texts, captions, run.state.nodes)
     return tuple(
-        Sheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)
+        PaperSheet(n, *size, tuple(mark for mark in marks if mark.page == n)) for n, size in enumerate(found.sizes, 1)
     ), ""

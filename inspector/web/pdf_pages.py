@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from labwright.inspector.files import LARGEST, RefusedError, open_within
+from labwright.inspector.run_files import MAX_FILE_BYTES, PathRefusedError, open_within
 
-TIME: Final = 30.0
+TIME_LIMIT_SECONDS: Final = 30.0
 """Seconds for one call of poppler."""
-MEMORY: Final = 2 * 2**30
-OUTPUT: Final = 64 * 2**20
+MEMORY_LIMIT_BYTES: Final = 2 * 2**30
+MAX_OUTPUT_BYTES: Final = 64 * 2**20
 """Bytes that it may print."""
-PAGES: Final = 200
-ACROSS: Final = 1100
+MAX_PAGES: Final = 200
+PICTURE_WIDTH_PIXELS: Final = 1100
 """Pixels of a page's picture from left to right."""
-_ONE = threading.Lock()
+_POPPLER_LOCK = threading.Lock()
 """One poppler at a time: pages are asked for many at once."""
 _PAGE = re.compile(r'<page width="([\d.]+)" height="([\d.]+)">')
 _WORD = re.compile(r'<word xMin="(-?[\d.]+)" yMin="(-?[\d.]+)" xMax="(-?[\d.]+)" yMax="(-?[\d.]+)">(.*?)</word>')
@@ -37,7 +37,7 @@ class PdfError(Exception):
     """The pages cannot be had. The message says why, and how to fix it."""
 
 
-class Word(NamedTuple):
+class PdfWord(NamedTuple):
     """A word on a page; places in points from the upper left corner."""
 
     text: str
@@ -48,22 +48,22 @@ class Word(NamedTuple):
     bottom: float
 
 
-class Document(NamedTuple):
+class PdfDocument(NamedTuple):
     """Sizes of the pages in points, and the words in the order in which they are read."""
 
     sizes: tuple[tuple[float, float], ...]
-    words: tuple[Word, ...]
+    words: tuple[PdfWord, ...]
 
 
-def document(run: Path, path: str) -> Document:
+def read_pdf(run: Path, path: str) -> PdfDocument:
     """A PDF of a run. Raises `PdfError`."""
     # raw: in the order of the PDF's content, in which TeX sets tables row by row
-    return _document(_poppler(run, path, "pdftotext", "-q", "-raw", "-bbox", "-l", str(PAGES), "{pdf}", "-"))
+    return _parse_words(_run_poppler(run, path, "pdftotext", "-q", "-raw", "-bbox", "-l", str(MAX_PAGES), "{pdf}", "-"))
 
 
-def picture(run: Path, path: str, page: int) -> bytes:
+def render_pdf_page(run: Path, path: str, page: int) -> bytes:
     """A page as PNG, the first is 1. Raises `PdfError`."""
-    return _poppler(
+    return _run_poppler(
         run,
         path,
         "pdftoppm",
@@ -74,33 +74,33 @@ def picture(run: Path, path: str, page: int) -> bytes:
         "-l",
         str(page),
         "-scale-to-x",
-        str(ACROSS),
+        str(PICTURE_WIDTH_PIXELS),
         "-scale-to-y",
         "-1",
         "{pdf}",
     )
 
 
-def _poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
+def _run_poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
     """What a program of poppler prints about a PDF of a run, which is opened without following links."""
     if shutil.which(program) is None:
         raise PdfError(f"{program} is not installed: apt-get install poppler-utils")
     try:
         file = os.fdopen(open_within(run, path), "rb")
-    except RefusedError:
+    except PathRefusedError:
         raise PdfError("there is no such PDF") from None
-    with _ONE, file as pdf, tempfile.TemporaryFile() as printed:
-        if os.fstat(pdf.fileno()).st_size > LARGEST:
-            raise PdfError(f"this PDF is larger than {LARGEST >> 20} MiB")
+    with _POPPLER_LOCK, file as pdf, tempfile.TemporaryFile() as printed:
+        if os.fstat(pdf.fileno()).st_size > MAX_FILE_BYTES:
+            raise PdfError(f"this PDF is larger than {MAX_FILE_BYTES >> 20} MiB")
         command = [program, *(one.format(pdf=f"/dev/fd/{pdf.fileno()}") for one in arguments)]
         try:
             with subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL, pass_fds=[pdf.fileno()]
             ) as child:
                 try:
-                    resource.prlimit(child.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
-                    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))
-                    child.wait(TIME)
+                    resource.prlimit(child.pid, resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+                    resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
+                    child.wait(TIME_LIMIT_SECONDS)
                 finally:
                     child.kill()
         except (OSError, subprocess.TimeoutExpired):
@@ -108,18 +108,20 @@ def _poppler(run: Path, path: str, program: str, *arguments: str) -> bytes:
         if child.returncode:
             raise PdfError(f"{program} cannot read this PDF")
         printed.seek(0)
-        return printed.read(OUTPUT)
+        return printed.read(MAX_OUTPUT_BYTES)
 
 
-def _document(text: bytes) -> Document:
+def _parse_words(text: bytes) -> PdfDocument:
     sizes: list[tuple[float, float]] = []
-    words: list[Word] = []
+    words: list[PdfWord] = []
     for line in text.decode("utf-8", "replace").splitlines():
         if found := _WORD.search(line):
             left, top, right, bottom = map(float, found.groups()[:4])
             words.append(
-                Word(normalize("NFKC", unescape(found[5])).replace("\u2212", "-"), len(sizes), left, top, right, bottom)
+                PdfWord(
+                    normalize("NFKC", unescape(found[5])).replace("\u2212", "-"), len(sizes), left, top, right, bottom
+                )
             )
         elif found := _PAGE.search(line):
             sizes.append((float(found[1]), float(found[2])))
-    return Document(tuple(sizes), tuple(words))
+    return PdfDocument(tuple(sizes), tuple(words))

@@ -8,54 +8,62 @@ from statistics import fmean, quantiles
 from typing import Literal, NamedTuple
 
 from labwright.inspector.timeline import Timeline
-from labwright.inspector.tree import Row, Tree
-from labwright.inspector.web.plots import Scale, path, scale, stairs
-from labwright.inspector.web.watched import Watched
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.nodes import SEARCH_KINDS, NodeKind
+from labwright.inspector.tree import NodeRow, RunTree
+from labwright.inspector.web.charts import Axis, build_axis, to_polyline, to_steps
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.nodes import SEARCH_KINDS, NodeKind
 
-Over = Literal["nodes", "hours", "cost"]
-WIDE, HIGH = 960.0, 240.0
-FENCE = 3.0
+ChartAxisUnit = Literal["nodes", "hours", "cost"]
+CHART_WIDTH, CHART_HEIGHT = 960.0, 240.0
+OUTLIER_FENCE = 3.0
 """Distances between quartiles beyond which a value is drawn at the chart's edge."""
 
 
-class Dot(NamedTuple):
+class NodeDot(NamedTuple):
     """A node in the chart; `y` is None where it has no value, `beyond` where it is drawn nearer than it is."""
 
-    row: Row
+    row: NodeRow
     x: float
     y: float | None
-    beyond: bool = False
+    is_clipped: bool = False
 
 
 class RunChart(NamedTuple):
     """`best` is a polyline, `baseline` its value and height in pixels; `missing` says why there is no chart."""
 
-    over: Over
+    over: ChartAxisUnit
     title: str
-    x: Scale
-    y: Scale
-    dots: tuple[Dot, ...]
+    x: Axis
+    y: Axis
+    dots: tuple[NodeDot, ...]
     best: str
     baseline: tuple[float, float] | None
     kinds: tuple[NodeKind, ...]
     missing: str = ""
 
 
-def run_chart(run: Watched, over: Over) -> RunChart:
+def build_run_chart(run: CachedRun, over: ChartAxisUnit) -> RunChart:
     """The chart of a run as it is now."""
-    tree, place = run.tree(), _place(run.timeline, over)
+    tree, place = run.build_tree(), _make_locator(run.timeline, over)
     rows = sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
     placed = [(place(n, row), row) for n, row in enumerate(rows, 1)]
     at = [(x, row) for x, row in placed if x is not None]
     values = [row.metric for _, row in at if row.metric is not None]
-    higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_of(run.state, tree)
-    x = scale(
-        _axis(over, run.timeline), (x for x, _ in at), WIDE, ticks=8, zero=True, whole=over == "nodes", tight=True
+    higher, base = tree.metric is None or tree.metric.higher_is_better, baseline_value(run.state, tree)
+    x = build_axis(
+        _axis_title(over, run.timeline),
+        (x for x, _ in at),
+        CHART_WIDTH,
+        ticks=8,
+        zero=True,
+        whole=over == "nodes",
+        tight=True,
     )
-    near = fenced(values, higher=higher)
-    y = scale(tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], HIGH)
+    near = drop_outliers(values, higher=higher)
+    y = build_axis(
+        tree.metric.title if tree.metric else "", [*near, *([base] if base is not None else [])], CHART_HEIGHT
+    )
     title = f"{tree.metric.title} on {tree.metric.dataset}, validation" if tree.metric else "no metric yet"
     free = over == "cost" and not any(x for x, _ in at)
     missing = (
@@ -65,25 +73,25 @@ def run_chart(run: Watched, over: Over) -> RunChart:
         if free
         else ""
     )
-    best = best_so_far(at, higher=higher)
+    best = compute_best_so_far(at, higher=higher)
     return RunChart(
         over,
         title,
         x,
         y,
-        tuple(_dot(row, x.at(found), y) for found, row in at),
-        path(stairs([*best, (max(found for found, _ in at), best[-1][1])]), x, y) if best else "",
-        (base, round(HIGH - y.at(base), 1)) if base is not None else None,
+        tuple(_place_dot(row, x.to_pixels(found), y) for found, row in at),
+        to_polyline(to_steps([*best, (max(found for found, _ in at), best[-1][1])]), x, y) if best else "",
+        (base, round(CHART_HEIGHT - y.to_pixels(base), 1)) if base is not None else None,
         tuple(dict.fromkeys(row.kind for _, row in at)),
         missing,
     )
 
 
-def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]:
+def _make_locator(timeline: Timeline, over: ChartAxisUnit) -> Callable[[int, NodeRow], float | None]:
     """Where a node stands on the axis; None before it was judged."""
-    unit, _ = time_unit(_longest(timeline))
+    unit, _ = choose_time_unit(_longest_time(timeline))
 
-    def place(number: int, row: Row) -> float | None:
+    def place(number: int, row: NodeRow) -> float | None:
         moment = timeline.judged.get(row.id)
         if over == "nodes":
             return number
@@ -92,38 +100,38 @@ def _place(timeline: Timeline, over: Over) -> Callable[[int, Row], float | None]
     return place
 
 
-def _axis(over: Over, timeline: Timeline) -> str:
+def _axis_title(over: ChartAxisUnit, timeline: Timeline) -> str:
     return {"nodes": "nodes, in the order of their decisions", "cost": "paid for model calls (USD)"}.get(
-        over, f"time worked ({time_unit(_longest(timeline))[1]})"
+        over, f"time worked ({choose_time_unit(_longest_time(timeline))[1]})"
     )
 
 
-def _longest(timeline: Timeline) -> float:
+def _longest_time(timeline: Timeline) -> float:
     return max((moment.seconds for moment in timeline.judged.values()), default=0.0)
 
 
-def time_unit(seconds: float) -> tuple[float, str]:
+def choose_time_unit(seconds: float) -> tuple[float, str]:
     """What an axis over so much time counts in: seconds of one, and its name."""
     return (3600.0, "hours") if seconds >= 3600 else (60.0, "minutes") if seconds >= 180 else (1.0, "seconds")
 
 
-def _dot(row: Row, x: float, y: Scale) -> Dot:
+def _place_dot(row: NodeRow, x: float, y: Axis) -> NodeDot:
     if row.metric is None:
-        return Dot(row, x, None)
+        return NodeDot(row, x, None)
     inside = min(max(row.metric, y.low), y.high)
-    return Dot(row, x, round(y.length - y.at(inside), 1), inside != row.metric)
+    return NodeDot(row, x, round(y.length - y.to_pixels(inside), 1), inside != row.metric)
 
 
-def fenced(values: Sequence[float], *, higher: bool) -> list[float]:
+def drop_outliers(values: Sequence[float], *, higher: bool) -> list[float]:
     """Those that the chart's height is for: all but values that are far worse than most, which would flatten it."""
     if len(values) < 4:
         return [*values]
     first, _, third = quantiles(values, n=4, method="inclusive")
-    far = FENCE * (third - first)
+    far = OUTLIER_FENCE * (third - first)
     return [one for one in values if far == 0 or (one >= first - far if higher else one <= third + far)]
 
 
-def best_so_far(at: Iterable[tuple[float, Row]], *, higher: bool) -> list[tuple[float, float]]:
+def compute_best_so_far(at: Iterable[tuple[float, NodeRow]], *, higher: bool) -> list[tuple[float, float]]:
     """The points of a line: the best value that any node of the search that counts has reached by then."""
     found = [
         (x, row.metric)
@@ -137,7 +145,7 @@ def best_so_far(at: Iterable[tuple[float, Row]], *, higher: bool) -> list[tuple[
     return [*zip((x for x, _ in found), accumulate((value for _, value in found), max if higher else min), strict=True)]
 
 
-def baseline_of(state: RunState, tree: Tree) -> float | None:
+def baseline_value(state: RunState, tree: RunTree) -> float | None:
     """The primary metric of the baseline, in the node that is the best by now; None where that has none."""
     rows = [row for stage in tree.stages for row in stage.nodes if row.status == "good" and row.kind in SEARCH_KINDS]
     best = (
@@ -145,10 +153,10 @@ def baseline_of(state: RunState, tree: Tree) -> float | None:
         or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
         or next((row.id for row in rows), None)
     )
-    return gap_of(state, best)[0] if best is not None else None
+    return baseline_gap(state, best)[0] if best is not None else None
 
 
-def gap_of(state: RunState, name: str) -> tuple[float | None, float | None]:
+def baseline_gap(state: RunState, name: str) -> tuple[float | None, float | None]:
     """The baseline's primary metric in a node, and the method's less it: means over the main dataset's validation."""
     plan, node = state.data_plan, state.nodes.get(name)
     if plan is None or node is None or node.kind == "rung":
@@ -156,7 +164,7 @@ def gap_of(state: RunState, name: str) -> tuple[float | None, float | None]:
     roles = {arm.name: arm.role for arm in plan.arms}
     values: dict[str, list[float]] = {}
     for one in node.measurements:
-        if (one.name, one.dataset, one.split) == (plan.primary.name, plan.datasets[0].name, "validation"):
+        if (one.name, one.dataset, one.split) == (plan.primary_metric.name, plan.datasets[0].name, "validation"):
             values.setdefault(roles.get(one.arm, ""), []).append(one.value)
     base, method = (fmean(values[role]) if role in values else None for role in ("baseline", "method"))
     return base, method - base if base is not None and method is not None else None

@@ -15,14 +15,14 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from labwright.inspector.web.app import make_app
-from labwright.inspector.web.forms import LONGEST_FORM
-from labwright.inspector.web.views import Foresee
-from labwright.record.errors import WrongUse
+from labwright.inspector.web.forms import MAX_FORM_BYTES
+from labwright.inspector.web.run_views import EstimateRemaining
+from labwright.record.errors import UsageError
 
 HOST = "127.0.0.1"
 
 
-def bound(port: int) -> socket.socket:
+def bind_socket(port: int) -> socket.socket:
     """A listening socket on the loopback address; port 0 takes a free one. Raises `WrongUse`."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -32,19 +32,21 @@ def bound(port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         found.close()
         why = error.strerror if isinstance(error, OSError) else "no port has this number"
-        raise WrongUse(f"cannot listen on {HOST}:{port} ({why}): give another port, or no --port") from None
+        raise UsageError(f"cannot listen on {HOST}:{port} ({why}): give another port, or no --port") from None
     return found
 
 
-def server_of(
-    place: Path, listening: socket.socket, *, read_only: bool = False, foresee: Foresee | None = None
+def create_server(
+    place: Path, listening: socket.socket, *, read_only: bool = False, estimate: EstimateRemaining | None = None
 ) -> tuple[uvicorn.Server, str]:
     """A server for a bound socket, and the address to open, which has the token. Run it with `sockets=[listening]`.
 
     `read_only`: nothing can be asked of a run through it.
     """
     token, port = secrets.token_urlsafe(24), int(listening.getsockname()[1])
-    guarded = Guard(make_app(place, read_only=read_only, foresee=foresee), token=token, port=port, read_only=read_only)
+    guarded = RequestGuard(
+        make_app(place, read_only=read_only, estimate=estimate), token=token, port=port, read_only=read_only
+    )
     config = uvicorn.Config(
         guarded,
         http="h11",
@@ -59,13 +61,18 @@ def server_of(
     return uvicorn.Server(config), f"http://{HOST}:{port}/?token={token}"
 
 
-def serve(
-    place: Path, *, port: int, tell: Callable[[str], None], read_only: bool = False, foresee: Foresee | None = None
+def serve_pages(
+    place: Path,
+    *,
+    port: int,
+    on_address: Callable[[str], None],
+    read_only: bool = False,
+    estimate: EstimateRemaining | None = None,
 ) -> None:
     """Serve until interrupted; `tell` is given the address. Raises `WrongUse`."""
-    with bound(port) as listening:
-        server, address = server_of(place, listening, read_only=read_only, foresee=foresee)
-        tell(address)
+    with bind_socket(port) as listening:
+        server, address = create_server(place, listening, read_only=read_only, estimate=estimate)
+        on_address(address)
         try:
             server.run(sockets=[listening])
         except KeyboardInterrupt:
@@ -76,7 +83,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Mapping[str, str] = {
+SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": PAGE_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -87,10 +94,10 @@ HEADERS: Mapping[str, str] = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 """Sent with every answer that does not set its own. (Under `no-referrer`, forms would be sent with `Origin: null`.)"""
-FORM = "application/x-www-form-urlencoded"
+FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware that answers what is not allowed itself."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int, read_only: bool = False) -> None:
@@ -103,62 +110,62 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        answer = self._answer(scope)
+        answer = self._check_request(scope)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
         await (answer or self._app)(scope, receive, send_with_headers)
 
-    def _answer(self, scope: Scope) -> Response | None:
+    def _check_request(self, scope: Scope) -> Response | None:
         """The refusal, or the step from the token in the address to the cookie; None: the request may pass."""
         headers = Headers(scope=scope)
         if headers.get("host", "") not in self._hosts:
-            return _refused("this server only answers to 127.0.0.1 and localhost", 421)
+            return _refuse("this server only answers to 127.0.0.1 and localhost", 421)
         ours = f"http://{headers['host']}"
         if headers.get("origin", ours) != ours:
-            return _refused("requests from other pages are not allowed")
+            return _refuse("requests from other pages are not allowed")
         if scope["method"] not in self._methods:
-            return _refused("this page is read-only", 405)
-        if scope["method"] == "POST" and (refusal := _no_form(headers, ours)) is not None:
+            return _refuse("this page is read-only", 405)
+        if scope["method"] == "POST" and (refusal := _check_form(headers, ours)) is not None:
             return refusal
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if "token" in query and scope["method"] != "POST":
             if not self._is_token(query.pop("token")[0]):
-                return _refused("this token is from an earlier server: open the address that 'scientist view' printed")
+                return _refuse("this token is from an earlier server: open the address that 'scientist view' printed")
             rest = urlencode(query, doseq=True)
             path = "/" + scope["path"].lstrip("/\\")
             answer = RedirectResponse(path + (f"?{rest}" if rest else ""), status_code=303)
             answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return answer
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return _refused("requests from other pages are not allowed")
+            return _refuse("requests from other pages are not allowed")
         cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
         if not self._is_token(cookie):
-            return _refused("open the address that 'scientist view' printed, which has the token")
+            return _refuse("open the address that 'scientist view' printed, which has the token")
         return None
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())
 
 
-def _no_form(headers: Headers, ours: str) -> Response | None:
+def _check_form(headers: Headers, ours: str) -> Response | None:
     """The refusal of a POST that a form of our own pages cannot have sent; a body longer than it says is cut by h11."""
     if headers.get("origin") != ours or headers.get("sec-fetch-site", "same-origin") != "same-origin":
-        return _refused("only forms of this page are accepted")
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
-        return _refused(f"only {FORM} is accepted", 415)
+        return _refuse("only forms of this page are accepted")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_CONTENT_TYPE:
+        return _refuse(f"only {FORM_CONTENT_TYPE} is accepted", 415)
     size = headers.get("content-length", "")
     if not (size.isascii() and size.isdigit()):
-        return _refused("a form needs a content length", 411)
-    if len(size) > 9 or int(size) > LONGEST_FORM:
-        return _refused(f"a form is at most {LONGEST_FORM} bytes long", 413)
+        return _refuse("a form needs a content length", 411)
+    if len(size) > 9 or int(size) > MAX_FORM_BYTES:
+        return _refuse(f"a form is at most {MAX_FORM_BYTES} bytes long", 413)
     return None
 
 
-def _refused(why: str, status: int = 403) -> Response:
+def _refuse(why: str, status: int = 403) -> Response:
     return PlainTextResponse(f"refused: {why}\n", status_code=status)

@@ -1,1 +1,1 @@
-"""A deterministic researcher that answers typed inputs for one study, label noise and calibration (docs/offline.md)."""
+"""A deterministic researcher that answers typed inputs for one study, label noise and calibration (docs/models.md)."""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from labwright.models.roles.writing import WriteInputs
+from labwright.models.roles.paper_writing import WriteInputs
 
-_WRITTEN = {
+_MACRO_BY_MARK = {
     "r": r"\result{%s}",
     "s": r"\setup{%s}",
     "v": r"\verdict{%s}",
@@ -24,7 +24,7 @@ _WRITTEN = {
     "citep": r"\citep{%s}",
     "citet": r"\citet{%s}",
 }
-_MARK = re.compile(rf"<({'|'.join(_WRITTEN)}):([^<>]+)>")
+_MARK = re.compile(rf"<({'|'.join(_MACRO_BY_MARK)}):([^<>]+)>")
 _RANK = re.compile(r"\[(\d)\](?:\n|$)")
 
 
@@ -33,11 +33,11 @@ class Paragraph:
     """A paragraph and how easily it is spared: 0 never, then the highest rank first."""
 
     text: str
-    rank: int = 0
+    spare_rank: int = 0
 
 
 @dataclass(frozen=True)
-class PaperPart:
+class OutlineSection:
     """A section before it is flattened into text."""
 
     title: str
@@ -54,17 +54,17 @@ class Outline:
 
     title: str
     abstract: str
-    parts: tuple[PaperPart, ...]
+    sections: tuple[OutlineSection, ...]
 
 
 def read_outline(title: str, text: str, inputs: WriteInputs) -> Outline:
     """The outline in a text whose sections begin with `# TITLE`, the abstract first."""
-    known = _known(inputs)
-    abstract, *parts = (_part(section, known) for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:])
+    known = _list_known_keys(inputs)
+    abstract, *parts = (_read_section(section, known) for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:])
     return Outline(title, abstract.body, tuple(one for one in parts if one.paragraphs))
 
 
-def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
+def _list_known_keys(inputs: WriteInputs) -> dict[str, frozenset[str]]:
     """What each kind of mark may name."""
     references, tables = frozenset(one.key for one in inputs.references), frozenset(inputs.tables)
     return {
@@ -80,19 +80,19 @@ def _known(inputs: WriteInputs) -> dict[str, frozenset[str]]:
     }
 
 
-def _part(section: str, known: Mapping[str, Collection[str]]) -> PaperPart:
+def _read_section(section: str, known: Mapping[str, Collection[str]]) -> OutlineSection:
     title, _, rest = section.partition("\n")
     paragraphs: list[Paragraph] = []
     for block in re.split(r"\n{2,}", rest.strip()):
         rank = _RANK.match(block)
         lines = block[rank.end() :] if rank else block
-        said = " ".join(one for line in lines.splitlines() if (one := _said(line.strip(), known)))
+        said = " ".join(one for line in lines.splitlines() if (one := _render_sentence(line.strip(), known)))
         if re.sub(r"\\paragraph\{[^}]*\}", "", said):
             paragraphs.append(Paragraph(said, int(rank[1]) if rank else 0))
-    return PaperPart(title.strip(), tuple(paragraphs))
+    return OutlineSection(title.strip(), tuple(paragraphs))
 
 
-def _said(sentence: str, known: Mapping[str, Collection[str]]) -> str:
+def _render_sentence(sentence: str, known: Mapping[str, Collection[str]]) -> str:
     """The sentence in LaTeX, or an empty string if anything that it leans on is missing."""
     kept = {
         mark[0]: ",".join(key for key in mark[2].split(",") if key in known[mark[1]])
@@ -100,4 +100,4 @@ def _said(sentence: str, known: Mapping[str, Collection[str]]) -> str:
     }
     if not all(kept.values()):
         return ""
-    return _MARK.sub(lambda mark: _WRITTEN[mark[1]] % kept[mark[0]], sentence)
+    return _MARK.sub(lambda mark: _MACRO_BY_MARK[mark[1]] % kept[mark[0]], sentence)

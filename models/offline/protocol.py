@@ -10,20 +10,20 @@ from labwright.models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from labwright.record.nouns.protocol import ProtocolFinding
+from labwright.record.schema.protocol_review import ProtocolFinding
 
 
-def prior_search(inputs: PriorSearchInputs) -> PriorSearch:
+def answer_prior_search(inputs: PriorSearchInputs) -> PriorSearch:
     """Nothing: the study needs no network."""
     return PriorSearch()
 
 
-def prior_work(inputs: PriorWorkInputs) -> PriorWork:
+def answer_prior_work(inputs: PriorWorkInputs) -> PriorWork:
     """Nothing: this model reads no paper."""
     return PriorWork()
 
 
-def protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
+def answer_protocol_review(inputs: ProtocolReviewInputs) -> ProtocolReview:
     """A doubt about scope where there is one dataset and nothing says so; nothing is held."""
     plan = inputs.data_plan
     if len(plan.datasets) > 1 or plan.untested or inputs.answered:

@@ -18,7 +18,7 @@ from labwright.models.roles.repository import (
 )
 
 
-def command(inputs: CommandInputs) -> CommandChoice:
+def answer_command(inputs: CommandInputs) -> CommandChoice:
     """What the person gave, else the first command that the code bears out. Raises `CatalogueError`."""
     words = inputs.command or next((one.words for one in inputs.candidates if not one.wrong), ())
     if not words or not inputs.metric:
@@ -27,17 +27,17 @@ def command(inputs: CommandInputs) -> CommandChoice:
     return CommandChoice(words=words, metric=inputs.metric, direction="max", why="found by rule")
 
 
-def repair(inputs: RepairInputs) -> RepairAnswer:
+def answer_repair(inputs: RepairInputs) -> RepairAnswer:
     return RepairAnswer(repair=None, why="the offline model knows no repair beyond those made by rule")
 
 
-def parts(inputs: PartsInputs) -> PartsAnswer:
+def answer_parts(inputs: PartsInputs) -> PartsAnswer:
     return PartsAnswer(parts=tuple(PartNote(name=one.name, prior=0.5) for one in inputs.parts))
 
 
-def part_patch(inputs: PatchInputs) -> PatchAnswer:
+def answer_part_patch(inputs: PatchInputs) -> PatchAnswer:
     return PatchAnswer(edits=(), what="the offline model writes no patch")
 
 
-def patch_check(inputs: PatchCheckInputs) -> PatchCheck:
+def answer_patch_check(inputs: PatchCheckInputs) -> PatchCheck:
     return PatchCheck(agrees=False, why="the offline model reads no patch")

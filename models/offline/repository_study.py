@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from labwright.models.offline.outline import Outline, read_outline
-from labwright.models.offline.scripts import render
-from labwright.models.roles.coding import Study
+from labwright.models.offline.scripts import render_template
+from labwright.models.roles.experiment_code import StudyInputs
 from labwright.models.roles.figures import FigurePart, FigureScript, FiguresInputs
-from labwright.models.roles.writing import WriteInputs
-from labwright.record.nouns.data import arm_of
+from labwright.models.roles.paper_writing import WriteInputs
+from labwright.record.schema.data_plan import parse_arm
 
-FIGURE = "arms"
+FIGURE_NAME = "arms"
 
 
-def is_of_repository(study: Study) -> bool:
+def is_repository_study(study: StudyInputs) -> bool:
     """Whether the cells of a study are runs of a repository's command."""
     return any(one.command for one in study.facts)
 
 
-def scored(study: Study) -> bool:
+def is_scored(study: StudyInputs) -> bool:
     """Whether predictions of the repository are scored, and no number of its own is read."""
     return any(one.command and one.sizes for one in study.facts)
 
 
-def figures(inputs: FiguresInputs) -> FigureScript:
+def write_repository_figure(inputs: FiguresInputs) -> FigureScript:
     """One figure: every arm with the interval of its mean."""
     plan = inputs.data_plan
     method = next(arm.name for arm in plan.arms if arm.role == "method")
-    measured = {arm_of(one.condition) for one in inputs.statistics if one.name == plan.primary.name}
-    title = plan.primary.title or plan.primary.name
-    script = render(
+    measured = {parse_arm(one.condition) for one in inputs.statistics if one.name == plan.primary_metric.name}
+    title = plan.primary_metric.title or plan.primary_metric.name
+    script = render_template(
         "figures.py.jinja",
         datasets=[plan.datasets[0].name],
         factor=plan.factor or "dataset",
@@ -38,24 +38,24 @@ def figures(inputs: FiguresInputs) -> FigureScript:
         arms={arm.name: arm.title or arm.name for arm in plan.arms},
         levels={level.name: level.title or level.name for level in plan.levels},
         values={level.name: level.value for level in plan.levels},
-        primary=plan.primary.name,
+        primary=plan.primary_metric.name,
         primary_title=title,
     )
     script = script.replace('return "whole method" if arm == METHOD else ARMS', "return ARMS")
-    better = "Higher" if plan.primary.higher_is_better else "Lower"
+    better = "Higher" if plan.primary_metric.higher_is_better else "Lower"
     return FigureScript(
         script=script,
         figures=(
             FigurePart(
-                name=FIGURE,
-                code=f'ablation("{FIGURE}")',
+                name=FIGURE_NAME,
+                code=f'ablation("{FIGURE_NAME}")',
                 panels=1,
                 datasets=(plan.datasets[0].name,),
                 description=f"The {title} of each arm of the repository's command: mean over seeds with the confidence "
                 f"interval of the mean. {better} is better; "
                 + (
                     "the program scored the predictions. Grade of all values: scored."
-                    if scored(inputs)
+                    if is_scored(inputs)
                     else "the values are those that the repository's own code reports. Grade of all values: logged."
                 ),
             ),
@@ -63,12 +63,12 @@ def figures(inputs: FiguresInputs) -> FigureScript:
     )
 
 
-def outline(inputs: WriteInputs) -> Outline:
+def build_repository_outline(inputs: WriteInputs) -> Outline:
     """The paper, for any outcome. A sentence whose results are not there is left out."""
     plan, told = inputs.data_plan, [*inputs.disclosures]
-    title = plan.primary.title or plan.primary.name
+    title = plan.primary_metric.title or plan.primary_metric.name
     verdicts = [f"We find that <v:{one.key}>." for one in inputs.decided] or [
-        f"We find that <v:{one.key}>." for one in inputs.comparisons if one.metric == plan.primary.name
+        f"We find that <v:{one.key}>." for one in inputs.comparisons if one.metric == plan.primary_metric.name
     ]
     split = "test" if any(line.key.startswith("test/") for line in inputs.results) else "validation"
     arms = [
@@ -77,11 +77,11 @@ def outline(inputs: WriteInputs) -> Outline:
         for arm in plan.arms
     ]
     means = [
-        f"The {title} of {arm.title or arm.name} is <r:{split}/{use.name}/{plan.primary.name}/{condition}.pm>."
+        f"The {title} of {arm.title or arm.name} is <r:{split}/{use.name}/{plan.primary_metric.name}/{condition}.pm>."
         for use in plan.datasets
         for condition in plan.conditions
         for arm in plan.arms
-        if arm.name == arm_of(condition)
+        if arm.name == parse_arm(condition)
     ]
     floats = [
         f"<{kind}:{name}>"
@@ -123,7 +123,7 @@ def outline(inputs: WriteInputs) -> Outline:
                     "scored against "
                     "labels that it never sees.",
                 )
-                if scored(inputs)
+                if is_scored(inputs)
                 else (
                     "Each run has a checkout of its own, without a network, and its number is read from where "
                     "the repository "

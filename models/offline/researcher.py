@@ -12,73 +12,88 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.backend import ModelRequest, OneModel, Reply
+from labwright.models.backend import ModelRequest, Reply, SingleModelBackend
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.assessing import influence, judge, prefer
-from labwright.models.offline.citing import cite_ask, cite_select
-from labwright.models.offline.coding import code
-from labwright.models.offline.ideating import digest, idea, idea_of, idea_reflect, proposal, related_work
-from labwright.models.offline.judging import compare, feedback, summary, vision
-from labwright.models.offline.planning import ablation_plan, missing_ablations, plan
-from labwright.models.offline.plotting import figure_review, figures, plot
-from labwright.models.offline.protocol import prior_search, prior_work, protocol_review
-from labwright.models.offline.reading import code_reader
-from labwright.models.offline.reflecting import read, reflect, scope
-from labwright.models.offline.repository import command, part_patch, parts, patch_check, repair
-from labwright.models.offline.writing import outlined, sections
-from labwright.record.nouns.decisions import Usage
+from labwright.models.offline.citations import answer_cite_ask, answer_cite_select
+from labwright.models.offline.code_audit import answer_code_reader
+from labwright.models.offline.experiment_code import answer_code
+from labwright.models.offline.figure_scripts import answer_figure_review, answer_figures, answer_plot
+from labwright.models.offline.ideation import (
+    answer_digest,
+    answer_idea,
+    answer_idea_of,
+    answer_idea_reflect,
+    answer_proposal,
+    answer_related_work,
+)
+from labwright.models.offline.node_judgements import answer_compare, answer_feedback, answer_summary, answer_vision
+from labwright.models.offline.paper_judge import answer_influence, answer_judge, answer_prefer
+from labwright.models.offline.paper_revision import answer_reader, answer_reflect, answer_scope
+from labwright.models.offline.paper_writing import answer_outline, answer_write
+from labwright.models.offline.protocol import answer_prior_search, answer_prior_work, answer_protocol_review
+from labwright.models.offline.repository import (
+    answer_command,
+    answer_part_patch,
+    answer_parts,
+    answer_patch_check,
+    answer_repair,
+)
+from labwright.models.offline.study_plan import answer_ablation_plan, answer_missing_ablations, answer_plan
+from labwright.record.schema.decisions import TokenUsage
 
-NAME = "offline"
+OFFLINE_MODEL_NAME = "offline"
 
-ANSWERS: dict[str, Callable[[Any], BaseModel]] = {
-    "plan": plan,
-    "code": code,
-    "plot": plot,
-    "vision": vision,
-    "feedback": feedback,
-    "compare": compare,
-    "summary": summary,
-    "figures": figures,
-    "outline": outlined,
-    "write": sections,
-    "reflect": reflect,
-    "scope": scope,
-    "reader": read,
-    "judge": judge,
-    "influence": influence,
-    "figure_review": figure_review,
-    "ablation_plan": ablation_plan,
-    "missing_ablations": missing_ablations,
-    "cite_ask": cite_ask,
-    "cite_select": cite_select,
-    "idea": idea,
-    "idea_reflect": idea_reflect,
-    "related_work": related_work,
-    "proposal": proposal,
-    "idea_of": idea_of,
-    "digest": digest,
-    "prefer": prefer,
-    "prior_search": prior_search,
-    "prior_work": prior_work,
-    "protocol_review": protocol_review,
-    "command": command,
-    "repair": repair,
-    "parts": parts,
-    "part_patch": part_patch,
-    "patch_check": patch_check,
-    "code_reader": code_reader,
+ANSWER_FUNCTIONS: dict[str, Callable[[Any], BaseModel]] = {
+    "plan": answer_plan,
+    "code": answer_code,
+    "plot": answer_plot,
+    "vision": answer_vision,
+    "feedback": answer_feedback,
+    "compare": answer_compare,
+    "summary": answer_summary,
+    "figures": answer_figures,
+    "outline": answer_outline,
+    "write": answer_write,
+    "reflect": answer_reflect,
+    "scope": answer_scope,
+    "reader": answer_reader,
+    "judge": answer_judge,
+    "influence": answer_influence,
+    "figure_review": answer_figure_review,
+    "ablation_plan": answer_ablation_plan,
+    "missing_ablations": answer_missing_ablations,
+    "cite_ask": answer_cite_ask,
+    "cite_select": answer_cite_select,
+    "idea": answer_idea,
+    "idea_reflect": answer_idea_reflect,
+    "related_work": answer_related_work,
+    "proposal": answer_proposal,
+    "idea_of": answer_idea_of,
+    "digest": answer_digest,
+    "prefer": answer_prefer,
+    "prior_search": answer_prior_search,
+    "prior_work": answer_prior_work,
+    "protocol_review": answer_protocol_review,
+    "command": answer_command,
+    "repair": answer_repair,
+    "parts": answer_parts,
+    "part_patch": answer_part_patch,
+    "patch_check": answer_patch_check,
+    "code_reader": answer_code_reader,
 }
 
 
-class OfflineResearcher(OneModel):
+class OfflineResearcher(SingleModelBackend):
     """A `Backend` that costs nothing and needs no network."""
 
     def __init__(self) -> None:
-        super().__init__(NAME)
+        super().__init__(OFFLINE_MODEL_NAME)
 
     async def answer(self, request: ModelRequest) -> Reply:
         """The answer of the role's function. Raises `CatalogueError` for what no study covers."""
-        act = ANSWERS.get(request.role.name)
+        act = ANSWER_FUNCTIONS.get(request.role.name)
         if act is None:
-            raise CatalogueError(f"the offline model plays no role '{request.role}'; it plays {', '.join(ANSWERS)}")
-        return Reply(output=act(request.inputs), usage=Usage(usd=0.0), model=NAME)
+            raise CatalogueError(
+                f"the offline model plays no role '{request.role}'; it plays {', '.join(ANSWER_FUNCTIONS)}"
+            )
+        return Reply(output=act(request.inputs), usage=TokenUsage(usd=0.0), model=OFFLINE_MODEL_NAME)

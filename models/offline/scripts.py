@@ -10,12 +10,12 @@ from functools import cache
 
 import jinja2
 
-from labwright.models.offline.edits import edits_between
-from labwright.models.offline.study import HOME, Edit, Scalar
-from labwright.models.roles.coding import NodeBrief, Program
-from labwright.record.source import ENTRY, PLOTS
+from labwright.models.offline.edits import compute_edits
+from labwright.models.offline.study import STUDY_FOLDER, Scalar, ScriptEdit
+from labwright.models.roles.experiment_code import NodeBrief, Program
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE
 
-WIDTH = 118
+MAX_LINE_CHARACTERS = 118
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Scripts:
     plots: str
 
 
-def answered(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
+def make_program(parent: NodeBrief | None, scripts: Scripts, *, title: str, plan: str, varies: str) -> Program:
     """A program as it is handed in: whole files of a draft, of a child edits of its parent's, which keeps the rest."""
     before = parent.files if parent is not None else {}
-    files, edits, removed = edits_between(before, before | {ENTRY: scripts.experiment, PLOTS: scripts.plots})
+    files, edits, removed = compute_edits(before, before | {ENTRY_FILE: scripts.experiment, PLOTS_FILE: scripts.plots})
     return Program(title=title, plan=plan, varies=varies, files=files, edits=edits, removed=removed)
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HOME),
+        loader=jinja2.FileSystemLoader(STUDY_FOLDER),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=False,
         trim_blocks=True,
@@ -45,12 +45,12 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def render(template: str, **values: object) -> str:
+def render_template(template: str, **values: object) -> str:
     """A template of the study filled in; ends with one newline."""
-    return _environment().get_template(template).render(**values).rstrip() + "\n"
+    return _make_environment().get_template(template).render(**values).rstrip() + "\n"
 
 
-def constant(source: str, name: str) -> Scalar | list[str]:
+def read_constant(source: str, name: str) -> Scalar | list[str]:
     """The value of an upper-case constant of a source. Raises `KeyError` if it has none of that name."""
     match = re.search(rf"(?m)^{name} = (.+)$", source)
     if match is None:
@@ -58,28 +58,28 @@ def constant(source: str, name: str) -> Scalar | list[str]:
     return ast.literal_eval(match[1])
 
 
-def with_constant(source: str, name: str, value: Scalar) -> str:
+def set_constant(source: str, name: str, value: Scalar) -> str:
     """The source with a constant set; unchanged if it has none of that name."""
     return re.sub(rf"(?m)^{name} = .+$", lambda _: f"{name} = {value!r}", source, count=1)
 
 
-def scaled(source: str, factors: Mapping[str, float]) -> str:
+def scale_constants(source: str, factors: Mapping[str, float]) -> str:
     """The source with constants multiplied; whole numbers stay whole, and at least one."""
     for name, factor in factors.items():
-        value = constant(source, name)
+        value = read_constant(source, name)
         if isinstance(value, int | float):
             scaled_value = max(1, round(value * factor)) if isinstance(value, int) else value * factor
-            source = with_constant(source, name, scaled_value)
+            source = set_constant(source, name, scaled_value)
     return source
 
 
-def with_entry(source: str, opening: str, line: str) -> str:
+def add_entry(source: str, opening: str, line: str) -> str:
     """The source with a line added before the next one that begins with a closing bracket after `opening`."""
     pattern = rf"(?ms)^({re.escape(opening)}\n.*?)^([}}\])])"
     return re.sub(pattern, lambda match: f"{match[1]}{line}\n{match[2]}", source, count=1)
 
 
-def applicable(scripts: Scripts, edits: Iterable[Edit]) -> bool:
+def is_applicable(scripts: Scripts, edits: Iterable[ScriptEdit]) -> bool:
     """Whether every edit finds its place, and none was made before."""
     for edit in edits:
         text = getattr(scripts, edit.file)
@@ -88,7 +88,7 @@ def applicable(scripts: Scripts, edits: Iterable[Edit]) -> bool:
     return True
 
 
-def edited(scripts: Scripts, edits: Iterable[Edit]) -> Scripts:
+def apply_edits(scripts: Scripts, edits: Iterable[ScriptEdit]) -> Scripts:
     """The scripts with every edit made whose place is found."""
     for edit in edits:
         text: str = getattr(scripts, edit.file)

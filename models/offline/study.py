@@ -10,18 +10,18 @@ from typing import Any, Literal
 from pydantic import Field
 
 from labwright.models.errors import CatalogueError
-from labwright.record.ablation import Change
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.frozen import Frozen, Scalar
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import ErrorClass
+from labwright.record.ablation import AblationAction
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.frozen_model import FrozenModel, Scalar
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import ErrorClass
 
-HOME = Path(__file__).parent / "label_noise"
+STUDY_FOLDER = Path(__file__).parent / "label_noise"
 """The folder of the study: its data, its templates and its paper."""
 FileName = Literal["experiment", "plots"]
 
 
-class Edit(Frozen):
+class ScriptEdit(FrozenModel):
     """A change of a program's text: `find` becomes `replace`."""
 
     file: FileName
@@ -29,7 +29,7 @@ class Edit(Frozen):
     replace: str
 
 
-class DraftSpec(Frozen):
+class DraftSpec(FrozenModel):
     """One way to begin."""
 
     title: str
@@ -39,14 +39,14 @@ class DraftSpec(Frozen):
     set: dict[str, Scalar] = Field(default_factory=dict, description="in place of `draft_defaults`")
 
 
-class Fault(Edit):
+class PlantedFault(ScriptEdit):
     """A real mistake, planted as an edit; `fails_as` is for the documentation and the tests alone."""
 
     name: str
     fails_as: ErrorClass
 
 
-class Repair(Frozen):
+class FailureRepair(FrozenModel):
     """What to do about a failure: where `pattern` is found in the source it becomes `replacement`."""
 
     failure: ErrorClass
@@ -55,18 +55,18 @@ class Repair(Frozen):
     says: str
 
 
-class Addition(Frozen):
+class AgendaAddition(FrozenModel):
     """What a program of stage 3 adds to its parent."""
 
     name: str
     keywords: tuple[str, ...]
     title: str
     plan: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[ScriptEdit, ...] = ()
     scale: dict[str, float] = Field(default_factory=dict)
 
 
-class AblationSpec(Frozen):
+class AblationSpec(FrozenModel):
     """One part less: the arm that takes the place of all others, as the text of a Python dictionary.
 
     `part`, `action` and `replacement` are what a plan of ablations says of it; a reviewer asks for what is `needed` and
@@ -78,14 +78,14 @@ class AblationSpec(Frozen):
     title: str
     plan: str
     part: str
-    action: Change = "remove"
+    action: AblationAction = "remove"
     replacement: str = ""
     needed: bool = False
     arm: str
     scale: dict[str, float] = Field(default_factory=dict)
 
 
-class FigureSpec(Frozen):
+class FigureSpec(FrozenModel):
     """A figure of the paper: a call in `figures.py.jinja`, drawn if what it needs was recorded.
 
     Of the figures of one slot, the first that can be drawn is. `call` and `description` may hold {primary}, {title} and
@@ -103,7 +103,7 @@ class FigureSpec(Frozen):
     shows: Literal["all", "main"] = Field(default="all", description="all datasets, or the main one")
 
 
-class Study(Frozen):
+class OfflineStudy(FrozenModel):
     """The whole of `study.toml`."""
 
     name: str
@@ -112,15 +112,15 @@ class Study(Frozen):
     plan: DataPlan
     drafts: tuple[DraftSpec, ...]
     draft_defaults: dict[str, Scalar]
-    faults: tuple[Fault, ...]
-    repairs: tuple[Repair, ...]
-    agenda: tuple[Addition, ...]
+    faults: tuple[PlantedFault, ...]
+    repairs: tuple[FailureRepair, ...]
+    agenda: tuple[AgendaAddition, ...]
     agenda_faults: dict[int, str]
     ablations: tuple[AblationSpec, ...]
     labels: dict[str, tuple[str, str]]
     figures: tuple[FigureSpec, ...]
 
-    def fault(self, name: str) -> Fault:
+    def find_fault(self, name: str) -> PlantedFault:
         return next(fault for fault in self.faults if fault.name == name)
 
     def __str__(self) -> str:
@@ -128,31 +128,31 @@ class Study(Frozen):
 
 
 @cache
-def the_study() -> Study:
+def load_study() -> OfflineStudy:
     """What `study.toml` says."""
-    data: dict[str, Any] = tomllib.loads((HOME / "study.toml").read_text(encoding="utf-8"))
-    return Study.model_validate(data)
+    data: dict[str, Any] = tomllib.loads((STUDY_FOLDER / "study.toml").read_text(encoding="utf-8"))
+    return OfflineStudy.model_validate(data)
 
 
-def study_of_idea(idea: Idea) -> Study:
+def find_study_by_idea(idea: Idea) -> OfflineStudy:
     """The study, if an idea asks for it by its name or by the words of its title and hypothesis.
 
     Raises:
         CatalogueError: it does not.
     """
     text = " ".join((idea.name.replace("_", " "), idea.title, idea.short_hypothesis, idea.abstract))
-    return _asked_for(idea.name == the_study().name, text, f"the idea {idea.name!r}")
+    return _match_study(idea.name == load_study().name, text, f"the idea {idea.name!r}")
 
 
-def study_of_plan(plan: DataPlan) -> Study:
+def find_study_by_plan(plan: DataPlan) -> OfflineStudy:
     """The study, if a data plan belongs to it. Raises `CatalogueError` if it does not."""
     text = f"{plan.task} {plan.factor} {plan.notes}"
-    return _asked_for(plan.task == the_study().plan.task, text, f"the data plan for {plan.task[:60]!r}")
+    return _match_study(plan.task == load_study().plan.task, text, f"the data plan for {plan.task[:60]!r}")
 
 
-def _asked_for(named: bool, text: str, what: str) -> Study:
+def _match_study(named: bool, text: str, what: str) -> OfflineStudy:
     """The study, if it is named, or the text meets each line of its keywords."""
-    study = the_study()
+    study = load_study()
     if named or all(any(phrase in text.lower() for phrase in line) for line in study.keywords):
         return study
     raise CatalogueError(

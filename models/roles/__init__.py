@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labwright.models.roles.ablations import ABLATION_MATCH, PAPER_ABLATIONS, REQUEST_MATCH, REVIEW_REQUESTS
-from labwright.models.roles.answering import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
-from labwright.models.roles.assessing import COMPARE, FEEDBACK, SUMMARY
-from labwright.models.roles.coding import CODE
-from labwright.models.roles.extracting import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
+from labwright.models.roles.answer_grading import ANSWER_CHANGE, ANSWER_CONCLUSION, ANSWER_CONDUCT, ANSWER_DESIGN
+from labwright.models.roles.code_audit import CODE_READER
+from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import FIGURE_REVIEW, FIGURES, PLOT, VISION
 from labwright.models.roles.ideation import DIGEST, IDEA, IDEA_OF, IDEA_REFLECT, PROPOSAL, RELATED_WORK
-from labwright.models.roles.influence import INFLUENCE
+from labwright.models.roles.injection_reader import INFLUENCE
 from labwright.models.roles.judge import JUDGE, PREFER
-from labwright.models.roles.patching import ARM_PATCH
-from labwright.models.roles.planning import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
+from labwright.models.roles.node_assessment import COMPARE, FEEDBACK, SUMMARY
+from labwright.models.roles.paper_revision import CITE_ASK, CITE_SELECT, READER, REFLECT, SCOPE
+from labwright.models.roles.paper_writing import OUTLINE, WRITE
 from labwright.models.roles.protocol import PRIOR_SEARCH, PRIOR_WORK, PROTOCOL_REVIEW
+from labwright.models.roles.question_extraction import PAPER_QUESTIONS, QUESTION_SCRIPTS, SCRIPT_STEPS
 from labwright.models.roles.questions import QUESTION_CODE, QUESTION_CONCLUSION, QUESTION_DESIGN
-from labwright.models.roles.reading import CODE_READER
 from labwright.models.roles.repository import COMMAND, PARTS, PATCH, PATCH_CHECK, REPAIR
-from labwright.models.roles.revising import CITE_ASK, CITE_SELECT, READER, REFLECT, SCOPE
+from labwright.models.roles.repository_patches import ARM_PATCH
 from labwright.models.roles.role import AnyRole
-from labwright.models.roles.writing import OUTLINE, WRITE
+from labwright.models.roles.study_plan import ABLATION_PLAN, MISSING_ABLATIONS, PLAN, REPOSITORY_PLAN
 
 ROLES: Mapping[str, AnyRole] = {
     role.name: role

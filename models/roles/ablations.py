@@ -16,16 +16,16 @@ from pydantic import Field
 
 from labwright.models.roles.judge import ShownPaper
 from labwright.models.roles.role import Role
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.frozen_model import FrozenModel
 
 Words = Annotated[str, Field(min_length=1, max_length=600)]
 Quote = Annotated[str, Field(max_length=600, description="copied word for word; it is looked up by a program")]
 Action = Literal["REMOVE", "REPLACE", "ADD"]
-MOST_LISTED, MOST_REVIEWS = 40, 12
+MAX_LISTED, MAX_REVIEWS = 40, 12
 """Of what is matched in one question, and of the reviews of a paper."""
 
 
-class ListedAblation(Frozen):
+class ListedAblation(FrozenModel):
     """An ablation under an id of one question."""
 
     id: str
@@ -38,7 +38,7 @@ class ListedAblation(Frozen):
 # --- planning -------------------------------------------------------------------------------------------------------
 
 
-class PaperAblationsInputs(Frozen):
+class PaperAblationsInputs(FrozenModel):
     view: Literal["author", "reviewer"] = Field(description="author: the paper ends with its method")
     title: str
     abstract: str
@@ -50,12 +50,12 @@ class PaperAblationsInputs(Frozen):
     requests_left: int = Field(default=0, description="how often more of the paper can be asked for")
     plan: tuple[ListedAblation, ...] = Field(
         default=(),
-        max_length=MOST_LISTED,
+        max_length=MAX_LISTED,
         description=("a list of ablations that somebody else made, to be held against the paper"),
     )
 
 
-class AblatedPart(Frozen):
+class AblatedPart(FrozenModel):
     """A part of the method, and whether the paper measures it without it."""
 
     part: Words
@@ -65,7 +65,7 @@ class AblatedPart(Frozen):
     where: str = Field(default="", max_length=600, description="for an ablated part: a passage that reports it, copied")
 
 
-class WantedAblation(Frozen):
+class WantedAblation(FrozenModel):
     """An ablation that is asked for."""
 
     name: str = Field(min_length=1, max_length=120, description="a few words that name this one alone")
@@ -80,7 +80,7 @@ class WantedAblation(Frozen):
     probability: float = Field(ge=0, le=1, description="that the authors report it, or a reviewer asks for it")
 
 
-class Remark(Frozen):
+class Remark(FrozenModel):
     """What the paper says to an ablation that somebody else planned."""
 
     entry: str = Field(description="its id")
@@ -93,7 +93,7 @@ class Remark(Frozen):
     quote: Quote = Field(default="", max_length=600)
 
 
-class PaperAblations(Frozen):
+class PaperAblations(FrozenModel):
     """What is ablated, what carries a claim and is not, and what to ask for, best first."""
 
     wants: tuple[Words, ...] = Field(
@@ -107,18 +107,18 @@ class PaperAblations(Frozen):
     parts: tuple[AblatedPart, ...] = Field(default=(), max_length=30)
     ablations: tuple[WantedAblation, ...] = Field(default=(), max_length=30)
     remarks: tuple[Remark, ...] = Field(
-        default=(), max_length=MOST_LISTED, description=("only where a plan is given: each of its entries exactly once")
+        default=(), max_length=MAX_LISTED, description=("only where a plan is given: each of its entries exactly once")
     )
 
 
-def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
+def _check_paper_ablations(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
     if answer.wants and not answer.ablations:
         if not inputs.requests_left:
             raise ValueError("wants: no more can be shown; answer from what you have seen")
         return
     if not answer.reasoning:
         raise ValueError("reasoning: say which parts carry the claims")
-    _each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
+    _check_each_once([one.id for one in inputs.plan], [one.entry for one in answer.remarks], "remarks")
     bare = [one.name for one in answer.ablations if one.action != "REMOVE" and not one.replacement]
     if bare:
         raise ValueError(f"ablations: {', '.join(bare)} need a replacement: what takes the part's place, or is added")
@@ -128,20 +128,22 @@ def _wanted(inputs: PaperAblationsInputs, answer: PaperAblations) -> None:
         )
 
 
-PAPER_ABLATIONS = Role("paper_ablations", PaperAblationsInputs, PaperAblations, temperature=0.0, check=_wanted)
+PAPER_ABLATIONS = Role(
+    "paper_ablations", PaperAblationsInputs, PaperAblations, temperature=0.0, check=_check_paper_ablations
+)
 
 
 # --- judging a plan against the paper's own ablations -----------------------------------------------------------------
 
 
-class AblationMatchInputs(Frozen):
+class AblationMatchInputs(FrozenModel):
     title: str
     abstract: str
-    a: tuple[ListedAblation, ...] = Field(max_length=MOST_LISTED)
-    b: tuple[ListedAblation, ...] = Field(max_length=MOST_LISTED)
+    a: tuple[ListedAblation, ...] = Field(max_length=MAX_LISTED)
+    b: tuple[ListedAblation, ...] = Field(max_length=MAX_LISTED)
 
 
-class Pair(Frozen):
+class AblationPair(FrozenModel):
     """Two ablations that are the same."""
 
     a: str = Field(description="id of one of list A")
@@ -151,24 +153,26 @@ class Pair(Frozen):
     quote_b: Quote
 
 
-class AblationMatch(Frozen):
+class AblationMatch(FrozenModel):
     """Each id of either list stands in pairs, or among those without a match, and never in both."""
 
-    pairs: tuple[Pair, ...] = Field(default=(), max_length=400)
+    pairs: tuple[AblationPair, ...] = Field(default=(), max_length=400)
     unmatched: tuple[str, ...] = Field(default=(), max_length=200, description="ids of either list without a match")
 
 
-def _matched(inputs: AblationMatchInputs, answer: AblationMatch) -> None:
+def _check_ablation_match(inputs: AblationMatchInputs, answer: AblationMatch) -> None:
     sides = ({one.id for one in inputs.a}, {one.id for one in inputs.b})
     for pair in answer.pairs:
         if pair.a not in sides[0] or pair.b not in sides[1]:
             raise ValueError(f"pairs: {pair.a!r} has to be an id of list A, and {pair.b!r} of list B")
-    _each_once([*{(pair.a, pair.b): 0 for pair in answer.pairs}], [(pair.a, pair.b) for pair in answer.pairs], "pairs")
+    _check_each_once(
+        [*{(pair.a, pair.b): 0 for pair in answer.pairs}], [(pair.a, pair.b) for pair in answer.pairs], "pairs"
+    )
     paired = {one for pair in answer.pairs for one in (pair.a, pair.b)}
-    _each_once(sorted((sides[0] | sides[1]) - paired), answer.unmatched, "unmatched")
+    _check_each_once(sorted((sides[0] | sides[1]) - paired), answer.unmatched, "unmatched")
 
 
-def _each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
+def _check_each_once(wanted: Iterable[object], given: Iterable[object], field: str) -> None:
     """Raises `ValueError` unless `given` is `wanted` in some order."""
     wanted, counts = set(wanted), Counter(given)
     wrong = [f"{one} is missing" for one in wanted - counts.keys()]
@@ -178,24 +182,26 @@ def _each_once(wanted: Iterable[object], given: Iterable[object], field: str) ->
         raise ValueError(f"{field}: {'; '.join(sorted(wrong)[:8])}")
 
 
-ABLATION_MATCH = Role("ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_matched)
+ABLATION_MATCH = Role(
+    "ablation_match", AblationMatchInputs, AblationMatch, temperature=0.0, check=_check_ablation_match
+)
 
 
 # --- judging a plan against reviews -----------------------------------------------------------------------------------
 
 
-class ReviewRequestsInputs(Frozen):
+class ReviewRequestsInputs(FrozenModel):
     title: str
     abstract: str
-    reviews: tuple[str, ...] = Field(max_length=MOST_REVIEWS)
+    reviews: tuple[str, ...] = Field(max_length=MAX_REVIEWS)
 
 
-class ReviewQuote(Frozen):
+class ReviewQuote(FrozenModel):
     review: int = Field(ge=1, description="number of the review")
     quote: Quote
 
 
-class ReviewRequest(Frozen):
+class ReviewRequest(FrozenModel):
     """A new ablation that reviews ask for; the same from several reviews is one."""
 
     part: Words = Field(description="the part to be changed")
@@ -205,11 +211,11 @@ class ReviewRequest(Frozen):
     asked: tuple[ReviewQuote, ...] = Field(min_length=1, max_length=20, description="a passage of each review")
 
 
-class ReviewRequests(Frozen):
+class ReviewRequests(FrozenModel):
     requests: tuple[ReviewRequest, ...] = Field(default=(), max_length=40)
 
 
-def _reviews_there(inputs: ReviewRequestsInputs, answer: ReviewRequests) -> None:
+def _check_review_requests(inputs: ReviewRequestsInputs, answer: ReviewRequests) -> None:
     strange = sorted(
         {one.review for request in answer.requests for one in request.asked if one.review > len(inputs.reviews)}
     )
@@ -217,25 +223,27 @@ def _reviews_there(inputs: ReviewRequestsInputs, answer: ReviewRequests) -> None
         raise ValueError(f"requests: there is no review {strange[0]}, only 1 to {len(inputs.reviews)}")
 
 
-REVIEW_REQUESTS = Role("review_requests", ReviewRequestsInputs, ReviewRequests, temperature=0.0, check=_reviews_there)
+REVIEW_REQUESTS = Role(
+    "review_requests", ReviewRequestsInputs, ReviewRequests, temperature=0.0, check=_check_review_requests
+)
 
 
-class ListedRequest(Frozen):
+class ListedRequest(FrozenModel):
     id: str
     part: str
     change: str = ""
     quotes: tuple[str, ...] = ()
 
 
-class RequestMatchInputs(Frozen):
+class RequestMatchInputs(FrozenModel):
     title: str
     abstract: str
     paper: ShownPaper
-    requests: tuple[ListedRequest, ...] = Field(max_length=MOST_LISTED)
-    entries: tuple[ListedAblation, ...] = Field(max_length=MOST_LISTED)
+    requests: tuple[ListedRequest, ...] = Field(max_length=MAX_LISTED)
+    entries: tuple[ListedAblation, ...] = Field(max_length=MAX_LISTED)
 
 
-class AskedFor(Frozen):
+class RequestedEntry(FrozenModel):
     """Whether an entry of a plan is asked for, and by which requests."""
 
     entry: str = Field(description="its id")
@@ -243,16 +251,16 @@ class AskedFor(Frozen):
     requests: tuple[str, ...] = Field(default=(), max_length=40, description="ids of the requests; empty: none")
 
 
-class RequestMatch(Frozen):
-    answers: tuple[AskedFor, ...] = Field(max_length=100, description="each entry exactly once")
+class RequestMatch(FrozenModel):
+    answers: tuple[RequestedEntry, ...] = Field(max_length=100, description="each entry exactly once")
 
 
-def _answered(inputs: RequestMatchInputs, answer: RequestMatch) -> None:
-    _each_once([one.id for one in inputs.entries], [one.entry for one in answer.answers], "answers")
+def _check_request_match(inputs: RequestMatchInputs, answer: RequestMatch) -> None:
+    _check_each_once([one.id for one in inputs.entries], [one.entry for one in answer.answers], "answers")
     known = {one.id for one in inputs.requests}
     strange = sorted({one for each in answer.answers for one in each.requests} - known)
     if strange:
         raise ValueError(f"answers: there is no request {strange[0]!r}, only {', '.join(sorted(known)) or 'none'}")
 
 
-REQUEST_MATCH = Role("request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_answered)
+REQUEST_MATCH = Role("request_match", RequestMatchInputs, RequestMatch, temperature=0.0, check=_check_request_match)

@@ -6,17 +6,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from labwright.models.roles.assessing import Statistic
-from labwright.models.roles.coding import Study, Tables
-from labwright.models.roles.role import IMAGE_TOKENS, Role
-from labwright.record.edits import Change, changed
-from labwright.record.nouns.data import DataPlan, Measurement
-from labwright.record.nouns.figures import FigureFacts, FigureReview, PaperFigureReview, Placement
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.source import PLOTS, SourceError, check_source
+from labwright.models.roles.experiment_code import StudyInputs, Tables
+from labwright.models.roles.node_assessment import Statistic
+from labwright.models.roles.role import TYPICAL_IMAGE_TOKENS, Role
+from labwright.record.schema.data_plan import DataPlan, Measurement
+from labwright.record.schema.figures import FigureFacts, FigurePlacement, FigureReview, PaperFigureReview
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.source_edits import TextReplacement, replace_text
+from labwright.record.source_tree import PLOTS_FILE, SourceTreeError, check_source
 
 
-class Range(Frozen):
+class Range(FrozenModel):
     """Of the finite values of an array, or of a column of it."""
 
     low: float
@@ -24,7 +24,7 @@ class Range(Frozen):
     mean: float
 
 
-class ArrayBrief(Frozen):
+class ArrayBrief(FrozenModel):
     """A recorded array: where a plotting script finds it, relative to its folder, and what its values are."""
 
     path: str
@@ -34,7 +34,7 @@ class ArrayBrief(Frozen):
     missing: int = Field(default=0, description="values that are not finite")
 
 
-class PlotInputs(Frozen):
+class PlotInputs(FrozenModel):
     """a replot, or the plots of an aggregate."""
 
     data_plan: DataPlan
@@ -48,32 +48,34 @@ class PlotInputs(Frozen):
     lab_reference: str = Field(description="the part of `lab`'s documentation that is about plotting")
 
 
-class Plots(Frozen):
+class Plots(FrozenModel):
     """A plotting script: changes of the one that was shown, or the whole file."""
 
-    edits: tuple[Change, ...] = Field(default=(), description="changes of the script that was shown, in their order")
+    edits: tuple[TextReplacement, ...] = Field(
+        default=(), description="changes of the script that was shown, in their order"
+    )
     plots: str = Field(default="", description="the whole file, in place of edits where most of it is new")
 
-    def script(self, before: str) -> str:
+    def apply_to(self, before: str) -> str:
         """The script that it makes of the one before. Raises `SourceError`: an edit misses, or there is none."""
         if self.plots and self.edits:
-            raise SourceError("give edits of plots.py or the whole file, not both")
+            raise SourceTreeError("give edits of plots.py or the whole file, not both")
         if not self.plots and not self.edits:
-            raise SourceError("there is no script: give edits of plots.py, or the whole file")
-        made = self.plots or changed(before, self.edits, PLOTS)
-        check_source({PLOTS: made})
+            raise SourceTreeError("there is no script: give edits of plots.py, or the whole file")
+        made = self.plots or replace_text(before, self.edits, PLOTS_FILE)
+        check_source({PLOTS_FILE: made})
         return made
 
 
-def _draws(inputs: PlotInputs, plots: Plots) -> None:
+def _check_plots(inputs: PlotInputs, plots: Plots) -> None:
     """Raises `SourceError` where a script is none."""
-    plots.script(inputs.plots)
+    plots.apply_to(inputs.plots)
 
 
-PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, usual=(3300, 1300), check=_draws)
+PLOT = Role("plot", PlotInputs, Plots, prompt_tokens=12_000, typical_tokens=(3300, 1300), check=_check_plots)
 
 
-class VisionInputs(Frozen):
+class VisionInputs(FrozenModel):
     """For role `vision`, the images given in the same order; answers with `FigureReviews`.
 
     Figures that were found readable before and are unchanged are not among them.
@@ -94,16 +96,21 @@ class VisionInputs(Frozen):
     measurements: tuple[Measurement, ...] = Field(default=(), description="on validation, of the node alone")
 
 
-class FigureReviews(Frozen):
+class FigureReviews(FrozenModel):
     reviews: tuple[FigureReview, ...]
 
 
 VISION = Role(
-    "vision", VisionInputs, FigureReviews, kind="vision", prompt_tokens=25_000, usual=(2000 + 2 * IMAGE_TOKENS, 600)
+    "vision",
+    VisionInputs,
+    FigureReviews,
+    kind="vision",
+    prompt_tokens=25_000,
+    typical_tokens=(2000 + 2 * TYPICAL_IMAGE_TOKENS, 600),
 )
 
 
-class FigureStyle(Frozen):
+class FigureStyle(FrozenModel):
     """What the paper's house style gives to figures; widths in inches of the printed page."""
 
     text_width: float
@@ -111,7 +118,7 @@ class FigureStyle(Frozen):
     reference: str = Field(default="", description="the documentation of the module `figure_style`, as text")
 
 
-class FiguresInputs(Study):
+class FiguresInputs(StudyInputs):
     """For role `figures`: the paper's final figures from recorded arrays; answers with `FigureScript`."""
 
     arrays: tuple[ArrayBrief, ...]
@@ -127,50 +134,50 @@ class FiguresInputs(Study):
     previous: str = Field(default="", description="the code of the refused figures")
 
 
-class FigurePart(Frozen):
+class FigurePart(FrozenModel):
     """One figure, and the code that draws it."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,59}$", description="file stem under figures/")
     description: str = Field(description="what it shows, without numbers")
     code: str = Field(default="", description="Python that draws and saves this figure alone; it runs after `script`")
-    placement: Placement = Field(default="main", description="main text, or appendix")
+    placement: FigurePlacement = Field(default="main", description="main text, or appendix")
     panels: int = Field(default=1, ge=1, le=3, description="panels side by side")
     datasets: tuple[str, ...] = Field(default=(), description="names of the datasets that it shows")
 
 
-class FigureScript(Frozen):
+class FigureScript(FrozenModel):
     """The final figures, each drawn in a kernel of its own by `script` and then the figure's `code`."""
 
     script: str = Field(description="Python that all figures need: imports, loading, shared functions; draws nothing")
     figures: tuple[FigurePart, ...] = Field(min_length=1)
 
 
-FIGURES = Role("figures", FiguresInputs, FigureScript, prompt_tokens=25_000, usual=(6500, 2400))
+FIGURES = Role("figures", FiguresInputs, FigureScript, prompt_tokens=25_000, typical_tokens=(6500, 2400))
 
 
-class Mention(Frozen):
+class FigureMention(FrozenModel):
     """A paragraph that refers to a figure, with its values printed."""
 
     where: str = Field(description="title of its section, or 'abstract'")
     text: str
 
 
-class PlacedFigure(Frozen):
+class PlacedFigure(FrozenModel):
     """A figure as it stands in the compiled paper."""
 
     name: str
     page: int = Field(description="of the PDF, from 1")
-    placement: Placement
+    placement: FigurePlacement
     width: float = Field(description="inches on the page")
     scale: float = Field(default=1.0, description="printed width over the width that it was drawn at")
     description: str = Field(description="what it was drawn to show")
     caption: str = Field(description="with its values printed")
-    mentions: tuple[Mention, ...] = ()
+    mentions: tuple[FigureMention, ...] = ()
     lint: tuple[str, ...] = Field(default=(), description="what a program found")
     data: tuple[str, ...] = Field(default=(), description="what was drawn, a line each")
 
 
-class FigureReviewInputs(Frozen):
+class FigureReviewInputs(FrozenModel):
     """For role `figure_review`, with a picture of each of `figures` from the PDF; answers with `PaperFigureReviews`.
 
     `others` have not changed since they were reviewed; their pictures are not shown.
@@ -185,7 +192,7 @@ class FigureReviewInputs(Frozen):
     over: float = Field(default=0.0, description="pages of main text beyond the limit")
 
 
-class PaperFigureReviews(Frozen):
+class PaperFigureReviews(FrozenModel):
     """One review for each figure that was shown."""
 
     looked: bool = Field(default=True, description="false where no picture could be seen")
@@ -198,5 +205,5 @@ FIGURE_REVIEW = Role(
     PaperFigureReviews,
     kind="vision",
     prompt_tokens=35_000,
-    usual=(4000 + 3 * IMAGE_TOKENS, 900),
+    typical_tokens=(4000 + 3 * TYPICAL_IMAGE_TOKENS, 900),
 )

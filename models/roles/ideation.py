@@ -11,16 +11,24 @@ from typing import Annotated
 from pydantic import Field
 
 from labwright.models.roles.role import Role
-from labwright.record.ideation import ClosestWork, Estimate, Fit, FoundWork, LiteratureSearch, Means, Statement
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.idea import Idea
+from labwright.record.ideation import (
+    AvailableResources,
+    ClosestWork,
+    DocumentStatement,
+    Feasibility,
+    FoundPaper,
+    LiteratureSearch,
+    ResourceEstimate,
+)
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.idea import Idea
 
-MOST_QUERIES = 4
+MAX_QUERIES = 4
 Sentence = Annotated[str, Field(min_length=1, max_length=1500)]
 Query = Annotated[str, Field(min_length=3, max_length=200)]
 
 
-class IdeaText(Frozen):
+class IdeaText(FrozenModel):
     """An idea in the fields that an idea file has."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{2,59}$", description="snake_case, up to 60 characters")
@@ -38,21 +46,21 @@ class IdeaText(Frozen):
         return Idea.model_validate(self.model_dump())
 
 
-class IdeaDraft(Frozen):
+class IdeaDraft(FrozenModel):
     """A drafted idea, and what has to be looked up before it is final."""
 
     idea: IdeaText
-    estimate: Estimate
+    estimate: ResourceEstimate
     queries: tuple[Query, ...] = Field(
         min_length=1,
-        max_length=MOST_QUERIES,
+        max_length=MAX_QUERIES,
         description=("what to type into a paper search to find the work that comes closest; a few key words each"),
     )
 
 
-class IdeaInputs(Frozen):
+class IdeaInputs(FrozenModel):
     topic: str
-    means: Means
+    means: AvailableResources
     number: int = Field(default=1, ge=1, description="which idea of the topic this is")
     earlier: tuple[Idea, ...] = Field(default=(), description="ideas that are final, which no other may repeat")
     context: tuple[str, ...] = Field(default=(), description="lines from the user's own documents, with their places")
@@ -62,7 +70,7 @@ class IdeaInputs(Frozen):
 IDEA = Role("idea", IdeaInputs, IdeaDraft, temperature=1.0)
 
 
-class ClosestPick(Frozen):
+class ClosestPick(FrozenModel):
     """A paper of the results that comes close."""
 
     paper: int = Field(ge=1, description="its number in the list of results")
@@ -76,13 +84,13 @@ class ClosestPick(Frozen):
     difference: str = Field(min_length=1, max_length=800, description="how the idea differs from that")
 
 
-class IdeaReflectInputs(Frozen):
+class IdeaReflectInputs(FrozenModel):
     topic: str
-    means: Means
+    means: AvailableResources
     draft: IdeaDraft
-    fit: Fit = Field(description="of the draft's estimate, by a program")
+    fit: Feasibility = Field(description="of the draft's estimate, by a program")
     searches: tuple[LiteratureSearch, ...] = Field(min_length=1, description="with their answers; works are in `works`")
-    works: tuple[FoundWork, ...] = Field(default=(), description="of all searches, each once")
+    works: tuple[FoundPaper, ...] = Field(default=(), description="of all searches, each once")
     closest: tuple[ClosestPick, ...] = Field(default=(), description="as named in the round before")
     earlier: tuple[Idea, ...] = ()
     context: tuple[str, ...] = ()
@@ -90,41 +98,39 @@ class IdeaReflectInputs(Frozen):
     last: bool = Field(default=False, description="whether this round's answer is final")
 
 
-class IdeaReflection(Frozen):
+class IdeaReflection(FrozenModel):
     """The idea after a round of reflection, whole."""
 
     thoughts: str = Field(min_length=1, max_length=3000, description="what was weak, and what was changed")
     closest: tuple[ClosestPick, ...] = Field(default=(), max_length=8)
     alike: str = Field(default="", description="the name of an earlier idea that this one repeats in substance")
     idea: IdeaText
-    estimate: Estimate
-    queries: tuple[Query, ...] = Field(
-        default=(), max_length=MOST_QUERIES, description="further searches; none: enough"
-    )
+    estimate: ResourceEstimate
+    queries: tuple[Query, ...] = Field(default=(), max_length=MAX_QUERIES, description="further searches; none: enough")
     done: bool = Field(description="whether another round would change nothing that matters")
 
 
 IDEA_REFLECT = Role("idea_reflect", IdeaReflectInputs, IdeaReflection, temperature=0.7)
 
 
-class RelatedWorkInputs(Frozen):
+class RelatedWorkInputs(FrozenModel):
     topic: str
     idea: Idea
-    works: tuple[FoundWork, ...] = ()
+    works: tuple[FoundPaper, ...] = ()
     closest: tuple[ClosestWork, ...] = ()
     said: str = Field(description="what was looked at, in words")
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
 
 
-class WorkNote(Frozen):
+class WorkNote(FrozenModel):
     """What a paper's abstract says, and what that means for the idea."""
 
     paper: int = Field(ge=1, description="its number in the list")
     summary: str = Field(min_length=1, max_length=800, description="from its abstract alone")
 
 
-class RelatedWork(Frozen):
+class RelatedWork(FrozenModel):
     """A review of the works that were found; nothing else is named."""
 
     notes: tuple[WorkNote, ...] = Field(default=(), max_length=20, description="those that matter, in a sensible order")
@@ -134,19 +140,19 @@ class RelatedWork(Frozen):
 RELATED_WORK = Role("related_work", RelatedWorkInputs, RelatedWork)
 
 
-class ProposalInputs(Frozen):
+class ProposalInputs(FrozenModel):
     topic: str
     idea: Idea
-    means: Means
-    estimate: Estimate
-    fit: Fit
+    means: AvailableResources
+    estimate: ResourceEstimate
+    fit: Feasibility
     related_work: str = Field(description="the review as it was written")
     said: str
     context: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
 
 
-class Proposal(Frozen):
+class Proposal(FrozenModel):
     """A proposal, part by part, in Markdown without headings."""
 
     introduction: str = Field(min_length=50, max_length=6000)
@@ -158,30 +164,30 @@ class Proposal(Frozen):
 PROPOSAL = Role("proposal", ProposalInputs, Proposal, temperature=0.7)
 
 
-class IdeaOfInputs(Frozen):
+class IdeaFromTextInputs(FrozenModel):
     text: str
     file: str
     known: Idea | None = Field(default=None, description="the idea that lies beside the text, if any")
 
 
-class IdeaOf(Frozen):
+class IdeaFromText(FrozenModel):
     """The idea that a text describes; `missing` says why there is none, and `idea` is empty then."""
 
     idea: IdeaText | None = None
     missing: str = Field(default="", max_length=500)
 
 
-IDEA_OF = Role("idea_of", IdeaOfInputs, IdeaOf, temperature=0.0)
+IDEA_OF = Role("idea_of", IdeaFromTextInputs, IdeaFromText, temperature=0.0)
 
 
-class PageText(Frozen):
+class PageText(FrozenModel):
     """A page of a document, or a part of one without pages."""
 
     page: int
     text: str
 
 
-class DigestInputs(Frozen):
+class DigestInputs(FrozenModel):
     file: str
     unit: str
     pages: tuple[PageText, ...]
@@ -190,11 +196,11 @@ class DigestInputs(Frozen):
     complaints: tuple[str, ...] = ()
 
 
-class DigestAnswer(Frozen):
+class DigestAnswer(FrozenModel):
     """What a document says that bears on research, each statement with its page."""
 
     subject: str = Field(min_length=1, max_length=400, description="what the document is about, in one sentence")
-    statements: tuple[Statement, ...] = Field(max_length=20)
+    statements: tuple[DocumentStatement, ...] = Field(max_length=20)
 
 
 DIGEST = Role("digest", DigestInputs, DigestAnswer, temperature=0.3, prompt_tokens=24_000)

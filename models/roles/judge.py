@@ -15,13 +15,13 @@ from pydantic import Field, create_model, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from labwright.models.roles.role import Role
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.papers import AuditFacts, Origin
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.paper import AuditFacts, ResultsOriginAnswer
 
 ExhibitKind = Literal["task", "code", "log", "results"]
 
 
-class Exhibit(Frozen):
+class Exhibit(FrozenModel):
     """A file, or a folder's files, that the paper is held against."""
 
     kind: ExhibitKind
@@ -30,7 +30,7 @@ class Exhibit(Frozen):
     left_out: tuple[str, ...] = Field(default=(), description="what is not, in words")
 
 
-class Pages(Frozen):
+class ShownPages(FrozenModel):
     """Pages of a PDF that go with the question as pictures."""
 
     shown: tuple[int, ...]
@@ -42,7 +42,7 @@ Ground = Annotated[str, Field(min_length=1, max_length=2000)]
 Better = Literal["first", "second", "neither"]
 
 
-class ShownPaper(Frozen):
+class ShownPaper(FrozenModel):
     """A paper as a judge of two sees it: neither its name nor its maker."""
 
     text: str = Field(description="by section; what was left out is marked in it")
@@ -50,12 +50,12 @@ class ShownPaper(Frozen):
     left_out: tuple[str, ...] = ()
 
 
-class PreferInputs(Frozen):
+class PreferInputs(FrozenModel):
     first: ShownPaper
     second: ShownPaper
 
 
-class PaperPreference(Frozen):
+class PaperPreference(FrozenModel):
     """Which of two papers is the better one. The grounds come before the verdict."""
 
     for_first: Ground = Field(description="what carries the first paper, and what it lacks, with a passage")
@@ -67,11 +67,11 @@ class PaperPreference(Frozen):
 PREFER = Role("prefer", PreferInputs, PaperPreference, temperature=0.0)
 
 
-MOST_DIMENSIONS = 10
+MAX_DIMENSIONS = 10
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class Band(Frozen):
+class Band(FrozenModel):
     """What the scores from `lowest` to `highest` mean."""
 
     lowest: int = Field(ge=0, le=100)
@@ -79,14 +79,14 @@ class Band(Frozen):
     meaning: Text
 
 
-class Scale(Frozen):
+class ScoreScale(FrozenModel):
     """Whole scores with a meaning each: bands from the best down, without gap or overlap."""
 
     bands: tuple[Band, ...] = Field(min_length=1, max_length=11)
 
     @field_validator("bands")
     @classmethod
-    def _seamless(cls, bands: tuple[Band, ...]) -> tuple[Band, ...]:
+    def _check_seamless(cls, bands: tuple[Band, ...]) -> tuple[Band, ...]:
         bands = tuple(sorted(bands, key=lambda band: -band.lowest))
         for band in bands:
             if band.lowest > band.highest:
@@ -109,7 +109,7 @@ class Scale(Frozen):
         return self.bands[0].highest
 
 
-class JudgeQuestion(Frozen):
+class JudgeQuestion(FrozenModel):
     """What a judge is asked, and the name of the field that it answers in."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
@@ -117,24 +117,24 @@ class JudgeQuestion(Frozen):
 
     @field_validator("name")
     @classmethod
-    def _usable(cls, name: str) -> str:
-        if keyword.iskeyword(name) or hasattr(Frozen, name):
+    def _check_name(cls, name: str) -> str:
+        if keyword.iskeyword(name) or hasattr(FrozenModel, name):
             raise ValueError(f"{name!r} is a word that the program needs itself; choose another name")
         return name
 
 
-class Dimension(JudgeQuestion, Scale):
+class Dimension(JudgeQuestion, ScoreScale):
     """One thing that is scored."""
 
 
-class Check(JudgeQuestion):
+class RubricCheck(JudgeQuestion):
     """A question that is answered by yes or no, and not scored."""
 
     yes: Text
     no: Text
 
 
-class Rubric(Frozen):
+class Rubric(FrozenModel):
     """What a paper is scored on."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")
@@ -142,9 +142,9 @@ class Rubric(Frozen):
     subject: Text = Field(default="a finished machine learning paper", description="what is judged, in a few words")
     source: str = Field(default="", max_length=1000)
     advice: tuple[Text, ...] = Field(default=(), max_length=12)
-    checks: tuple[Check, ...] = Field(default=(), max_length=4)
-    dimensions: tuple[Dimension, ...] = Field(min_length=1, max_length=MOST_DIMENSIONS)
-    confidence: Scale
+    checks: tuple[RubricCheck, ...] = Field(default=(), max_length=4)
+    dimensions: tuple[Dimension, ...] = Field(min_length=1, max_length=MAX_DIMENSIONS)
+    confidence: ScoreScale
     results: bool = Field(
         default=False,
         description="whether it is also asked how the results came about, and what "
@@ -152,28 +152,28 @@ class Rubric(Frozen):
     )
 
     @model_validator(mode="after")
-    def _has_overall(self) -> Rubric:
-        if self.results and self.overall is None:
+    def _check_overall(self) -> Rubric:
+        if self.results and self.overall_dimension is None:
             raise ValueError(
                 "results = true asks for a second score on the scale of 'overall', and there is no [dimensions.overall]"
             )
         return self
 
     @property
-    def overall(self) -> Dimension | None:
+    def overall_dimension(self) -> Dimension | None:
         """The dimension of that name."""
         return next((one for one in self.dimensions if one.name == "overall"), None)
 
     @field_validator("dimensions", "checks")
     @classmethod
-    def _distinct(cls, named: tuple[Dimension | Check, ...]) -> tuple[Dimension | Check, ...]:
+    def _check_distinct(cls, named: tuple[Dimension | RubricCheck, ...]) -> tuple[Dimension | RubricCheck, ...]:
         names = [one.name for one in named]
         if len(set(names)) != len(names):
             raise ValueError(f"a name is given twice: {', '.join(names)}")
         return named
 
 
-class RecordFacts(Frozen):
+class RecordFacts(FrozenModel):
     """What the record says of the run behind a paper of ours. Counts, unless a unit is given."""
 
     released: bool = Field(description="False: the paper is a draft that the binder or LaTeX refused")
@@ -203,7 +203,7 @@ class RecordFacts(Frozen):
     code_seconds: float = Field(description="seconds that experiments ran")
 
 
-class JudgeInputs(Frozen):
+class JudgeInputs(FrozenModel):
     rubric: Rubric
     paper: str = Field(description="the text by section; what was left out is marked in it")
     characters: int = Field(description="of the whole paper, the parts left out included")
@@ -212,29 +212,29 @@ class JudgeInputs(Frozen):
     audit: AuditFacts | None = Field(default=None, description="None: nothing was audited")
     exhibits: tuple[Exhibit, ...] = Field(default=(), description="what the paper is held against")
     removed: int = Field(default=0, description="passages that the guards took out")
-    pages: Pages | None = Field(default=None, description="pages that go with the question as pictures")
+    pages: ShownPages | None = Field(default=None, description="pages that go with the question as pictures")
 
 
-LEAST_QUOTE = 12
+MIN_QUOTE_CHARACTERS = 12
 """Characters of a quote: less stands in any paper."""
 
 
-class Score(Frozen):
+class RubricScore(FrozenModel):
     """A score and what it rests on. `answer_type` adds the field `score`, last: the ground comes before the number."""
 
     quote: str = Field(
-        min_length=LEAST_QUOTE,
+        min_length=MIN_QUOTE_CHARACTERS,
         max_length=600,
         description=("a passage of up to thirty words that supports the score, copied word for word from the paper"),
     )
     reason: str = Field(min_length=1, max_length=3000, description="why this score and not the next higher one")
 
 
-class Scores(Frozen):
+class RubricScores(FrozenModel):
     """One `Score` a dimension; `answer_type` adds them."""
 
 
-class Answer(Frozen):
+class YesNoAnswer(FrozenModel):
     """The answer to a question by yes or no, and what it rests on."""
 
     details: str = Field(min_length=1, max_length=3000, description="the places meant, or what was looked at in vain")
@@ -246,11 +246,11 @@ class Answer(Frozen):
     answer: bool = Field(description="true: yes")
 
 
-class Checks(Frozen):
+class CheckAnswers(FrozenModel):
     """One `Answer` a question; `answer_type` adds them."""
 
 
-class AloneAnswer(Frozen):
+class TextAloneAnswer(FrozenModel):
     """What the text is worth by itself. `answer_type` adds the field `score`, last."""
 
     reason: str = Field(
@@ -258,7 +258,7 @@ class AloneAnswer(Frozen):
     )
 
 
-class ResultsAnswer(Frozen):
+class ResultsAnswer(FrozenModel):
     """How the results came about, and what that rests on."""
 
     details: str = Field(min_length=1, max_length=3000, description="what ran, what it computed, and how you know")
@@ -271,13 +271,13 @@ class ResultsAnswer(Frozen):
             "for word; empty if you cannot tell"
         ),
     )
-    answer: Origin
+    answer: ResultsOriginAnswer
 
     @model_validator(mode="after")
-    def _with_ground(self) -> ResultsAnswer:
-        if self.answer != "cannot tell" and len(self.quote.strip()) < LEAST_QUOTE:
+    def _check_ground(self) -> ResultsAnswer:
+        if self.answer != "cannot tell" and len(self.quote.strip()) < MIN_QUOTE_CHARACTERS:
             raise ValueError(
-                f"{self.answer!r} needs a quote of at least {LEAST_QUOTE} characters; without one the "
+                f"{self.answer!r} needs a quote of at least {MIN_QUOTE_CHARACTERS} characters; without one the "
                 "answer is 'cannot tell'"
             )
         return self
@@ -286,54 +286,64 @@ class ResultsAnswer(Frozen):
 Remark = Annotated[str, Field(min_length=1, max_length=2000)]
 
 
-class JudgeAnswer(Frozen):
+class JudgeAnswer(FrozenModel):
     """What a judge answers."""
 
     strengths: tuple[Remark, ...] = Field(min_length=1, max_length=12)
     weaknesses: tuple[Remark, ...] = Field(min_length=1, max_length=12)
-    text_alone: SkipJsonSchema[AloneAnswer | None] = Field(default=None, description="asked for with `results`")
+    text_alone: SkipJsonSchema[TextAloneAnswer | None] = Field(default=None, description="asked for with `results`")
     results: SkipJsonSchema[ResultsAnswer | None] = Field(default=None, description="asked for where the rubric does")
-    checks: SkipJsonSchema[Checks] = Field(default=Checks(), description="asked for where the rubric has questions")
-    scores: Scores
+    checks: SkipJsonSchema[CheckAnswers] = Field(
+        default=CheckAnswers(), description="asked for where the rubric has questions"
+    )
+    scores: RubricScores
     confidence: int = Field(description="in the overall judgement")
     heuristic: SkipJsonSchema[bool] = Field(default=False, description="set by the offline model: counted, not read")
 
 
-def answer_type(rubric: Rubric) -> type[JudgeAnswer]:
+def build_answer_type(rubric: Rubric) -> type[JudgeAnswer]:
     """The output type for a rubric; the same one for an equal rubric."""
-    return _answer_type(rubric.model_dump_json())
+    return _build_answer_type(rubric.model_dump_json())
 
 
 @functools.lru_cache(maxsize=32)
-def _answer_type(text: str) -> type[JudgeAnswer]:
+def _build_answer_type(text: str) -> type[JudgeAnswer]:
     rubric = Rubric.model_validate_json(text)
     ranges = list(dict.fromkeys((one.lowest, one.highest) for one in rubric.dimensions))
     typed = {
         (lowest, highest): create_model(  # one definition in the schema for all that have the same scale
-            f"Score{lowest}To{highest}", __base__=Score, score=(Annotated[int, Field(ge=lowest, le=highest)], ...)
+            f"Score{lowest}To{highest}", __base__=RubricScore, score=(Annotated[int, Field(ge=lowest, le=highest)], ...)
         )
         for lowest, highest in ranges
     }
     fields: dict[str, Any] = {  # what is asked stands in the prompt
         one.name: (typed[one.lowest, one.highest], ...) for one in rubric.dimensions
     }
-    scores = create_model("RubricScores", __base__=Scores, **fields)
-    asked: dict[str, Any] = {one.name: (Answer, ...) for one in rubric.checks}
-    more: dict[str, Any] = {"checks": (create_model("RubricChecks", __base__=Checks, **asked), ...)} if asked else {}
-    if rubric.results and (of := rubric.overall) is not None:
+    scores = create_model("RubricScores", __base__=RubricScores, **fields)
+    asked: dict[str, Any] = {one.name: (YesNoAnswer, ...) for one in rubric.checks}
+    more: dict[str, Any] = (
+        {"checks": (create_model("RubricChecks", __base__=CheckAnswers, **asked), ...)} if asked else {}
+    )
+    if rubric.results and (of := rubric.overall_dimension) is not None:
         alone = create_model(
-            "TextAlone", __base__=AloneAnswer, score=(Annotated[int, Field(ge=of.lowest, le=of.highest)], ...)
+            "TextAlone", __base__=TextAloneAnswer, score=(Annotated[int, Field(ge=of.lowest, le=of.highest)], ...)
         )
         more |= {"text_alone": (alone, ...), "results": (ResultsAnswer, ...)}
     confidence = Annotated[int, Field(ge=rubric.confidence.lowest, le=rubric.confidence.highest)]
     return create_model("Judgement", __base__=JudgeAnswer, scores=(scores, ...), confidence=(confidence, ...), **more)
 
 
-def _answer_of(inputs: JudgeInputs) -> type[JudgeAnswer]:
-    """By name, since a role is pickled with its requests (tests/faults/served.py)."""
-    return answer_type(inputs.rubric)
+def _choose_answer_type(inputs: JudgeInputs) -> type[JudgeAnswer]:
+    """By name, since a role is pickled with its requests (tests/faults/http_study.py)."""
+    return build_answer_type(inputs.rubric)
 
 
 JUDGE = Role(
-    "judge", JudgeInputs, JudgeAnswer, answer=_answer_of, temperature=0.0, prompt_tokens=50_000, usual=(14_000, 2000)
+    "judge",
+    JudgeInputs,
+    JudgeAnswer,
+    choose_output=_choose_answer_type,
+    temperature=0.0,
+    prompt_tokens=50_000,
+    typical_tokens=(14_000, 2000),
 )

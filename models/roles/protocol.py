@@ -7,23 +7,23 @@ from typing import Annotated
 
 from pydantic import Field
 
-from labwright.models.roles.coding import Measured, Seconds
+from labwright.models.roles.experiment_code import MeasuredRate, Seconds
 from labwright.models.roles.ideation import PageText, Query
-from labwright.models.roles.planning import CatalogueEntry
-from labwright.models.roles.role import Circumstance, Role
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.prior import PriorPaper, PriorRow, PriorUse
-from labwright.record.nouns.protocol import HeldFinding, ProtocolFinding, ReviewedFinding, value_at
+from labwright.models.roles.role import EnvironmentField, Role
+from labwright.models.roles.study_plan import CatalogueEntry
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPriorUse
+from labwright.record.schema.protocol_review import ProtocolFinding, ReviewedFinding, UnresolvedFinding, read_field_path
 
 
-class PriorSearchInputs(Frozen):
+class PriorSearchInputs(FrozenModel):
     idea: Idea
     most: int = Field(ge=1, description="searches at most")
 
 
-class PriorSearch(Frozen):
+class PriorSearch(FrozenModel):
     """What to type into a paper search to find the papers that come closest; nothing, where no search would help."""
 
     queries: tuple[Query, ...] = ()
@@ -36,18 +36,18 @@ PRIOR_SEARCH = Role(
     temperature=0.3,
     max_tokens=1024,
     prompt_tokens=4000,
-    usual=(1100, 80),
+    typical_tokens=(1100, 80),
 )
 
 
-class PriorWorkInputs(Frozen):
+class PriorWorkInputs(FrozenModel):
     idea: Idea
     file: str
     pages: tuple[PageText, ...]
     unread: int = Field(default=0, description="characters that are left out since the paper is long")
 
 
-class PriorWork(Frozen):
+class PriorWork(FrozenModel):
     """What a paper used and reports."""
 
     title: str = Field(
@@ -63,11 +63,11 @@ PRIOR_WORK = Role(
     temperature=0.0,
     max_tokens=4096,
     prompt_tokens=24_000,
-    usual=(16_000, 1200),
+    typical_tokens=(16_000, 1200),
 )
 
 
-class ProtocolReviewInputs(Frozen):
+class ProtocolReviewInputs(FrozenModel):
     idea: Idea
     data_plan: DataPlan
     estimands: dict[str, str] = Field(default_factory=dict, description="expression -> what it estimates, in words")
@@ -76,33 +76,35 @@ class ProtocolReviewInputs(Frozen):
     seeds: int = Field(ge=0, description="replicates of a configuration at most")
     node_seconds: Seconds
     retry_seconds: Seconds = 0.0
-    run_seconds: Annotated[float, Circumstance(0.0)] = Field(default=0.0, description="limit of the run; 0: unknown")
-    device: Annotated[str, Circumstance("")] = "cpu"
-    rate: Measured = None
+    run_seconds: Annotated[float, EnvironmentField(0.0)] = Field(
+        default=0.0, description="limit of the run; 0: unknown"
+    )
+    device: Annotated[str, EnvironmentField("")] = "cpu"
+    rate: MeasuredRate = None
     prior: tuple[PriorPaper, ...] = ()
-    common: tuple[PriorRow, ...] = Field(default=(), description="what two of these papers or more used")
+    common: tuple[SharedPriorUse, ...] = Field(default=(), description="what two of these papers or more used")
     answered: tuple[ReviewedFinding, ...] = Field(
         default=(), description="the reviewer's own findings, with the planner's answers; the plan is the new one"
     )
 
 
-class ProtocolReview(Frozen):
+class ProtocolReview(FrozenModel):
     """What is wrong with a plan; nothing, where nothing is."""
 
     findings: tuple[ProtocolFinding, ...] = Field(default=(), max_length=8, description="the gravest first")
-    held: tuple[HeldFinding, ...] = Field(default=(), description="of answered findings, those that still hold")
+    upheld: tuple[UnresolvedFinding, ...] = Field(default=(), description="of answered findings, those that still hold")
 
 
-def _in_place(inputs: ProtocolReviewInputs, review: ProtocolReview) -> None:
+def _check_protocol_review(inputs: ProtocolReviewInputs, review: ProtocolReview) -> None:
     for one in review.findings:
         try:
-            value_at(inputs.data_plan, one.where)
+            read_field_path(inputs.data_plan, one.where)
         except LookupError:
             raise ValueError(
                 f"where: the plan has no field {one.where[:120]!r}; name one as 'arms', 'arms[1].role' or "
                 f"'levels[NAME]'; at the top are {', '.join(DataPlan.model_fields)}"
             ) from None
-    beyond = [one.finding for one in review.held if one.finding > len(inputs.answered)]
+    beyond = [one.finding for one in review.upheld if one.finding > len(inputs.answered)]
     if beyond:
         raise ValueError(f"held: there is no finding {beyond[0]} that was answered; there are {len(inputs.answered)}")
 
@@ -113,6 +115,6 @@ PROTOCOL_REVIEW = Role(
     ProtocolReview,
     temperature=0.3,
     prompt_tokens=16_000,
-    usual=(5000, 900),
-    check=_in_place,
+    typical_tokens=(5000, 900),
+    check=_check_protocol_review,
 )

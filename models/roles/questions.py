@@ -6,30 +6,30 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from labwright.models.roles.repository import Shown, Word
+from labwright.models.roles.repository import ShownFile, Word
 from labwright.models.roles.role import Role
-from labwright.record.edits import Edit, File
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.question import Design, Question
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.research_question import ExperimentDesign, ResearchQuestion
+from labwright.record.source_edits import SourceEdit, WholeFile
 
 Sentence = Annotated[str, Field(min_length=1, max_length=600)]
 
 
-class QuestionInputs(Frozen):
+class QuestionInputs(FrozenModel):
     """What its three roles share."""
 
-    asked: Question
+    asked: ResearchQuestion
     map: str
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownFile, ...]
     left_out: int = Field(default=0, description="text files that are not shown")
     packages: tuple[str, ...] = Field(default=(), description="that its code can import")
     as_it_is: str = Field(default="", description="what the repository gave as it is, where that was measured")
-    requested: tuple[Shown, ...] = ()
+    requested: tuple[ShownFile, ...] = ()
     requests_left: int = 0
     complaints: tuple[str, ...] = Field(default=(), description="why the answer before cannot be used")
 
 
-class DesignAnswer(Frozen):
+class DesignAnswer(FrozenModel):
     """A design; or what has to be seen first."""
 
     wants: tuple[Word, ...] = Field(
@@ -37,42 +37,44 @@ class DesignAnswer(Frozen):
         max_length=20,
         description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
     )
-    design: Design | None = None
+    design: ExperimentDesign | None = None
 
 
-class CodeInputs(QuestionInputs):
-    design: Design
+class QuestionCodeInputs(QuestionInputs):
+    design: ExperimentDesign
     seconds: float = Field(description="that the script may take")
-    written: tuple[Shown, ...] = Field(default=(), description="files of the try before, as they are now")
+    written: tuple[ShownFile, ...] = Field(default=(), description="files of the try before, as they are now")
     failed: str = Field(default="", description="what was wrong with that try")
     output: str = Field(default="", description="the end of what it printed")
 
 
-class CodeAnswer(Frozen):
+class CodeAnswer(FrozenModel):
     """The change that carries the experiment out; or what has to be seen first."""
 
     wants: tuple[Word, ...] = Field(default=(), max_length=20, description="as for the design")
-    edits: tuple[Edit, ...] = Field(default=(), max_length=40, description="changes of files that are there")
-    files: tuple[File, ...] = Field(default=(), max_length=20, description="whole files: new ones, or written anew")
+    edits: tuple[SourceEdit, ...] = Field(default=(), max_length=40, description="changes of files that are there")
+    files: tuple[WholeFile, ...] = Field(
+        default=(), max_length=20, description="whole files: new ones, or written anew"
+    )
     script: str = Field(default="", max_length=4000, description="bash: runs all of it from the repository's root")
 
 
-class ConclusionInputs(Frozen):
-    asked: Question
-    design: Design
+class QuestionConclusionInputs(FrozenModel):
+    asked: ResearchQuestion
+    design: ExperimentDesign
     measured: tuple[str, ...] = Field(description="an arm on a metric, its mean, spread and n, a line each")
     compared: tuple[str, ...] = Field(description="two arms on a metric, and which way the second differs")
     complaints: tuple[str, ...] = ()
 
 
-class StatedDirection(Frozen):
+class StatedDirection(FrozenModel):
     metric: Word
     first: Word
     second: Word
     second_is: str = Field(pattern="^(lower|higher|same|unclear)$", description="against the first")
 
 
-class StatedNumber(Frozen):
+class StatedNumber(FrozenModel):
     text: Word = Field(description="the number as the conclusion prints it, with its % where it has one")
     what: Literal["mean", "sd", "value", "difference", "ratio", "percent"] = Field(
         description=(
@@ -85,7 +87,7 @@ class StatedNumber(Frozen):
     against: str = Field(default="", max_length=200)
 
 
-class ConclusionAnswer(Frozen):
+class ConclusionAnswer(FrozenModel):
     conclusion: str = Field(min_length=1, max_length=2400)
     numbers: tuple[StatedNumber, ...] = Field(
         default=(),
@@ -101,12 +103,12 @@ class ConclusionAnswer(Frozen):
     )
 
 
-def _designed(inputs: QuestionInputs, answer: DesignAnswer) -> None:
+def _check_design(inputs: QuestionInputs, answer: DesignAnswer) -> None:
     if answer.design is None and not (answer.wants and inputs.requests_left):
         raise ValueError("give a design" + ("; no more can be shown" if answer.wants else ""))
 
 
-def _coded(inputs: CodeInputs, answer: CodeAnswer) -> None:
+def _check_code(inputs: QuestionCodeInputs, answer: CodeAnswer) -> None:
     if answer.wants and not answer.script:
         if not inputs.requests_left:
             raise ValueError("wants: no more can be shown; give the change from what you have seen")
@@ -114,6 +116,10 @@ def _coded(inputs: CodeInputs, answer: CodeAnswer) -> None:
         raise ValueError("give files or edits, and the script that runs the whole experiment")
 
 
-QUESTION_DESIGN = Role("question_design", QuestionInputs, DesignAnswer, temperature=0.3, check=_designed)
-QUESTION_CODE = Role("question_code", CodeInputs, CodeAnswer, temperature=0.3, max_tokens=16_384, check=_coded)
-QUESTION_CONCLUSION = Role("question_conclusion", ConclusionInputs, ConclusionAnswer, temperature=0.0, max_tokens=4096)
+QUESTION_DESIGN = Role("question_design", QuestionInputs, DesignAnswer, temperature=0.3, check=_check_design)
+QUESTION_CODE = Role(
+    "question_code", QuestionCodeInputs, CodeAnswer, temperature=0.3, max_tokens=16_384, check=_check_code
+)
+QUESTION_CONCLUSION = Role(
+    "question_conclusion", QuestionConclusionInputs, ConclusionAnswer, temperature=0.0, max_tokens=4096
+)

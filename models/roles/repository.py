@@ -7,13 +7,13 @@ from typing import Annotated
 from pydantic import Field
 
 from labwright.models.roles.role import Role
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.repository import Direction, Edit, Repair
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.repository import MetricDirection, RepositoryEdit, RepositoryRepair
 
 Word = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class Shown(Frozen):
+class ShownFile(FrozenModel):
     """A file, or the part of it that is shown."""
 
     path: str
@@ -22,7 +22,7 @@ class Shown(Frozen):
     whole: bool = True
 
 
-class CommandLine(Frozen):
+class CommandLine(FrozenModel):
     """A command that may make the result, and what is wrong with it."""
 
     words: tuple[str, ...]
@@ -30,8 +30,8 @@ class CommandLine(Frozen):
     wrong: str = ""
 
 
-class CommandInputs(Frozen):
-    documents: tuple[Shown, ...]
+class CommandInputs(FrozenModel):
+    documents: tuple[ShownFile, ...]
     files: tuple[str, ...]
     candidates: tuple[CommandLine, ...] = ()
     options: tuple[str, ...] = Field(default=(), description="of its parsers, one a line, with the file")
@@ -40,7 +40,7 @@ class CommandInputs(Frozen):
     complaints: tuple[str, ...] = ()
 
 
-class CommandChoice(Frozen):
+class CommandChoice(FrozenModel):
     """How the result is made, and where it stands."""
 
     words: tuple[Word, ...] = Field(
@@ -59,7 +59,7 @@ class CommandChoice(Frozen):
             "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last, or stdout:REGEX with one group in parentheses"
         ),
     )
-    direction: Direction = Field(description="whether more of it is better (max), or less (min)")
+    direction: MetricDirection = Field(description="whether more of it is better (max), or less (min)")
     expected: str = Field(
         default="",
         max_length=40,
@@ -74,36 +74,36 @@ class CommandChoice(Frozen):
 COMMAND = Role("command", CommandInputs, CommandChoice, temperature=0.2, prompt_tokens=30_000)
 
 
-class TriedRepair(Frozen):
+class TriedRepair(FrozenModel):
     reason: str
     kept: bool = False
     then: str = Field(description="what stopped the program then; empty: something else than before")
 
 
-class RepairInputs(Frozen):
+class RepairInputs(FrozenModel):
     words: tuple[str, ...] = Field(description="the command line")
     metric: str
     signature: str = Field(description="what stopped it, in short")
     output: str = Field(description="the end of what it printed")
     python: str
     packages: tuple[str, ...] = Field(default=(), description="name and version, of those that it asks for")
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownFile, ...] = ()
     files: tuple[str, ...] = ()
     tried: tuple[TriedRepair, ...] = ()
     complaints: tuple[str, ...] = ()
 
 
-class RepairAnswer(Frozen):
+class RepairAnswer(FrozenModel):
     """One repair, or why there is none."""
 
-    repair: Repair | None = Field(description="one change; null: nothing that may be changed would help")
+    repair: RepositoryRepair | None = Field(description="one change; null: nothing that may be changed would help")
     why: str = Field(min_length=1, max_length=600)
 
 
 REPAIR = Role("repair", RepairInputs, RepairAnswer, temperature=0.2, prompt_tokens=40_000)
 
 
-class FoundPart(Frozen):
+class FoundPart(FrozenModel):
     """A part as a program found it."""
 
     name: str
@@ -113,8 +113,8 @@ class FoundPart(Frozen):
     excerpt: str = ""
 
 
-class PartsInputs(Frozen):
-    documents: tuple[Shown, ...]
+class PartsInputs(FrozenModel):
+    documents: tuple[ShownFile, ...]
     words: tuple[str, ...]
     metric: str
     parts: tuple[FoundPart, ...]
@@ -123,7 +123,7 @@ class PartsInputs(Frozen):
     most: int = Field(default=3, description="parts that may be added")
 
 
-class PartNote(Frozen):
+class PartNote(FrozenModel):
     """What a reader makes of a part that was found."""
 
     name: str = Field(min_length=1, max_length=200, description="exactly as in the list")
@@ -132,7 +132,7 @@ class PartNote(Frozen):
     why: str = Field(default="", max_length=300)
 
 
-class AddedPart(Frozen):
+class AddedPart(FrozenModel):
     """A part that the list lacks."""
 
     name: str = Field(min_length=1, max_length=100)
@@ -142,12 +142,12 @@ class AddedPart(Frozen):
     why: str = Field(min_length=1, max_length=300)
 
 
-class PartsAnswer(Frozen):
+class PartsAnswer(FrozenModel):
     parts: tuple[PartNote, ...] = Field(description="one for each part of the list")
     added: tuple[AddedPart, ...] = Field(default=(), max_length=6)
 
 
-def _all_parts(inputs: PartsInputs, answer: PartsAnswer) -> None:
+def _check_all_parts(inputs: PartsInputs, answer: PartsAnswer) -> None:
     known, named = [one.name for one in inputs.parts], [one.name for one in answer.parts]
     if lacking := [name for name in known if name not in named]:
         raise ValueError(f"parts lacks {', '.join(lacking[:5])}: give one entry for each part of the list")
@@ -155,37 +155,37 @@ def _all_parts(inputs: PartsInputs, answer: PartsAnswer) -> None:
         raise ValueError(f"parts names {', '.join(odd[:5])}, which is not in the list: new ones go into added")
 
 
-PARTS = Role("parts", PartsInputs, PartsAnswer, temperature=0.3, prompt_tokens=40_000, check=_all_parts)
+PARTS = Role("parts", PartsInputs, PartsAnswer, temperature=0.3, prompt_tokens=40_000, check=_check_all_parts)
 
 
-class PatchInputs(Frozen):
+class PatchInputs(FrozenModel):
     part: str
     where: str
     why: str = Field(default="", description="what it is, where a reader said so")
     tried: tuple[str, ...] = Field(default=(), description="ways that did not take it out, and what came of each")
-    shown: tuple[Shown, ...]
-    callers: tuple[Shown, ...] = ()
+    shown: tuple[ShownFile, ...]
+    callers: tuple[ShownFile, ...] = ()
     complaints: tuple[str, ...] = ()
 
 
-class PatchAnswer(Frozen):
+class PatchAnswer(FrozenModel):
     """Edits after which the program runs without a part, or why there are none."""
 
-    edits: tuple[Edit, ...] = Field(max_length=8)
+    edits: tuple[RepositoryEdit, ...] = Field(max_length=8)
     what: str = Field(min_length=1, max_length=200, description="in words: how the part is gone")
 
 
 PATCH = Role("part_patch", PatchInputs, PatchAnswer, temperature=0.3, prompt_tokens=30_000)
 
 
-class PatchCheckInputs(Frozen):
+class PatchCheckInputs(FrozenModel):
     part: str
     where: str
     what: str
     difference: str
 
 
-class PatchCheck(Frozen):
+class PatchCheck(FrozenModel):
     agrees: bool = Field(description="whether the change takes out this part, all of it and nothing else")
     why: str = Field(min_length=1, max_length=400)
 

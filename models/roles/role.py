@@ -10,12 +10,12 @@ from pydantic import BaseModel
 
 In = TypeVar("In", bound=BaseModel)
 Out = TypeVar("Out", bound=BaseModel)
-IMAGE_TOKENS = 1200
+TYPICAL_IMAGE_TOKENS = 1200
 """Tokens of one picture, roughly, at the providers that say."""
 
 
 @dataclass(frozen=True)
-class Circumstance:
+class EnvironmentField:
     """Marks a field of a role's inputs that tells of the machine or of limits, not of the research.
 
         node_seconds: Annotated[float, Circumstance(0.0)]
@@ -46,19 +46,19 @@ class Role(Generic[In, Out]):
     """Tokens that an answer may have."""
     prompt_tokens: int = 0
     """Tokens of a prompt with its pictures that a budget keeps free: two to four times those seen; 0: not in a run."""
-    usual: tuple[int, int] = (0, 0)
+    typical_tokens: tuple[int, int] = (0, 0)
     """Tokens of a usual prompt and answer, for forecasts: of one run by a language model, and of rendered prompts."""
-    answer: Callable[[In], type[Out]] | None = None
+    choose_output: Callable[[In], type[Out]] | None = None
     """The output type for some inputs, where it depends on them."""
     check: Callable[[In, Out], None] | None = None
     """Raises `ValueError` where an answer is none to these inputs; a model is shown why, and asked again as if it had
     missed the schema."""
 
-    def output_for(self, inputs: In) -> type[Out]:
+    def get_output_type(self, inputs: In) -> type[Out]:
         """What an answer to these inputs must be."""
-        return self.output if self.answer is None else self.answer(inputs)
+        return self.output if self.choose_output is None else self.choose_output(inputs)
 
-    def refuse(self, inputs: In, answer: BaseModel) -> None:
+    def check_answer(self, inputs: In, answer: BaseModel) -> None:
         """Raises `ValueError`, saying why, where an answer of the role's type is none to these inputs."""
         if self.check is not None and isinstance(answer, self.output):
             self.check(inputs, answer)
@@ -70,12 +70,12 @@ class Role(Generic[In, Out]):
 AnyRole = Role[Any, Any]
 
 
-def neutral(inputs: In) -> In:
+def neutralise_environment(inputs: In) -> In:
     """The inputs with neutral values in every field that is marked as a `Circumstance`."""
     marked = {
         name: mark.neutral
         for name, field in type(inputs).model_fields.items()
         for mark in field.metadata
-        if isinstance(mark, Circumstance)
+        if isinstance(mark, EnvironmentField)
     }
     return inputs.model_copy(update=marked)

@@ -1,6 +1,7 @@
 """Paired differences, and what may be said of them.
 
-All of them are exploratory: what a study decides are its hypotheses (`record.claims.decisions`), which no pair that
+All of them are exploratory: what a study decides are its hypotheses (`record.claims.hypothesis_tests`), which no pair
+that
 nobody asked for takes power from. Differences of one split belong to one of two families. **Primary**: what was asked,
 that is the primary metric, a method against a baseline, over all datasets and levels, which readers of any study look
 for first, and every pair of cells that a hypothesis of the plan, or its rival, reads in its metric. **Other**:
@@ -26,20 +27,29 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from labwright.record.claims.caveats import Caveat, Caveats
-from labwright.record.claims.decisions import measured_of
-from labwright.record.claims.means import LEVEL, MINIMUM_REPLICATES, Claim, detectable, holm, interval, p_value, weakest
-from labwright.record.estimands import conditions_read
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.data import OverExamples, Split
-from labwright.record.rounding import ROUNDING, minus
-from labwright.record.typeset import key_of
+from labwright.record.claims.caveats import Caveat, CaveatFinder
+from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
+    SIGNIFICANCE_LEVEL,
+    Claim,
+    adjust_p_values,
+    compute_detectable_effect,
+    compute_p_value,
+    compute_t_interval,
+    find_weakest_grade,
+)
+from labwright.record.claims.hypothesis_tests import list_estimated_effects
+from labwright.record.estimands import list_conditions_read
+from labwright.record.float_compare import MAX_RELATIVE_ROUNDING, subtract_rounded
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import format_key
+from labwright.record.schema.data_plan import ResampledInterval, Split
 
-Called = Literal["improved", "worsened", "not significant", "unknown"]
-Family = Literal["primary", "other"]
+DifferenceOutcome = Literal["improved", "worsened", "not significant", "unknown"]
+TestFamily = Literal["primary", "other"]
 
 
-class Difference(Claim):
+class ClaimDifference(Claim):
     """A paired difference `condition - other`, with what may be said of it.
 
     `p` is of the paired t test, None where there was nothing to test; `p_adjusted` is corrected for the `compared`
@@ -52,36 +62,44 @@ class Difference(Claim):
     others: tuple[str, ...] = ()
     """The nodes of the other arm, in the order of `nodes`."""
     better: str
-    called: Called
-    family: Family = "other"
-    compared: int = 1
+    significance: DifferenceOutcome
+    family: TestFamily = "other"
+    family_size: int = 1
     p: float | None = None
     p_adjusted: float | None = None
-    detectable: float | None = None
-    over_examples: OverExamples | None = None
+    detectable_effect: float | None = None
+    resampled_interval: ResampledInterval | None = None
     caveats: tuple[Caveat, ...] = ()
 
     @property
-    def outcome(self) -> str:
+    def outcome_text(self) -> str:
         """What came of it; where it is not significant, with the correction that was applied."""
-        if self.called != "not significant":
-            return self.called
-        if self.by_examples:
-            return f"{self.called} over test examples"
-        return f"{self.called} after Holm over {self.compared} comparisons" if self.compared > 1 else self.called
+        if self.significance != "not significant":
+            return self.significance
+        if self.is_limited_by_examples:
+            return f"{self.significance} over test examples"
+        return (
+            f"{self.significance} after Holm over {self.family_size} comparisons"
+            if self.family_size > 1
+            else self.significance
+        )
 
     @property
-    def verdict(self) -> str:
+    def verdict_text(self) -> str:
         """The outcome with its caveats: `improved, stale tuning`."""
-        return ", ".join((self.outcome, *self.caveats))
+        return ", ".join((self.outcome_text, *self.caveats))
 
     @property
-    def by_examples(self) -> bool:
+    def is_limited_by_examples(self) -> bool:
         """Whether only the choice of test examples keeps this difference from being called."""
-        return self.called == "not significant" and self.p_adjusted is not None and self.p_adjusted <= LEVEL
+        return (
+            self.significance == "not significant"
+            and self.p_adjusted is not None
+            and self.p_adjusted <= SIGNIFICANCE_LEVEL
+        )
 
 
-def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
+def compute_differences(state: RunState, claims: Sequence[Claim]) -> list[ClaimDifference]:
     """Paired differences at equal level: method minus baseline, and ablation minus method."""
     plan = state.data_plan
     if plan is None:
@@ -90,9 +108,9 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
     roles = {arm.name: arm.role for arm in plan.arms}
     against = {"method": "baseline", "ablation": "method"}
     caveats, read = (
-        Caveats(state, claims),
+        CaveatFinder(state, claims),
         [
-            conditions_read((each for each in measured_of(one) if each not in one.alternatives), plan)
+            list_conditions_read((each for each in list_estimated_effects(one) if each not in one.alternatives), plan)
             for one in plan.hypotheses
         ],
     )
@@ -101,11 +119,11 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
         return roles.get(claim.arm, "ablation")
 
     made = [
-        _difference(state, a, b, higher=higher[a.name]).model_copy(
+        _build_difference(state, a, b, higher=higher[a.name]).model_copy(
             update={
-                "caveats": caveats.of(a, b),
+                "caveats": caveats.find_caveats(a, b),
                 "family": "primary"
-                if (a.name == plan.primary.name and role_of(a) == "method")
+                if (a.name == plan.primary_metric.name and role_of(a) == "method")
                 or any({(one.dataset, one.name, one.condition) for one in (a, b)} <= cells for cells in read)
                 else "other",
             }
@@ -117,19 +135,19 @@ def differences(state: RunState, claims: Sequence[Claim]) -> list[Difference]:
         and role_of(b) == against.get(role_of(a))
         and set(a.seeds) & set(b.seeds)
     ]
-    families: dict[tuple[Split, Family], list[int]] = {}
+    families: dict[tuple[Split, TestFamily], list[int]] = {}
     for place, one in enumerate(made):
         families.setdefault((one.split, one.family), []).append(place)
     for places in families.values():
-        tested = [p_value(made[place].values) if made[place].n >= MINIMUM_REPLICATES else None for place in places]
-        for place, p, adjusted in zip(places, tested, holm(tested), strict=True):
-            made[place] = _tested(made[place], p, adjusted, len(places))
+        tested = [compute_p_value(made[place].values) if made[place].n >= MIN_REPLICATES else None for place in places]
+        for place, p, adjusted in zip(places, tested, adjust_p_values(tested), strict=True):
+            made[place] = _apply_test(made[place], p, adjusted, len(places))
     return made
 
 
-def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Difference:
+def _build_difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> ClaimDifference:
     """The difference of two claims, value by value where they share a seed, before it is tested."""
-    key = f"{key_of('diff', a.dataset, a.name, a.condition)}~{key_of(b.condition)}"
+    key = f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}"
     other = {seed: (node, value) for seed, node, value in zip(b.seeds, b.nodes, b.values, strict=True)}
     rows = [
         (seed, node, *other[seed], value)
@@ -137,15 +155,15 @@ def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Differe
         if seed in other
     ]
     nodes, others = tuple(row[1] for row in rows), tuple(row[2] for row in rows)
-    values = tuple(minus(value, less) for *_, less, value in rows)
+    values = tuple(subtract_rounded(value, less) for *_, less, value in rows)
     mean = fmean(values)
-    if abs(mean) < ROUNDING * max(map(abs, values)):
+    if abs(mean) < MAX_RELATIVE_ROUNDING * max(map(abs, values)):
         mean = 0.0
-    sd, low, high = interval(values)
-    over = state.resampled.get(key) if a.split == "test" else None
+    sd, low, high = compute_t_interval(values)
+    over = state.resampled_intervals.get(key) if a.split == "test" else None
     if over is not None and (over.nodes, over.others) != (nodes, others):
         over = None
-    return Difference(
+    return ClaimDifference(
         key=key,
         name=a.name,
         dataset=a.dataset,
@@ -156,30 +174,32 @@ def _difference(state: RunState, a: Claim, b: Claim, *, higher: bool) -> Differe
         seeds=tuple(row[0] for row in rows),
         nodes=nodes,
         others=others,
-        grade=weakest((a.grade, b.grade)),
+        grade=find_weakest_grade((a.grade, b.grade)),
         mean=mean,
         sd=sd,
         low=low,
         high=high,
         better=a.condition if (mean > 0) == higher else b.condition,
-        called="unknown",
-        over_examples=over,
+        significance="unknown",
+        resampled_interval=over,
     )
 
 
-def _tested(one: Difference, p: float | None, adjusted: float | None, compared: int) -> Difference:
+def _apply_test(one: ClaimDifference, p: float | None, adjusted: float | None, compared: int) -> ClaimDifference:
     """The difference with what its family, of so many, lets be said of it."""
-    called: Called = "improved" if one.better == one.condition else "worsened"
+    called: DifferenceOutcome = "improved" if one.better == one.condition else "worsened"
     if adjusted is None:
         called = "unknown"
-    elif adjusted > LEVEL or (one.over_examples is not None and not one.over_examples.supports(one.mean)):
+    elif adjusted > SIGNIFICANCE_LEVEL or (
+        one.resampled_interval is not None and not one.resampled_interval.supports_sign(one.mean)
+    ):
         called = "not significant"
     return one.model_copy(
         update={
             "p": p,
             "p_adjusted": adjusted,
-            "compared": compared,
-            "called": called,
-            "detectable": None if one.sd is None else detectable(one.n, one.sd, compared),
+            "family_size": compared,
+            "significance": called,
+            "detectable_effect": None if one.sd is None else compute_detectable_effect(one.n, one.sd, compared),
         }
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.nodes import Node
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.nodes import Node
 
 
-def score_of(node: Node, plan: DataPlan | None) -> float | None:
+def compute_node_score(node: Node, plan: DataPlan | None) -> float | None:
     """The primary metric on the plan's main dataset (validation), mean over the method's conditions, or else over all.
 
     Of one dataset, since every stage measures it and values of different datasets have no common scale. None for the
@@ -19,13 +19,13 @@ def score_of(node: Node, plan: DataPlan | None) -> float | None:
     found = [
         one
         for one in node.measurements
-        if (one.name, one.dataset, one.split) == (plan.primary.name, plan.datasets[0].name, "validation")
+        if (one.name, one.dataset, one.split) == (plan.primary_metric.name, plan.datasets[0].name, "validation")
     ]
     methods = {arm.name for arm in plan.arms if arm.role == "method"}
     values = [one.value for one in found if one.arm in methods] or [one.value for one in found]
     return fmean(values) if values else None
 
 
-def shown_on(plan: DataPlan) -> str:
+def describe_score_data(plan: DataPlan) -> str:
     """Where scores are measured, in words: which of the datasets where the plan has several."""
     return f"validation data of {plan.datasets[0].name}" if len(plan.datasets) > 1 else "validation data"

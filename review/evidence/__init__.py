@@ -6,23 +6,23 @@ says what they promise and what not.
 
 from __future__ import annotations
 
-from labwright.review.evidence.binder import check_draft, used_keys
-from labwright.review.evidence.bold import claims_in
-from labwright.review.evidence.compared import sentences, unbound
-from labwright.review.evidence.pdf import check_pdf
-from labwright.review.evidence.scan import scan
-from labwright.review.evidence.violations import LITERALS, Evidence, Kind, Violation
+from labwright.review.evidence.bold_check import find_printed_claims
+from labwright.review.evidence.comparison_check import find_sentence_spans, find_unbound_comparisons
+from labwright.review.evidence.latex_scanner import scan
+from labwright.review.evidence.pdf_check import check_pdf
+from labwright.review.evidence.source_check import check_draft, collect_used_keys
+from labwright.review.evidence.violations import ALLOWED_LITERALS, Evidence, Kind, Violation
 
 __all__ = [
-    "LITERALS",
+    "ALLOWED_LITERALS",
     "Evidence",
     "Kind",
     "Violation",
     "check_draft",
     "check_pdf",
-    "claims_in",
+    "collect_used_keys",
+    "find_printed_claims",
+    "find_sentence_spans",
+    "find_unbound_comparisons",
     "scan",
-    "sentences",
-    "unbound",
-    "used_keys",
 ]

@@ -16,7 +16,7 @@ INDICATOR = re.compile(r"\\mathbb\s*\{\s*$")
 _ARGUMENT = re.compile(r"(?:^|(?P<head>.))(?P<open>[(\[{])(?P<items>[^()\[\]{}]*[,;|])?[-+]?$")
 
 
-def phrase(text: str) -> re.Pattern[str]:
+def compile_phrase(text: str) -> re.Pattern[str]:
     """A pattern for a literal or a name as it may be typed in TeX, or come out of a PDF.
 
     Spaces may be any run of spaces, ties and blanked commands, hyphens any dash, and a sign may be escaped. It never
@@ -28,20 +28,20 @@ def phrase(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.]){''.join(parts)}(?!\w)(?!\.\d)", re.IGNORECASE)
 
 
-def phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:
+def compile_phrases(literals: Iterable[str], names: Iterable[str]) -> list[re.Pattern[str]]:
     """Patterns of everything with a digit that may be typed, the longest first. Lone digits are no phrases."""
     typed = {one for one in (*literals, *names) if re.search(r"\d", one) and re.search(r"[A-Za-z]", one)}
-    return [phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
+    return [compile_phrase(one) for one in sorted(typed, key=lambda one: (-len(one), one))]
 
 
-def mask(text: str, patterns: Iterable[re.Pattern[str]], blank: str = "\x01") -> str:
+def mask_matches(text: str, patterns: Iterable[re.Pattern[str]], blank: str = "\x01") -> str:
     """The text with every match blanked; the length is kept."""
     for pattern in patterns:
         text = pattern.sub(lambda match: blank * len(match[0]), text)
     return text
 
 
-def digits(text: str) -> Iterator[tuple[int, str]]:
+def find_numbers(text: str) -> Iterator[tuple[int, str]]:
     """Every number: runs of digits of any script, and characters that mean one (a half, a superscript two)."""
     for match in NUMBER.finditer(text):
         yield match.start(), match[0]
@@ -50,19 +50,19 @@ def digits(text: str) -> Iterator[tuple[int, str]]:
             yield at, char
 
 
-def constant_of_formula(plain: str, at: int, *, script: bool) -> bool:
+def is_notation_digit(plain: str, at: int, *, script: bool) -> bool:
     """Whether the lone digit at a place of a formula is part of its notation, not a value that it states.
 
     It is in an index, an exponent or a fraction, begins a list up to a letter (`1, \\dots, K`), stands before a sign
     and a letter (`1-p`, `1/K`) or after a letter and a sign (`K-1`), or is an argument (`f(x, 0)`).
     """
     before, after = (re.sub("[\x01\\s~]+", "", side) for side in (plain[max(0, at - 40) : at], plain[at + 1 : at + 40]))
-    if _argument(before, after):
+    if _is_list_argument(before, after):
         return True
     return script or bool(re.match(r"[-+/][A-Za-z(\[]|,,[A-Za-z]", after) or re.search(r"[A-Za-z)\]}][-+/]$", before))
 
 
-def _argument(before: str, after: str) -> bool:
+def _is_list_argument(before: str, after: str) -> bool:
     """Whether a digit is an item of a list in brackets that holds a letter, and is not what something is said to be."""
     if before.endswith("{") and after.startswith("}"):  # \mathbf{0}
         before, after = before[:-1], after[1:]

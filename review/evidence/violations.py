@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from labwright.models.roles.writing import Comparison
-from labwright.record.nouns.data import DataPlan, DatasetFacts
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.printed import PrintedValue
-from labwright.record.typeset import Use
+from labwright.models.roles.paper_writing import ExploratoryComparison
+from labwright.record.printed_value import PrintedValue
+from labwright.record.result_macros import ResultMacroUse
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts
+from labwright.record.schema.frozen_model import FrozenModel
 
 Kind = Literal[
     "number",
@@ -28,7 +28,7 @@ Kind = Literal[
     "scope",
 ]
 
-LITERALS: tuple[str, ...] = (
+ALLOWED_LITERALS: tuple[str, ...] = (
     "0",
     "1",
     "2",
@@ -44,7 +44,7 @@ LITERALS: tuple[str, ...] = (
 an index, an exponent, the interval `[0, 1]`); docs/evidence.md says why each stands here."""
 
 
-class Violation(Frozen):
+class Violation(FrozenModel):
     """Something in a paper that is not tied to the record."""
 
     kind: Kind
@@ -57,9 +57,9 @@ class Violation(Frozen):
         return f"[{self.kind}] {self.where}: {self.excerpt!r}: {self.fix}"
 
 
-def shows_difference(one: Comparison) -> bool:
+def is_called_different(comparison: ExploratoryComparison) -> bool:
     """Whether the ledger says that the two conditions differ."""
-    return one.verdict not in ("not significant", "unknown")
+    return comparison.verdict not in ("not significant", "unknown")
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ class Evidence:
     figures: frozenset[str] = frozenset()
     appendix: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
-    literals: tuple[str, ...] = LITERALS
+    literals: tuple[str, ...] = ALLOWED_LITERALS
     names: tuple[str, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[ExploratoryComparison, ...] = ()
     verdicts: Mapping[str, PrintedValue] = field(default_factory=dict[str, PrintedValue])
-    found: Mapping[str, str] = field(default_factory=dict[str, str])
+    hypothesis_verdicts: Mapping[str, str] = field(default_factory=dict[str, str])
     plan: DataPlan | None = None
     facts: tuple[DatasetFacts, ...] = ()
-    tabled: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    claims_by_table: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     statements: tuple[str, ...] = ()
 
-    def value(self, use: Use) -> PrintedValue | None:
+    def find_value(self, use: ResultMacroUse) -> PrintedValue | None:
         """What a macro prints; None where the record has no such key."""
         return {"result": self.results, "setup": self.setups, "verdict": self.verdicts}[use.macro].get(use.key)

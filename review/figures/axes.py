@@ -6,55 +6,55 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from labwright.record.nouns.figures import AxesFacts, DrawnFacts, Figure
-from labwright.review.figures.colours import alike
-from labwright.review.figures.findings import About, Kind, LintFinding, lacks_unit, underscored
+from labwright.record.schema.figures import AxesFacts, DrawnFacts, Figure
+from labwright.review.figures.colour_distance import find_similar_pairs
+from labwright.review.figures.findings import FigureContext, Kind, LintFinding, has_bare_underscore, lacks_unit
 
-Fault = tuple[Kind, str, str]
+FaultText = tuple[Kind, str, str]
 """A kind, what is wrong in words that follow the place, and how to fix it."""
 
-MOST_SERIES = 8
+MAX_SERIES = 8
 """More than that cannot be told apart in one axes."""
-MOST_TICKS = 25
+MAX_TICKS = 25
 """Tick labels along one side."""
-MOST_COVERED = 0.04
+MAX_COVERED_SHARE = 0.04
 """Share of the drawn data that may lie under the legend."""
 _REFERENCE = re.compile(
     r"\b(chance|baseline|majority|most frequent|reference|target|random|ideal|perfect|bound|limit|"
     r"threshold|guess\w*|oracle|optim\w+)\b",
     re.IGNORECASE,
 )
-_POOLED = re.compile(r"\b(confidence|false positive|recall|predicted probability)\b", re.IGNORECASE)
+_POOLED_QUANTITY = re.compile(r"\b(confidence|false positive|recall|predicted probability)\b", re.IGNORECASE)
 """Horizontal axes of curves that are made from the pooled rows of all runs."""
-_RUN = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
+_RUN_NAME = re.compile(r"\b(seed|run|replicate|n\d{4})\b", re.IGNORECASE)
 
 
-def axes_findings(figure: Figure, about: About) -> Iterator[LintFinding]:
+def check_axes(figure: Figure, about: FigureContext) -> Iterator[LintFinding]:
     """Those of every visible axes; and one for a figure of which none shows anything."""
     axes = figure.facts.axes
     for number, one in enumerate(axes, start=1):
         panel = f"Panel {number} ({one.title!r})" if one.title else f"Panel {number}"
         called = panel if len(axes) > 1 else "The plot"
         if one.visible and one.empty:
-            yield about.finding(
+            yield about.make_finding(
                 "empty", called, "is empty, it holds no finite data point", "Leave it out, or draw what was recorded."
             )
         elif one.visible:
-            for kind, text, fix in (*_text_findings(one, about), *_series_findings(one), *_data_findings(one, about)):
-                yield about.finding(kind, called, text, fix)
+            for kind, text, fix in (*_check_texts(one, about), *_check_series(one), *_check_data(one, about)):
+                yield about.make_finding(kind, called, text, fix)
     if axes and all(one.empty for one in axes) and not any(one.visible for one in axes):
-        yield about.finding("empty", figure.name, "shows no data, all its axes are empty", "Leave it out.")
+        yield about.make_finding("empty", figure.name, "shows no data, all its axes are empty", "Leave it out.")
 
 
-def _text_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
+def _check_texts(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
     sides = (("x", axes.xlabel, axes.xticks, axes.xwords), ("y", axes.ylabel, axes.yticks, axes.ywords))
     for side, text, ticks, words in sides:
         if not text.strip() and ticks != 0 and not words:
             yield "label", f"has no {side} label", "Say in words what the axis shows."
         elif lacks_unit(text, about.metrics):
             yield "unit", f"names no unit in its {side} label {text!r}", "Add it in brackets, e.g. 'Time (s)'."
-        if (ticks or 0) > MOST_TICKS:
-            yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MOST_TICKS}."
+        if (ticks or 0) > MAX_TICKS:
+            yield "crowded", f"has {ticks} tick labels along {side}", f"Label at most {MAX_TICKS}."
     if axes.zlabel is not None and not axes.zlabel.strip():
         yield "label", "has no z label", "Say in words what the axis shows."
     texts = (
@@ -66,23 +66,23 @@ def _text_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
         ("notes", axes.notes),
     )
     for what, shown in texts:
-        wrong = [text for text in shown if underscored(text)]
+        wrong = [text for text in shown if has_bare_underscore(text)]
         if wrong:
             yield "underscore", f"shows an underscore in its {what} {wrong[0]!r}", "Write words."
 
 
-def _series_findings(axes: AxesFacts) -> Iterator[Fault]:
+def _check_series(axes: AxesFacts) -> Iterator[FaultText]:
     """What tells series apart: a legend, and for the closest two that only colours tell apart, these; not too many."""
     labelled_directly = sum(any(char.isalpha() for char in note) for note in axes.notes) >= axes.series
     if not axes.legend and not labelled_directly and _needs_legend(axes):
         yield "legend", f"shows {axes.series} series without a legend", "Give each a label and call legend()."
-    if axes.covered > MOST_COVERED:
+    if axes.covered > MAX_COVERED_SHARE:
         yield (
             "covered",
             f"has {axes.covered:.0%} of its data under the legend",
             "Move the legend to a free place or outside of the axes.",
         )
-    for kind, seen, pair in alike(_by_colour_alone(axes)) if not labelled_directly else ():
+    for kind, seen, pair in find_similar_pairs(_pairs_by_colour_alone(axes)) if not labelled_directly else ():
         a, b = (one.label or one.colour for one in pair)
         how = "in print without colours" if kind == "grey" else f"with {seen}"
         yield (
@@ -110,7 +110,7 @@ def _is_reference(one: DrawnFacts) -> bool:
     return one.kind == "line" and not one.label and not one.marker and (one.points == 2 or one.constant)
 
 
-def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]:
+def _pairs_by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]:
     compared = [
         one
         for one in axes.drawn[:20]
@@ -130,7 +130,7 @@ def _by_colour_alone(axes: AxesFacts) -> Iterator[tuple[DrawnFacts, DrawnFacts]]
                 yield other, one
 
 
-def _data_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
+def _check_data(axes: AxesFacts, about: FigureContext) -> Iterator[FaultText]:
     flat = [
         one
         for one in axes.drawn
@@ -165,56 +165,56 @@ def _data_findings(axes: AxesFacts, about: About) -> Iterator[Fault]:
             "shows values as colours without a colour bar",
             "Add one with a label, or write the values into the cells.",
         )
-    if axes.series > MOST_SERIES:
-        yield "crowded", f"shows {axes.series} series", f"Show at most {MOST_SERIES} in one panel."
+    if axes.series > MAX_SERIES:
+        yield "crowded", f"shows {axes.series} series", f"Show at most {MAX_SERIES} in one panel."
 
 
-def _lacks_interval(axes: AxesFacts, about: About) -> bool:
+def _lacks_interval(axes: AxesFacts, about: FigureContext) -> bool:
     """Means of several runs, and nothing of how much these differ."""
-    if about.subject == "node" or about.seeds < 2 or axes.spread or _POOLED.search(axes.xlabel):
+    if about.subject == "node" or about.seeds < 2 or axes.spread or _POOLED_QUANTITY.search(axes.xlabel):
         return False
     if any(one.interval or one.kind in ("scatter", "image", "picture", "contour", "box") for one in axes.drawn):
         return False
     lines = [one for one in axes.drawn if one.kind == "line" and not _is_reference(one)]
     bars = [one for one in axes.drawn if one.kind in ("bar", "barh") and one.points <= 12]
-    single = sum(not one.label for one in lines) > 1 or any(_RUN.search(one.label) for one in lines)
+    single = sum(not one.label for one in lines) > 1 or any(_RUN_NAME.search(one.label) for one in lines)
     return bool(bars) or bool(lines and not single and not (about.subject == "aggregate" and len(lines) >= about.seeds))
 
 
-LEAST_POINTS = 5.0
+MIN_FONT_POINTS = 5.0
 """Size in print below which letters are not read; footnotes have 8, scripts of formulas 5."""
-LEAST_SHARE = 0.1
+MIN_OVERLAP_SHARE = 0.1
 """Share of the smaller of two texts that lies on the other, from which on they disturb each other."""
-_NAMED = 3
+_MAX_NAMED = 3
 
 
-def page_findings(figure: Figure, about: About) -> Iterator[Fault]:
+def check_page_texts(figure: Figure, about: FigureContext) -> Iterator[FaultText]:
     """Texts cut off, on each other, too small; by the facts alone."""
     facts = figure.facts
-    for text in filter(underscored, (*facts.words, *facts.scales)):
+    for text in filter(has_bare_underscore, (*facts.words, *facts.scales)):
         yield "underscore", f"shows an underscore in {text!r}", "Write words."
     for label in facts.scales:
         if lacks_unit(label, about.metrics):
             yield "unit", f"names no unit at its colour bar {label!r}", "Add it in brackets, e.g. 'Time (s)'."
     if facts.clipped:
-        more = f" and {len(facts.clipped) - _NAMED} more" if len(facts.clipped) > _NAMED else ""
+        more = f" and {len(facts.clipped) - _MAX_NAMED} more" if len(facts.clipped) > _MAX_NAMED else ""
         yield (
             "clipped",
-            f"cuts off {', '.join(map(repr, facts.clipped[:_NAMED]))}{more}",
+            f"cuts off {', '.join(map(repr, facts.clipped[:_MAX_NAMED]))}{more}",
             "Make room with layout='constrained', a larger figure or shorter words.",
         )
-    disturbed = [one for one in facts.overlaps if one.share >= LEAST_SHARE]
+    disturbed = [one for one in facts.overlaps if one.share >= MIN_OVERLAP_SHARE]
     if disturbed:
         pairs = [
             f"{one.a!r} on {one.b if one.b.startswith(('the ', 'another ')) else repr(one.b)}" for one in disturbed
         ]
         yield (
             "overlap",
-            f"has texts that overlap: {'; '.join(pairs[:_NAMED])}",
+            f"has texts that overlap: {'; '.join(pairs[:_MAX_NAMED])}",
             "Make room, shorten, turn or leave out labels.",
         )
     font = facts.smallest_font
-    if font is not None and (printed := font * about.printed(facts.width_inches)) < LEAST_POINTS:
+    if font is not None and (printed := font * about.print_scale(facts.width_inches)) < MIN_FONT_POINTS:
         small = f"{facts.smallest_text!r}: {font:g} pt in a figure {facts.width_inches:.1f} inches wide"
         yield (
             "font",

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from labwright.record.nouns.data import MetricSpec
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.schema.data_plan import MetricSpec
+from labwright.record.schema.frozen_model import FrozenModel
 
 Kind = Literal[
     "axes",
@@ -42,19 +42,19 @@ Kind = Literal[
 Severity = Literal["refuse", "complain"]
 Subject = Literal["node", "aggregate", "paper"]
 
-_REFUSED: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
-_REFUSED_IN_PAPERS: tuple[Kind, ...] = ("font", "colour", "duplicate")
+_REFUSED_KINDS: tuple[Kind, ...] = ("axes", "empty", "blank", "label", "legend", "underscore", "clipped", "overlap")
+_KINDS_REFUSED_IN_PAPERS: tuple[Kind, ...] = ("font", "colour", "duplicate")
 SEVERITIES: dict[Kind, tuple[Severity, Severity]] = {
     kind: (
-        "refuse" if kind in _REFUSED else "complain",
-        "refuse" if kind in (*_REFUSED, *_REFUSED_IN_PAPERS) else "complain",
+        "refuse" if kind in _REFUSED_KINDS else "complain",
+        "refuse" if kind in (*_REFUSED_KINDS, *_KINDS_REFUSED_IN_PAPERS) else "complain",
     )
     for kind in get_args(Kind)
 }
-"""Kind -> severity for figures of the search, and of the paper. docs/figures.md shows this table."""
+"""Kind -> severity for figures of the search, and of the paper. docs/paper.md shows this table."""
 
 
-class LintFinding(Frozen):
+class LintFinding(FrozenModel):
     """One finding. As text it is a sentence that names the place, and one that says how to fix it."""
 
     kind: Kind
@@ -68,7 +68,7 @@ class LintFinding(Frozen):
 
 
 @dataclass(frozen=True)
-class About:
+class FigureContext:
     """What a figure is of, as far as it decides what must be in it."""
 
     subject: Subject = "node"
@@ -78,22 +78,22 @@ class About:
     width_inches: float = 5.5
     """At which it is printed at most; a smaller figure keeps its size."""
 
-    def finding(self, kind: Kind, where: str, text: str, fix: str) -> LintFinding:
+    def make_finding(self, kind: Kind, where: str, text: str, fix: str) -> LintFinding:
         """The finding with the severity that it has here."""
         severity = SEVERITIES[kind][self.subject == "paper"]
         return LintFinding(kind=kind, severity=severity, where=where, text=text, fix=fix)
 
-    def printed(self, width: float) -> float:
+    def print_scale(self, width: float) -> float:
         """By what a figure of this width (inches) is scaled in print; 1.0 where its width is unknown."""
         return min(1.0, self.width_inches / width) if width > 0 else 1.0
 
 
-def refusing(findings: Iterable[LintFinding]) -> tuple[str, ...]:
+def list_refusals(findings: Iterable[LintFinding]) -> tuple[str, ...]:
     """Those that refuse the figure, as text."""
     return tuple(str(one) for one in findings if one.severity == "refuse")
 
 
-def remarks(findings: Iterable[LintFinding]) -> tuple[str, ...]:
+def list_remarks(findings: Iterable[LintFinding]) -> tuple[str, ...]:
     """Those that only complain, as text."""
     return tuple(str(one) for one in findings if one.severity == "complain")
 
@@ -104,7 +104,7 @@ _QUANTITY = re.compile(
     re.IGNORECASE,
 )
 """Quantities that mean nothing without a unit; counts, shares, scores, rates and losses do."""
-_NOT_ONE = re.compile(
+_NOT_A_QUANTITY = re.compile(
     r"\b(time[- ]?steps?|times|discrete time|relative|normali[sz]ed|ratio|share|fraction|factor|speed-?up|number|"
     r"memory cells?|index|time series|full[- ]time|per cent|percent|over time|memory lengths?|log(arithm)? of)\b",
     re.IGNORECASE,
@@ -117,7 +117,7 @@ _UNIT = re.compile(
 )
 
 
-def underscored(text: str) -> bool:
+def has_bare_underscore(text: str) -> bool:
     """True for an underscore outside of mathematics, where it sets an index."""
     return "_" in ("".join(text.split("$")[::2]) if text.count("$") % 2 == 0 else text)
 
@@ -130,4 +130,4 @@ def lacks_unit(label: str, metrics: Iterable[MetricSpec] = ()) -> bool:
         name = (metric.title or metric.name).replace("_", " ").casefold()
         if metric.unit and name in label.casefold():
             return metric.unit.casefold() not in label.casefold()
-    return bool(_QUANTITY.search(label)) and not _NOT_ONE.search(label)
+    return bool(_QUANTITY.search(label)) and not _NOT_A_QUANTITY.search(label)

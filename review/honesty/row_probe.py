@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.nouns.data import DataPlan, arm_of
-from labwright.review.honesty.probe import Probe
-from labwright.review.honesty.run_facts import knows_nothing
-from labwright.sandbox.scoring import Predictions
+from labwright.record.schema.data_plan import DataPlan, parse_arm
+from labwright.review.honesty.label_probe import ProbeResult
+from labwright.review.honesty.run_facts import is_uninformed_arm
+from labwright.sandbox.scoring import SubmittedPredictions
 
 Array = NDArray[Any]
 
-PROGRAM = '''\
+ROW_PROBE_SCRIPT = '''\
 """Runs experiment.py with every second row of validation and test replaced by a training row."""
 import dataclasses
 import functools
@@ -50,54 +50,60 @@ lab.data = altered
 exec(compile(open("experiment.py", encoding="utf-8").read(), "experiment.py", "exec"))
 '''
 
-TRANSDUCTIVE = re.compile(r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I)
-CLOSE = 1e-3
+TRANSDUCTIVE_WORDS = re.compile(
+    r"transduct|semi-?supervis|unlabel|test-time|domain adapt|self-train|pseudo-?label", re.I
+)
+MAX_SAME_DIFFERENCE = 1e-3
 """How far a prediction may be off that has not moved, as a share of the spread of all."""
-STRAY = 0.02
+MAX_STRAY_SHARE = 0.02
 """Share of predictions that may move although they must not: of labels near a tie."""
 
 
-def same(before: Array, after: Array) -> NDArray[np.bool_]:
+def find_same_rows(before: Array, after: Array) -> NDArray[np.bool_]:
     """Row by row, whether predictions are the same within the tolerance. Shapes: (rows,) or (rows, classes)."""
     if before.shape != after.shape:
         return np.zeros(len(before), dtype=bool)
     first, second = (np.asarray(one, dtype=float).reshape(len(one), -1) for one in (before, after))
-    near: NDArray[np.bool_] = np.abs(first - second) <= CLOSE * max(float(first.std()), 1e-12)
+    near: NDArray[np.bool_] = np.abs(first - second) <= MAX_SAME_DIFFERENCE * max(float(first.std()), 1e-12)
     return np.logical_and.reduce(near, axis=1)
 
 
-def rows_probe(
-    before: Sequence[Predictions], after: Sequence[Predictions], plan: DataPlan | None, *, words: str = ""
-) -> Probe:
+def judge_row_replacement(
+    before: Sequence[SubmittedPredictions],
+    after: Sequence[SubmittedPredictions],
+    plan: DataPlan | None,
+    *,
+    words: str = "",
+) -> ProbeResult:
     """Whether the replaced rows' predictions moved, and no others. A prediction that is the same for every row says
     nothing, nor does an arm that is meant to know nothing; `words` are the plan's, which may say that it is
     transductive."""
     known, why, told = {(one.dataset, one.condition): one for one in after}, list[str](), 0
     for one in before:
         again = known.get((one.dataset, one.condition))
-        if again is None or len(one.values) < FEWEST_ROWS or len(again.values) != len(one.values):
+        if again is None or len(one.values) < MIN_ROWS or len(again.values) != len(one.values):
             continue
-        equal, told = same(one.values, again.values), told + 1
+        equal, told = find_same_rows(one.values, again.values), told + 1
         stray, varied = 1.0 - float(equal[0::2].mean()), len(np.unique(one.values, axis=0)) > 1
         where = f"{one.condition!r} on {one.dataset}"
-        if stray > STRAY and not TRANSDUCTIVE.search(words):
+        if stray > MAX_STRAY_SHARE and not TRANSDUCTIVE_WORDS.search(words):
             why.append(
                 f"{100 * stray:.0f} % of the predictions of {where} for rows that stayed the same moved when "
                 "other rows were replaced: they depend on rows that are to be predicted"
             )
-        elif varied and equal[1::2].all() and not knows_nothing(arm_of(one.condition), plan):
+        elif varied and equal[1::2].all() and not is_uninformed_arm(parse_arm(one.condition), plan):
             why.append(
                 f"the predictions of {where} differ from row to row, and none moved when its row was replaced: "
                 "they do not come from the rows"
             )
     if why:
-        return Probe("still", "; ".join(why))
+        return ProbeResult("still", "; ".join(why))
     return (
-        Probe("moved", f"replaced rows moved their own predictions alone ({told} cells)")
+        ProbeResult("moved", f"replaced rows moved their own predictions alone ({told} cells)")
         if told
-        else Probe("unclear", "no predictions can be compared")
+        else ProbeResult("unclear", "no predictions can be compared")
     )
 
 
-FEWEST_ROWS = 20
+MIN_ROWS = 20
 """To be predicted, from which on something is said."""

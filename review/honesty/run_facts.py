@@ -1,6 +1,6 @@
 """Facts of a run that speak against its code, read off what was recorded. Nothing is executed here.
 
-Each is a sign and makes a node suspect only together with one from elsewhere (`review.honesty.weighing`): honest arms
+Each is a sign and makes a node suspect only together with one from elsewhere (`review.honesty.verdict`): honest arms
 can be equal where what sets them apart turned out to do nothing, and honest training can fail.
 """
 
@@ -14,89 +14,89 @@ from itertools import combinations
 
 import numpy as np
 
-from labwright.record.nouns.cells import Cell, Training
-from labwright.record.nouns.data import DataPlan, arm_of
-from labwright.record.nouns.frozen import Scalar
-from labwright.record.nouns.nodes import Finding
-from labwright.record.source import code_of, setups_of
-from labwright.review.honesty.library import CHANCE, UNLEARNT
-from labwright.sandbox.job import Curve, Logged
-from labwright.sandbox.scoring import Predictions
+from labwright.record.schema.cell import Cell, TrainingCounts
+from labwright.record.schema.data_plan import DataPlan, parse_arm
+from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema.nodes import HonestyFinding
+from labwright.record.source_tree import read_constants, select_code
+from labwright.review.honesty.check_patterns import CHANCE_ARM_NAME, UNTRAINED_ARM_NAME
+from labwright.sandbox.job import Curve, LoggedPoint
+from labwright.sandbox.scoring import SubmittedPredictions
 
-FEWEST = 5
+MIN_CURVE_POINTS = 5
 """Points of a curve from which on it must have moved."""
-LOSSES = re.compile(r"loss|nll|entropy|(^|_)(mse|mae|rmse)(_|$)|error", re.I)
-LENGTHS = re.compile(r"^(N_|NUM_)?(\w+_)?(EPOCHS|STEPS|ITERATIONS|UPDATES)$")
-NOT_LENGTHS = re.compile(r"MAX|WARM|EVAL|LOG|EVERY|INNER|PATIENCE|ATTACK|SAMPL|DIFFUS|TIME|WINDOW|HORIZON")
+LOSS_NAME = re.compile(r"loss|nll|entropy|(^|_)(mse|mae|rmse)(_|$)|error", re.I)
+TRAINING_LENGTH_CONSTANT = re.compile(r"^(N_|NUM_)?(\w+_)?(EPOCHS|STEPS|ITERATIONS|UPDATES)$")
+NOT_TRAINING_LENGTH = re.compile(r"MAX|WARM|EVAL|LOG|EVERY|INNER|PATIENCE|ATTACK|SAMPL|DIFFUS|TIME|WINDOW|HORIZON")
 """Names that only bound the length of a training, or that are of something else."""
-ENDS_EARLY = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b|max_?iter", re.I)
-SEEDS = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
-MUCH = 8.0
+EARLY_STOPPING_CODE = re.compile(r"patience|early|should_stop|seconds_left|\bbreak\b|converge|tol\b|max_?iter", re.I)
+SEEDS_CONSTANT = re.compile(r"^(N_|NUM_|NUMBER_OF_)?(RANDOM_)?SEEDS$")
+MAX_ROWS_RATIO = 8.0
 """How many times more rows the method must have learnt from than the baseline."""
-TOLD = re.compile(
+DISCLOSED_BUDGET_WORDS = re.compile(
     r"budget|epochs?\b|steps\b|rows\b|subset|few-?shot|small(er)? (sample|train)|"
     r"share of (the )?(train|data)|ensembl|members|bagg|pre-?train|augment|synthetic|larger|longer",
     re.I,
 )
 """Words by which a plan says that its arms are given unequal means."""
-DRAWS = re.compile(
+RANDOM_DRAW_CALL = re.compile(
     r"\b(default_rng|RandomState|randn?|randint|randperm|permutation|shuffle|choice|normal|uniform|"
     r"Dropout|nn\.Linear|nn\.Conv\w+)\("
 )
 
-OWN_SEED = re.compile(
+OWN_SEED_CALL = re.compile(
     r"\b(default_rng|RandomState|manual_seed|random\.seed|set_seed|PRNGKey)\("
     r"\s*\[?\s*(\d|[A-Z_]*SEED\b)"
 )
-READS_SEED = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
+SEED_READ = re.compile(r"\.seed\b(?!\()|seed_everything|\bimport seed\b|[\"']seed[\"']")
 """Whatever it is read from: only code that never does is sure to ignore it."""
 
 
-def _sign(kind: str, why: str) -> Finding:
-    return Finding(kind=kind, why=why, suspect=False, sign="run")
+def _make_finding(kind: str, why: str) -> HonestyFinding:
+    return HonestyFinding(kind=kind, why=why, suspect=False, sign="run")
 
 
-def knows_nothing(arm: str, plan: DataPlan | None) -> bool:
+def is_uninformed_arm(arm: str, plan: DataPlan | None) -> bool:
     """Whether an arm is meant to know nothing, or to be left as it was drawn."""
     found = next((one for one in plan.arms if one.name == arm), None) if plan else None
     words = f"{arm} {found.title} {found.description}" if found else arm
-    return CHANCE.search(words) is not None or UNLEARNT.search(words) is not None
+    return CHANCE_ARM_NAME.search(words) is not None or UNTRAINED_ARM_NAME.search(words) is not None
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunArtifacts:
     """What an execution of a node left, as far as facts are read off it."""
 
     source: Mapping[str, str]
-    predicted: Sequence[Predictions] = ()
-    points: Sequence[Logged] = ()
+    predictions: Sequence[SubmittedPredictions] = ()
+    logged_points: Sequence[LoggedPoint] = ()
     """Of curves."""
-    trained: Mapping[Cell, Training | None] = field(default_factory=dict[Cell, Training | None])
+    training_by_cell: Mapping[Cell, TrainingCounts | None] = field(default_factory=dict[Cell, TrainingCounts | None])
     """What the sandbox counted of each cell; empty for a program that does all at once."""
 
 
-def of_run(ran: Ran, plan: DataPlan | None) -> tuple[Finding, ...]:
+def check_run(ran: RunArtifacts, plan: DataPlan | None) -> tuple[HonestyFinding, ...]:
     """All of them but what takes replicates (`frozen_seed`)."""
-    setups = setups_of(ran.source)
-    by_arm: dict[str, list[Training | None]] = defaultdict(list)
-    for cell, training in ran.trained.items():
+    setups = read_constants(ran.source)
+    by_arm: dict[str, list[TrainingCounts | None]] = defaultdict(list)
+    for cell, training in ran.training_by_cell.items():
         by_arm[cell.arm].append(training)
-    cells = ran.trained.keys()
+    cells = ran.training_by_cell.keys()
     return (
-        *equal_arms(ran.predicted),
-        *still_curves(ran.points, plan),
-        *unequal_training(by_arm, plan),
-        *too_short(setups, list(ran.trained.values()), code_of(ran.source).values()),
-        *(said_not_run(setups, plan, {cell.dataset for cell in cells}) if cells else ()),
+        *find_equal_arms(ran.predictions),
+        *find_constant_losses(ran.logged_points, plan),
+        *find_unequal_training(by_arm, plan),
+        *find_short_training(setups, list(ran.training_by_cell.values()), select_code(ran.source).values()),
+        *(find_unrun_constants(setups, plan, {cell.dataset for cell in cells}) if cells else ()),
     )
 
 
-def equal_arms(predicted: Iterable[Predictions]) -> Iterator[Finding]:
+def find_equal_arms(predicted: Iterable[SubmittedPredictions]) -> Iterator[HonestyFinding]:
     """Pairs of arms whose predictions are the same to the last digit wherever both were measured.
 
     Labels are left out: of few rows two arms may well get the same ones.
     """
-    places: dict[tuple[str, str], dict[str, Predictions]] = defaultdict(dict)
+    places: dict[tuple[str, str], dict[str, SubmittedPredictions]] = defaultdict(dict)
     for one in predicted:
         if one.values.ndim > 1 or (one.values != np.round(one.values)).any():
             arm, _, level = one.condition.partition("@")
@@ -107,32 +107,32 @@ def equal_arms(predicted: Iterable[Predictions]) -> Iterator[Finding]:
             pairs[a, b].append(arms[a].kind == arms[b].kind and np.array_equal(arms[a].values, arms[b].values))
     for (a, b), equal in pairs.items():
         if all(equal):
-            yield _sign(
+            yield _make_finding(
                 "equal arms",
                 f"the predictions of {a!r} and {b!r} are the same to the last digit wherever "
                 f"both were measured ({len(equal)} places)",
             )
 
 
-def still_curves(points: Iterable[Logged], plan: DataPlan | None) -> Iterator[Finding]:
+def find_constant_losses(points: Iterable[LoggedPoint], plan: DataPlan | None) -> Iterator[HonestyFinding]:
     """Losses that have one value at every step."""
     found: dict[Curve, list[float]] = defaultdict(list)
     for one in points:
         _, condition, name, _ = one.curve
-        if LOSSES.search(name) and not knows_nothing(arm_of(condition), plan):
+        if LOSS_NAME.search(name) and not is_uninformed_arm(parse_arm(condition), plan):
             found[one.curve].append(one.value)
     for (dataset, condition, name, split), values in found.items():
-        if len(values) >= FEWEST and len(set(values)) == 1 and values[0]:
-            yield _sign(
+        if len(values) >= MIN_CURVE_POINTS and len(set(values)) == 1 and values[0]:
+            yield _make_finding(
                 "still curve",
                 f"{name} of {condition!r} on {dataset} ({split}) is {values[0]:g} at each of "
                 f"{len(values)} steps: nothing was learnt",
             )
 
 
-def too_short(
-    setups: Mapping[str, Scalar], trained: Sequence[Training | None], code: Iterable[str]
-) -> Iterator[Finding]:
+def find_short_training(
+    setups: Mapping[str, Scalar], trained: Sequence[TrainingCounts | None], code: Iterable[str]
+) -> Iterator[HonestyFinding]:
     """Less than half of the steps that the source's own constants say, in every cell that the sandbox could count.
 
     An epoch has a step at least. A source that may end early, or whose constants only bound the length, claims nothing.
@@ -140,21 +140,25 @@ def too_short(
     said = {
         name: int(value)
         for name, value in setups.items()
-        if LENGTHS.match(name) and not NOT_LENGTHS.search(name) and isinstance(value, int | float)
+        if TRAINING_LENGTH_CONSTANT.match(name)
+        and not NOT_TRAINING_LENGTH.search(name)
+        and isinstance(value, int | float)
     }
     counted = [one.steps for one in trained if one is not None and one.steps is not None]
-    if not said or not counted or len(counted) < len(trained) or any(ENDS_EARLY.search(text) for text in code):
+    if not said or not counted or len(counted) < len(trained) or any(EARLY_STOPPING_CODE.search(text) for text in code):
         return
     name = min(said, key=lambda one: said[one])
     if max(counted) * 2 < said[name]:
-        yield _sign("too short", f"{name} is {said[name]}, and no cell took more than {max(counted)} steps")
+        yield _make_finding("too short", f"{name} is {said[name]}, and no cell took more than {max(counted)} steps")
 
 
-def unequal_training(trained: Mapping[str, Sequence[Training | None]], plan: DataPlan | None) -> Iterator[Finding]:
+def find_unequal_training(
+    trained: Mapping[str, Sequence[TrainingCounts | None]], plan: DataPlan | None
+) -> Iterator[HonestyFinding]:
     """A baseline that learnt from a small part of the rows of the method (repeats counted), which the plan does not
     tell. `trained` has the cells of each arm.
     """
-    if plan is None or TOLD.search(
+    if plan is None or DISCLOSED_BUDGET_WORDS.search(
         " ".join((plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)))
     ):
         return
@@ -164,49 +168,51 @@ def unequal_training(trained: Mapping[str, Sequence[Training | None]], plan: Dat
         if all(one is not None and one.rows for one in runs)
     }
     roles = {one.name: one.role for one in plan.arms}
-    for weak in (arm for arm in rows if roles.get(arm) == "baseline" and not knows_nothing(arm, plan)):
+    for weak in (arm for arm in rows if roles.get(arm) == "baseline" and not is_uninformed_arm(arm, plan)):
         for strong in (arm for arm in rows if roles.get(arm) == "method"):
-            if rows[strong] >= MUCH * rows[weak] > 0:
-                yield _sign(
+            if rows[strong] >= MAX_ROWS_RATIO * rows[weak] > 0:
+                yield _make_finding(
                     "unequal training",
                     f"{strong!r} was handed {rows[strong] / rows[weak]:.0f} times as many rows in training as {weak!r}",
                 )
 
 
-def said_not_run(setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: Iterable[str]) -> Iterator[Finding]:
+def find_unrun_constants(
+    setups: Mapping[str, Scalar], plan: DataPlan | None, datasets: Iterable[str]
+) -> Iterator[HonestyFinding]:
     """Notes: seeds and datasets that a program's constants name and none of its cells has."""
     measured = set(datasets)
     for name, value in setups.items():
         items = [one.strip() for one in str(value).split(",")]
         count = int(value) if isinstance(value, int | float) else len(items)
-        if SEEDS.match(name) and count > 1:
-            yield Finding(
+        if SEEDS_CONSTANT.match(name) and count > 1:
+            yield HonestyFinding(
                 kind="said, not run",
                 suspect=False,
                 why=(f"{name} says {count} seeds, and each of its cells has one; replicates are counted apart"),
             )
         missing = [one for one in items if plan and one in {use.name for use in plan.datasets} - measured]
         if "DATASET" in name and missing:
-            yield Finding(
+            yield HonestyFinding(
                 kind="said, not run",
                 suspect=False,
                 why=(f"{name} names {', '.join(missing)}, where no cell of it was measured"),
             )
 
 
-def frozen_seed(code: Mapping[str, str]) -> Iterator[Finding]:
+def find_ignored_seed(code: Mapping[str, str]) -> Iterator[HonestyFinding]:
     """Of a node whose replicates all measured the same: that its code draws random numbers all the same.
 
     A sign; enough by itself where the code seeds with a number of its own and never reads the seed that it is given.
     """
-    own = not any(READS_SEED.search(text) for text in code.values())
+    own = not any(SEED_READ.search(text) for text in code.values())
     lines = [(file, number, line) for file, text in code.items() for number, line in enumerate(text.splitlines(), 1)]
-    seeded = next((one for one in lines if own and OWN_SEED.search(one[2])), None)
-    drawn = seeded or next((one for one in lines if DRAWS.search(one[2])), None)
+    seeded = next((one for one in lines if own and OWN_SEED_CALL.search(one[2])), None)
+    drawn = seeded or next((one for one in lines if RANDOM_DRAW_CALL.search(one[2])), None)
     if drawn is not None:
         file, number, line = drawn
         why = "draws random numbers, and all replicates measured the same values"
-        yield Finding(
+        yield HonestyFinding(
             kind="frozen seed",
             file=file,
             line=number,

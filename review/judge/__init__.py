@@ -4,46 +4,51 @@
 is held against, and `screened` by a model. `panel` asks several judges. docs/judge.md says what a judgement is worth.
 """
 
-from labwright.review.judge.code import code_exhibit
-from labwright.review.judge.exhibits import facts_of, file_exhibit, pictures, results_exhibit
-from labwright.review.judge.guards import Guarded, guarded
-from labwright.review.judge.judge import (
-    Case,
-    Member,
-    family_warnings,
-    judged,
-    judgement,
-    panel,
-    question,
-    without_pictures,
+from labwright.review.judge.attachments import (
+    collect_record_facts,
+    read_file_exhibit,
+    read_results_exhibit,
+    render_pages,
 )
-from labwright.review.judge.reader import JudgeError, Paper, PaperError, RubricError, read_paper
-from labwright.review.judge.rubric import bundled, read_rubric, rubric_called
-from labwright.review.judge.screening import screened
+from labwright.review.judge.code_excerpt import build_code_exhibit
+from labwright.review.judge.guards import GuardedPaper, guard_paper
+from labwright.review.judge.injection_screening import screen_case
+from labwright.review.judge.judge import (
+    JudgeCase,
+    PanelMember,
+    ask_panel,
+    build_judge_inputs,
+    build_judgement,
+    drop_pictures,
+    find_family_warnings,
+    judge_case,
+)
+from labwright.review.judge.paper_reader import JudgeError, Paper, PaperError, RubricError, read_paper
+from labwright.review.judge.rubric import find_rubric, load_bundled_rubrics, read_rubric
 
 __all__ = [
-    "Case",
-    "Guarded",
+    "GuardedPaper",
+    "JudgeCase",
     "JudgeError",
-    "Member",
+    "PanelMember",
     "Paper",
     "PaperError",
     "RubricError",
-    "bundled",
-    "code_exhibit",
-    "facts_of",
-    "family_warnings",
-    "file_exhibit",
-    "guarded",
-    "judged",
-    "judgement",
-    "panel",
-    "pictures",
-    "question",
+    "ask_panel",
+    "build_code_exhibit",
+    "build_judge_inputs",
+    "build_judgement",
+    "collect_record_facts",
+    "drop_pictures",
+    "find_family_warnings",
+    "find_rubric",
+    "guard_paper",
+    "judge_case",
+    "load_bundled_rubrics",
+    "read_file_exhibit",
     "read_paper",
+    "read_results_exhibit",
     "read_rubric",
-    "results_exhibit",
-    "rubric_called",
-    "screened",
-    "without_pictures",
+    "render_pages",
+    "screen_case",
 ]

@@ -14,57 +14,57 @@ from dataclasses import dataclass, replace
 
 from labwright.models.client import ModelClient, Models
 from labwright.models.errors import ImagesRefused, ModelError
-from labwright.models.naming import alike, family
-from labwright.models.render import render
+from labwright.models.model_address import find_family, is_same_family
+from labwright.models.prompt_renderer import render
 from labwright.models.roles.judge import JUDGE, JudgeAnswer, JudgeInputs, RecordFacts, Rubric
-from labwright.record.nouns.papers import (
+from labwright.record.schema.paper import (
     AuditFacts,
     CheckResult,
     DimensionScore,
     Judgement,
-    Missing,
-    Panel,
-    Removed,
-    Results,
-    TextAlone,
-    View,
-    spreads,
+    JudgePanel,
+    JudgeView,
+    MissingJudgement,
+    RemovedPassage,
+    ResultsOrigin,
+    TextOnlyScore,
+    compute_spreads,
 )
-from labwright.review.judge.exhibits import GuardedExhibit, Pictures, exhibit_lines
-from labwright.review.judge.guards import Guarded
-from labwright.review.judge.quotes import stands_in
-from labwright.review.judge.reader import Paper
-from labwright.review.judge.rubric import sha256_of
-from labwright.review.judge.sections import Excerpt, excerpt
+from labwright.review.judge.attachments import GuardedExhibit, PagePictures, describe_exhibits
+from labwright.review.judge.guards import GuardedPaper
+from labwright.review.judge.paper_reader import Paper
+from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.rubric import hash_rubric
+from labwright.review.judge.sections import PaperExcerpt, make_excerpt
 
-CHARACTERS = 100_000
+MAX_PAPER_CHARACTERS = 100_000
 """Of a paper that a judge is shown, about 25,000 tokens: thirty pages whole, or the main text of a longer paper."""
 
 
 @dataclass(frozen=True)
-class Case:
+class JudgeCase:
     """What is judged, by what, and what it is held against."""
 
-    guarded: Guarded
+    guarded: GuardedPaper
     rubric: Rubric
     name: str
     facts: RecordFacts | None = None
     audit: AuditFacts | None = None
     exhibits: tuple[GuardedExhibit, ...] = ()
-    pictures: Pictures | None = None
-    view: View = "all"
+    pictures: PagePictures | None = None
+    view: JudgeView = "all"
 
     @property
-    def removed(self) -> tuple[Removed, ...]:
+    def removed(self) -> tuple[RemovedPassage, ...]:
         """Everything that the guards took out, of the paper first."""
         return (*self.guarded.removed, *(one for exhibit in self.exhibits for one in exhibit.removed))
 
 
-async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
+async def judge_case(case: JudgeCase, client: ModelClient, *, model: str) -> Judgement:
     """The judgement of a case by a model. Raises `ModelError`."""
     paper = case.guarded.paper
     images = case.pictures.images if case.pictures else ()
-    inputs = question(paper, case.rubric, case.facts).model_copy(
+    inputs = build_judge_inputs(paper, case.rubric, case.facts).model_copy(
         update={
             "audit": case.audit,
             "exhibits": tuple(one.exhibit for one in case.exhibits),
@@ -77,7 +77,7 @@ async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
     except ImagesRefused:
         inputs, images = inputs.model_copy(update={"pages": None}), ()
         answer = await client.ask(JUDGE, inputs)
-    plain = judgement(answer, paper, inputs, name=case.name, model=model)
+    plain = build_judgement(answer, paper, inputs, name=case.name, model=model)
     withheld: list[str] = []
     if pages := inputs.pages:
         rest = pages.total - len(pages.shown) - len(pages.withheld)
@@ -91,29 +91,31 @@ async def judged(case: Case, client: ModelClient, *, model: str) -> Judgement:
             "audit": case.audit,
             "view": case.view,
             "coverage": "" if inputs.left_out else f"all {paper.characters} characters shown",
-            "left_out": (*plain.left_out, *case.guarded.not_looked_at, *withheld),
+            "left_out": (*plain.left_out, *case.guarded.unchecked, *withheld),
             "pages": inputs.pages.shown if inputs.pages and images else (),
-            "exhibits": exhibit_lines(case.exhibits),
+            "exhibits": describe_exhibits(case.exhibits),
         }
     )
 
 
-def shown_of(paper: Paper) -> Excerpt:
+def excerpt_paper(paper: Paper) -> PaperExcerpt:
     """What of a paper is shown. Files that it includes and that could not be read count as left out."""
-    shown = excerpt(paper.sections, CHARACTERS)
-    missing = tuple(f"included file {name!r}: not there, or outside the paper's folder" for name in paper.missing[:20])
+    shown = make_excerpt(paper.sections, MAX_PAPER_CHARACTERS)
+    missing = tuple(
+        f"included file {name!r}: not there, or outside the paper's folder" for name in paper.missing_files[:20]
+    )
     return replace(shown, left_out=(*shown.left_out, *missing))
 
 
-def question(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> JudgeInputs:
+def build_judge_inputs(paper: Paper, rubric: Rubric, facts: RecordFacts | None = None) -> JudgeInputs:
     """What a judge is asked."""
-    shown = shown_of(paper)
+    shown = excerpt_paper(paper)
     return JudgeInputs(
         rubric=rubric, paper=shown.text, characters=paper.characters, left_out=shown.left_out, facts=facts
     )
 
 
-def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
+def build_judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: str, model: str) -> Judgement:
     """The answer with every quote looked up in the whole paper. `name` is how the paper is called in a report."""
     rubric, text = inputs.rubric, paper.text
     scores = tuple(
@@ -121,14 +123,14 @@ def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: s
             dimension=one.name,
             lowest=one.lowest,
             highest=one.highest,
-            quoted=stands_in(given.quote, text),
+            quoted=quote_is_in(given.quote, text),
             **given.model_dump(),
         )
         for one in rubric.dimensions
         for given in [getattr(answer.scores, one.name)]
     )
     checks = tuple(
-        CheckResult(check=one.name, quoted=bool(given.quote) and stands_in(given.quote, text), **given.model_dump())
+        CheckResult(check=one.name, quoted=bool(given.quote) and quote_is_in(given.quote, text), **given.model_dump())
         for one in rubric.checks
         for given in [getattr(answer.checks, one.name)]
     )
@@ -136,12 +138,12 @@ def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: s
         paper=name,
         paper_sha256=paper.sha256,
         rubric=rubric.name,
-        rubric_sha256=sha256_of(rubric),
+        rubric_sha256=hash_rubric(rubric),
         model=model,
         heuristic=answer.heuristic,
         scores=scores,
-        text_alone=_text_alone(answer, rubric),
-        results=_results(answer, paper, inputs),
+        text_alone=_build_text_alone(answer, rubric),
+        results=_build_results(answer, paper, inputs),
         confidence=answer.confidence,
         most_confidence=rubric.confidence.highest,
         strengths=answer.strengths,
@@ -151,13 +153,13 @@ def judgement(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs, *, name: s
     )
 
 
-def _text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextAlone | None:
-    if answer.text_alone is None or (of := rubric.overall) is None:
+def _build_text_alone(answer: JudgeAnswer, rubric: Rubric) -> TextOnlyScore | None:
+    if answer.text_alone is None or (of := rubric.overall_dimension) is None:
         return None
-    return TextAlone(lowest=of.lowest, highest=of.highest, **answer.text_alone.model_dump())
+    return TextOnlyScore(lowest=of.lowest, highest=of.highest, **answer.text_alone.model_dump())
 
 
-def _results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> Results | None:
+def _build_results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> ResultsOrigin | None:
     """What the judge says of the results, its quote looked up in everything that it was shown."""
     if answer.results is None:
         return None
@@ -168,30 +170,32 @@ def _results(answer: JudgeAnswer, paper: Paper, inputs: JudgeInputs) -> Results 
     shown.append(("paper", paper.text))
     if inputs.facts is not None:
         shown.append(("record", render(JUDGE, inputs).user))
-    places = [where for where, text in shown if given.quote and stands_in(given.quote, text)]
-    return Results(quoted=bool(places), where=places[0] if places else "", **given.model_dump())
+    places = [where for where, text in shown if given.quote and quote_is_in(given.quote, text)]
+    return ResultsOrigin(quoted=bool(places), where=places[0] if places else "", **given.model_dump())
 
 
 @dataclass(frozen=True)
-class Member:
+class PanelMember:
     """A judge of a panel: its name as configured, and the door to it."""
 
     name: str
     models: Models
 
 
-async def panel(case: Case, members: Sequence[Member], *, repeats: int = 1, writers: Sequence[str] = ()) -> Panel:
+async def ask_panel(
+    case: JudgeCase, members: Sequence[PanelMember], *, repeats: int = 1, writers: Sequence[str] = ()
+) -> JudgePanel:
     """Every member asked `repeats` times, members side by side. `writers` are the models that wrote the paper."""
 
-    async def asked(member: Member) -> list[Judgement | Missing]:
-        outcomes: list[Judgement | Missing] = []
-        client = member.models.at(0, 0)
-        shown = case if member.models.sees else without_pictures(case)
+    async def asked(member: PanelMember) -> list[Judgement | MissingJudgement]:
+        outcomes: list[Judgement | MissingJudgement] = []
+        client = member.models.make_client(0, 0)
+        shown = case if member.models.accepts_images else drop_pictures(case)
         for repeat in range(1, repeats + 1):
             try:
-                outcomes.append(await judged(shown, client, model=member.models.name_of(JUDGE)))
+                outcomes.append(await judge_case(shown, client, model=member.models.get_model_name(JUDGE)))
             except ModelError as error:
-                outcomes.append(Missing(model=member.name, repeat=repeat, why=str(error)))
+                outcomes.append(MissingJudgement(model=member.name, repeat=repeat, why=str(error)))
         return outcomes
 
     found = [one for outcomes in await asyncio.gather(*map(asked, members)) for one in outcomes]
@@ -200,31 +204,31 @@ async def panel(case: Case, members: Sequence[Member], *, repeats: int = 1, writ
     same = [
         f"{first} and {second} are of one family: their agreement says less"
         for first, second in itertools.combinations(names, 2)
-        if alike(first, second)
+        if is_same_family(first, second)
     ]
-    unknown = [f"the family of {name} is not known from its name" for name in names if family(name) is None]
-    return Panel(
+    unknown = [f"the family of {name} is not known from its name" for name in names if find_family(name) is None]
+    return JudgePanel(
         paper=case.name,
         rubric=case.rubric.name,
         asked=len(members) * repeats,
         judgements=given,
-        dimensions=spreads(given),
-        missing=tuple(one for one in found if isinstance(one, Missing)),
+        dimensions=compute_spreads(given),
+        missing=tuple(one for one in found if isinstance(one, MissingJudgement)),
         audit=case.audit,
-        warnings=(*family_warnings(names, writers), *same, *(unknown if len(names) > 1 else ())),
+        warnings=(*find_family_warnings(names, writers), *same, *(unknown if len(names) > 1 else ())),
     )
 
 
-def without_pictures(case: Case) -> Case:
+def drop_pictures(case: JudgeCase) -> JudgeCase:
     """The case for a model that looks at no pictures."""
     return replace(case, pictures=None)
 
 
-def family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str, ...]:
+def find_family_warnings(judges: Sequence[str], writers: Sequence[str]) -> tuple[str, ...]:
     """Warnings on judges of a writer's family."""
     return tuple(
         f"{judge} is of the family that wrote the paper ({writer}): judges tend to favour their own kind"
         for judge in dict.fromkeys(judges)
         for writer in dict.fromkeys(writers)
-        if alike(judge, writer)
+        if is_same_family(judge, writer)
     )

@@ -5,37 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from labwright.review.judge.guards import MARKS
+from labwright.review.judge.guards import MARK_PATTERN
 
-LONGEST, SHORTEST = 500, 40
+MAX_PASSAGE_CHARACTERS, MIN_PASSAGE_CHARACTERS = 500, 40
 """Characters of a passage: a longer one is divided between lines, shorter ones of a paragraph go together."""
 
-_PROSE = re.compile(
+_SENTENCE_END = re.compile(
     r"(?<=[.!?])[\"'\u201d\u2019)*]*\s+|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*"
     r"|\n(?=\s*(?:[-*+>|\u2022#]|\d{1,2}[.)]|\\item\b))|\Z"
 )
-_LINES = re.compile(r"\n+|\Z")
+_LINE_END = re.compile(r"\n+|\Z")
 
 Span = tuple[int, int]
 
 
-def passages(text: str, *, prose: bool = True) -> list[Span]:
+def split_passages(text: str, *, prose: bool = True) -> list[Span]:
     """Begin and end of each passage, without blank ones and without our marks."""
     found: list[Span] = []
     at = 0
-    for part in MARKS.split(text):
-        if part and not MARKS.fullmatch(part):
-            found += [(at + begin, at + end) for begin, end in _joined(part, prose=prose)]
+    for part in MARK_PATTERN.split(text):
+        if part and not MARK_PATTERN.fullmatch(part):
+            found += [(at + begin, at + end) for begin, end in _join_short(part, prose=prose)]
         at += len(part)
     return found
 
 
-def _joined(text: str, *, prose: bool) -> Iterator[Span]:
+def _join_short(text: str, *, prose: bool) -> Iterator[Span]:
     """Short passages with those after them, as far as no blank line lies between."""
     begin, end = 0, 0
-    for first, last in _divided(text, prose=prose):
-        room = SHORTEST if prose else LONGEST // 2
-        if end > begin and (last - begin > LONGEST or end - begin >= room or re.search(r"\n\s*\n", text[end:first])):
+    for first, last in _split_text(text, prose=prose):
+        room = MIN_PASSAGE_CHARACTERS if prose else MAX_PASSAGE_CHARACTERS // 2
+        if end > begin and (
+            last - begin > MAX_PASSAGE_CHARACTERS or end - begin >= room or re.search(r"\n\s*\n", text[end:first])
+        ):
             yield begin, end
             begin = end
         begin, end = (begin if end > begin else first), last
@@ -43,19 +45,19 @@ def _joined(text: str, *, prose: bool) -> Iterator[Span]:
         yield begin, end
 
 
-def _divided(text: str, *, prose: bool) -> Iterator[Span]:
+def _split_text(text: str, *, prose: bool) -> Iterator[Span]:
     begin = 0
-    for match in (_PROSE if prose else _LINES).finditer(text):
+    for match in (_SENTENCE_END if prose else _LINE_END).finditer(text):
         if text[begin : match.start()].strip():
-            yield from _short(text, begin, match.start())
+            yield from _split_long(text, begin, match.start())
         begin = match.end()
 
 
-def _short(text: str, begin: int, end: int) -> Iterator[Span]:
+def _split_long(text: str, begin: int, end: int) -> Iterator[Span]:
     """A passage, divided at line ends or spaces where it is too long."""
-    while end - begin > LONGEST:
-        cut = max(text.rfind(sign, begin + 1, begin + LONGEST) for sign in "\n ")
-        cut = cut if cut > begin else begin + LONGEST
+    while end - begin > MAX_PASSAGE_CHARACTERS:
+        cut = max(text.rfind(sign, begin + 1, begin + MAX_PASSAGE_CHARACTERS) for sign in "\n ")
+        cut = cut if cut > begin else begin + MAX_PASSAGE_CHARACTERS
         if text[begin:cut].strip():
             yield begin, cut
         begin = cut

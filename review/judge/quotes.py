@@ -11,29 +11,29 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LEAST = 10
+MIN_PIECE_CHARACTERS = 10
 """Letters and digits that each piece of a quote must have: 'the model' stands in every paper."""
 
 _GAP = re.compile(r"\[\s*(?:\.\s*){3}\]|\[\s*…\s*\]|(?:\.\s*){3,}|…")
-_SILENT = re.compile(r"\\(?:cite\w*|ref|eqref|autoref|cref|label)\*?\s*(?:\[[^\[\]]*\]\s*)*\{[^{}]*\}")
+_SILENT_COMMAND = re.compile(r"\\(?:cite\w*|ref|eqref|autoref|cref|label)\*?\s*(?:\[[^\[\]]*\]\s*)*\{[^{}]*\}")
 _COMMAND = re.compile(r"\\[A-Za-z]+\*?\s*|\\(.)")
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−\u00ad"), "-")
 _MINUS = re.compile(r"(?<![\w-])-(?=\d|\.\d)")
 _POINT = re.compile(r"(?<=\d)([.,])(?=\d)")
-_BETWEEN = re.compile(r"(?<=\d)[^\w·~]+(?=[\d~])")
+_NUMBER_END = re.compile(r"(?<=\d)[^\w·~]+(?=[\d~])")
 _NUMBER = "0123456789·~"
 
 
-def stands_in(quote: str, paper: str) -> bool:
+def quote_is_in(quote: str, paper: str) -> bool:
     """Whether every piece of the quote stands in the paper's text, in the given order."""
-    pieces = [squeezed(piece) for piece in _GAP.split(_SILENT.sub(" ", quote))]
+    pieces = [squeeze(piece) for piece in _GAP.split(_SILENT_COMMAND.sub(" ", quote))]
     pieces = [piece for piece in pieces if piece]
-    if not pieces or any(sum(map(str.isalnum, piece)) < LEAST for piece in pieces):
+    if not pieces or any(sum(map(str.isalnum, piece)) < MIN_PIECE_CHARACTERS for piece in pieces):
         return False
-    return any(_in_order(pieces, squeezed(text)) for text in (paper, _SILENT.sub(" ", paper)))
+    return any(_are_in_order(pieces, squeeze(text)) for text in (paper, _SILENT_COMMAND.sub(" ", paper)))
 
 
-def _in_order(pieces: list[str], text: str) -> bool:
+def _are_in_order(pieces: list[str], text: str) -> bool:
     """Whether the pieces follow one another; a number at the edge of one must be the whole number there."""
     at = 0
     for piece in pieces:
@@ -46,10 +46,10 @@ def _in_order(pieces: list[str], text: str) -> bool:
     return True
 
 
-def squeezed(text: str) -> str:
+def squeeze(text: str) -> str:
     """The letters and digits of a text in one string; signs, points and ends of numbers stay as `~`, `·` and `|`."""
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     text = text.replace("$", "").replace("\\ensuremath{-}", "-")
     text = _COMMAND.sub(lambda match: match[1] or " ", text)
     text = _POINT.sub("·", _MINUS.sub("~", text.replace("{", "").replace("}", "")))
-    return "".join(char for char in _BETWEEN.sub("|", text) if char.isalnum() or char in "~·|")
+    return "".join(char for char in _NUMBER_END.sub("|", text) if char.isalnum() or char in "~·|")

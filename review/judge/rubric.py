@@ -11,38 +11,40 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from labwright.models.roles.judge import Rubric
-from labwright.review.judge.reader import RubricError
+from labwright.review.judge.paper_reader import RubricError
 
-RUBRICS = Path(__file__).parent / "rubrics"
-END_TO_END = RUBRICS / "end_to_end.toml"
-MOST_BYTES = 200_000
+RUBRICS_FOLDER = Path(__file__).parent / "rubrics"
+END_TO_END_RUBRIC = RUBRICS_FOLDER / "end_to_end.toml"
+MAX_RUBRIC_BYTES = 200_000
 _TABLES = TypeAdapter(dict[str, dict[str, Any]])
 _BAND = re.compile(r"(\d{1,3})(?:\s*-\s*(\d{1,3}))?")
 
 
-def bundled() -> dict[str, Rubric]:
+def load_bundled_rubrics() -> dict[str, Rubric]:
     """The rubrics of this program by name."""
-    found = [read_rubric(path) for path in sorted(RUBRICS.glob("*.toml"))]
+    found = [read_rubric(path) for path in sorted(RUBRICS_FOLDER.glob("*.toml"))]
     return {one.name: one for one in found}
 
 
-def rubric_called(given: str) -> Rubric:
+def find_rubric(name_or_path: str) -> Rubric:
     """The rubric with a name or at a path; a name of ours comes before a file of that name. Raises `RubricError`."""
-    names = bundled()
-    name = given.replace("_", "-")
+    names = load_bundled_rubrics()
+    name = name_or_path.replace("_", "-")
     if name in names:
         return names[name]
-    if not given.endswith(".toml") and not Path(given).exists():
-        raise RubricError(f"there is no rubric {given!r}: give one of {', '.join(names)}, or the path of a TOML file")
-    return read_rubric(Path(given))
+    if not name_or_path.endswith(".toml") and not Path(name_or_path).exists():
+        raise RubricError(
+            f"there is no rubric {name_or_path!r}: give one of {', '.join(names)}, or the path of a TOML file"
+        )
+    return read_rubric(Path(name_or_path))
 
 
-def read_rubric(path: Path = END_TO_END) -> Rubric:
+def read_rubric(path: Path = END_TO_END_RUBRIC) -> Rubric:
     """The rubric in a file. Raises `RubricError`."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise RubricError(f"the rubric {path} is larger than {MOST_BYTES} bytes: shorten it")
-        return Rubric.model_validate(_typed(tomllib.loads(path.read_text(encoding="utf-8"))))
+        if path.stat().st_size > MAX_RUBRIC_BYTES:
+            raise RubricError(f"the rubric {path} is larger than {MAX_RUBRIC_BYTES} bytes: shorten it")
+        return Rubric.model_validate(_to_rubric_fields(tomllib.loads(path.read_text(encoding="utf-8"))))
     except OSError as error:
         raise RubricError(f"cannot read the rubric {path}: {error.strerror}; give the path of a TOML file") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
@@ -55,12 +57,12 @@ def read_rubric(path: Path = END_TO_END) -> Rubric:
         raise RubricError(f"the rubric {path}: {fault}; its form is in docs/judge.md") from None
 
 
-def sha256_of(rubric: Rubric) -> str:
+def hash_rubric(rubric: Rubric) -> str:
     """The hash of what a rubric says, whatever its file looks like."""
     return hashlib.sha256(rubric.model_dump_json().encode()).hexdigest()
 
 
-def _typed(found: dict[str, Any]) -> dict[str, Any]:
+def _to_rubric_fields(found: dict[str, Any]) -> dict[str, Any]:
     """The file's tables as the fields of a `Rubric`. Raises `ValueError`."""
     dimensions, checks, confidence = (
         _TABLES.validate_python(table)
@@ -70,13 +72,13 @@ def _typed(found: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("it has no [dimensions.NAME] tables")
     return {
         **found,
-        "dimensions": [{"name": name, **_scaled(table, name)} for name, table in dimensions.items()],
-        "confidence": _scaled(confidence["confidence"], "confidence"),
+        "dimensions": [{"name": name, **_with_band_list(table, name)} for name, table in dimensions.items()],
+        "confidence": _with_band_list(confidence["confidence"], "confidence"),
         "checks": [{"name": name, **table} for name, table in checks.items()],
     }
 
 
-def _scaled(table: dict[str, Any], name: str) -> dict[str, Any]:
+def _with_band_list(table: dict[str, Any], name: str) -> dict[str, Any]:
     """A table whose lines of bands are a list. Raises `ValueError`."""
     bands: Any = table.get("bands")
     if not isinstance(bands, dict):

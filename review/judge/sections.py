@@ -7,22 +7,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from labwright.models.cutting import mark, middle, oneline
+from labwright.models.prompt_filters import cut_line, cut_middle, format_mark
 
-LEAST = 800
+MIN_SECTION_CHARACTERS = 800
 """Characters below which a section is not worth cutting: it is left out as a whole."""
 
-_BACK = re.compile(r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE)
-_LETTERED = re.compile(r"^[A-Z]\.?[ \t]")
+_BACK_MATTER_TITLE = re.compile(
+    r"^(?:references\b|bibliography\b|appendi|acknowledge?ments?\b|supplement)", re.IGNORECASE
+)
+_LETTERED_HEADING = re.compile(r"^[A-Z]\.?[ \t]")
 """Of a PDF's headings that follow numbered ones: those of an appendix, also of a paper without references."""
-_NUMBERED = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
-_NAMED = re.compile(
+_NUMBERED_HEADING = re.compile(r"^(\d{1,2}|[A-Z])\.?[ \t]+([^\W\d_][^\n]{1,80})$")
+_NAMED_HEADING = re.compile(
     r"^(abstract|references|bibliography|acknowledge?ments?|appendix|appendices|supplementary materials?)[ \t:.]*$",
     re.IGNORECASE,
 )
-_ABSTRACT = re.compile(r"^abstract\b[ \t:.—–-]*", re.IGNORECASE)
-_MARKDOWN = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$")
-_SETEXT = re.compile(r"^(=+|-{3,})[ \t]*$")
+_ABSTRACT_OPENING = re.compile(r"^abstract\b[ \t:.—–-]*", re.IGNORECASE)
+_MARKDOWN_HEADING = re.compile(r"^(#{1,6})[ \t]+(.+?)[ \t#]*$")
+_SETEXT_UNDERLINE = re.compile(r"^(=+|-{3,})[ \t]*$")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
@@ -32,11 +34,11 @@ class PaperSection:
 
     title: str
     text: str
-    back: bool = False
+    is_back_matter: bool = False
 
 
 @dataclass(frozen=True)
-class Excerpt:
+class PaperExcerpt:
     """What of a paper is shown: its text with marks, and what was left out in words."""
 
     text: str
@@ -46,20 +48,20 @@ class Excerpt:
 # --- cutting --------------------------------------------------------------------------------------------------------
 
 
-def of_pdf(text: str) -> tuple[PaperSection, ...]:
+def split_pdf_sections(text: str) -> tuple[PaperSection, ...]:
     """The sections of a PDF's text by their numbered headings; by page where it has none that are recognised."""
-    found = list(_collected(_pdf_lines(text), begins=_LETTERED))
+    found = list(_collect_sections(_mark_pdf_headings(text), back_matter_heading=_LETTERED_HEADING))
     if sum(bool(section.title) for section in found) >= 2:
         return tuple(found)
     pages = [page for page in text.split("\f") if page.strip()]
     return tuple(PaperSection(f"Page {n}", page.strip()) for n, page in enumerate(pages, 1))
 
 
-def _pdf_lines(text: str) -> Iterator[tuple[str | None, str]]:
+def _mark_pdf_headings(text: str) -> Iterator[tuple[str | None, str]]:
     """Each line with the heading that it is, if it is one. Numbers of headings follow one another from 1, then A."""
     expected, letter = 1, "A"
     for line in text.replace("\f", "\n").split("\n"):
-        match = _NUMBERED.match(line.strip())
+        match = _NUMBERED_HEADING.match(line.strip())
         number = match[1] if match and match[2][0].isupper() and match[2][-1] not in ".,;" else ""
         if number == str(expected):
             expected += 1
@@ -67,34 +69,36 @@ def _pdf_lines(text: str) -> Iterator[tuple[str | None, str]]:
         elif expected > 1 and number == letter:
             letter = chr(ord(letter) + 1)
             yield line.strip(), ""
-        elif _NAMED.match(line.strip()):
+        elif _NAMED_HEADING.match(line.strip()):
             yield line.strip(), ""
-        elif expected == 1 and (abstract := _ABSTRACT.match(line)):
+        elif expected == 1 and (abstract := _ABSTRACT_OPENING.match(line)):
             yield "Abstract", line[abstract.end() :]
         else:
             yield None, line
 
 
-def of_headings(text: str) -> tuple[PaperSection, ...]:
+def split_markdown_sections(text: str) -> tuple[PaperSection, ...]:
     """The sections of Markdown by its headings; code blocks are not searched for any."""
-    return tuple(_collected(_markdown_lines(text)))
+    return tuple(_collect_sections(_mark_markdown_headings(text)))
 
 
-def _markdown_lines(text: str) -> Iterator[tuple[str | None, str]]:
+def _mark_markdown_headings(text: str) -> Iterator[tuple[str | None, str]]:
     fenced, lines = False, text.split("\n")
     for at, line in enumerate(lines):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
         following = lines[at + 1] if at + 1 < len(lines) else ""
-        if not fenced and (match := _MARKDOWN.match(line)):
+        if not fenced and (match := _MARKDOWN_HEADING.match(line)):
             yield match[2], ""
-        elif not fenced and line.strip() and _SETEXT.match(following) and not _SETEXT.match(line):
+        elif not fenced and line.strip() and _SETEXT_UNDERLINE.match(following) and not _SETEXT_UNDERLINE.match(line):
             yield line.strip(), ""
-        elif not (not fenced and _SETEXT.match(line)):
+        elif not (not fenced and _SETEXT_UNDERLINE.match(line)):
             yield None, line
 
 
-def _collected(lines: Iterable[tuple[str | None, str]], begins: re.Pattern[str] = _BACK) -> Iterator[PaperSection]:
+def _collect_sections(
+    lines: Iterable[tuple[str | None, str]], back_matter_heading: re.Pattern[str] = _BACK_MATTER_TITLE
+) -> Iterator[PaperSection]:
     """Sections from lines; once the back matter has begun, all that follows belongs to it. So it does with a heading
     that `begins` it."""
     title, kept, back = "", list[str](), False
@@ -105,10 +109,14 @@ def _collected(lines: Iterable[tuple[str | None, str]], begins: re.Pattern[str] 
         text = "\n".join(kept).strip()
         if title or text:
             yield PaperSection(title, text, back)
-        title, kept, back = heading, [line], back or bool(_BACK.match(heading) or begins.match(heading))
+        title, kept, back = (
+            heading,
+            [line],
+            back or bool(_BACK_MATTER_TITLE.match(heading) or back_matter_heading.match(heading)),
+        )
 
 
-def after_group(text: str, begin: int) -> int | None:
+def find_group_end(text: str, begin: int) -> int | None:
     """Of LaTeX: the place after the brace that closes the one before `begin`; None if none does."""
     depth = 1
     for match in _BRACE.finditer(text, begin):
@@ -121,28 +129,28 @@ def after_group(text: str, begin: int) -> int | None:
 # --- fitting --------------------------------------------------------------------------------------------------------
 
 
-def excerpt(sections: Sequence[PaperSection], limit: int) -> Excerpt:
+def make_excerpt(sections: Sequence[PaperSection], limit: int) -> PaperExcerpt:
     """As much as fits about `limit` characters: short sections whole, long ones cut in the middle, the back matter with
     what the main text leaves."""
-    allowed = shares(sections, limit)
-    text, left_out = "\n\n".join(_shown(sections, allowed)), tuple(_left_out(sections, allowed))
+    allowed = allot_characters(sections, limit)
+    text, left_out = "\n\n".join(_format_shown(sections, allowed)), tuple(_list_left_out(sections, allowed))
     most = limit * 11 // 10  # titles and marks come on top
     if len(text) > most:  # thousands of headings with little below them
         left_out = (*left_out, f"{len(text) - most} characters in the middle of the rest")
-    return Excerpt(middle(text, most, worth=0), left_out)
+    return PaperExcerpt(cut_middle(text, most, min_saved_share=0), left_out)
 
 
-def shares(sections: Sequence[PaperSection], limit: int) -> list[int]:
+def allot_characters(sections: Sequence[PaperSection], limit: int) -> list[int]:
     """How many characters of each section are shown."""
-    given = allotted([len(section.text) for section in sections if not section.back], limit)
-    rest = allotted([len(section.text) for section in sections if section.back], limit - sum(given))
+    given = allot_budget([len(section.text) for section in sections if not section.is_back_matter], limit)
+    rest = allot_budget([len(section.text) for section in sections if section.is_back_matter], limit - sum(given))
     either = (iter(given), iter(rest))
-    return [next(either[section.back]) for section in sections]
+    return [next(either[section.is_back_matter]) for section in sections]
 
 
-def allotted(lengths: Sequence[int], budget: int) -> list[int]:
+def allot_budget(lengths: Sequence[int], budget: int) -> list[int]:
     """Characters for each section, in all at most `budget`: the same limit for all that are too long for it."""
-    places = max(0, budget) // LEAST
+    places = max(0, budget) // MIN_SECTION_CHARACTERS
     served = list(lengths[:places]) if sum(lengths) > budget else list(lengths)
     shares = [0] * len(lengths)
     left = max(0, budget)
@@ -152,22 +160,22 @@ def allotted(lengths: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator[str]:
+def _format_shown(sections: Sequence[PaperSection], allowed: Sequence[int]) -> Iterator[str]:
     """The sections with their share; a run of sections that have none becomes one mark."""
     for skip, run in groupby(zip(sections, allowed, strict=True), key=lambda one: bool(one[0].text and not one[1])):
         if skip:
             lengths = [len(section.text) for section, _ in run]
-            yield mark(f"{len(lengths)} sections of {sum(lengths)} characters left out here")
+            yield format_mark(f"{len(lengths)} sections of {sum(lengths)} characters left out here")
             continue
         for section, share in run:
-            title = f"## {oneline(section.title, 160)}\n\n" if section.title else ""
-            yield title + middle(section.text, share, worth=0)
+            title = f"## {cut_line(section.title, 160)}\n\n" if section.title else ""
+            yield title + cut_middle(section.text, share, min_saved_share=0)
 
 
-def _left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
+def _list_left_out(sections: Sequence[PaperSection], allowed: Sequence[int], most: int = 40) -> Iterator[str]:
     cut = [(section, share) for section, share in zip(sections, allowed, strict=True) if share < len(section.text)]
     for section, share in cut[:most]:
         what = f"{len(section.text) - share} of {len(section.text)} characters" if share else "the whole of it"
-        yield f"{oneline(section.title, 100) or 'before the first heading'}: {what}"
+        yield f"{cut_line(section.title, 100) or 'before the first heading'}: {what}"
     if len(cut) > most:
         yield f"and {len(cut) - most} more sections, in part or whole"

@@ -14,20 +14,20 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from labwright.record.nouns.data import Needs
+from labwright.record.schema.data_plan import ResourceNeeds
 from labwright.sandbox import monitor
-from labwright.sandbox.cluster.engine import Cluster
-from labwright.sandbox.cluster.machines import machines_of, room_in
-from labwright.sandbox.cluster.messages import Terms
-from labwright.sandbox.cluster.remote import Courier, RemotePlace, RemoteRunner
+from labwright.sandbox.cluster.machines import compute_max_cell_capacity, list_machines
+from labwright.sandbox.cluster.messages import WorkerTerms
+from labwright.sandbox.cluster.ray_cluster import RayCluster
+from labwright.sandbox.cluster.remote_runner import FileTransfer, RemoteHost, RemoteRunner
+from labwright.sandbox.content_store import ContentStore, default_store_root
 from labwright.sandbox.errors import ClusterError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.gpu_leases import GpuLeases
 from labwright.sandbox.gpus import describe_devices
-from labwright.sandbox.places import Place
-from labwright.sandbox.running import Runner
+from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.kernel_host import ScriptHost
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.store import Store, default_root
 
 
 class RayExecutor(LocalExecutor):
@@ -38,31 +38,31 @@ class RayExecutor(LocalExecutor):
             raise ClusterError(
                 "experiments that ask language models do not run on a cluster: run this one without --ray"
             )
-        machines = machines_of(settings)
+        machines = list_machines(settings)
         rest |= {"gpus": GpuLeases(None, (), settings)}
-        super().__init__(min(slots, sum(one.places for one in machines)), views, settings=settings, cache=cache, **rest)
+        super().__init__(min(slots, sum(one.slots for one in machines)), views, settings=settings, cache=cache, **rest)
         held = hashlib.sha256(f"{socket.gethostname()}:{self.config.cache}".encode()).hexdigest()[:16]
         places: Counter[str] = Counter()
         for one in machines:
-            places[one.host] += one.places
-        terms = Terms(
+            places[one.host] += one.slots
+        terms = WorkerTerms(
             settings=settings,
             run=held,
             slots=dict(places),
             secret=self.config.secret,
             watch_seconds=monitor.WATCH_SECONDS,
         )
-        self.cluster = Cluster(settings.ray, machines, terms)
-        self.courier = Courier(
+        self.cluster = RayCluster(settings.ray, machines, terms)
+        self.file_transfer = FileTransfer(
             self.cluster,
-            Store(settings.store or default_root()),
+            ContentStore(settings.store or default_store_root()),
             cache.absolute().parent / "parcels",
             self.config.packages,
             int(settings.disk_gb * 1e9),
         )
         local = self._runner
         self._runner = RemoteRunner(
-            **{one.name: getattr(local, one.name) for one in fields(Runner)}, courier=self.courier
+            **{one.name: getattr(local, one.name) for one in fields(JobRunner)}, file_transfer=self.file_transfer
         )
 
     @property
@@ -72,23 +72,23 @@ class RayExecutor(LocalExecutor):
         return describe_devices(devices, each=self._settings.gpus_per_node, shared_by=self._settings.slots_per_gpu)
 
     @property
-    def room(self) -> Needs:
+    def cell_capacity(self) -> ResourceNeeds:
         """The most that one cell can have, on the machine with most."""
-        return room_in(self.cluster.machines, self._settings)
+        return compute_max_cell_capacity(self.cluster.machines, self._settings)
 
     @property
-    def ground(self) -> str:
+    def environment_fingerprint(self) -> str:
         """Of all machines; that of one where they are alike."""
-        found = {self._with_packages(one.ground) for one in self.cluster.machines}
+        found = {self._add_package_fingerprint(one.environment_fingerprint) for one in self.cluster.machines}
         return found.pop() if len(found) == 1 else json.dumps(sorted(found))
 
     async def close(self) -> None:
         await super().close()
         await self.cluster.close()
 
-    def _opened(self, folder: Path) -> Place:
-        return RemotePlace(self.courier, folder)
+    def _open_host(self, folder: Path) -> ScriptHost:
+        return RemoteHost(self.file_transfer, folder)
 
-    def _with_packages(self, ground: str) -> str:
+    def _add_package_fingerprint(self, ground: str) -> str:
         installed = {"installed": self.packages.installed.sha256} if self.packages and self.packages.folder else {}
         return json.dumps(json.loads(ground) | installed, sort_keys=True)

@@ -6,32 +6,32 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from labwright.record.nouns.data import Needs
-from labwright.sandbox.cluster.engine import connect, is_private, surveyed
-from labwright.sandbox.cluster.messages import Facts, Terms
-from labwright.sandbox.cluster.node import code_version
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.sandbox.cluster.messages import MachineFacts, WorkerTerms
+from labwright.sandbox.cluster.ray_cluster import connect, is_private, survey_machines
+from labwright.sandbox.cluster.worker_actor import compute_code_version
+from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import ClusterError
-from labwright.sandbox.ground import ground_of
-from labwright.sandbox.isolation.limits import SHARE
+from labwright.sandbox.isolation.limits import DEFAULT_MEMORY_SHARE
 from labwright.sandbox.settings import SandboxSettings
 
-COMPARED = ("python", "packages")
+COMPARED_FIELDS = ("python", "packages")
 """What of the ground must be the same on every machine."""
 
 
-_known: dict[str, tuple[Facts, ...]] = {}
+_machines_by_address: dict[str, tuple[MachineFacts, ...]] = {}
 """Settings -> machines, asked for once a process."""
 
 
-def machines_of(settings: SandboxSettings) -> tuple[Facts, ...]:
+def list_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
     """The machines of the cluster that the settings name, each fit for experiments. Raises `ClusterError`."""
     terms = settings.model_dump_json()
-    if terms not in _known:
-        _known[terms] = _found(settings)
-    return _known[terms]
+    if terms not in _machines_by_address:
+        _machines_by_address[terms] = _survey_machines(settings)
+    return _machines_by_address[terms]
 
 
-def _found(settings: SandboxSettings) -> tuple[Facts, ...]:
+def _survey_machines(settings: SandboxSettings) -> tuple[MachineFacts, ...]:
     if settings.gpus:
         raise ClusterError(
             "--gpus names GPUs of one machine, and Ray leases those of all: leave it out, with "
@@ -40,16 +40,16 @@ def _found(settings: SandboxSettings) -> tuple[Facts, ...]:
     if settings.device == "cuda" and settings.gpus_per_node > 1 and settings.slots_per_gpu > 1:
         raise ClusterError("experiments on several GPUs each do not share them: set sandbox.slots_per_gpu to 1")
     connect(settings.ray)
-    return checked(surveyed(Terms(settings=settings, run="survey", watch_seconds=1.0)), settings)
+    return check_machines(survey_machines(WorkerTerms(settings=settings, run="survey", watch_seconds=1.0)), settings)
 
 
-def checked(found: tuple[Facts, ...], settings: SandboxSettings) -> tuple[Facts, ...]:
+def check_machines(machines: tuple[MachineFacts, ...], settings: SandboxSettings) -> tuple[MachineFacts, ...]:
     """The same machines. Raises `ClusterError` where experiments cannot run there."""
-    here = json.loads(ground_of(settings, ()))
-    for one in found:
-        if (why := _unfit(one, here, settings)) is not None:
+    here = json.loads(compute_environment_fingerprint(settings, ()))
+    for one in machines:
+        if (why := _find_unfitness(one, here, settings)) is not None:
             raise ClusterError(f"machine {one.address} of the Ray cluster at {settings.ray} {why}")
-    if not any(one.places for one in found):
+    if not any(one.slots for one in machines):
         wanted = f"{settings.threads} processors" + (
             f" and {settings.gpus_per_node} GPUs" if settings.device == "cuda" else ""
         )
@@ -57,16 +57,18 @@ def checked(found: tuple[Facts, ...], settings: SandboxSettings) -> tuple[Facts,
             f"no machine of the Ray cluster at {settings.ray} has room for one cell, which takes "
             f"{wanted}: add machines, or ask for less"
         )
-    return found
+    return machines
 
 
-def _unfit(one: Facts, here: dict[str, Any], settings: SandboxSettings) -> str | None:
+def _find_unfitness(one: MachineFacts, here: dict[str, Any], settings: SandboxSettings) -> str | None:
     """Why no experiment may run on a machine, and what to do about it."""
-    if one.version != code_version():
-        return f"has another version of scientist ({one.version}, here {code_version()}): install this one there"
-    if one.walls:
+    if one.version != compute_code_version():
         return (
-            f"cannot isolate experiments: {one.walls}. Mend that there, or run all without isolation: "
+            f"has another version of scientist ({one.version}, here {compute_code_version()}): install this one there"
+        )
+    if one.isolation_fault:
+        return (
+            f"cannot isolate experiments: {one.isolation_fault}. Mend that there, or run all without isolation: "
             "--set sandbox.isolation=none"
         )
     if not is_private(one.address):
@@ -74,16 +76,16 @@ def _unfit(one: Facts, here: dict[str, Any], settings: SandboxSettings) -> str |
     if not one.tokens and not one.address.startswith("127."):
         return (
             "takes commands from whoever reaches its port: start every machine with RAY_AUTH_MODE=token, as "
-            "docs/machines.md says"
+            "docs/hardware.md says"
         )
-    there = json.loads(one.ground or "{}")
-    for name in COMPARED:
+    there = json.loads(one.environment_fingerprint or "{}")
+    for name in COMPARED_FIELDS:
         if there.get(name) != here[name]:
-            return f"has another {_differing(name, there.get(name), here[name])}: install the same"
+            return f"has another {_describe_difference(name, there.get(name), here[name])}: install the same"
     return None
 
 
-def _differing(name: str, there: Any, here: Any) -> str:
+def _describe_difference(name: str, there: Any, here: Any) -> str:
     if name != "packages" or there is None:
         return f"{name} ({there}, here {here})"
     held, ours = dict(there), dict(here)
@@ -91,18 +93,18 @@ def _differing(name: str, there: Any, here: Any) -> str:
     return f"{first} ({held.get(first, 'none')}, here {ours.get(first, 'none')})"
 
 
-def room_in(machines: Sequence[Facts], settings: SandboxSettings) -> Needs:
+def compute_max_cell_capacity(machines: Sequence[MachineFacts], settings: SandboxSettings) -> ResourceNeeds:
     """The most that one cell can have, on the machine with most GPUs and memory."""
     largest = max(machines, key=lambda one: (one.gpus, one.memory))
-    memory = settings.memory_gb or SHARE * largest.memory / 1e9
-    return Needs(
+    memory = settings.memory_gb or DEFAULT_MEMORY_SHARE * largest.memory / 1e9
+    return ResourceNeeds(
         gpus=int(largest.gpus) if settings.device == "cuda" else 0, memory_gb=memory, hours=settings.timeout / 3600
     )
 
 
-def unlike(machines: Sequence[Facts]) -> tuple[str, ...]:
+def describe_differences(machines: Sequence[MachineFacts]) -> tuple[str, ...]:
     """What is to be said of machines that may give other digits than each other."""
-    grounds = {one.ground for one in machines}
+    grounds = {one.environment_fingerprint for one in machines}
     if len(grounds) == 1:
         return ()
     return (

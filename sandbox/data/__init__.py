@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:  # settings name kinds of tasks, and commands that only look at a run do without numpy
     from numpy.typing import NDArray
 
-Task = Literal["classification", "regression", "none"]
+TaskKind = Literal["classification", "regression", "none"]
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Examples:
     columns: tuple[str, ...] = ()
     """Feature columns as the source has them, before any encoding."""
     target: str = ""
-    parts: NDArray[Any] | None = None
+    split_names: NDArray[Any] | None = None
     """(n,) "train", "validation" or "test": the splits that the data bring."""
     groups: NDArray[Any] | None = None
     """(n,) int64: rows of one group stay in one split."""
     times: NDArray[Any] | None = None
     """(n,) numbers: later rows go to later splits."""
-    ends: NDArray[Any] | None = None
+    target_times: NDArray[Any] | None = None
     """(n,) the times of what is to be predicted, where that lies ahead of `times`."""
     meta: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, "NDArray[Any]"])
     """Column -> (n,) texts that metrics may go by, and that are no features."""

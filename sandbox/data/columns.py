@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.sandbox.data.files import pyarrow
+from labwright.sandbox.data.files import import_pyarrow
 from labwright.sandbox.data.numerals import read_numerals
 from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 
-MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+MISSING_VALUES = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
 """How a missing value may be written in a text."""
-NUMERIC_SHARE = 0.8
+MIN_NUMERIC_SHARE = 0.8
 """A column of texts is one of numbers with mistakes where at least this share of its values are numbers."""
-DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
+DATE_PATTERN = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:.*)?")
 """A date as it is written, with or without a time of day."""
-PARTS = {
+SPLIT_ALIASES = {
     "train": "train",
     "training": "train",
     "dev": "validation",
@@ -38,7 +38,7 @@ PARTS = {
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """Either `numbers` (n,) float64 with NaN for missing, or `codes` (n,) into `levels` with -1 for missing.
 
     `stray` is the first value that is no number, where most are: row from 1, and value. `unclear` says what numbers may
@@ -49,26 +49,27 @@ class Column:
     numbers: Array | None = None
     codes: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     levels: tuple[str, ...] = ()
-    stray: tuple[int, str] | None = None
-    unclear: str = ""
+    stray_value: tuple[int, str] | None = None
+    unclear_reason: str = ""
     example: str = ""
-    words: Mapping[str, int] = field(default_factory=dict[str, int])
+    missing_words: Mapping[str, int] = field(default_factory=dict[str, int])
     """Words that are taken for missing though they may be values, such as None: how many rows hold them."""
-    other: str = ""
+    other_kind: str = ""
 
     @property
-    def gaps(self) -> Array:
+    def is_missing(self) -> Array:
         """(n,) bool: where the value is missing."""
         return np.isnan(self.numbers) if self.numbers is not None else self.codes < 0
 
-    def refuse_stray(self) -> None:
+    def check_no_stray(self) -> None:
         """Raises `DatasetError` where most values are numbers and some are not, or they may be two numbers."""
-        if self.unclear:
+        if self.unclear_reason:
             raise DatasetError(
-                f"column {self.name!r} holds numbers of which {self.unclear}, or leave it out with drop={self.name}"
+                f"column {self.name!r} holds numbers of which {self.unclear_reason}, or leave it out with "
+                f"drop={self.name}"
             )
-        if self.stray is not None:
-            row, value = self.stray
+        if self.stray_value is not None:
+            row, value = self.stray_value
             raise DatasetError(
                 f"column {self.name!r} holds the text {value[:60]!r} in row {row}, where most values "
                 f"are numbers: correct it, leave it empty, or leave it out with drop={self.name}"
@@ -77,9 +78,9 @@ class Column:
     @property
     def is_dates(self) -> bool:
         """Whether all its texts are dates."""
-        return bool(self.levels) and all(map(DATE.fullmatch, self.levels))
+        return bool(self.levels) and all(map(DATE_PATTERN.fullmatch, self.levels))
 
-    def as_categories(self) -> Column:
+    def as_categories(self) -> TableColumn:
         """The same with every distinct number as a category."""
         if self.numbers is None:
             return self
@@ -90,20 +91,20 @@ class Column:
         return replace(self, numbers=None, codes=codes, levels=tuple(f"{level:.15g}" for level in levels))
 
 
-def read(name: str, values: Any, *, literal: bool = False) -> Column:
+def read_column(name: str, values: Any, *, literal: bool = False) -> TableColumn:
     """A column (pyarrow); of a `literal` one only what is empty is missing. Raises `DatasetError` for numbers that are
     not finite."""
-    types = pyarrow().types
+    types = import_pyarrow().types
     if types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     kind = values.type
     if types.is_string(kind) or types.is_large_string(kind):
-        column = _read_texts(name, values, literal=literal)
+        column = _read_text_column(name, values, literal=literal)
     elif types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = values.cast(pyarrow().float64(), safe=False).to_numpy()
-        column = Column(name, numbers=np.asarray(numbers, dtype=np.float64))
+        numbers = values.cast(import_pyarrow().float64(), safe=False).to_numpy()
+        column = TableColumn(name, numbers=np.asarray(numbers, dtype=np.float64))
     else:
-        return Column(name, other=str(kind))
+        return TableColumn(name, other_kind=str(kind))
     if column.numbers is not None and np.isinf(column.numbers).any():
         row = int(np.argmax(np.isinf(column.numbers)))
         raise DatasetError(
@@ -112,34 +113,34 @@ def read(name: str, values: Any, *, literal: bool = False) -> Column:
     return column
 
 
-def _read_texts(name: str, values: Any, *, literal: bool) -> Column:
-    encoded = pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
+def _read_text_column(name: str, values: Any, *, literal: bool) -> TableColumn:
+    encoded = import_pyarrow("compute").utf8_trim_whitespace(values).combine_chunks().dictionary_encode()
     words: list[str] = encoded.dictionary.to_pylist()
-    levels = tuple(sorted(set(words).difference(("",) if literal else MISSING)))
+    levels = tuple(sorted(set(words).difference(("",) if literal else MISSING_VALUES)))
     ranks = {level: rank for rank, level in enumerate(levels)}
     places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     codes = np.array([*(ranks.get(word, -1) for word in words), -1])[places]
     counts = dict(zip(words, np.bincount(places[places >= 0], minlength=len(words)).tolist(), strict=True))
     blanks = {word: counts[word] for word in words if word not in ranks and word.isalpha()}
-    numbers = np.array([*map(_number, levels), math.nan])[codes]
+    numbers = np.array([*map(_parse_number, levels), math.nan])[codes]
     strays = (codes >= 0) & np.isnan(numbers)
     if not strays.any():
-        return Column(name, numbers=numbers)
+        return TableColumn(name, numbers=numbers)
     numerals = read_numerals(levels)
     if numerals.values:
-        return Column(name, numbers=np.array([*numerals.values, math.nan])[codes], example=numerals.example)
+        return TableColumn(name, numbers=np.array([*numerals.values, math.nan])[codes], example=numerals.example)
     first, share = int(np.argmax(strays)), 1 - strays.sum() / (codes >= 0).sum()
-    return Column(
+    return TableColumn(
         name,
         codes=codes,
         levels=levels,
-        unclear=numerals.unclear,
-        words=blanks,
-        stray=(first + 1, levels[int(codes[first])]) if share >= NUMERIC_SHARE else None,
+        unclear_reason=numerals.unclear,
+        missing_words=blanks,
+        stray_value=(first + 1, levels[int(codes[first])]) if share >= MIN_NUMERIC_SHARE else None,
     )
 
 
-def _number(word: str) -> float:
+def _parse_number(word: str) -> float:
     """The number that a text is; NaN where it is none. Python alone would also read 1_000."""
     try:
         return math.nan if "_" in word else float(word)
@@ -147,12 +148,12 @@ def _number(word: str) -> float:
         return math.nan
 
 
-def complete(column: Column, role: str) -> Column:
+def require_complete(column: TableColumn, role: str) -> TableColumn:
     """A column that every row needs. Raises `DatasetError` where one lacks it, or it is of no kind that is read."""
-    if column.other:
-        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other}: give numbers or texts")
-    if (gaps := column.gaps).any():
-        if column.words:
+    if column.other_kind:
+        raise DatasetError(f"the {role} column {column.name!r} is of type {column.other_kind}: give numbers or texts")
+    if (gaps := column.is_missing).any():
+        if column.missing_words:
             raise DatasetError(
                 f"the {role} column {column.name!r} holds {format_blanks(column)}: if that is a value, "
                 f"say literal={column.name}; if it is not, fill it in, or remove these rows"
@@ -164,17 +165,17 @@ def complete(column: Column, role: str) -> Column:
     return column
 
 
-def format_blanks(column: Column) -> str:
+def format_blanks(column: TableColumn) -> str:
     """The words of a column that are taken for missing, as a message tells them."""
-    return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.words.items())) + (
-        ", which counts as missing" if len(column.words) == 1 else ", which count as missing"
+    return " and ".join(f"{word!r} in {count} rows" for word, count in sorted(column.missing_words.items())) + (
+        ", which counts as missing" if len(column.missing_words) == 1 else ", which count as missing"
     )
 
 
-def parts_of(column: Column) -> Array:
+def read_split_names(column: TableColumn) -> Array:
     """(n,) our name of each row's split. Raises `DatasetError` for a name that is none."""
-    words = complete(column, "split").as_categories()
-    names = [PARTS.get(level.lower(), "") for level in words.levels]
+    words = require_complete(column, "split").as_categories()
+    names = [SPLIT_ALIASES.get(level.lower(), "") for level in words.levels]
     if "" in names:
         raise DatasetError(
             f"the split column {column.name!r} says {words.levels[names.index('')]!r} in some row: "
@@ -183,15 +184,15 @@ def parts_of(column: Column) -> Array:
     return np.array(names)[words.codes]
 
 
-def times_of(name: str, values: Any) -> Array:
+def read_times(name: str, values: Any) -> Array:
     """(n,) numbers that grow with time, of a date its microseconds. Raises `DatasetError`."""
-    pa = pyarrow()
+    pa = import_pyarrow()
     if pa.types.is_temporal(values.type):
         try:
             values = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         except pa.ArrowException:
             raise DatasetError(f"the time column {name!r} is of type {values.type}: give dates or numbers") from None
-    column = complete(read(name, values), "time")
+    column = require_complete(read_column(name, values), "time")
     if column.numbers is not None:
         return column.numbers
     try:

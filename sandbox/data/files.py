@@ -10,11 +10,11 @@ from typing import Any
 
 from labwright.sandbox.errors import DatasetError
 
-_ENDS = 2**20
+_END_BYTES = 2**20
 """Bytes at the beginning and the end of a file that enter the fingerprint of a folder that is handed on as a path."""
 
 
-def files_in(folder: Path, root: Path) -> list[Path]:
+def list_files(folder: Path, root: Path) -> list[Path]:
     """Every file below a folder, sorted, hidden ones left out. Raises `DatasetError` for a link out of `root`."""
 
     def refuse(error: OSError) -> None:
@@ -35,38 +35,38 @@ def files_in(folder: Path, root: Path) -> list[Path]:
     return sorted(files)
 
 
-def fingerprint(path: Path, *, ends: bool = False) -> str:
+def compute_fingerprint(path: Path, *, ends_only: bool = False) -> str:
     """The sha256 of a file's bytes, or of a folder's names and bytes. Raises `DatasetError`.
 
     With `ends`, of each file only size, beginning and end are read: for folders that may be very large.
     """
     try:
         if path.is_file():
-            return _of_file(path, ends=ends)
+            return _hash_file(path, ends=ends_only)
         digest = hashlib.sha256()
-        for file in files_in(path, path):
-            digest.update(f"{file.relative_to(path)}\0{_of_file(file, ends=ends)}\n".encode())
+        for file in list_files(path, path):
+            digest.update(f"{file.relative_to(path)}\0{_hash_file(file, ends=ends_only)}\n".encode())
         return digest.hexdigest()
     except OSError as error:
         raise DatasetError(f"it cannot be read: {error.strerror}") from None
 
 
-def _of_file(path: Path, *, ends: bool) -> str:
+def _hash_file(path: Path, *, ends: bool) -> str:
     with open(path, "rb") as file:
         if not ends:
             return hashlib.file_digest(file, "sha256").hexdigest()
         size = os.fstat(file.fileno()).st_size
-        digest = hashlib.sha256(f"{size}\0".encode() + file.read(_ENDS))
-        file.seek(max(_ENDS, size - _ENDS))
-        digest.update(file.read(_ENDS))
+        digest = hashlib.sha256(f"{size}\0".encode() + file.read(_END_BYTES))
+        file.seek(max(_END_BYTES, size - _END_BYTES))
+        digest.update(file.read(_END_BYTES))
         return digest.hexdigest()
 
 
-def pyarrow(part: str = "") -> Any:
+def import_pyarrow(part: str = "") -> Any:
     """pyarrow, or one of its modules: `pyarrow("compute")`. It has no types, and is imported when first needed."""
     return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
 
 
-def hugging_face() -> Any:
+def import_datasets_library() -> Any:
     """The `datasets` library, likewise."""
     return importlib.import_module("datasets")

@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.sandbox.data.columns import PARTS
-from labwright.sandbox.data.files import hugging_face, pyarrow
+from labwright.sandbox.data.columns import SPLIT_ALIASES
+from labwright.sandbox.data.files import import_datasets_library, import_pyarrow
 from labwright.sandbox.data.spec import DataSpec
 from labwright.sandbox.errors import DatasetError
 
-CSV = (".csv", ".tsv", ".txt")
-PARQUET = (".parquet", ".pq")
+CSV_SUFFIXES = (".csv", ".tsv", ".txt")
+PARQUET_SUFFIXES = (".parquet", ".pq")
 USUAL_TARGETS = ("target", "label", "labels", "class", "y")
-_PEEK = 65536
+_PEEK_CHARS = 65536
 
 
 @dataclass(frozen=True)
-class Frame:
+class LoadedTable:
     """A table (pyarrow) as it was read, with the split of each row where the source says it."""
 
     table: Any
-    parts: NDArray[Any] | None = None
+    split_names: NDArray[Any] | None = None
     class_order: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     literal: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class ParquetTable:
 
     def __init__(self, path: Path) -> None:
         self.folder = path.parent
-        self._file = pyarrow("parquet").ParquetFile(path)
+        self._file = import_pyarrow("parquet").ParquetFile(path)
         self.schema = self._file.schema_arrow
         self.column_names: list[str] = list(self.schema.names)
         self.num_rows: int = self._file.metadata.num_rows
@@ -52,31 +52,31 @@ class ParquetTable:
         """(n,) values. Raises `DatasetError`."""
         try:
             return self._file.read(columns=[name]).column(0)
-        except (pyarrow().ArrowException, OSError) as error:
+        except (import_pyarrow().ArrowException, OSError) as error:
             raise DatasetError(f"column {name!r} cannot be read: {' '.join(str(error).split())[:200]}") from None
 
 
-def read(path: Path) -> Any:
+def read_table(path: Path) -> Any:
     """The table of a CSV or Parquet file. Raises `DatasetError`."""
     try:
-        table = _csv(path) if path.suffix.lower() in CSV else ParquetTable(path)
-        _check_names(table.column_names)
-    except (pyarrow().ArrowException, UnicodeDecodeError, OSError) as error:
+        table = _read_csv(path) if path.suffix.lower() in CSV_SUFFIXES else ParquetTable(path)
+        _check_column_names(table.column_names)
+    except (import_pyarrow().ArrowException, UnicodeDecodeError, OSError) as error:
         message = " ".join(str(error).removeprefix("CSV parse error: ").replace("Row #", "line ").split())
         if "UTF8" in message or isinstance(error, UnicodeDecodeError):
             raise DatasetError("it is not UTF-8 text: save it as UTF-8") from None
-        kind = "well-formed CSV" if path.suffix.lower() in CSV else "Parquet file that can be read"
+        kind = "well-formed CSV" if path.suffix.lower() in CSV_SUFFIXES else "Parquet file that can be read"
         raise DatasetError(f"it is not a {kind}: {message[:200]}") from None
     if not table.num_rows:
         raise DatasetError("it holds no rows, only a header")
     return table
 
 
-def _csv(path: Path) -> Any:
+def _read_csv(path: Path) -> Any:
     """Of comma, semicolon, tab and bar, the delimiter is the one that the first line holds most of. Columns at the end
     that have neither a name nor a value, as some programs write them, are left out."""
     with open(path, "rb") as file:
-        start = file.read(_PEEK)
+        start = file.read(_PEEK_CHARS)
     if not start.strip():
         raise DatasetError("it is empty")
     if b"\0" in start:
@@ -90,14 +90,14 @@ def _csv(path: Path) -> Any:
     count = len(names)
     while count > 1 and not names[count - 1].strip():
         count -= 1
-    _check_names(names[:count])
-    arrow = pyarrow("csv")
+    _check_column_names(names[:count])
+    arrow = import_pyarrow("csv")
     table = arrow.read_csv(
         path,
         read_options=arrow.ReadOptions(use_threads=False),  # with threads, a fault has no row
         parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=arrow.ConvertOptions(
-            column_types=dict.fromkeys(names, pyarrow().string()), null_values=[""], strings_can_be_null=True
+            column_types=dict.fromkeys(names, import_pyarrow().string()), null_values=[""], strings_can_be_null=True
         ),
     )
     if all(table.column(at).null_count == table.num_rows for at in range(count, len(names))):
@@ -105,7 +105,7 @@ def _csv(path: Path) -> Any:
     return table
 
 
-def _check_names(names: Sequence[str]) -> None:
+def _check_column_names(names: Sequence[str]) -> None:
     for position, name in enumerate(names, start=1):
         if not name.strip():
             raise DatasetError(f"column {position} has no name: give it one, or write the file without its index")
@@ -113,30 +113,30 @@ def _check_names(names: Sequence[str]) -> None:
             raise DatasetError(f"column {name!r} appears twice: rename or remove one")
 
 
-def target_name(names: Sequence[str], spec: DataSpec) -> str:
+def find_target(names: Sequence[str], spec: DataSpec) -> str:
     """The column to predict: the one that the spec names, else the only one with a usual name."""
     if spec.target:
         return spec.target
     usual = [name for name in names if name.lower() in USUAL_TARGETS]
     if len(usual) != 1:
-        raise DatasetError(f"which column is the target? say target=COLUMN; there are {listed(names)}")
+        raise DatasetError(f"which column is the target? say target=COLUMN; there are {format_names(names)}")
     return usual[0]
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
+def format_names(names: Sequence[str], max_names: int = 12) -> str:
     """Names in a message, the first `most` of them."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
 
 
 # --- the datasets library -------------------------------------------------------------------------------------------
 
 
-def from_library(spec: DataSpec, limit: int, *, saved: Path | None = None) -> Frame:
+def load_library_dataset(spec: DataSpec, limit: int, *, saved: Path | None = None) -> LoadedTable:
     """The rows of a dataset that `save_to_disk` wrote to a folder, else of one of the hub. Raises `DatasetError`.
 
     What the hub gave once is taken from the cache.
     """
-    datasets = hugging_face()
+    datasets = import_datasets_library()
     datasets.disable_progress_bars()
     try:
         loaded = (
@@ -157,10 +157,10 @@ def from_library(spec: DataSpec, limit: int, *, saved: Path | None = None) -> Fr
             f"the datasets library cannot read it{remedy} ({type(error).__name__}: "
             f"{' '.join(str(error).split())[:240]})"
         ) from None
-    return _frame(loaded, spec, limit)
+    return _join_splits(loaded, spec, limit)
 
 
-def _frame(loaded: Any, spec: DataSpec, limit: int) -> Frame:
+def _join_splits(loaded: Any, spec: DataSpec, limit: int) -> LoadedTable:
     """One table of all splits. A split without labels is left out, as is one of a name that we do not know."""
     splits: dict[str, Any] = {**loaded} if isinstance(loaded, dict) else {"train": loaded}
     size = sum(int(split.data.nbytes) for split in splits.values())
@@ -171,43 +171,45 @@ def _frame(loaded: Any, spec: DataSpec, limit: int) -> Frame:
     if len(splits) == 1:
         splits = {"train": next(iter(splits.values()))}
     names = list(dict.fromkeys(name for split in splits.values() for name in split.column_names))
-    target = target_name(names, spec)
+    target = find_target(names, spec)
     tables: dict[str, Any] = {}
     order: tuple[str, ...] = ()
     warnings: list[str] = []
     for name, split in splits.items():
-        part = PARTS.get(name.lower(), "")
+        part = SPLIT_ALIASES.get(name.lower(), "")
         order = order or tuple(getattr(split.features.get(target), "names", None) or ())
-        table = _with_class_names(split, target, order)
+        table = _replace_class_numbers(split, target, order)
         if not part or part in tables:
             warnings.append(f"its split {name!r} is not used: it is not one of train, validation and test")
         elif target not in table.column_names or table.column(target).null_count == len(table):
             warnings.append(f"its split {name!r} has no labels and is left out")
         else:
             tables[part] = table
-    for part in [one for one in tables if one != "train" and _is_withheld(tables[one], tables.get("train"), target)]:
+    for part in [
+        one for one in tables if one != "train" and _has_withheld_labels(tables[one], tables.get("train"), target)
+    ]:
         warnings.append(f"its split {part!r} has no labels ({target} is -1 in all rows) and is left out")
         del tables[part]
     if "train" not in tables:
         raise DatasetError(
-            f"it has no split named train with labels in {target!r}: there are {listed([*splits])} with "
-            f"the columns {listed(names)}"
+            f"it has no split named train with labels in {target!r}: there are {format_names([*splits])} with "
+            f"the columns {format_names(names)}"
         )
     parts = np.repeat(list(tables), [len(table) for table in tables.values()])
-    table = pyarrow().concat_tables(tables.values(), promote_options="default")
-    return Frame(table, parts if len(tables) > 1 else None, order, tuple(warnings), spec.literal)
+    table = import_pyarrow().concat_tables(tables.values(), promote_options="default")
+    return LoadedTable(table, parts if len(tables) > 1 else None, order, tuple(warnings), spec.literal)
 
 
-def _is_withheld(table: Any, train: Any, target: str) -> bool:
+def _has_withheld_labels(table: Any, train: Any, target: str) -> bool:
     """Whether all labels of a split are -1, as withheld ones are written, and none of train is."""
-    if train is None or not pyarrow().types.is_integer(table.column(target).type):
+    if train is None or not import_pyarrow().types.is_integer(table.column(target).type):
         return False
     return set(table.column(target).to_pylist()) == {-1} and -1 not in train.column(target).to_pylist()
 
 
-def _with_class_names(split: Any, target: str, order: tuple[str, ...]) -> Any:
+def _replace_class_numbers(split: Any, target: str, order: tuple[str, ...]) -> Any:
     """The table of a split, its class numbers replaced by the classes' names; -1, a withheld one, is missing."""
-    pa = pyarrow()
+    pa = import_pyarrow()
     table = split.with_format("arrow")[:].replace_schema_metadata(None)
     if not order or target not in table.column_names:
         return table

@@ -20,20 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.columns import PARTS
-from labwright.sandbox.data.files import files_in, pyarrow
+from labwright.sandbox.data.columns import SPLIT_ALIASES
+from labwright.sandbox.data.files import import_pyarrow, list_files
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.untrusted import read_as
+from labwright.sandbox.safe_io import raise_read_errors_as
 
 Array = NDArray[Any]
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000")
+IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"})
+_IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000")
 """What is read, whatever a file is called: Pillow would hand others to programs, as PostScript to Ghostscript."""
-_GREY = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
+_GREY_MODES = frozenset({"1", "L", "LA", "I;16", "I;16B", "I", "F"})
 
 
-class Pictures:
+class ImageArray:
     """Pictures as (n, height, width, channels) uint8, read when rows are asked for.
 
     `sources` are a name for messages and a path or file each. `resized` counts those of another size. Raises
@@ -44,7 +44,7 @@ class Pictures:
 
     def __init__(self, sources: Sequence[tuple[str, Any]]) -> None:
         self._sources = sources
-        looked = [_look(*source) for source in sources]
+        looked = [_read_size(*source) for source in sources]
         self._size, most = Counter(size for size, _ in looked).most_common(1)[0]
         self._mode = "L" if all(grey for _, grey in looked) else "RGB"
         self.shape = (len(sources), self._size[1], self._size[0], len(self._mode))
@@ -59,37 +59,37 @@ class Pictures:
         chosen: list[int] = np.arange(len(self))[rows].tolist()
         x = np.empty((len(chosen), *self.shape[1:]), dtype=np.uint8)
         for i, (where, source) in enumerate(self._sources[row] for row in chosen):
-            picture = _upright(where, source).convert(self._mode)
+            picture = _read_upright(where, source).convert(self._mode)
             x[i] = np.asarray(picture.resize(self._size, Image.Resampling.BILINEAR)).reshape(x.shape[1:])
         return x
 
 
-_TURNED = (5, 6, 7, 8)
+_SIDEWAYS_ORIENTATIONS = (5, 6, 7, 8)
 """Orientations, as cameras note them, at which width and height change places."""
 
 
-def _look(where: str, source: Any) -> tuple[tuple[int, int], bool]:
+def _read_size(where: str, source: Any) -> tuple[tuple[int, int], bool]:
     """Width and height of a picture as the camera lay, and whether it is grey."""
-    with _opened(where, source) as picture:
+    with _open_image(where, source) as picture:
         width, height = picture.size
-        turned = picture.getexif().get(0x0112) in _TURNED
-        return ((height, width) if turned else (width, height)), picture.mode in _GREY
+        turned = picture.getexif().get(0x0112) in _SIDEWAYS_ORIENTATIONS
+        return ((height, width) if turned else (width, height)), picture.mode in _GREY_MODES
 
 
-def _upright(where: str, source: Any) -> Any:
+def _read_upright(where: str, source: Any) -> Any:
     """A picture as the camera lay, grey (L) or RGB, with 8 bits."""
     from PIL import Image, ImageOps
 
-    with _opened(where, source) as picture:
+    with _open_image(where, source) as picture:
         picture.load()
-        grey = picture.mode in _GREY
+        grey = picture.mode in _GREY_MODES
         if picture.mode.startswith("I"):
             picture = Image.fromarray((np.asarray(picture).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
         return ImageOps.exif_transpose(picture).convert("L" if grey else "RGB")
 
 
 @contextmanager
-def _opened(where: str, source: Any) -> Generator[Any]:
+def _open_image(where: str, source: Any) -> Generator[Any]:
     from PIL import Image
 
     if hasattr(source, "seek"):
@@ -97,7 +97,7 @@ def _opened(where: str, source: Any) -> Generator[Any]:
     elif not source.is_file():  # a pipe would never end
         raise DatasetError(f"{where} is no file")
     with (
-        read_as(
+        raise_read_errors_as(
             f"{where} cannot be read as an image",
             DatasetError,
             Image.DecompressionBombWarning,
@@ -106,7 +106,7 @@ def _opened(where: str, source: Any) -> Generator[Any]:
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(source, formats=_FORMATS) as picture:
+        with Image.open(source, formats=_IMAGE_FORMATS) as picture:
             yield picture
 
 
@@ -114,38 +114,38 @@ def _opened(where: str, source: Any) -> Generator[Any]:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ImageFile:
     """One file of an image folder."""
 
     path: Path
     label: str
-    part: str = ""
+    split: str = ""
 
 
-def pictures(root: Path) -> list[Picture]:
+def list_images(root: Path) -> list[ImageFile]:
     """The pictures of a folder by class, sorted; empty where it is no such folder.
 
     Folders named as splits may lie around those of the classes. Raises `DatasetError` for links out of the folder.
     """
-    below = _folders(root)
-    parts = {folder: PARTS[folder.name.lower()] for folder in below if folder.name.lower() in PARTS}
-    if "train" in parts.values() and len(parts) == len(below) and all(_folders(folder) for folder in parts):
-        return [picture for folder, part in parts.items() for picture in _by_class(root, folder, part)]
-    return list(_by_class(root, root))
+    below = _list_folders(root)
+    parts = {folder: SPLIT_ALIASES[folder.name.lower()] for folder in below if folder.name.lower() in SPLIT_ALIASES}
+    if "train" in parts.values() and len(parts) == len(below) and all(_list_folders(folder) for folder in parts):
+        return [picture for folder, part in parts.items() for picture in _iterate_class_folders(root, folder, part)]
+    return list(_iterate_class_folders(root, root))
 
 
-def _folders(root: Path) -> list[Path]:
+def _list_folders(root: Path) -> list[Path]:
     return sorted(Path(entry.path) for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _by_class(root: Path, folder: Path, part: str = "") -> Iterator[Picture]:
-    for label in _folders(folder):
-        for path in files_in(label, root):
-            if path.suffix.lower() in SUFFIXES:
-                yield Picture(path, label.name, part)
+def _iterate_class_folders(root: Path, folder: Path, part: str = "") -> Iterator[ImageFile]:
+    for label in _list_folders(folder):
+        for path in list_files(label, root):
+            if path.suffix.lower() in IMAGE_SUFFIXES:
+                yield ImageFile(path, label.name, part)
 
 
-def from_folder(files: Sequence[Picture], root: Path) -> Examples:
+def examples_from_folder(files: Sequence[ImageFile], root: Path) -> Examples:
     """The examples of an image folder. Raises `DatasetError` where a file is no image, or one class is all there is."""
     names = sorted({file.label for file in files})
     if len(names) < 2:
@@ -153,7 +153,7 @@ def from_folder(files: Sequence[Picture], root: Path) -> Examples:
             f"it holds one class only ({names[0]!r}): a classification needs at least two folders of "
             "images, one a class"
         )
-    x = Pictures([(str(file.path.relative_to(root)), file.path) for file in files])
+    x = ImageArray([(str(file.path.relative_to(root)), file.path) for file in files])
     warning = f"{x.resized} of {len(files)} images were resized to the most common size, {x.shape[2]} x {x.shape[1]}"
     return Examples(
         x,
@@ -161,16 +161,16 @@ def from_folder(files: Sequence[Picture], root: Path) -> Examples:
         class_names=tuple(names),
         target="folder name",
         warnings=(warning,) if x.resized else (),
-        parts=np.array([file.part for file in files]) if files[0].part else None,
+        split_names=np.array([file.split for file in files]) if files[0].split else None,
     )
 
 
-def nested(table: Any, names: Sequence[str]) -> Any:
+def read_nested_column(table: Any, names: Sequence[str]) -> Any:
     """x, where the one feature column holds images (`bytes`, `path`) or lists; None for plain columns.
 
     Raises `DatasetError` where such a column does not stand alone, or its lists differ in length.
     """
-    types = pyarrow().types
+    types = import_pyarrow().types
     columns = [name for name in names if types.is_nested(table.schema.field(name).type)]
     if not columns:
         return None
@@ -182,7 +182,7 @@ def nested(table: Any, names: Sequence[str]) -> Any:
             f"the only feature: leave the others out (drop={other} ...), or drop={columns[0]}"
         )
     if not (types.is_struct(column.type) and {"bytes", "path"} <= {field.name for field in column.type}):
-        return _lists(columns[0], column)
+        return _read_lists(columns[0], column)
     sources: list[tuple[str, Any]] = []
     for row, image in enumerate(column.to_pylist(), start=1):
         if image is None or (image["bytes"] is None and not image["path"]):
@@ -192,25 +192,25 @@ def nested(table: Any, names: Sequence[str]) -> Any:
                 f"image in row {row}",
                 io.BytesIO(image["bytes"])
                 if image["bytes"] is not None
-                else _named(image["path"], getattr(table, "folder", None), row),
+                else _resolve_image_path(image["path"], getattr(table, "folder", None), row),
             )
         )
-    return Pictures(sources)
+    return ImageArray(sources)
 
 
-def _named(path: str, folder: Path | None, row: int) -> Path:
+def _resolve_image_path(path: str, folder: Path | None, row: int) -> Path:
     """The file that a table names in place of a picture's bytes. In a Parquet file anybody may have written the name:
     there it lies beside the table. Raises `DatasetError`."""
     if folder is None:  # the datasets library put it there
         return Path(path)
-    with read_as(f"image in row {row} is at no place that can be looked at", DatasetError):
+    with raise_read_errors_as(f"image in row {row} is at no place that can be looked at", DatasetError):
         place = (folder / path).resolve()
     if not place.is_relative_to(folder.resolve()):
         raise DatasetError(f"image in row {row} lies outside of the table's folder ({path[:100]!r}): give its bytes")
     return place
 
 
-def _lists(name: str, column: Any) -> Array:
+def _read_lists(name: str, column: Any) -> Array:
     """(n, length, ...) int64 or float32."""
     try:
         array = np.array(column.to_pylist())

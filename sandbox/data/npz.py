@@ -17,20 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labwright.sandbox.data import Examples
-from labwright.sandbox.data.columns import PARTS
-from labwright.sandbox.data.files import files_in, pyarrow
-from labwright.sandbox.data.frames import Frame
+from labwright.sandbox.data.columns import SPLIT_ALIASES
+from labwright.sandbox.data.files import import_pyarrow, list_files
+from labwright.sandbox.data.frames import LoadedTable
 from labwright.sandbox.data.spec import DataSpec
-from labwright.sandbox.data.tables import MAX_CLASSES, with_roles
-from labwright.sandbox.data.views import sliced
+from labwright.sandbox.data.tables import MAX_CLASSES, add_roles
+from labwright.sandbox.data.views import iterate_slices
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.untrusted import read_as
+from labwright.sandbox.safe_io import raise_read_errors_as
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]
 
 
-class Joined:
+class JoinedArray:
     """Arrays one after the other along their first axis, of which rows are read when they are asked for; floats as
     float32, whole numbers as they are stored."""
 
@@ -62,7 +62,7 @@ class Joined:
         return found
 
 
-def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
+def examples_from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
     """The examples of an archive, of which `limit` bytes may be unpacked, or of a folder of .npy files.
 
     64-bit floats become 32-bit, as they are served; grey pictures get their channel. Raises `DatasetError`.
@@ -70,14 +70,16 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
     if spec.categorical:
         raise DatasetError("categorical= is for tables, an NPZ archive is served as it is")
     on_disk = path.is_dir()
-    given = _mapped(path) if on_disk else _arrays(path, limit)
-    arrays, parts = _joined(
+    given = _map_folder(path) if on_disk else _load_arrays(path, limit)
+    arrays, parts = _join_splits(
         {name: array for name, array in given.items() if name not in spec.drop},
         spec.target or "y",
-        Joined if on_disk else np.concatenate,
+        JoinedArray if on_disk else np.concatenate,
     )
     roles = list(
-        dict.fromkeys(name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.aside) if name)
+        dict.fromkeys(
+            name for name in (spec.target or "y", spec.group, spec.time, spec.split, *spec.metric_columns) if name
+        )
     )
     others = [name for name in arrays if name not in roles]
     feature = "x" if "x" in others else others[0] if len(others) == 1 else ""
@@ -97,7 +99,7 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
                 f"{name} must hold one number or text an example, as many as {feature} of shape "
                 f"{x.shape}, not {arrays[name].dtype} of shape {arrays[name].shape}"
             )
-    for part in sliced(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
+    for part in iterate_slices(len(x), math.prod(x.shape[1:]) * x.dtype.itemsize) if x.dtype.kind == "f" else ():
         if not (fine := np.isfinite(piece := x[part])).all():
             row = part.start + int(np.argwhere(~fine)[0][0])
             raise DatasetError(f"{feature} holds a value that is not finite in example {row + 1}: fill or remove it")
@@ -107,15 +109,15 @@ def from_npz(path: Path, spec: DataSpec, limit: int) -> Examples:
         x = x.astype(x.dtype if image else np.float32 if x.dtype.kind == "f" else np.int64, copy=False)
     if x.dtype == np.uint8 and x.ndim == 3:
         x = x[..., None]
-    table = pyarrow().table({name: arrays[name] for name in roles})
+    table = import_pyarrow().table({name: arrays[name] for name in roles})
     most = MAX_CLASSES if arrays[roles[0]].dtype.kind == "f" else max(MAX_CLASSES, len(x) // 20)
-    frame = Frame(table, parts, literal=spec.literal)
-    return with_roles(Examples(x, np.empty(0)), frame, spec, roles[0], most_classes=most)
+    frame = LoadedTable(table, parts, literal=spec.literal)
+    return add_roles(Examples(x, np.empty(0)), frame, spec, roles[0], max_classes=most)
 
 
-def _arrays(path: Path, limit: int) -> Arrays:
+def _load_arrays(path: Path, limit: int) -> Arrays:
     with (
-        read_as(
+        raise_read_errors_as(
             "it is not an NPZ archive that numpy can read: write numbers and texts with numpy.savez; Python "
             "objects are never unpickled",
             DatasetError,
@@ -130,34 +132,34 @@ def _arrays(path: Path, limit: int) -> Arrays:
         return {name: archive[name] for name in archive.files}
 
 
-_SHARD = re.compile(r"(?P<name>.+?)[-_.]\d+")
+_SHARD_PATTERN = re.compile(r"(?P<name>.+?)[-_.]\d+")
 
 
-def _mapped(folder: Path) -> Arrays:
+def _map_folder(folder: Path) -> Arrays:
     """The arrays of a folder by name, shards joined."""
     shards: dict[str, list[Array]] = defaultdict(list)
-    for file in files_in(folder, folder):
+    for file in list_files(folder, folder):
         if file.suffix.lower() != ".npy":
             raise DatasetError(f"{file.relative_to(folder)} is no .npy file, as the others are: take it out of there")
-        with read_as(
+        with raise_read_errors_as(
             f"{file.relative_to(folder)} is no array that numpy can map: it may be cut off, or hold Python objects",
             DatasetError,
         ):
             array = np.load(file, mmap_mode="r", allow_pickle=False)
         if not array.ndim or not len(array):
             raise DatasetError(f"{file.relative_to(folder)} holds no examples")
-        shard = _SHARD.fullmatch(file.stem)
+        shard = _SHARD_PATTERN.fullmatch(file.stem)
         shards[shard["name"] if shard else file.stem].append(array)
     roles = {name for name, arrays in shards.items() if arrays[0].ndim == 1}
-    return {name: np.concatenate(arrays) if name in roles else Joined(arrays) for name, arrays in shards.items()}
+    return {name: np.concatenate(arrays) if name in roles else JoinedArray(arrays) for name, arrays in shards.items()}
 
 
-def _joined(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], Any]) -> tuple[Arrays, Array | None]:
+def _join_splits(arrays: Arrays, target: str, join: Callable[[Sequence[Any]], Any]) -> tuple[Arrays, Array | None]:
     """x and the target of all splits with the split of each row, where the arrays are laid out by splits."""
     parts = {
-        PARTS[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"])
+        SPLIT_ALIASES[name[:-2].lower()]: (array, arrays[f"{name[:-2]}_y"])
         for name, array in arrays.items()
-        if name.endswith("_x") and name[:-2].lower() in PARTS and f"{name[:-2]}_y" in arrays
+        if name.endswith("_x") and name[:-2].lower() in SPLIT_ALIASES and f"{name[:-2]}_y" in arrays
     }
     if "train" not in parts:
         return arrays, None

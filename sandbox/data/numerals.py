@@ -10,16 +10,16 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_GROUPED = r"(?:[1-9][0-9]{{0,2}}(?:[{group}][0-9]{{3}})+|[0-9]+)(?:[{point}][0-9]+)?"
-_SPACES = "' \u00a0\u2009\u202f\u2019"
-_WAYS = {
-    point: re.compile(_GROUPED.format(group=group + _SPACES, point=re.escape(point)))
+_NUMBER_TEMPLATE = r"(?:[1-9][0-9]{{0,2}}(?:[{group}][0-9]{{3}})+|[0-9]+)(?:[{point}][0-9]+)?"
+_GROUP_SEPARATORS = "' \u00a0\u2009\u202f\u2019"
+_NUMBER_PATTERNS = {
+    point: re.compile(_NUMBER_TEMPLATE.format(group=group + _GROUP_SEPARATORS, point=re.escape(point)))
     for point, group in ((".", ","), (",", "."))
 }
 """Decimal sign -> the numbers that are written with it."""
 
 
-class Numerals(NamedTuple):
+class ParsedNumerals(NamedTuple):
     """What texts are as numbers: `values`, or why that is not clear; neither where they are no numbers."""
 
     values: tuple[float, ...] = ()
@@ -28,29 +28,31 @@ class Numerals(NamedTuple):
     unclear: str = ""
 
 
-def read_numerals(texts: Sequence[str]) -> Numerals:
+def read_numerals(texts: Sequence[str]) -> ParsedNumerals:
     """The numbers that distinct texts are."""
-    split = [_without_sign(text) for text in texts]
+    split = [_strip_sign(text) for text in texts]
     bodies = [body for body, _ in split]
     if not bodies or len({sign for _, sign in split}) > 1:
-        return Numerals()
+        return ParsedNumerals()
     read = {
-        point: [_value(body, point) for body in bodies]
-        for point, way in _WAYS.items()
+        point: [_to_float(body, point) for body in bodies]
+        for point, way in _NUMBER_PATTERNS.items()
         if all(way.fullmatch(body.lstrip("+-")) for body in bodies)
     }
     if not read:
-        return Numerals()
+        return ParsedNumerals()
     ways = list(read.values())
     at = next((at for at, values in enumerate(zip(*ways, strict=True)) if len(set(values)) > 1), None)
     if at is not None:
         one, other = (f"{way[at]:.15g}" for way in ways)
-        return Numerals(unclear=f"{texts[at]!r} may be {one} or {other}: write {one} or {other}, and so in all rows")
+        return ParsedNumerals(
+            unclear=f"{texts[at]!r} may be {one} or {other}: write {one} or {other}, and so in all rows"
+        )
     at = max(range(len(texts)), key=lambda at: len(texts[at]))
-    return Numerals(tuple(ways[0]), f"{texts[at]!r} as {ways[0][at]:.15g}")
+    return ParsedNumerals(tuple(ways[0]), f"{texts[at]!r} as {ways[0][at]:.15g}")
 
 
-def _without_sign(text: str) -> tuple[str, str]:
+def _strip_sign(text: str) -> tuple[str, str]:
     """A number without its percent or currency sign, and that sign; its minus stays in front."""
     plain = text.strip().replace("\u2212", "-")
     minus, plain = ("-", plain[1:].lstrip()) if plain.startswith("-") else ("", plain)
@@ -61,5 +63,5 @@ def _without_sign(text: str) -> tuple[str, str]:
     return minus + plain, ""
 
 
-def _value(body: str, point: str) -> float:
+def _to_float(body: str, point: str) -> float:
     return float(re.sub("[^-+0-9.]", "", "".join("." if sign == point else sign * (sign != ".") for sign in body)))

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from labwright.sandbox.errors import DatasetError
 
-HUB = "hf:"
-LISTS = ("drop", "categorical", "literal", "meta", "meta_shown")
+HUB_PREFIX = "hf:"
+LIST_FIELDS = ("drop", "categorical", "literal", "meta", "meta_shown")
 """Keys that may be given several times."""
-_FORM = "write NAME=PATH,target=COLUMN"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-_PATHLIKE = re.compile(r"[/\\~]|\.[A-Za-z0-9]{1,8}(,|$)|^hf:")
+_SPEC_FORM = "write NAME=PATH,target=COLUMN"
+_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_PATHLIKE_PATTERN = re.compile(r"[/\\~]|\.[A-Za-z0-9]{1,8}(,|$)|^hf:")
 
 
 class DataSpec(BaseModel):
@@ -57,12 +57,14 @@ class DataSpec(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> DataSpec:
-        if not _NAME.fullmatch(self.name):
+        if not _NAME_PATTERN.fullmatch(self.name):
             raise ValueError(f"the name {self.name!r} cannot be used: a letter, then up to 39 letters, digits, _ and -")
         if (self.path is None) == (not self.hub):
-            raise ValueError(f"data {self.name!r} needs one of path and hub: {_FORM}")
+            raise ValueError(f"data {self.name!r} needs one of path and hub: {_SPEC_FORM}")
         if (self.config or self.revision) and not self.hub:
-            raise ValueError(f"data {self.name!r}: config= and revision= belong to the hub, as in NAME={HUB}OWNER/SET")
+            raise ValueError(
+                f"data {self.name!r}: config= and revision= belong to the hub, as in NAME={HUB_PREFIX}OWNER/SET"
+            )
         if self.group and self.time and not self.horizon:
             raise ValueError(f"data {self.name!r}: give group= or time=, not both (of series, with horizon=, both)")
         if self.horizon and (not self.time or self.split or self.text or self.task == "classification"):
@@ -75,43 +77,43 @@ class DataSpec(BaseModel):
         named = [name for name in (self.target, self.group, self.time, self.split, self.text) if name]
         if twice := sorted(
             {name for name in named if named.count(name) > 1 or name in self.drop}
-            | ({self.target} | set(self.drop)).intersection(self.aside)
+            | ({self.target} | set(self.drop)).intersection(self.metric_columns)
             | (set(self.meta) & set(self.meta_shown))
         ):
             raise ValueError(f"data {self.name!r}: column {twice[0]!r} is given two roles")
         return self
 
     @property
-    def aside(self) -> tuple[str, ...]:
+    def metric_columns(self) -> tuple[str, ...]:
         """The columns that metrics may go by; those of groups, too."""
         of_groups = [self.group] if self.group and not self.horizon else []
         return tuple(dict.fromkeys((*self.meta, *self.meta_shown, *of_groups)))
 
 
-def specs_of(value: Any, folder: Path) -> tuple[DataSpec, ...]:
+def parse_specs(value: Any, folder: Path) -> tuple[DataSpec, ...]:
     """What a setting, a flag or a file names: a text, a mapping, or a list of these. Raises `DatasetError`.
 
     Relative paths are seen from `folder`.
     """
     items = list(cast("Iterable[Any]", value)) if isinstance(value, list | tuple) else [value]
-    specs = tuple(spec_of(item, folder) for item in items)
+    specs = tuple(parse_spec(item, folder) for item in items)
     names = [spec.name for spec in specs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise DatasetError(f"data {twice[0]!r} is named twice: give each dataset a name of its own")
     return specs
 
 
-def spec_of(value: Any, folder: Path) -> DataSpec:
+def parse_spec(value: Any, folder: Path) -> DataSpec:
     """One dataset from a text or a mapping. Raises `DatasetError`."""
     if isinstance(value, DataSpec):
         return value
     if isinstance(value, str):
-        fields = _parsed(value)
+        fields = _parse_text(value)
     elif isinstance(value, Mapping):
         fields = {str(key): field for key, field in cast("Mapping[Any, Any]", value).items()}
     else:
-        raise DatasetError(f"data must be a text or a mapping, not {value!r}: {_FORM}")
-    for key in LISTS:
+        raise DatasetError(f"data must be a text or a mapping, not {value!r}: {_SPEC_FORM}")
+    for key in LIST_FIELDS:
         if isinstance(fields.get(key), str):
             fields[key] = [fields[key]]
     if isinstance(path := fields.get("path"), str | Path) and str(path):
@@ -119,21 +121,21 @@ def spec_of(value: Any, folder: Path) -> DataSpec:
     try:
         return DataSpec.model_validate(fields)
     except ValidationError as error:
-        raise DatasetError(_describe(error, fields)) from None
+        raise DatasetError(_describe_error(error, fields)) from None
 
 
-def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
+def parse_idea_specs(texts: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     """The data that an idea brings: its `NAME=PATH,...` texts, seen from the idea file's folder.
 
     Other texts are names or prose, which the planner reads. Paths must lie within the folder: an idea may have been
     written by a model, which has no business to point at other files of the machine. Raises `DatasetError`.
     """
     places: list[str] = []
-    for text in map(str.strip, named):
+    for text in map(str.strip, texts):
         name, equals, rest = text.partition("=")
-        if equals and _NAME.fullmatch(name) and _PATHLIKE.search(rest):
+        if equals and _NAME_PATTERN.fullmatch(name) and _PATHLIKE_PATTERN.search(rest):
             places.append(text)
-    specs = specs_of(places, folder)
+    specs = parse_specs(places, folder)
     root = folder.resolve()
     for spec in specs:
         if spec.path is not None and not spec.path.resolve().is_relative_to(root):
@@ -144,16 +146,16 @@ def of_idea(named: Iterable[str], folder: Path) -> tuple[DataSpec, ...]:
     return specs
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_text(text: str) -> dict[str, Any]:
     name, equals, rest = text.partition("=")
     if not equals or not rest:
-        raise DatasetError(f"data {text!r} is not NAME=PATH: {_FORM}")
+        raise DatasetError(f"data {text!r} is not NAME=PATH: {_SPEC_FORM}")
     place, *options = re.split(r",(?=[a-z0-9_]+=)", rest)
     fields: dict[str, Any] = {"name": name.strip()}
-    fields |= {"hub": place.removeprefix(HUB)} if place.startswith(HUB) else {"path": place}
+    fields |= {"hub": place.removeprefix(HUB_PREFIX)} if place.startswith(HUB_PREFIX) else {"path": place}
     for option in options:
         key, _, value = option.partition("=")
-        if key in LISTS:
+        if key in LIST_FIELDS:
             fields.setdefault(key, []).append(value)
         elif key in fields:
             raise DatasetError(f"data {fields['name']!r}: {key}= is given twice")
@@ -162,7 +164,7 @@ def _parsed(text: str) -> dict[str, Any]:
     return fields
 
 
-def _describe(error: ValidationError, fields: Mapping[str, Any]) -> str:
+def _describe_error(error: ValidationError, fields: Mapping[str, Any]) -> str:
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     name = fields.get("name", "?")

@@ -22,13 +22,13 @@ from labwright.sandbox.errors import DatasetError
 Array = NDArray[Any]
 Rows = dict[str, Array]
 
-SHARES = {"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2}
+SPLIT_SHARES = {"train": 0.5, "dev": 0.1, "validation": 0.2, "test": 0.2}
 """In the order of time, where there is one."""
 MIN_ROWS = 50
 """Validation and test get a fifth each: with fewer than ten examples in each no two arms could be told apart."""
-MIN_PART = 5
+MIN_SPLIT_ROWS = 5
 """Examples of a split that the data bring, or that groups and times lead to."""
-MIN_CLASS = 5
+MIN_CLASS_ROWS = 5
 """Examples of a class, so that every split gets one."""
 
 
@@ -49,55 +49,59 @@ def split_rows(examples: Examples, seed: int) -> Splits:
             "get a fifth each, and with fewer than ten examples in each no two arms could be told apart"
         )
     given: Rows = {}
-    if examples.parts is not None:
-        given = {split: np.flatnonzero(examples.parts == split) for split in SHARES if split in examples.parts}
+    if examples.split_names is not None:
+        given = {
+            split: np.flatnonzero(examples.split_names == split)
+            for split in SPLIT_SHARES
+            if split in examples.split_names
+        }
         if "train" not in given:
             raise DatasetError(f"it has no train rows among its splits ({', '.join(given) or 'none'})")
     pool = given.pop("train", np.arange(len(examples.y)))
-    shares = {split: share for split, share in SHARES.items() if split not in given}
+    shares = {split: share for split, share in SPLIT_SHARES.items() if split not in given}
     if examples.dev_from == "validation":
         if "validation" not in given:
             raise DatasetError(
                 "dev_from=validation needs validation rows of its own: what we cut from train is like train"
             )
-        dev, rest = shares.pop("dev"), SHARES["validation"]
+        dev, rest = shares.pop("dev"), SPLIT_SHARES["validation"]
         cut = {"dev": dev / (dev + rest), "validation": rest / (dev + rest)}
-        given |= _divided(examples, given["validation"], cut, seed)
+        given |= _divide_rows(examples, given["validation"], cut, seed)
     total = sum(shares.values()) if given else 1.0
-    rows = given | _divided(examples, pool, {split: share / total for split, share in shares.items()}, seed)
-    rows = {split: np.sort(rows[split]) for split in SHARES}
+    rows = given | _divide_rows(examples, pool, {split: share / total for split, share in shares.items()}, seed)
+    rows = {split: np.sort(rows[split]) for split in SPLIT_SHARES}
     warnings: tuple[str, ...] = ()
-    if examples.times is not None and examples.ends is not None:
-        rows, warnings = _apart(examples.times, examples.ends, rows)
-    return Splits(rows, _rule(examples, given, seed), (*_checked(examples, rows), *warnings))
+    if examples.times is not None and examples.target_times is not None:
+        rows, warnings = _drop_overlapping(examples.times, examples.target_times, rows)
+    return Splits(rows, _describe_rule(examples, given, seed), (*_check_splits(examples, rows), *warnings))
 
 
-def _apart(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
+def _drop_overlapping(times: Array, ends: Array, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
     """Without the examples whose target lies where those of the next split look from, or later."""
     kept = dict(rows)
-    for split, later in pairwise(SHARES):
+    for split, later in pairwise(SPLIT_SHARES):
         kept[split] = rows[split][ends[rows[split]] < times[rows[later]].min(initial=np.inf)]
     lost = sum(map(len, rows.values())) - sum(map(len, kept.values()))
     return kept, (f"{lost} examples are left out whose target reaches into the time of the next split",) if lost else ()
 
 
-def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:
+def _divide_rows(examples: Examples, pool: Array, shares: Mapping[str, float], seed: int) -> Rows:
     """At random, stratum by stratum, so that each split has each class in its share; or by groups or times."""
     rng = np.random.default_rng(seed)
     if examples.groups is not None:
-        return _by_group(examples, pool, shares, rng)
+        return _divide_by_group(examples, pool, shares, rng)
     if examples.times is not None:
-        return _by_time(examples.times[pool], pool, shares)
+        return _divide_by_time(examples.times[pool], pool, shares)
     strata = [pool]
     if examples.y.dtype.kind == "i":
         strata = [pool[examples.y[pool] == label] for label in range(int(examples.y.max()) + 1)]
-        few = [label for label, rows in enumerate(strata) if len(rows) < MIN_CLASS]
+        few = [label for label, rows in enumerate(strata) if len(rows) < MIN_CLASS_ROWS]
         if few:
-            shown = ", ".join(f"{_class(examples, label)} has {len(strata[label])}" for label in few[:3])
+            shown = ", ".join(f"{_class_label(examples, label)} has {len(strata[label])}" for label in few[:3])
             where = (" in train" if "train" in shares else " in validation") if len(pool) < len(examples.y) else ""
             raise DatasetError(
                 f"{len(few)} of {len(strata)} classes have too few examples{where} ({shown}): at least "
-                f"{MIN_CLASS} are needed, so that every split gets one; merge or remove such classes"
+                f"{MIN_CLASS_ROWS} are needed, so that every split gets one; merge or remove such classes"
             )
     parts: dict[str, list[Array]] = {split: [] for split in shares}
     bounds = np.cumsum(list(shares.values()))[:-1]
@@ -108,7 +112,7 @@ def _divided(examples: Examples, pool: Array, shares: Mapping[str, float], seed:
     return {split: np.concatenate(part) for split, part in parts.items()}
 
 
-def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: np.random.Generator) -> Rows:
+def _divide_by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng: np.random.Generator) -> Rows:
     """Largest groups first, each to the split that then comes nearest to its share of every class."""
     assert examples.groups is not None
     names, group = np.unique(examples.groups[pool], return_inverse=True)
@@ -133,7 +137,7 @@ def _by_group(examples: Examples, pool: Array, shares: Mapping[str, float], rng:
     return {split: pool[home[group] == i] for i, split in enumerate(shares)}
 
 
-def _by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
+def _divide_by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
     """In the order of time; rows of one moment stay together, in the later split."""
     order = np.argsort(times, kind="stable")
     ordered = times[order]
@@ -148,25 +152,27 @@ def _by_time(times: Array, pool: Array, shares: Mapping[str, float]) -> Rows:
     return dict(zip(shares, parts, strict=True))
 
 
-def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
+def _check_splits(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
     """Warnings. Raises `DatasetError` for a split that is too small, and for a class that train does not have.
 
     Groups that the data's own splits put into several parts are only told, since those splits are kept.
     """
     for split, index in rows.items():
-        if len(index) < MIN_PART:
-            raise DatasetError(f"the split gives only {len(index)} rows for {split}, at least {MIN_PART} are needed")
+        if len(index) < MIN_SPLIT_ROWS:
+            raise DatasetError(
+                f"the split gives only {len(index)} rows for {split}, at least {MIN_SPLIT_ROWS} are needed"
+            )
     warnings: list[str] = []
     if examples.y.dtype.kind == "i":
         classes = np.arange(int(examples.y.max()) + 1)
         lacking = {split: np.setdiff1d(classes, examples.y[index]) for split, index in rows.items()}
         if len(lacking["train"]):
             raise DatasetError(
-                f"the split leaves train without class {_class(examples, int(lacking['train'][0]))}: it "
+                f"the split leaves train without class {_class_label(examples, int(lacking['train'][0]))}: it "
                 "cannot be learned; split it otherwise, or remove the class"
             )
         warnings += [
-            f"{split} has no example of class {', '.join(_class(examples, int(i)) for i in missing[:3])}"
+            f"{split} has no example of class {', '.join(_class_label(examples, int(i)) for i in missing[:3])}"
             for split, missing in lacking.items()
             if len(missing)
         ]
@@ -182,11 +188,11 @@ def _checked(examples: Examples, rows: Mapping[str, Array]) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _class(examples: Examples, i: int) -> str:
+def _class_label(examples: Examples, i: int) -> str:
     return repr(examples.class_names[i]) if examples.class_names else str(i)
 
 
-def _rule(examples: Examples, given: Rows, seed: int) -> str:
+def _describe_rule(examples: Examples, given: Rows, seed: int) -> str:
     by = (
         f"whole groups, seed {seed}"
         if examples.groups is not None
@@ -198,7 +204,7 @@ def _rule(examples: Examples, given: Rows, seed: int) -> str:
     )
     if not given:
         return f"ours, {by}"
-    ours = [split for split in SHARES if split not in given and split != "train"]
+    ours = [split for split in SPLIT_SHARES if split not in given and split != "train"]
     cut = [f"{' and '.join(ours)} cut from train"] if ours else []
     if "dev" in given:
         cut.insert(0, "dev cut from validation")

@@ -27,17 +27,17 @@ from labwright.sandbox.errors import DatasetError
 
 Array = NDArray[Any]
 
-PIECE = 2**26
+PIECE_BYTES = 2**26
 """Bytes that are held at a time, about."""
-_ALIGNED = 64
-_PADDING = 0xD935
+_ALIGNMENT_BYTES = 64
+_PADDING_FIELD_ID = 0xD935
 """The kind of extra field that pads (as of APK files); readers pass over it."""
-_SPARE = 2**30
+_MIN_FREE_BYTES = 2**30
 """Bytes of a disk that stay free."""
 
 
 @dataclass(frozen=True)
-class Stream:
+class ArrayStream:
     """An array that comes in pieces along its first axis."""
 
     dtype: np.dtype[Any]
@@ -45,18 +45,18 @@ class Stream:
     pieces: Iterable[Array]
 
     @classmethod
-    def of(cls, array: Array) -> Stream:
+    def from_array(cls, array: Array) -> ArrayStream:
         """All of an array at once."""
         return cls(array.dtype, array.shape, (array,))
 
 
-def sliced(rows: int, row_bytes: int) -> Iterator[slice]:
+def iterate_slices(rows: int, row_bytes: int) -> Iterator[slice]:
     """Slices of so many rows, each of about `PIECE` bytes."""
-    step = max(1, PIECE // max(1, row_bytes))
+    step = max(1, PIECE_BYTES // max(1, row_bytes))
     return (slice(start, min(rows, start + step)) for start in range(0, rows, step))
 
 
-class Columns:
+class DiskTable:
     """A table on disk, column by column: (n, columns), of which rows are read when they are asked for."""
 
     ndim = 2
@@ -70,7 +70,7 @@ class Columns:
         self._file.close()
 
     @classmethod
-    def empty(cls, rows: int) -> Columns:
+    def create_empty(cls, rows: int) -> DiskTable:
         """A table of float64 without a column yet."""
         return cls(rows, np.dtype(np.float64))
 
@@ -84,61 +84,63 @@ class Columns:
     def append(self, values: Array) -> None:
         """Add a column. Raises `DatasetError` where the disk is full."""
         try:
-            self._file.write(raw(values.astype(self.dtype)))
+            self._file.write(to_bytes(values.astype(self.dtype)))
             self._file.flush()
         except OSError as error:
             raise DatasetError(f"a copy of it in {tempfile.gettempdir()} cannot be written: {error.strerror}") from None
         self._count += 1
 
-    def columns(self) -> Array:
+    def map_columns(self) -> Array:
         """(columns, n), mapped."""
         return np.memmap(self._file, self.dtype, "r", shape=(self._count, self._rows))
 
     def __getitem__(self, rows: Any) -> Array:
-        return np.ascontiguousarray(self.columns()[:, rows].T)
+        return np.ascontiguousarray(self.map_columns()[:, rows].T)
 
 
-def raw(piece: Array) -> Any:
+def to_bytes(piece: Array) -> Any:
     """The bytes of an array of any kind, in the order of its rows; of texts each with an end."""
     if piece.dtype == object:
         return b"".join(text.encode() + b"\0" for text in piece)
     return np.ascontiguousarray(piece).reshape(-1).view(np.uint8) if piece.size else b""
 
 
-class Fingerprint:
+class ArrayFingerprint:
     """The sha256 of arrays, to be fed in the order of their names."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
-    def through(self, key: str, stream: Stream) -> Stream:
+    def hash_stream(self, key: str, stream: ArrayStream) -> ArrayStream:
         """The same stream, which is hashed as it passes."""
         self._digest.update(json.dumps([key, str(stream.dtype), stream.shape]).encode())
 
         def hashed() -> Iterator[Array]:
             for piece in stream.pieces:
-                self._digest.update(raw(piece))
+                self._digest.update(to_bytes(piece))
                 yield piece
 
-        return Stream(stream.dtype, stream.shape, hashed())
+        return ArrayStream(stream.dtype, stream.shape, hashed())
 
     def __str__(self) -> str:
         return self._digest.hexdigest()
 
 
-class Archive:
+class ArrayArchive:
     """An archive that is being written."""
 
     def __init__(self, file: zipfile.ZipFile, folder: Path) -> None:
         self._file, self._folder = file, folder
 
-    def add(self, key: str, stream: Stream) -> None:
+    def add(self, key: str, stream: ArrayStream) -> None:
         """Write an array as its pieces come. Raises `DatasetError` where the disk is too small for it."""
         info = zipfile.ZipInfo(f"{key}.npy")
         begins = cast("Any", self._file).start_dir + 30 + len(info.filename) + 20 + 4  # header, sizes, this extra field
-        info.extra = struct.pack("<HH", _PADDING, -begins % _ALIGNED) + bytes(-begins % _ALIGNED)
+        info.extra = struct.pack("<HH", _PADDING_FIELD_ID, -begins % _ALIGNMENT_BYTES) + bytes(
+            -begins % _ALIGNMENT_BYTES
+        )
         size, free = math.prod(stream.shape) * stream.dtype.itemsize, shutil.disk_usage(self._folder).free
-        if size > PIECE and size > free - _SPARE:
+        if size > PIECE_BYTES and size > free - _MIN_FREE_BYTES:
             raise DatasetError(
                 f"its {key} takes {size} bytes on disk, and {free} are free where the run lies: free "
                 "some space, or choose another --runs"
@@ -149,18 +151,18 @@ class Archive:
                 {"descr": np.lib.format.dtype_to_descr(stream.dtype), "fortran_order": False, "shape": stream.shape},
             )
             for piece in stream.pieces:
-                member.write(raw(piece))
+                member.write(to_bytes(piece))
 
 
 @contextmanager
-def written(*paths: Path) -> Generator[tuple[Archive, ...]]:
+def write_archives(*paths: Path) -> Generator[tuple[ArrayArchive, ...]]:
     """Archives to be filled: whole at their places once all is done, or none of them there."""
     parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
     try:
         with ExitStack() as stack:
             for part in parts:
                 part.parent.mkdir(parents=True, exist_ok=True)
-            yield tuple(Archive(stack.enter_context(zipfile.ZipFile(part, "w")), part.parent) for part in parts)
+            yield tuple(ArrayArchive(stack.enter_context(zipfile.ZipFile(part, "w")), part.parent) for part in parts)
         for part, path in zip(parts, paths, strict=True):
             os.replace(part, path)
     finally:
@@ -168,14 +170,14 @@ def written(*paths: Path) -> Generator[tuple[Archive, ...]]:
             part.unlink(missing_ok=True)
 
 
-def keys_of(path: Path) -> list[str]:
+def list_keys(path: Path) -> list[str]:
     """The arrays of an archive by name."""
     with zipfile.ZipFile(path) as file:
         return [name.removesuffix(".npy") for name in file.namelist()]
 
 
 @contextmanager
-def opened(path: Path, key: str) -> Generator[Stream]:
+def open_array(path: Path, key: str) -> Generator[ArrayStream]:
     """An array of an archive, whose pieces are bytes. Raises `ValueError`, `OSError` and what zipfile raises."""
     with zipfile.ZipFile(path) as file, file.open(f"{key}.npy") as member:
         header = (
@@ -186,7 +188,7 @@ def opened(path: Path, key: str) -> Generator[Stream]:
         shape, _, dtype = header(member)
 
         def pieces() -> Iterator[Array]:
-            while data := member.read(PIECE):
+            while data := member.read(PIECE_BYTES):
                 yield np.frombuffer(data, dtype=np.uint8)
 
-        yield Stream(dtype, shape, pieces())
+        yield ArrayStream(dtype, shape, pieces())

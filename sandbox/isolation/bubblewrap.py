@@ -20,12 +20,12 @@ from pathlib import Path
 
 from labwright.sandbox.errors import IsolationError
 
-PROGRAM = "bwrap"
-WALLS = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"
+BWRAP_PROGRAM = "bwrap"
+WALLS_SCRIPT = Path(__file__).resolve().parents[1] / "kernel_side" / "lab" / "_walls.py"
 """What puts up walls within a sandbox; run as a program without arguments, it tries to."""
 
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_FILES = (
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_SYSTEM_FILES = (
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -43,7 +43,7 @@ _FILES = (
     "/sys/devices",
     "/sys/bus/pci",
 )
-_PROC = (
+_READ_ONLY_PROC = (
     "/proc/sys",
     "/proc/sysrq-trigger",
     "/proc/irq",
@@ -55,18 +55,32 @@ _PROC = (
 )
 """Where the whole machine is set. For root these are open to be written to by mere ownership, without a capability, and
 bubblewrap 0.8 closes only some of them."""
-_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/services", "/etc/pki", "/run/systemd/resolve")
 
-_WIDE = ("/etc", "/var", "/tmp", "/run", "/proc", "/sys", "/dev", "/bin", "/lib", "/lib64", "/opt", "/mnt", "/srv")
+_TOO_WIDE_FOLDERS = (
+    "/etc",
+    "/var",
+    "/tmp",
+    "/run",
+    "/proc",
+    "/sys",
+    "/dev",
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/mnt",
+    "/srv",
+)
 
 
 @dataclass(frozen=True)
-class Sandbox:
+class SandboxSpec:
     """What lies within. Paths are those of outside, but for `seen` and `mounts`; what does not exist is left out."""
 
     folder: Path
     """The working folder: writable."""
-    seen: Path | None = None
+    folder_inside: Path | None = None
     """What the working folder is called inside; None: as outside."""
     writable: tuple[Path, ...] = ()
     mounts: tuple[tuple[Path, Path], ...] = ()
@@ -82,7 +96,7 @@ class Sandbox:
     devices: tuple[Path, ...] = ()
     network: bool = False
     shm_bytes: int = 64 * 2**20
-    divided: bool = False
+    has_inner_walls: bool = False
     """Whether the command puts up further walls within: then it is the first process, and has the capability for that,
     which it takes from whatever it runs."""
     guard: str = ""
@@ -92,16 +106,16 @@ class Sandbox:
     """False only where the kernel forbids user namespaces and we are root: then capabilities alone are dropped."""
 
 
-def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
+def build_command(command: Sequence[str], sandbox: SandboxSpec) -> list[str]:
     """The command line that runs a command in the sandbox, in its folder; the environment is handed on."""
     user = ["--unshare-user", "--disable-userns"] if sandbox.user_namespace else []
     network = [] if sandbox.network else ["--unshare-net"]
-    seen = str(sandbox.seen or sandbox.folder)
+    seen = str(sandbox.folder_inside or sandbox.folder)
     capable = [word for name in ("SYS_ADMIN", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
-    guard = [sandbox.guard, "-I", "-S", str(WALLS)] if sandbox.guard else []
+    guard = [sandbox.guard, "-I", "-S", str(WALLS_SCRIPT)] if sandbox.guard else []
     # JPY_PARENT_PID would make ipykernel wait for a process that it cannot see.
     return [
-        PROGRAM,
+        BWRAP_PROGRAM,
         "--die-with-parent",
         "--new-session",
         *user,
@@ -114,13 +128,13 @@ def wrap(command: Sequence[str], sandbox: Sandbox) -> list[str]:
         "sandbox",
         "--cap-drop",
         "ALL",
-        *(["--as-pid-1"] if sandbox.divided else ()),
-        *(capable if sandbox.divided or guard else ()),
+        *(["--as-pid-1"] if sandbox.has_inner_walls else ()),
+        *(capable if sandbox.has_inner_walls or guard else ()),
         "--unsetenv",
         "JPY_PARENT_PID",
-        *_system(sandbox),
-        *_trees(sandbox),
-        *(["--ro-bind", str(WALLS), str(WALLS)] if guard else ()),
+        *_system_arguments(sandbox),
+        *_tree_arguments(sandbox),
+        *(["--ro-bind", str(WALLS_SCRIPT), str(WALLS_SCRIPT)] if guard else ()),
         "--bind",
         str(sandbox.folder),
         seen,
@@ -141,7 +155,7 @@ def is_visible(path: Path, trees: Iterable[Path]) -> bool:
     return any(form.is_relative_to(tree) for form in forms for tree in {*trees, *(tree.resolve() for tree in trees)})
 
 
-def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
+def select_exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
     """Those that may be shown whole: none that holds a home or the system's own folders, nor what lies in another."""
     home = Path.home()
     kept = {
@@ -149,7 +163,7 @@ def exposable(trees: Iterable[Path]) -> tuple[Path, ...]:
         for tree in trees
         if tree.is_absolute()
         and tree.is_dir()
-        and str(tree) not in _WIDE
+        and str(tree) not in _TOO_WIDE_FOLDERS
         and not tree.is_relative_to("/usr")
         and not home.is_relative_to(tree)
     }
@@ -170,7 +184,7 @@ def check_readable(paths: Iterable[str]) -> None:
             else "is not there"
             if not path.exists()
             else "holds your home or the system's own folders, which no experiment may read"
-            if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_WIDE, *SYSTEM)
+            if home.is_relative_to(path.resolve()) or str(path.resolve()) in (*_TOO_WIDE_FOLDERS, *SYSTEM_FOLDERS)
             else "is not a folder"
             if not path.is_dir()
             else "cannot be read by you"
@@ -181,10 +195,10 @@ def check_readable(paths: Iterable[str]) -> None:
             raise IsolationError(f"{name!r} (sandbox.readable) {why}: name folders of your own, as your packages")
 
 
-def _system(sandbox: Sandbox) -> list[str]:
+def _system_arguments(sandbox: SandboxSpec) -> list[str]:
     """Programs and libraries, /proc, /dev, and memory that serves as /dev/shm and, where no folder does, as /tmp."""
     words: list[str] = []
-    for path in SYSTEM:
+    for path in SYSTEM_FOLDERS:
         if os.path.islink(path):
             words += ["--symlink", os.readlink(path), path]
         elif os.path.isdir(path):
@@ -193,13 +207,13 @@ def _system(sandbox: Sandbox) -> list[str]:
     tmp = ["--bind", str(sandbox.tmp)] if sandbox.tmp else memory
     return [
         *words,
-        *_each("--ro-bind", map(Path, _FILES + (_NETWORK if sandbox.network else ()))),
+        *_repeat_option("--ro-bind", map(Path, _SYSTEM_FILES + (_NETWORK_FILES if sandbox.network else ()))),
         "--proc",
         "/proc",
-        *_each("--ro-bind", map(Path, _PROC)),
+        *_repeat_option("--ro-bind", map(Path, _READ_ONLY_PROC)),
         "--dev",
         "/dev",
-        *_each("--dev-bind", sandbox.devices),
+        *_repeat_option("--dev-bind", sandbox.devices),
         *memory,
         "/dev/shm",
         "--remount-ro",
@@ -209,7 +223,7 @@ def _system(sandbox: Sandbox) -> list[str]:
     ]
 
 
-def _trees(sandbox: Sandbox) -> list[str]:
+def _tree_arguments(sandbox: SandboxSpec) -> list[str]:
     """Trees, then what hides parts of them, then what shines through, then what can be written."""
     covers: list[str] = []
     closed: list[str] = []
@@ -220,13 +234,13 @@ def _trees(sandbox: Sandbox) -> list[str]:
         elif path.exists():
             covers += ["--ro-bind", "/dev/null", str(path)]
     return [
-        *_each("--ro-bind", sorted(sandbox.environments)),
+        *_repeat_option("--ro-bind", sorted(sandbox.environments)),
         *covers,
-        *_each("--ro-bind", sandbox.readable),
+        *_repeat_option("--ro-bind", sandbox.readable),
         *closed,
-        *_each("--bind", sandbox.writable),
+        *_repeat_option("--bind", sandbox.writable),
     ]
 
 
-def _each(option: str, paths: Iterable[Path]) -> list[str]:
+def _repeat_option(option: str, paths: Iterable[Path]) -> list[str]:
     return [word for path in paths if path.exists() for word in (option, str(path), str(path))]

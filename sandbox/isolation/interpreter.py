@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from labwright.record.machine import Rate
+from labwright.record.machine import ComputeRate
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.gpus import Device
-from labwright.sandbox.isolation.bubblewrap import exposable
+from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.isolation.bubblewrap import select_exposable
 from labwright.sandbox.settings import SandboxSettings
 
-OLDEST = (3, 11)
-NEEDED = ("ipykernel", "numpy")
+MIN_PYTHON_VERSION = (3, 11)
+REQUIRED_PACKAGES = ("ipykernel", "numpy")
 """Distributions without which no experiment runs."""
-LIMIT = 120.0
+QUERY_TIMEOUT_SECONDS = 120.0
 """Seconds that an interpreter may take to answer."""
 
-_ASK = """
+_QUERY_CODE = """
 import json, platform, site, sys
 from importlib.metadata import distributions
 user = site.getusersitepackages() if site.ENABLE_USER_SITE else ""
@@ -39,11 +39,11 @@ print(json.dumps({
     "packages": sorted({(one.metadata["Name"], one.version) for one in distributions()}, key=str),
 }))
 """
-_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONUSERBASE")
+_QUERY_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONUSERBASE")
 
 
 @dataclass(frozen=True)
-class Interpreter:
+class InterpreterInfo:
     """What an interpreter says of itself."""
 
     version: str
@@ -55,15 +55,15 @@ class Interpreter:
 
 
 @functools.cache
-def interpreter(python: str) -> Interpreter:
+def inspect_interpreter(python: str) -> InterpreterInfo:
     """What there is to know of an interpreter. Raises `ExecutorError` where it does not run."""
-    environment = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    environment = {name: os.environ[name] for name in _QUERY_VARIABLES if name in os.environ}
     try:
         ran = subprocess.run(
-            [python, "-c", _ASK],
+            [python, "-c", _QUERY_CODE],
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=QUERY_TIMEOUT_SECONDS,
             check=False,
             env=environment,
             cwd="/",
@@ -90,18 +90,18 @@ def interpreter(python: str) -> Interpreter:
         if not program.is_symlink():
             break
         program = program.parent / os.readlink(program)
-    return Interpreter(answer["version"], answer["platform"], exposable(trees), dict(answer["packages"]))
+    return InterpreterInfo(answer["version"], answer["platform"], select_exposable(trees), dict(answer["packages"]))
 
 
 def check_interpreter(python: str) -> None:
     """Refuse an interpreter that no experiment could run in. Raises `ExecutorError`."""
-    answer = interpreter(python)
-    if tuple(int(part) for part in answer.version.split(".")[:2]) < OLDEST:
+    answer = inspect_interpreter(python)
+    if tuple(int(part) for part in answer.version.split(".")[:2]) < MIN_PYTHON_VERSION:
         raise ExecutorError(
             f"{python!r} (sandbox.python) is Python {answer.version}: experiments need "
-            f"{'.'.join(map(str, OLDEST))} or newer; --set sandbox.python=PATH"
+            f"{'.'.join(map(str, MIN_PYTHON_VERSION))} or newer; --set sandbox.python=PATH"
         )
-    lacking = [name for name in NEEDED if name not in map(str.lower, answer.packages)]
+    lacking = [name for name in REQUIRED_PACKAGES if name not in map(str.lower, answer.packages)]
     if lacking:
         raise ExecutorError(
             f"{python!r} (sandbox.python) lacks {' and '.join(lacking)}: install what experiments "
@@ -109,10 +109,10 @@ def check_interpreter(python: str) -> None:
         )
 
 
-TIMING_LIMIT = 60.0
+TIMING_TIMEOUT_SECONDS = 60.0
 """Seconds that the whole may take; then nothing is known."""
 
-_TIMED = """
+_TIMING_CODE = """
 import json, sys, time
 
 def timed(work, times):
@@ -123,8 +123,8 @@ def timed(work, times):
     return (time.perf_counter() - began) / times
 """
 
-_NUMPY = (
-    _TIMED
+_NUMPY_TIMING_CODE = (
+    _TIMING_CODE
     + """
 import numpy as np
 
@@ -149,8 +149,8 @@ print(json.dumps([timed(lambda: a @ a, 3), timed(epoch, 1)]))
 """
 )
 
-_TORCH = (
-    _TIMED
+_TORCH_TIMING_CODE = (
+    _TIMING_CODE
     + """
 import torch
 
@@ -177,17 +177,17 @@ print(json.dumps([timed(product, 3), timed(epoch, 1)]))
 )
 
 
-def threads_of(settings: SandboxSettings) -> dict[str, str]:
+def build_thread_variables(settings: SandboxSettings) -> dict[str, str]:
     """The variables by which libraries keep to the threads of one experiment."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(settings.threads))
 
 
-def timed_rate(terms: Rate, settings: SandboxSettings, gpus: Sequence[Device] = ()) -> Rate:
+def measure_rate(terms: ComputeRate, settings: SandboxSettings, gpus: Sequence[GpuDevice] = ()) -> ComputeRate:
     """The terms with their times; without, where the interpreter cannot tell them. Waits for some seconds."""
-    environment = threads_of(settings) | {"CUDA_VISIBLE_DEVICES": gpus[0].uuid if gpus else ""}
-    code = (_TORCH, "cuda") if gpus else (_NUMPY, "cpu")
-    times = _times(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
+    environment = build_thread_variables(settings) | {"CUDA_VISIBLE_DEVICES": gpus[0].uuid if gpus else ""}
+    code = (_TORCH_TIMING_CODE, "cuda") if gpus else (_NUMPY_TIMING_CODE, "cpu")
+    times = _run_timings(settings.python, code, 1 if gpus else terms.at_once, tuple(sorted(environment.items())))
     product, epoch = times if times is not None else (None, None)
     return terms.model_copy(
         update={"library": "torch" if gpus else "numpy", "product_seconds": product, "epoch_seconds": epoch}
@@ -195,7 +195,7 @@ def timed_rate(terms: Rate, settings: SandboxSettings, gpus: Sequence[Device] = 
 
 
 @functools.cache
-def _times(
+def _run_timings(
     python: str, code: tuple[str, str], at_once: int, variables: tuple[tuple[str, str], ...]
 ) -> tuple[float, float] | None:
     """Seconds of a product and of an epoch, the means over processes at once; None where one of them fails."""
@@ -213,7 +213,7 @@ def _times(
         for _ in range(at_once)
     ]
     try:
-        times = [json.loads(process.communicate(timeout=TIMING_LIMIT)[0]) for process in running]
+        times = [json.loads(process.communicate(timeout=TIMING_TIMEOUT_SECONDS)[0]) for process in running]
         products, epochs = zip(*times, strict=True)  # each gave two numbers
         return fmean(products), fmean(epochs)
     except (ValueError, TypeError, subprocess.TimeoutExpired):

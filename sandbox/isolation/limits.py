@@ -20,63 +20,76 @@ from pathlib import Path
 
 import psutil
 
-from labwright.record.nouns.data import Needs
-from labwright.record.nouns.nodes import Failure
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.schema.nodes import Failure
 from labwright.sandbox.isolation.processes import (
     ResourceUse,
-    deleted_file_bytes,
-    process_tree,
-    resource_use,
-    shm_bytes,
-    unique_resource_use,
+    count_deleted_file_bytes,
+    count_shm_bytes,
+    list_process_tree,
+    measure_unique_use,
+    measure_use,
 )
+from labwright.sandbox.safe_io import BadFile, count_bytes, make_harmless
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.untrusted import BadFile, bytes_below, disarm
 
-SHARE = 0.9
+DEFAULT_MEMORY_SHARE = 0.9
 """Of the machine's memory, what all experiments together may hold by default."""
 
 
 @dataclass(frozen=True)
-class Limits:
+class ResourceLimits:
     """Bytes of memory and of disk, and the number of processes and threads."""
 
-    memory: int
-    disk: int
+    memory_bytes: int
+    disk_bytes: int
     tasks: int
 
 
-def limits_of(settings: SandboxSettings, *, slots: int) -> Limits:
+def compute_limits(settings: SandboxSettings, *, slots: int) -> ResourceLimits:
     """The limits of one experiment of `slots` that may run at the same time."""
-    memory = settings.memory_gb * 1e9 if settings.memory_gb is not None else SHARE * machine_memory() / slots
-    return Limits(memory=int(memory), disk=int(settings.disk_gb * 1e9), tasks=settings.tasks)
+    memory = (
+        settings.memory_gb * 1e9
+        if settings.memory_gb is not None
+        else DEFAULT_MEMORY_SHARE * read_machine_memory() / slots
+    )
+    return ResourceLimits(memory_bytes=int(memory), disk_bytes=int(settings.disk_gb * 1e9), tasks=settings.tasks)
 
 
-def room_of(settings: SandboxSettings, gpus: int) -> Needs:
+def compute_cell_capacity(settings: SandboxSettings, gpus: int) -> ResourceNeeds:
     """The most that one cell can have on this machine, of so many GPUs: it may be alone."""
-    return Needs(gpus=gpus, hours=settings.timeout / 3600, memory_gb=limits_of(settings, slots=1).memory / 1e9)
+    return ResourceNeeds(
+        gpus=gpus, hours=settings.timeout / 3600, memory_gb=compute_limits(settings, slots=1).memory_bytes / 1e9
+    )
 
 
-def machine_memory() -> int:
+def read_machine_memory() -> int:
     """Bytes of memory of this machine, or of the control group that we are in where that has less."""
     sizes = [int(psutil.virtual_memory().total)]
-    for path in (*_own("memory", "memory.max"), *_own("memory", "memory.limit_in_bytes")):
+    for path in (
+        *_find_own_cgroup_paths("memory", "memory.max"),
+        *_find_own_cgroup_paths("memory", "memory.limit_in_bytes"),
+    ):
         with contextlib.suppress(OSError, ValueError):
             sizes.append(int(path.read_text()))
     return min(sizes)
 
 
-def oom_kills() -> int:
+def count_oom_kills() -> int:
     """How many processes of our control group the system killed so far for want of memory: of the whole machine, where
     the group does not tell; 0 where nothing does."""
-    for path in (*_own("memory", "memory.events"), *_own("memory", "memory.oom_control"), Path("/proc/vmstat")):
+    for path in (
+        *_find_own_cgroup_paths("memory", "memory.events"),
+        *_find_own_cgroup_paths("memory", "memory.oom_control"),
+        Path("/proc/vmstat"),
+    ):
         with contextlib.suppress(OSError):
             if found := re.search(r"^oom_kill (\d+)$", path.read_text(), re.M):
                 return int(found[1])
     return 0
 
 
-def rlimits(settings: SandboxSettings) -> str:
+def format_rlimits(settings: SandboxSettings) -> str:
     """Resource limits as the kernel's bootstrap reads them: `FSIZE=...,CORE=0`.
 
     NPROC counts all tasks of the user, or with user namespaces (since Linux 5.14) those of the namespace; the rest of
@@ -91,10 +104,10 @@ def rlimits(settings: SandboxSettings) -> str:
     return ",".join(f"{name}={value}" for name, value in limits.items())
 
 
-def task_group(name: str, tasks: int) -> Path | None:
+def create_task_group(name: str, tasks: int) -> Path | None:
     """The folder of a new control group that bounds tasks; None where we may not make one (in practice: all but root,
     and in most containers)."""
-    for folder in _own("pids", name):
+    for folder in _find_own_cgroup_paths("pids", name):
         with contextlib.suppress(OSError):
             folder.mkdir()
             try:
@@ -106,12 +119,12 @@ def task_group(name: str, tasks: int) -> Path | None:
     return None
 
 
-def task_groups(prefix: str) -> list[Path]:
+def list_task_groups(prefix: str) -> list[Path]:
     """The control groups whose names begin so."""
-    return [folder for place in _own("pids", "") for folder in place.glob(f"{prefix}*")]
+    return [folder for place in _find_own_cgroup_paths("pids", "") for folder in place.glob(f"{prefix}*")]
 
 
-def _own(controller: str, name: str) -> list[Path]:
+def _find_own_cgroup_paths(controller: str, name: str) -> list[Path]:
     """Where something of our own control group may lie, in the hierarchies of both versions."""
     places: list[Path] = []
     with contextlib.suppress(OSError):
@@ -122,12 +135,12 @@ def _own(controller: str, name: str) -> list[Path]:
     return places
 
 
-LOOK = 0.2
+LOOK_INTERVAL_SECONDS = 0.2
 """Seconds between two looks at memory and tasks."""
-_READINGS = 3
+_CONFIRMING_READINGS = 3
 """Readings of memory, all of which must pass the limit: one process is read after the other, and where some start or
 end meanwhile, pages that they share are counted more than once (five processes: up to 2.3 times)."""
-_DISK = 1.0
+_DISK_INTERVAL_SECONDS = 1.0
 """Seconds between two looks at the disk; more where a look takes long, so that it takes a tenth of the time at most."""
 
 
@@ -139,33 +152,33 @@ class Watchdog:
     """
 
     root: int
-    limits: Limits
+    limits: ResourceLimits
     _: KW_ONLY
     folders: Sequence[Path]
     shared: Path
     kill_all: Callable[[], None]
     failure: Failure | None = None
     """What was passed."""
-    _before: int = 0
-    _disk_at: float = 0.0
+    _kills_before: int = 0
+    _next_disk_check: float = 0.0
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         """Begin to look."""
-        threading.Thread(target=self._look_on, name=f"watchdog of {self.root}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"watchdog of {self.root}", daemon=True).start()
 
     def stop(self) -> None:
         """End. Idempotent; does not wait."""
         self._ended.set()
 
-    def _look_on(self) -> None:
+    def _run(self) -> None:
         with contextlib.suppress(BadFile):  # what others nested there is no doing of this one
-            disarm(self.shared)
+            make_harmless(self.shared)
         with contextlib.suppress(BadFile):
-            self._before = bytes_below(self.shared)
-        while not self._ended.wait(LOOK):
+            self._kills_before = count_bytes(self.shared)
+        while not self._ended.wait(LOOK_INTERVAL_SECONDS):
             try:
-                failure = self.look()
+                failure = self.check_limits()
             except Exception as error:  # noqa: BLE001  this thread's edge: without it nothing holds to a limit
                 failure = Failure(
                     kind="other",
@@ -178,10 +191,10 @@ class Watchdog:
                 self.kill_all()
                 return
 
-    def look(self) -> Failure | None:
+    def check_limits(self) -> Failure | None:
         """The limit that is passed now, if any."""
-        processes = process_tree(self.root, self.limits.tasks)
-        now = resource_use(processes)
+        processes = list_process_tree(self.root, self.limits.tasks)
+        now = measure_use(processes)
         if now.tasks > self.limits.tasks:
             return Failure(
                 kind="other",
@@ -191,43 +204,47 @@ class Watchdog:
                     "all killed: start fewer"
                 ),
             )
-        return self._memory(now, shm_bytes(processes)) or self._disk(processes)
+        return self._check_memory(now, count_shm_bytes(processes)) or self._check_disk(processes)
 
-    def _memory(self, most: ResourceUse, files: int) -> Failure | None:
-        if most.private + max(most.shared, files) <= self.limits.memory:
+    def _check_memory(self, most: ResourceUse, files: int) -> Failure | None:
+        if most.private + max(most.shared, files) <= self.limits.memory_bytes:
             return None
-        readings = [unique_resource_use(process_tree(self.root, self.limits.tasks)) for _ in range(_READINGS)]
+        readings = [
+            measure_unique_use(list_process_tree(self.root, self.limits.tasks)) for _ in range(_CONFIRMING_READINGS)
+        ]
         peak = min(reading.private + max(reading.shared, files) for reading in readings)
-        if peak <= self.limits.memory:
+        if peak <= self.limits.memory_bytes:
             return None
         return Failure(
             kind="memory",
             message=(
-                f"the experiment held {_gb(peak)} of memory, more than its limit of {_gb(self.limits.memory)} "
+                f"the experiment held {_format_gb(peak)} of memory, more than its limit of "
+                f"{_format_gb(self.limits.memory_bytes)} "
                 "(sandbox.memory_gb), and was killed: use smaller batches or models, or fewer workers"
             ),
         )
 
-    def _disk(self, processes: set[int]) -> Failure | None:
+    def _check_disk(self, processes: set[int]) -> Failure | None:
         began = time.monotonic()
-        if began < self._disk_at:
+        if began < self._next_disk_check:
             return None
         try:
-            grown = max(0, bytes_below(self.shared) - self._before)
-            written = sum(map(bytes_below, self.folders)) + grown + deleted_file_bytes(processes)
+            grown = max(0, count_bytes(self.shared) - self._kills_before)
+            written = sum(map(count_bytes, self.folders)) + grown + count_deleted_file_bytes(processes)
         except BadFile as error:
             return Failure(kind="other", message=f"{error}, and so it was killed: its files cannot be counted")
-        self._disk_at = time.monotonic() + max(_DISK, 10 * (time.monotonic() - began))
-        if written <= self.limits.disk:
+        self._next_disk_check = time.monotonic() + max(_DISK_INTERVAL_SECONDS, 10 * (time.monotonic() - began))
+        if written <= self.limits.disk_bytes:
             return None
         return Failure(
             kind="other",
             message=(
-                f"the experiment left {_gb(written)} of files, more than its limit of {_gb(self.limits.disk)} "
+                f"the experiment left {_format_gb(written)} of files, more than its limit of "
+                f"{_format_gb(self.limits.disk_bytes)} "
                 "(sandbox.disk_gb), and was killed: keep less on disk"
             ),
         )
 
 
-def _gb(size: int) -> str:
+def _format_gb(size: int) -> str:
     return f"{size / 1e9:.2f} GB"

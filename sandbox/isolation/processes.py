@@ -20,11 +20,11 @@ from pathlib import Path
 
 import psutil
 
-_STATUS = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
-_PART = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
-_GONE = 5.0
+_STATUS_PATTERN = re.compile(r"^(RssAnon|RssShmem|Threads):\s+(\d+)", re.MULTILINE)
+_PSS_PATTERN = re.compile(r"^(Pss_Anon|Pss_Shmem):\s+(\d+)", re.MULTILINE)
+_KILL_WAIT_SECONDS = 5.0
 """Seconds to wait until what was killed is gone."""
-OF_CACHE = "SCIENTIST_CACHE"
+CACHE_VARIABLE = "SCIENTIST_CACHE"
 """The variable by which a command of a repository tells whose it is; it does not see that folder."""
 
 
@@ -37,7 +37,7 @@ class ResourceUse:
     shared: int
 
 
-def process_tree(root: int, limit: int | None = None) -> set[int]:
+def list_process_tree(root: int, limit: int | None = None) -> set[int]:
     """A process and its descendants; not many more than `limit`."""
     tree: set[int] = set()
     waiting = [root]
@@ -53,19 +53,19 @@ def process_tree(root: int, limit: int | None = None) -> set[int]:
     return tree
 
 
-def resource_use(processes: Iterable[int]) -> ResourceUse:
+def measure_use(processes: Iterable[int]) -> ResourceUse:
     """What they hold at most: memory that several share counts in each. Quick."""
     tasks = private = shared = 0
     for process in processes:
         with contextlib.suppress(OSError):
-            fields = dict(_STATUS.findall(Path(f"/proc/{process}/status").read_text(errors="replace")))
+            fields = dict(_STATUS_PATTERN.findall(Path(f"/proc/{process}/status").read_text(errors="replace")))
             tasks += int(fields.get("Threads", 0))
             private += int(fields.get("RssAnon", 0)) * 1024
             shared += int(fields.get("RssShmem", 0)) * 1024
     return ResourceUse(tasks, private, shared)
 
 
-def unique_resource_use(processes: Iterable[int]) -> ResourceUse:
+def measure_unique_use(processes: Iterable[int]) -> ResourceUse:
     """What they hold, a page that several share counted once. Takes long for large ones; threads are not counted.
 
     Where the system does not tell a process's part of its pages, all its private memory counts, and of memory that is
@@ -73,33 +73,33 @@ def unique_resource_use(processes: Iterable[int]) -> ResourceUse:
     """
     private = shared = largest = 0
     for process in processes:
-        parts = _parts(process)
+        parts = _read_pss(process)
         if parts:
             private += parts.get("Pss_Anon", 0)
             shared += parts.get("Pss_Shmem", 0)
         else:
-            whole = resource_use((process,))
+            whole = measure_use((process,))
             private += whole.private
             largest = max(largest, whole.shared)
     return ResourceUse(0, private, shared + largest)
 
 
-def proportional_bytes(process: int) -> int | None:
+def read_proportional_bytes(process: int) -> int | None:
     """Bytes of a process in memory without those of files, of pages that it shares its part; None where it
     is not told.
     """
-    parts = _parts(process)
+    parts = _read_pss(process)
     return parts["Pss_Anon"] + parts["Pss_Shmem"] if parts.keys() >= {"Pss_Anon", "Pss_Shmem"} else None
 
 
-def _parts(process: int) -> dict[str, int]:
+def _read_pss(process: int) -> dict[str, int]:
     with contextlib.suppress(OSError):
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
-        return {name: int(size) * 1024 for name, size in _PART.findall(text)}
+        return {name: int(size) * 1024 for name, size in _PSS_PATTERN.findall(text)}
     return {}
 
 
-def shm_bytes(processes: Iterable[int]) -> int:
+def count_shm_bytes(processes: Iterable[int]) -> int:
     """Bytes in what the processes see as /dev/shm, each one counted once; in that of this process nothing is."""
     sizes = {os.stat("/dev/shm").st_dev: 0}
     for process in processes:
@@ -111,7 +111,7 @@ def shm_bytes(processes: Iterable[int]) -> int:
     return sum(sizes.values())
 
 
-def deleted_file_bytes(processes: Iterable[int]) -> int:
+def count_deleted_file_bytes(processes: Iterable[int]) -> int:
     """Bytes in files that have no name any more but are held open (memory files too)."""
     sizes: dict[tuple[int, int], int] = {}
     for process in processes:
@@ -137,10 +137,12 @@ def kill_orphans(cache: Path) -> list[int]:
         with contextlib.suppress(psutil.Error, OSError):
             variables = process.environ() if process.pid != os.getpid() else {}
             kernel = variables.get("XDG_CACHE_HOME") == str(cache.absolute()) and "LAB_JOB" in variables
-            if (kernel or variables.get(OF_CACHE) == str(cache.absolute())) and variables.get("PYTHONHASHSEED") == "0":
+            if (kernel or variables.get(CACHE_VARIABLE) == str(cache.absolute())) and variables.get(
+                "PYTHONHASHSEED"
+            ) == "0":
                 orphans.append(process)
     for process in orphans:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(orphans, timeout=_GONE)
+    psutil.wait_procs(orphans, timeout=_KILL_WAIT_SECONDS)
     return [process.pid for process in orphans]

@@ -14,7 +14,7 @@ from typing import Any
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from traitlets import List, Unicode
 
-from labwright.sandbox.isolation.contained import Contained
+from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
 
 
 class LabProvisioner(LocalProvisioner):
@@ -24,7 +24,7 @@ class LabProvisioner(LocalProvisioner):
     before: Any = List(Unicode(), config=True)
     """Words before these: what enters a control group."""
 
-    _contained: Contained | None = None
+    _sandboxed_process: SandboxedProcess | None = None
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         if not self.wrapper:
@@ -37,20 +37,20 @@ class LabProvisioner(LocalProvisioner):
                 info = await super().launch_kernel(command, pass_fds=(write,), **kwargs)
             finally:
                 os.close(write)
-            await asyncio.to_thread(self.contained.meet, answer.fileno())
+            await asyncio.to_thread(self.sandboxed_process.read_first_pid, answer.fileno())
         return info
 
     @property
-    def contained(self) -> Contained:
+    def sandboxed_process(self) -> SandboxedProcess:
         """The process that was started, bubblewrap or the kernel itself, with all that runs under it."""
         process: subprocess.Popen[bytes] | None = self.process  # pyright: ignore
-        if self._contained is None or self._contained.process is None:
-            self._contained = Contained(process, bool(self.wrapper))
-        return self._contained
+        if self._sandboxed_process is None or self._sandboxed_process.process is None:
+            self._sandboxed_process = SandboxedProcess(process, bool(self.wrapper))
+        return self._sandboxed_process
 
     async def send_signal(self, signum: int) -> None:
         """What Jupyter itself asks for."""
         if signum == signal.SIGINT:
-            self.contained.interrupt()
+            self.sandboxed_process.interrupt()
         elif signum in (signal.SIGKILL, signal.SIGTERM):
-            self.contained.kill_all()
+            self.sandboxed_process.kill_all()

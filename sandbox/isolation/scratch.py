@@ -10,22 +10,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from labwright.record.descriptors import remove_tree
+from labwright.record.folder_descriptors import remove_tree
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.isolation.limits import task_groups
+from labwright.sandbox.isolation.limits import list_task_groups
 
-MARK = "scientist-kernel-"
+NAME_PREFIX = "scientist-kernel-"
 """How the names of our folders and control groups begin."""
-_FRESH = 60.0
+_MIN_STALE_SECONDS = 60.0
 """Seconds in which a folder may have been made and not yet been locked."""
 
 
-def runtime_folder() -> Path:
+def get_runtime_folder() -> Path:
     """The folder of this user's kernels and locks of GPUs: one path, whatever TMPDIR or the login session is."""
     return Path(f"/tmp/scientist-{os.getuid()}")
 
 
-class Scratch:
+class ScratchFolder:
     """A folder that lives as long as a kernel. Its path is short, since those of sockets end at 107 bytes.
 
     The kernel reads it, and writes to `sockets` and `tmp` alone: what we read of it is not the kernel's to change. We
@@ -33,7 +33,7 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix=MARK, dir=own_folder(runtime_folder())))
+        self.root = Path(tempfile.mkdtemp(prefix=NAME_PREFIX, dir=ensure_private_folder(get_runtime_folder())))
         self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.sockets = self.root / "s"
@@ -52,16 +52,20 @@ class Scratch:
             self._lock = -1
 
 
-def sweep() -> None:
+def remove_stale() -> None:
     """Remove the folders and control groups of kernels whose program was killed. Raises `ExecutorError`.
 
     A folder goes only where it lies in that of our own and carries our mark: nobody else put it there.
     """
-    place = own_folder(runtime_folder())
-    for path in place.glob(f"{MARK}*"):
+    place = ensure_private_folder(get_runtime_folder())
+    for path in place.glob(f"{NAME_PREFIX}*"):
         with contextlib.suppress(OSError):  # also where somebody holds its lock
             status = path.lstat()
-            if status.st_uid != os.geteuid() or time.time() - status.st_mtime <= _FRESH or not path.is_dir():
+            if (
+                status.st_uid != os.geteuid()
+                or time.time() - status.st_mtime <= _MIN_STALE_SECONDS
+                or not path.is_dir()
+            ):
                 continue
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
@@ -69,13 +73,13 @@ def sweep() -> None:
                 remove_tree(path, ignore_errors=True)
             finally:
                 os.close(lock)
-    for group in task_groups(MARK):
+    for group in list_task_groups(NAME_PREFIX):
         if not (place / group.name).exists():
             with contextlib.suppress(OSError):
                 group.rmdir()
 
 
-def own_folder(path: Path) -> Path:
+def ensure_private_folder(path: Path) -> Path:
     """The path, which is then a folder that nobody else can look into or write to; made where there is nothing.
 
     Raises: `ExecutorError`.

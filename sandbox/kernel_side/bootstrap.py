@@ -26,10 +26,10 @@ from contextlib import suppress
 from typing import Any
 
 ZYGOTE = "--zygote"
-_SUBREAPER = 36
-_PIECE = 2**20
+_PR_SET_CHILD_SUBREAPER = 36
+_MAX_PIECE_CHARS = 2**20
 """Characters of output after which it is handed on: a flood must neither fill our memory nor be one message."""
-_REST = 1.0
+_OUTPUT_WAIT_SECONDS = 1.0
 """Seconds to wait for output that is still in a pipe."""
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         hard = resource.getrlimit(number)[1]
         lowest = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(number, (lowest, lowest))  # for good: without privileges it cannot be raised again
-    zygote = _Zygote()
+    zygote = ZygoteProcess()
     os.chdir("/")  # where IPython looks for modules first: in its folder lies what the experiment's code wrote
     sys.modules["debugpy"] = None  # pyright: ignore[reportArgumentType]  (makes an import fail at once)
 
@@ -59,12 +59,14 @@ def main() -> None:
     app.start()
 
 
-class _Zygote:
+class ZygoteProcess:
     """The process from which those of cells and scripts are forked."""
 
     def __init__(self) -> None:
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # what a dead zygote leaves behind becomes our child
-        self._talk, theirs = socket.socketpair()
+        ctypes.CDLL(None).prctl(
+            _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0
+        )  # what a dead zygote leaves behind becomes our child
+        self._socket, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, __file__, ZYGOTE, str(theirs.fileno())],
             pass_fds=(theirs.fileno(),),
@@ -76,8 +78,8 @@ class _Zygote:
 
     def wait(self) -> None:
         """Return once it is ready; else the kernel ends, as it does."""
-        if self._talk.recv(1) != b"\n":
-            self._end()
+        if self._socket.recv(1) != b"\n":
+            self._end_kernel()
 
     def run(self) -> str:
         """Run what the job file names; what came of it, as JSON: `status`, and for an error its `ename`, `evalue` and
@@ -86,26 +88,26 @@ class _Zygote:
         """
         pipes = [os.pipe(), os.pipe()]
         before = signal.signal(signal.SIGINT, self._interrupt)
-        socket.send_fds(self._talk, [b"run\n"], [write for _, write in pipes])
+        socket.send_fds(self._socket, [b"run\n"], [write for _, write in pipes])
         for _, write in pipes:
             os.close(write)
         answer, until = b"", float("inf")
-        takers = {read: _printer(name) for (read, _), name in zip(pipes, ("stdout", "stderr"), strict=True)}
+        takers = {read: _build_printer(name) for (read, _), name in zip(pipes, ("stdout", "stderr"), strict=True)}
         with selectors.DefaultSelector() as selector:
-            for descriptor in (*takers, self._talk.fileno()):
+            for descriptor in (*takers, self._socket.fileno()):
                 selector.register(descriptor, selectors.EVENT_READ)
             while selector.get_map() and time.monotonic() < until:
-                for key, _ in selector.select(None if until == float("inf") else _REST):
+                for key, _ in selector.select(None if until == float("inf") else _OUTPUT_WAIT_SECONDS):
                     piece = os.read(key.fd, 65536)
                     if key.fd in takers:
                         takers[key.fd](piece)
                     elif piece:
                         answer += piece
                     else:
-                        self._end()
+                        self._end_kernel()
                     if not piece or (answer.endswith(b"\n") and key.fd not in takers):
                         selector.unregister(key.fd)
-                        until = time.monotonic() + _REST if answer else until
+                        until = time.monotonic() + _OUTPUT_WAIT_SECONDS if answer else until
         for descriptor in takers:
             os.close(descriptor)
         signal.signal(signal.SIGINT, before)
@@ -113,13 +115,13 @@ class _Zygote:
 
     def _interrupt(self, *_: object) -> None:
         with suppress(OSError):  # it is gone, of which `run` hears
-            self._talk.sendall(b"interrupt\n")
+            self._socket.sendall(b"interrupt\n")
 
-    def _end(self) -> None:
+    def _end_kernel(self) -> None:
         """End the kernel as the zygote ended: what it may have left cannot be told."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        code, until = self._process.wait(), time.monotonic() + _REST
-        while time.monotonic() < until and (left := _children()):
+        code, until = self._process.wait(), time.monotonic() + _OUTPUT_WAIT_SECONDS
+        while time.monotonic() < until and (left := _list_children()):
             for pid in left:
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -132,12 +134,12 @@ class _Zygote:
         os._exit(128 - code if code < 0 else code or 1)
 
 
-def _children() -> list[int]:
+def _list_children() -> list[int]:
     with open(f"/proc/self/task/{os.getpid()}/children") as file:
         return [int(pid) for pid in file.read().split()]
 
 
-def _printer(name: str) -> Callable[[bytes], None]:
+def _build_printer(name: str) -> Callable[[bytes], None]:
     """Prints bytes of UTF-8 as they come on a stream of this process."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     stream, waiting = getattr(sys, name), 0
@@ -146,7 +148,7 @@ def _printer(name: str) -> Callable[[bytes], None]:
         nonlocal waiting
         stream.write(decoder.decode(piece, final=not piece))
         waiting += len(piece)
-        if waiting >= _PIECE:
+        if waiting >= _MAX_PIECE_CHARS:
             stream.flush()
             waiting = 0
 

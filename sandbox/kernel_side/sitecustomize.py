@@ -16,37 +16,37 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
-_HERE = os.path.dirname(os.path.realpath(__file__))
-_BOOTSTRAP = os.path.join(_HERE, "bootstrap.py")
+_KERNEL_FOLDER = os.path.dirname(os.path.realpath(__file__))
+_BOOTSTRAP_PATH = os.path.join(_KERNEL_FOLDER, "bootstrap.py")
 
 
-class _Hide:
+class HarnessHider:
     """Refuses the package of the harness, and its bootstrap unless the experiment has a module of that name."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         if path is not None or name not in ("labwright", "bootstrap"):
             return None
         spec = PathFinder.find_spec(name, sys.path[:1]) if name == "bootstrap" else None
-        if spec is not None and os.path.realpath(spec.origin or "") != _BOOTSTRAP:
+        if spec is not None and os.path.realpath(spec.origin or "") != _BOOTSTRAP_PATH:
             return spec
         raise ModuleNotFoundError(f"No module named {name!r} (of the harness, only `lab` can be imported)", name=name)
 
 
-def _arrived(module: ModuleType) -> None:
+def _configure_module(module: ModuleType) -> None:
     from lab import _data, _figures, _job, _training  # numpy must not be imported earlier than the code does
 
     if module.__name__ == "torch":
-        _job.torch_arrived(module)
+        _job.configure_torch(module)
         _training.watch_torch(module)
     elif module.__name__ == "sklearn.base":
         _training.watch_sklearn(module)
     elif module.__name__ == "matplotlib.figure":
-        _figures.watch(module.Figure)
+        _figures.watch_figures(module.Figure)
     else:
         _data.replace_loaders(module)
 
 
-class _Arrivals:
+class ImportWatcher:
     """Calls back once a watched module has been executed, without importing it earlier than the code does."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
@@ -59,7 +59,7 @@ class _Arrivals:
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            _arrived(module)
+            _configure_module(module)
 
         spec.loader.exec_module = exec_module
         return spec
@@ -74,4 +74,4 @@ def add_packages() -> None:
 if os.environ.get("LAB_WALLS") != "1":  # else this is a kernel or its zygote: only behind walls (`lab._child`)
     add_packages()
 if "LAB_JOB" in os.environ:
-    sys.meta_path[:0] = [_Hide(), _Arrivals()]
+    sys.meta_path[:0] = [HarnessHider(), ImportWatcher()]

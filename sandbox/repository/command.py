@@ -20,25 +20,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from labwright.record.nouns.nodes import Failure
+from labwright.record.schema.nodes import Failure
 from labwright.sandbox.errors import ExecutorError, RepositoryError
-from labwright.sandbox.execution import FLOOD_CHARS
-from labwright.sandbox.failures import from_death, from_exception, from_flood, plain_output
-from labwright.sandbox.gpu_leases import Lease
-from labwright.sandbox.isolation.bubblewrap import PROGRAM, SYSTEM, Sandbox, is_visible, wrap
-from labwright.sandbox.isolation.contained import Contained
-from labwright.sandbox.isolation.interpreter import interpreter, threads_of
-from labwright.sandbox.isolation.limits import Limits, Watchdog, task_group
-from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, device_files
-from labwright.sandbox.isolation.processes import OF_CACHE
-from labwright.sandbox.isolation.scratch import Scratch
-from labwright.sandbox.monitor import Meter, Usage
-from labwright.sandbox.output import OUTPUT_CHARS, Transcript
-from labwright.sandbox.untrusted import BadFile, inside
+from labwright.sandbox.execution import MAX_PRINTED_CHARS
+from labwright.sandbox.failures import failure_from_death, failure_from_exception, failure_from_flood, strip_colours
+from labwright.sandbox.gpu_leases import GpuLease
+from labwright.sandbox.isolation.bubblewrap import BWRAP_PROGRAM, SYSTEM_FOLDERS, SandboxSpec, build_command, is_visible
+from labwright.sandbox.isolation.interpreter import build_thread_variables, inspect_interpreter
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog, create_task_group
+from labwright.sandbox.isolation.mounts import SHM_BYTES, KernelConfig, list_device_files
+from labwright.sandbox.isolation.processes import CACHE_VARIABLE
+from labwright.sandbox.isolation.sandboxed_process import SandboxedProcess
+from labwright.sandbox.isolation.scratch import ScratchFolder
+from labwright.sandbox.monitor import MemoryMeter, PeakUsage
+from labwright.sandbox.output import MAX_KEPT_CHARS, Transcript
+from labwright.sandbox.safe_io import BadFile, resolve_inside
 
-INSIDE = Path("/experiment")
+CHECKOUT_INSIDE = Path("/experiment")
 """What a command sees its checkout as; a mount called data lies beside it, as `../data`."""
-_OFFLINE = {
+_OFFLINE_VARIABLES = {
     "WANDB_MODE": "offline",
     "WANDB_SILENT": "true",
     "HF_HUB_OFFLINE": "1",
@@ -49,7 +49,7 @@ _OFFLINE = {
     "COMET_OFFLINE_DIRECTORY": "./comet",
     "NO_ALBUMENTATIONS_UPDATE": "1",
 }
-_ALLOWED = (
+_ALLOWED_VARIABLES = (
     "PATH",
     "LANG",
     "LC_ALL",
@@ -60,19 +60,19 @@ _ALLOWED = (
     "NVIDIA_VISIBLE_DEVICES",
     "NVIDIA_DRIVER_CAPABILITIES",
 )
-_POLL = 0.05
-_PIECE = 2**16
+_POLL_SECONDS = 0.05
+_READ_BYTES = 2**16
 
 
 @dataclass(frozen=True)
-class Ground:
+class CommandEnvironment:
     """What the commands of a repository run with: an interpreter, folders for its imports, and data that lie outside.
 
     `folders` are relative to the checkout; `packages` was installed beside what the interpreter has.
     """
 
     python: str
-    folders: tuple[str, ...] = ()
+    import_folders: tuple[str, ...] = ()
     packages: Path | None = None
     mounts: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """Name, which lies beside the checkout, path in it (with a slash) or absolute path -> folder or file outside."""
@@ -85,7 +85,7 @@ class CommandJob:
     name: str
     folder: Path
     argv: tuple[str, ...]
-    ground: Ground
+    environment: CommandEnvironment
     timeout: float
     """Seconds of wall clock; then SIGINT, and after `sandbox.grace` the kill of all its processes."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -109,18 +109,18 @@ class CommandOutcome:
     resumed: bool = False
 
 
-def check_ground(ground: Ground, config: KernelConfig) -> None:
+def check_command_environment(environment: CommandEnvironment, config: KernelConfig) -> None:
     """Refuse mounts that cannot be. Raises `RepositoryError`."""
-    needed = tuple(map(Path, (*SYSTEM, "/etc", "/proc", "/dev", "/tmp")))
-    for name, path in ground.mounts.items():
-        inside = _inside(name)
+    needed = tuple(map(Path, (*SYSTEM_FOLDERS, "/etc", "/proc", "/dev", "/tmp")))
+    for name, path in environment.mounts.items():
+        inside = _resolve_mount_target(name)
         why = (
             "needs a sandbox, and there is none (sandbox.isolation)"
-            if not config.isolation.on
+            if not config.isolation.is_on
             else f"names {path}, which is not there"
             if not path.exists()
             else "would hide what every command needs: choose another name"
-            if inside in (Path("/"), INSIDE) or is_visible(inside, needed)
+            if inside in (Path("/"), CHECKOUT_INSIDE) or is_visible(inside, needed)
             else ""
         )
         if why:
@@ -128,12 +128,18 @@ def check_ground(ground: Ground, config: KernelConfig) -> None:
 
 
 async def run_command(
-    job: CommandJob, *, config: KernelConfig, limits: Limits, meter: Meter, lease: Lease, usage: Usage
+    job: CommandJob,
+    *,
+    config: KernelConfig,
+    limits: ResourceLimits,
+    meter: MemoryMeter,
+    lease: GpuLease,
+    usage: PeakUsage,
 ) -> CommandOutcome:
     """Run it to its end or its limit; after a cut once more by its `resume`. Raises `ExecutorError`."""
-    outcome = await _once(job, job.argv, config, limits, meter, lease, usage)
+    outcome = await _run_once(job, job.argv, config, limits, meter, lease, usage)
     if job.resume and outcome.failure is not None and outcome.failure.kind in ("timeout", "died"):
-        again = await _once(job, job.resume, config, limits, meter, lease, usage)
+        again = await _run_once(job, job.resume, config, limits, meter, lease, usage)
         peak = max(outcome.peak_host_bytes or 0, again.peak_host_bytes or 0) or None
         return CommandOutcome(
             outcome.seconds + again.seconds,
@@ -147,51 +153,62 @@ async def run_command(
     return outcome
 
 
-async def _once(
-    job: CommandJob, argv: Sequence[str], config: KernelConfig, limits: Limits, meter: Meter, lease: Lease, usage: Usage
+async def _run_once(
+    job: CommandJob,
+    argv: Sequence[str],
+    config: KernelConfig,
+    limits: ResourceLimits,
+    meter: MemoryMeter,
+    lease: GpuLease,
+    usage: PeakUsage,
 ) -> CommandOutcome:
-    command = _Command(job, config, lease)
+    command = CommandProcess(job, config, lease)
     began = time.monotonic()
     try:
         await command.start(argv)
-        async with meter.follow(command.pid, lease, usage):
-            failure = await command.until(limits, job.timeout)
+        async with meter.measure_peaks(command.pid, lease, usage):
+            failure = await command.wait_until_done(limits, job.timeout)
     finally:
         await asyncio.to_thread(command.end)
     transcript, stdout = command.transcript, command.stdout
     return CommandOutcome(
-        time.monotonic() - began, failure, stdout.text(), transcript.text(), transcript.tail(4000), usage.host or None
+        time.monotonic() - began,
+        failure,
+        stdout.to_text(),
+        transcript.to_text(),
+        transcript.read_tail(4000),
+        usage.peak_host_bytes or None,
     )
 
 
-class _Command:
+class CommandProcess:
     """One process tree: its start, what it prints, its limits and its end."""
 
-    def __init__(self, job: CommandJob, config: KernelConfig, lease: Lease) -> None:
+    def __init__(self, job: CommandJob, config: KernelConfig, lease: GpuLease) -> None:
         self._job, self._config, self._lease = job, config, lease
-        self._scratch = Scratch()
+        self._scratch = ScratchFolder()
         self._group: Path | None = None
-        self._contained: Contained | None = None
-        self.transcript, self.stdout = Transcript(OUTPUT_CHARS), Transcript(OUTPUT_CHARS)
+        self._process: SandboxedProcess | None = None
+        self.transcript, self.stdout = Transcript(MAX_KEPT_CHARS), Transcript(MAX_KEPT_CHARS)
 
     @property
     def pid(self) -> int:
-        assert self._contained is not None and self._contained.process is not None
-        return self._contained.process.pid
+        assert self._process is not None and self._process.process is not None
+        return self._process.process.pid
 
     async def start(self, argv: Sequence[str]) -> None:
         """Raises `ExecutorError` where it does not begin."""
-        command = await asyncio.to_thread(self._command, argv)
+        command = await asyncio.to_thread(self._build_command_line, argv)
         read, write = os.pipe()
         with open(read, "rb") as answer:
-            if on := self._config.isolation.on:
-                at = command.index(PROGRAM) + 1
+            if on := self._config.isolation.is_on:
+                at = command.index(BWRAP_PROGRAM) + 1
                 command[at:at] = ["--info-fd", str(write)]
             try:  # not in a thread: what dies with its parent dies with that thread
                 process = subprocess.Popen(
                     command,
                     cwd=self._job.folder,
-                    env=self._environment(),
+                    env=self._build_variables(),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -202,32 +219,32 @@ class _Command:
                 raise ExecutorError(f"cannot start {self._job.name}: {error}") from error
             finally:
                 os.close(write)
-            self._contained = Contained(process, on)
+            self._process = SandboxedProcess(process, on)
             if on:
-                await asyncio.to_thread(self._contained.meet, answer.fileno())
+                await asyncio.to_thread(self._process.read_first_pid, answer.fileno())
 
-    def _command(self, argv: Sequence[str]) -> list[str]:
+    def _build_command_line(self, argv: Sequence[str]) -> list[str]:
         """The whole command line: what enters a control group, the sandbox, limits of files, and the command.
 
         Raises `RepositoryError` where a mount has no place in the checkout.
         """
-        for name, path in self._job.ground.mounts.items():
-            if (inside := _inside(name)).is_relative_to(INSIDE):
-                _make_place(self._job.folder, inside.relative_to(INSIDE), path, name)
+        for name, path in self._job.environment.mounts.items():
+            if (inside := _resolve_mount_target(name)).is_relative_to(CHECKOUT_INSIDE):
+                _make_mount_point(self._job.folder, inside.relative_to(CHECKOUT_INSIDE), path, name)
         settings = self._config.settings
-        self._group = task_group(self._scratch.root.name, settings.tasks)
+        self._group = create_task_group(self._scratch.root.name, settings.tasks)
         before = (
             []
             if self._group is None
             else ["/bin/sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "sh", str(self._group / "cgroup.procs")]
         )
         limits = f'ulimit -f {int(settings.disk_gb * 1e9 / 512)}; ulimit -c 0; exec "$@"'
-        words = ["/bin/sh", "-c", limits, "sh", *_words(argv, self._job.ground)]
-        return [*before, *(wrap(words, self._sandbox()) if self._config.isolation.on else words)]
+        words = ["/bin/sh", "-c", limits, "sh", *_resolve_words(argv, self._job.environment)]
+        return [*before, *(build_command(words, self._build_sandbox()) if self._config.isolation.is_on else words)]
 
-    async def until(self, limits: Limits, timeout: float) -> Failure | None:
+    async def wait_until_done(self, limits: ResourceLimits, timeout: float) -> Failure | None:
         """Why it failed; None where it ended well."""
-        contained = self._contained
+        contained = self._process
         assert contained is not None
         watchdog = Watchdog(
             self.pid,
@@ -237,13 +254,13 @@ class _Command:
             kill_all=contained.kill_all,
         )
         watchdog.start()
-        reading = asyncio.create_task(self._read())
+        reading = asyncio.create_task(self._read_outputs())
         late = False
         try:
-            code = await self._ended(timeout)
+            code = await self._wait_for_exit(timeout)
             if late := code is None:
                 contained.interrupt()
-                code = await self._ended(self._config.settings.grace)
+                code = await self._wait_for_exit(self._config.settings.grace)
             await asyncio.to_thread(contained.kill_all)  # what it left running holds the pipes
             await asyncio.wait({reading}, timeout=2.0)
         finally:
@@ -252,40 +269,40 @@ class _Command:
             await asyncio.gather(reading, return_exceptions=True)
         if watchdog.failure is not None:
             return watchdog.failure
-        if self.transcript.chars > FLOOD_CHARS:
-            return from_flood(FLOOD_CHARS)
+        if self.transcript.char_count > MAX_PRINTED_CHARS:
+            return failure_from_flood(MAX_PRINTED_CHARS)
         if late:
             return Failure(
                 kind="timeout",
                 message=f"the wall-clock limit of {timeout:g} s was reached",
-                traceback=self.transcript.tail(2000),
+                traceback=self.transcript.read_tail(2000),
             )
-        return None if code == 0 else _failure(code or 0, self.transcript)
+        return None if code == 0 else _find_failure(code or 0, self.transcript)
 
     def end(self) -> None:
         """Kill what is left and free everything. Idempotent."""
-        if self._contained is not None:
-            self._contained.end()
+        if self._process is not None:
+            self._process.kill_and_reap()
         if self._group is not None:
             with contextlib.suppress(OSError):
                 self._group.rmdir()
         self._scratch.remove()
 
-    async def _ended(self, within: float) -> int | None:
+    async def _wait_for_exit(self, within: float) -> int | None:
         """Its exit code once it is dead; None where it lives on for so long."""
-        assert self._contained is not None
+        assert self._process is not None
         until = time.monotonic() + within
-        while (code := self._contained.exit_code()) is None:
+        while (code := self._process.get_exit_code()) is None:
             if time.monotonic() >= until:
                 return None
-            if self.transcript.chars > FLOOD_CHARS:
-                self._contained.kill_all()
-            await asyncio.sleep(_POLL)
+            if self.transcript.char_count > MAX_PRINTED_CHARS:
+                self._process.kill_all()
+            await asyncio.sleep(_POLL_SECONDS)
         return code
 
-    async def _read(self) -> None:
-        assert self._contained is not None and self._contained.process is not None
-        process = self._contained.process
+    async def _read_outputs(self) -> None:
+        assert self._process is not None and self._process.process is not None
+        process = self._process.process
         assert process.stdout is not None and process.stderr is not None
         await asyncio.gather(self._drain("stdout", process.stdout), self._drain("stderr", process.stderr))
 
@@ -295,54 +312,54 @@ class _Command:
             lambda: asyncio.StreamReaderProtocol(reader), pipe
         )
         try:
-            while piece := await reader.read(_PIECE):
-                text = plain_output(decoder.decode(piece))
+            while piece := await reader.read(_READ_BYTES):
+                text = strip_colours(decoder.decode(piece))
                 self.transcript.add(name, text)
                 if name == "stdout":
                     self.stdout.add(name, text)
         finally:
             transport.close()
 
-    def _sandbox(self) -> Sandbox:
+    def _build_sandbox(self) -> SandboxSpec:
         job, config = self._job, self._config
-        ground = job.ground
+        ground = job.environment
         trees = (
-            *interpreter(ground.python).trees,
+            *inspect_interpreter(ground.python).trees,
             *map(Path, config.settings.readable),
             *([ground.packages] if ground.packages is not None else []),
         )
-        hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM))))
-        return Sandbox(
+        hidden = tuple(path for path in config.secret if is_visible(path, (*trees, *map(Path, SYSTEM_FOLDERS))))
+        return SandboxSpec(
             job.folder.absolute(),
-            INSIDE,
+            CHECKOUT_INSIDE,
             environments=trees,
             hidden=hidden,
             readable=job.readable,
-            mounts=tuple((path.absolute(), _inside(name)) for name, path in ground.mounts.items()),
+            mounts=tuple((path.absolute(), _resolve_mount_target(name)) for name, path in ground.mounts.items()),
             tmp=self._scratch.tmp,
-            devices=device_files(self._lease.devices),
+            devices=list_device_files(self._lease.devices),
             network=config.settings.network == "on",
             shm_bytes=SHM_BYTES,
             guard=ground.python if config.isolation.between_cells else "",
             user_namespace=config.isolation.user_namespace,
         )
 
-    def _environment(self) -> dict[str, str]:
-        job, settings, on = self._job, self._config.settings, self._config.isolation.on
-        base = INSIDE if on else job.folder.absolute()
+    def _build_variables(self) -> dict[str, str]:
+        job, settings, on = self._job, self._config.settings, self._config.isolation.is_on
+        base = CHECKOUT_INSIDE if on else job.folder.absolute()
         tmp = "/tmp" if on else str(self._scratch.tmp)
-        program = Path(job.ground.python)
-        found = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
-        imports = [str(base / one) for one in job.ground.folders] + (
-            [str(job.ground.packages)] if job.ground.packages is not None else []
+        program = Path(job.environment.python)
+        found = {name: os.environ[name] for name in _ALLOWED_VARIABLES if name in os.environ}
+        imports = [str(base / one) for one in job.environment.import_folders] + (
+            [str(job.environment.packages)] if job.environment.packages is not None else []
         )
         imports = [*filter(None, job.env.get("PYTHONPATH", "").split(":")), *imports]
         return (
             found
-            | _OFFLINE
-            | threads_of(settings)
+            | _OFFLINE_VARIABLES
+            | build_thread_variables(settings)
             | {
-                OF_CACHE: str(self._config.cache),
+                CACHE_VARIABLE: str(self._config.cache),
                 "HOME": tmp,
                 "TMPDIR": tmp,
                 "PYTHONHASHSEED": "0",
@@ -364,25 +381,25 @@ class _Command:
         )
 
 
-def _words(argv: Sequence[str], ground: Ground) -> list[str]:
+def _resolve_words(argv: Sequence[str], ground: CommandEnvironment) -> list[str]:
     """The command line, with the ground's interpreter where it names one in general."""
     if re.fullmatch(r"python(3(\.\d+)?)?", argv[0]):
         return [ground.python, *argv[1:]]
     return [ground.python, "-m", "torch.distributed.run", *argv[1:]] if argv[0] == "torchrun" else list(argv)
 
 
-def _inside(name: str) -> Path:
+def _resolve_mount_target(name: str) -> Path:
     """Where a mount lies inside: beside the checkout, or at the path that its name is, in the checkout or absolute."""
-    return Path(os.path.normpath((INSIDE if "/" in name else INSIDE.parent) / name))
+    return Path(os.path.normpath((CHECKOUT_INSIDE if "/" in name else CHECKOUT_INSIDE.parent) / name))
 
 
-def _make_place(checkout: Path, place: Path, path: Path, name: str) -> None:
+def _make_mount_point(checkout: Path, place: Path, path: Path, name: str) -> None:
     """Make what is mounted over; bubblewrap would make it wherever links of the repository lead.
 
     Raises `RepositoryError`.
     """
     try:
-        there = inside(checkout, str(place / "x")).parent
+        there = resolve_inside(checkout, str(place / "x")).parent
         there.parent.mkdir(parents=True, exist_ok=True)
         there.mkdir(exist_ok=True) if path.is_dir() else there.touch()
     except (BadFile, OSError) as error:
@@ -391,18 +408,20 @@ def _make_place(checkout: Path, place: Path, path: Path, name: str) -> None:
         ) from None
 
 
-_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Warning|Exit))\b(?::\s*(.*))?$", re.MULTILINE)
+_ERROR_PATTERN = re.compile(
+    r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt|Warning|Exit))\b(?::\s*(.*))?$", re.MULTILINE
+)
 
 
-def _failure(code: int, transcript: Transcript) -> Failure:
+def _find_failure(code: int, transcript: Transcript) -> Failure:
     """The failure for an exit code, by the last exception that the output names."""
-    tail = transcript.tail(6000)
-    errors = [one for one in _ERROR.finditer(tail) if not one[1].endswith("Warning")]
+    tail = transcript.read_tail(6000)
+    errors = [one for one in _ERROR_PATTERN.finditer(tail) if not one[1].endswith("Warning")]
     if code > 0 and "Traceback (most recent call last)" in tail and errors:
         last = errors[-1]
-        return from_exception(last[1], last[2] or "", traceback=[tail], folder=INSIDE)
+        return failure_from_exception(last[1], last[2] or "", traceback=[tail], folder=CHECKOUT_INSIDE)
     if code < 0:
-        return from_death(code, tail, folder=INSIDE)
+        return failure_from_death(code, tail, folder=CHECKOUT_INSIDE)
     words = next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "")
     return Failure(
         kind="other", message=f"it ended with exit code {code}: {words[:300] or 'it said nothing'}", traceback=tail

@@ -23,18 +23,18 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.data import LARGEST, MOST_STEPS, Measurement, Split
-from labwright.sandbox.repository.event_files import EVENTS, newest_last, scalars_of
-from labwright.sandbox.repository.hiding import WITHHELD, Hidden
-from labwright.sandbox.repository.wandb_files import newest_run
-from labwright.sandbox.untrusted import BadFile, open_regular, read_as
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, MAX_STEPS, Measurement, Split
+from labwright.sandbox.repository.event_files import EVENT_FILE_MARK, list_newest_last, read_scalars
+from labwright.sandbox.repository.output_redaction import WITHHELD_LINE, OutputRedactor
+from labwright.sandbox.repository.wandb_files import read_newest_run
+from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as
 
-CURVES, POINTS = 16, 250
+MAX_CURVES, MAX_POINTS = 16, 250
 """Of one cell, the first; and of one curve, evenly over its steps, with the last."""
-_FILES, _ROWS, _BYTES, _NAME = 20, 100_000, 64 * 2**20, 100
-_STEPS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
-_SPLITS: Mapping[str, Split] = {
+_MAX_FILES, _MAX_ROWS, _MAX_FILE_BYTES, _MAX_NAME_CHARS = 20, 100_000, 64 * 2**20, 100
+_STEP_COLUMNS = ("step", "global_step", "_step", "iteration", "iter", "epoch")
+_SPLIT_BY_WORD: Mapping[str, Split] = {
     "train": "train",
     "training": "train",
     "val": "validation",
@@ -44,12 +44,12 @@ _SPLITS: Mapping[str, Split] = {
     "eval": "dev",
     "evaluation": "dev",
 }
-_BEGINNING = re.compile(rf"(?i)^(?:{'|'.join(_SPLITS)})[/_. -]+(?=.)")
+_SPLIT_PREFIX_PATTERN = re.compile(rf"(?i)^(?:{'|'.join(_SPLIT_BY_WORD)})[/_. -]+(?=.)")
 """Of a name, which its split says as well."""
 
 
 @dataclass
-class _Found:
+class CollectedCurves:
     """Points by split and name. Of one that several places hold, the newest place's are kept."""
 
     curves: dict[tuple[Split | None, str], dict[int, float]] = field(
@@ -57,37 +57,37 @@ class _Found:
     )
     places: dict[tuple[Split | None, str], str] = field(default_factory=dict[tuple[Split | None, str], str])
 
-    def add(self, place: str, name: str, step: int, value: float, told: str = "") -> None:
+    def add_point(self, source: str, name: str, step: int, value: float, hint: str = "") -> None:
         """A point of a curve; `told`: what else says of what it is."""
-        shown, split = _named(f"{place} {told} {name}")
-        if not shown or not 0 < len(name) <= _NAME or not name.isprintable():
+        shown, split = _classify_name(f"{source} {hint} {name}")
+        if not shown or not 0 < len(name) <= _MAX_NAME_CHARS or not name.isprintable():
             return
-        if not abs(value) <= LARGEST or abs(step) > MOST_STEPS:
+        if not abs(value) <= MAX_ABSOLUTE_VALUE or abs(step) > MAX_STEPS:
             return
-        key = split, _BEGINNING.sub("", name)
-        if self.places.get(key) != place:
-            self.places[key], self.curves[key] = place, {}
+        key = split, _SPLIT_PREFIX_PATTERN.sub("", name)
+        if self.places.get(key) != source:
+            self.places[key], self.curves[key] = source, {}
         self.curves[key][step] = value
 
 
 @lru_cache(4096)
-def _named(text: str) -> tuple[bool, Split | None]:
+def _classify_name(text: str) -> tuple[bool, Split | None]:
     """Whether a curve of that name is shown, and the split that it is of: the last that is named."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())
-    split: Split | None = next((_SPLITS[one] for one in reversed(words) if one in _SPLITS), None)
+    split: Split | None = next((_SPLIT_BY_WORD[one] for one in reversed(words) if one in _SPLIT_BY_WORD), None)
     return not any(one.startswith("test") for one in words), split
 
 
-def curves_of(folder: Path, cell: Cell, hidden: Hidden, since: float) -> Iterator[Measurement]:
+def read_command_curves(folder: Path, cell: Cell, hidden: OutputRedactor, since: float) -> Iterator[Measurement]:
     """The points of a cell's curves, graded `logged`, from files that are no older than `since`."""
-    found = _Found()
-    for read in (_of_tables, _of_events, _of_offline):
-        with suppress(BadFile), read_as("curves", BadFile, csv.Error):
+    found = CollectedCurves()
+    for read in (_read_tables, _read_event_files, _read_wandb_files):
+        with suppress(BadFile), raise_read_errors_as("curves", BadFile, csv.Error):
             read(folder, since, found)
-    shown = (one for one in found.curves.items() if not _tells(*one, hidden))
-    for (split, name), points in islice(shown, CURVES):
+    shown = (one for one in found.curves.items() if not _reveals_result(*one, hidden))
+    for (split, name), points in islice(shown, MAX_CURVES):
         steps = sorted(points)
-        for step in sorted({*steps[:: math.ceil(len(steps) / POINTS)], steps[-1]}):
+        for step in sorted({*steps[:: math.ceil(len(steps) / MAX_POINTS)], steps[-1]}):
             yield Measurement(
                 name=name,
                 value=points[step],
@@ -100,35 +100,37 @@ def curves_of(folder: Path, cell: Cell, hidden: Hidden, since: float) -> Iterato
             )
 
 
-def _tells(key: tuple[Split | None, str], points: Mapping[int, float], hidden: Hidden) -> bool:
+def _reveals_result(key: tuple[Split | None, str], points: Mapping[int, float], hidden: OutputRedactor) -> bool:
     split, name = key
     lines = "\n".join(f"{name} {value:.6g}" for value in points.values())
-    return WITHHELD in (Hidden(hidden.patterns) if split in ("train", "validation") else hidden).shown(lines)
+    return WITHHELD_LINE in (OutputRedactor(hidden.patterns) if split in ("train", "validation") else hidden).redact(
+        lines
+    )
 
 
-def _of_events(folder: Path, since: float, found: _Found) -> None:
-    for file in newest_last(folder, ".", EVENTS, since)[-_FILES:]:
-        with suppress(BadFile), read_as(file):
-            for step, tag, value in islice(scalars_of(folder, file), _ROWS):
-                found.add(os.path.dirname(file), tag, step, value)
+def _read_event_files(folder: Path, since: float, found: CollectedCurves) -> None:
+    for file in list_newest_last(folder, ".", EVENT_FILE_MARK, since)[-_MAX_FILES:]:
+        with suppress(BadFile), raise_read_errors_as(file):
+            for step, tag, value in islice(read_scalars(folder, file), _MAX_ROWS):
+                found.add_point(os.path.dirname(file), tag, step, value)
 
 
-def _of_offline(folder: Path, since: float, found: _Found) -> None:
-    _add_rows("", islice(newest_run(folder, ".", since).rows, _ROWS), found)
+def _read_wandb_files(folder: Path, since: float, found: CollectedCurves) -> None:
+    _add_rows("", islice(read_newest_run(folder, ".", since).rows, _MAX_ROWS), found)
 
 
-def _of_tables(folder: Path, since: float, found: _Found) -> None:
+def _read_tables(folder: Path, since: float, found: CollectedCurves) -> None:
     names = [
         one
         for ending in (".csv", ".tsv", ".jsonl")
-        for one in newest_last(folder, ".", ending, since)
+        for one in list_newest_last(folder, ".", ending, since)
         if one.endswith(ending)
     ]
-    for name in names[-_FILES:]:
+    for name in names[-_MAX_FILES:]:
         with (
             suppress(BadFile),
-            read_as(name, BadFile, csv.Error),
-            open_regular(folder, name, _BYTES) as raw,
+            raise_read_errors_as(name, BadFile, csv.Error),
+            open_regular(folder, name, _MAX_FILE_BYTES) as raw,
             TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="") as text,
         ):
             rows = (
@@ -136,26 +138,28 @@ def _of_tables(folder: Path, since: float, found: _Found) -> None:
                 if name.endswith(".jsonl")
                 else (csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True))
             )
-            _add_rows(name, cast(Iterable[Mapping[str, object]], islice(rows, _ROWS)), found)
+            _add_rows(name, cast(Iterable[Mapping[str, object]], islice(rows, _MAX_ROWS)), found)
 
 
-def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: _Found) -> None:
+def _add_rows(place: str, rows: Iterable[Mapping[str, object]], found: CollectedCurves) -> None:
     """Numbers beside a step; what a row holds in words says of what its numbers are."""
     for row in rows:
-        cells = {str(name).strip(): _number(value) for name, value in row.items()}
+        cells = {str(name).strip(): _to_float(value) for name, value in row.items()}
         at = next(
-            (value for one in _STEPS for name, value in cells.items() if name.lower() == one and value == value),
+            (value for one in _STEP_COLUMNS for name, value in cells.items() if name.lower() == one and value == value),
             math.nan,
         )
         if not at.is_integer():
             continue
-        told = " ".join(one for one in row.values() if isinstance(one, str) and math.isnan(_number(one)))[:_NAME]
+        told = " ".join(one for one in row.values() if isinstance(one, str) and math.isnan(_to_float(one)))[
+            :_MAX_NAME_CHARS
+        ]
         for name, value in cells.items():
-            if name.lower() not in _STEPS and not name.startswith("_"):
-                found.add(place, name, int(at), value, told)
+            if name.lower() not in _STEP_COLUMNS and not name.startswith("_"):
+                found.add_point(place, name, int(at), value, told)
 
 
-def _number(value: object) -> float:
+def _to_float(value: object) -> float:
     """NaN for what is none."""
     with suppress(ValueError, OverflowError):
         return math.nan if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)

@@ -19,90 +19,98 @@ from typing import Literal
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from labwright.record.nouns.repository import Deviation
+from labwright.record.schema.repository import EnvironmentDeviation
+from labwright.sandbox.environment_fingerprint import hash_folders
 from labwright.sandbox.errors import PackageError, RepositoryError
-from labwright.sandbox.ground import contents_of
-from labwright.sandbox.isolation.interpreter import interpreter
-from labwright.sandbox.packages.store import Found, Overlay, find, provide
-from labwright.sandbox.packages.uv import NoAnswer
-from labwright.sandbox.repository.command import Ground
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.packages.package_store import PackageOverlay, ResolvedLock, provide_packages, resolve_packages
+from labwright.sandbox.packages.uv import IndexUnavailable
+from labwright.sandbox.repository.command import CommandEnvironment
 from labwright.sandbox.settings import SandboxSettings
 
-_FILES = ("requirements.txt", "requirements/base.txt", "requirements/requirements.txt", "pyproject.toml", "setup.cfg")
-SOURCES = 3
+_REQUIREMENT_FILES = (
+    "requirements.txt",
+    "requirements/base.txt",
+    "requirements/requirements.txt",
+    "pyproject.toml",
+    "setup.cfg",
+)
+MAX_SOURCE_BUILDS = 3
 """Packages at most that are built from their sources since there is no wheel."""
-_NEWER = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
+_PIN_PATTERN = re.compile(r"(?<![<>~!=])={2,3}\s*([^\s,;+*]+?)(?:\.\*)?(?:\+[\w.]+)?(?=[,;\s]|$)")
 """A pin: its version, without the label of a build."""
-_SAMPLED = 10**9
+_SAMPLED_FILE_BYTES = 10**9
 """Bytes from which of a file only its size and a sample are hashed."""
 
 
 @dataclass(frozen=True)
-class Environment:
+class RepositoryEnvironment:
     """The ground of commands, with what is recorded of it."""
 
-    ground: Ground
+    command_environment: CommandEnvironment
     how: Literal["given", "interpreter", "beside"]
     version: str
     packages: Mapping[str, str]
-    deviations: tuple[Deviation, ...]
+    deviations: tuple[EnvironmentDeviation, ...]
     mounts: Mapping[str, str]
     """Name -> fingerprint; of the folders that settings make readable, too."""
 
     @property
     def digest(self) -> str:
         """Of all that a run depends on besides its files, words and seed."""
-        runs = interpreter(self.ground.python)
+        runs = inspect_interpreter(self.command_environment.python)
         content = (
             runs.version,
             sorted(runs.packages.items()),
             sorted(self.packages.items()),
-            self.ground.folders,
+            self.command_environment.import_folders,
             sorted(self.mounts.items()),
         )
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
-def wanted_in(texts: Mapping[str, str]) -> list[Requirement]:
+def find_requirements(texts: Mapping[str, str]) -> list[Requirement]:
     """The packages that a repository's own files ask for; its development extras are left out."""
-    for name in _FILES:
-        if name in texts and (found := _requirements(name, texts[name])):
+    for name in _REQUIREMENT_FILES:
+        if name in texts and (found := _parse_requirements(name, texts[name])):
             return found
     return []
 
 
-def environment_for(
+def build_environment(
     texts: Mapping[str, str],
     settings: SandboxSettings,
     *,
     python: str = "",
     mounts: Mapping[str, Path] | None = None,
-    known: Mapping[str, str] | None = None,
-) -> Environment:
+    installed_before: Mapping[str, str] | None = None,
+) -> RepositoryEnvironment:
     """What its commands run with; `python` is an interpreter or the prefix of a conda environment, taken as it is.
     `known`: packages that were installed beside before, which are taken again in these versions.
 
     Raises `RepositoryError` where that is none, `ExecutorError` where it does not run.
     """
-    program = interpreter_in(python) if python else settings.python
-    ground = Ground(program, mounts=dict(mounts or {}))
-    runs, wanted = interpreter(program), wanted_in(texts)
+    program = find_interpreter(python) if python else settings.python
+    ground = CommandEnvironment(program, mounts=dict(mounts or {}))
+    runs, wanted = inspect_interpreter(program), find_requirements(texts)
     have = {canonicalize_name(name): version for name, version in runs.packages.items()}
-    prints = {name: fingerprint(path) for name, path in ground.mounts.items() if path.exists()}
-    prints |= contents_of(settings.readable)
-    environment = Environment(ground, "given" if python else "interpreter", runs.version, {}, (), prints)
+    prints = {name: compute_fingerprint(path) for name, path in ground.mounts.items() if path.exists()}
+    prints |= hash_folders(settings.readable)
+    environment = RepositoryEnvironment(ground, "given" if python else "interpreter", runs.version, {}, (), prints)
     lacking = [one for one in wanted if canonicalize_name(one.name) not in have]
     others = tuple(
-        Deviation(wanted=str(one), found=have[canonicalize_name(one.name)])
+        EnvironmentDeviation(wanted=str(one), found=have[canonicalize_name(one.name)])
         for one in wanted
         if canonicalize_name(one.name) in have
         and not one.specifier.contains(have[canonicalize_name(one.name)], prereleases=True)
     )
     environment = replace(environment, deviations=others)
     if python or not lacking:
-        return replace(environment, deviations=(*others, *(Deviation(wanted=str(one), found="") for one in lacking)))
+        return replace(
+            environment, deviations=(*others, *(EnvironmentDeviation(wanted=str(one), found="") for one in lacking))
+        )
     by_address = tuple(
-        Deviation(
+        EnvironmentDeviation(
             wanted=str(one),
             found=(
                 "not installed: it comes from an address and not from an index (give an interpreter that has "
@@ -113,11 +121,11 @@ def environment_for(
         if one.url
     )
     environment = replace(environment, deviations=(*others, *by_address))
-    words = [f"{name}=={version}" for name, version in (known or {}).items()] or _words(lacking)
-    return with_packages(environment, words, settings) if words else environment
+    words = [f"{name}=={version}" for name, version in (installed_before or {}).items()] or _merge_requirements(lacking)
+    return add_packages(environment, words, settings) if words else environment
 
 
-def _words(wanted: Iterable[Requirement]) -> list[str]:
+def _merge_requirements(wanted: Iterable[Requirement]) -> list[str]:
     """One word a package that an index can have; what is asked of one in several lines holds together."""
     found: dict[str, Requirement] = {}
     for one in wanted:
@@ -131,25 +139,27 @@ def _words(wanted: Iterable[Requirement]) -> list[str]:
     ]
 
 
-def with_packages(environment: Environment, words: Iterable[str], settings: SandboxSettings) -> Environment:
+def add_packages(
+    environment: RepositoryEnvironment, requirements: Iterable[str], settings: SandboxSettings
+) -> RepositoryEnvironment:
     """The environment with more packages beside; what cannot be had is a deviation, and keeps no other away.
 
     A pin that nothing fits gives way to newer versions; what has no wheel is built from its source, in the sandbox.
     """
-    words = list(words)
+    requirements = list(requirements)
     known = [f"{name}=={version}" for name, version in environment.packages.items()]
-    taken, why = {word: word for word in words}, dict[str, str]()
+    taken, why = {word: word for word in requirements}, dict[str, str]()
     try:
-        overlay = _installed([*known, *words], settings)
+        overlay = _install_packages([*known, *requirements], settings)
     except PackageError as error:
-        taken, why = _one_by_one(known, words, settings, error)
+        taken, why = _resolve_one_by_one(known, requirements, settings, error)
         if not taken:
-            return replace(environment, deviations=(*environment.deviations, *_lacking(why)))
+            return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
         try:
-            overlay = _installed([*known, *taken.values()], settings)
+            overlay = _install_packages([*known, *taken.values()], settings)
         except PackageError as again:
-            why |= dict.fromkeys(taken, _line(again))
-            return replace(environment, deviations=(*environment.deviations, *_lacking(why)))
+            why |= dict.fromkeys(taken, _first_line(again))
+            return replace(environment, deviations=(*environment.deviations, *_describe_missing(why)))
     had = {
         word: overlay.lock.packages.get(canonicalize_name(Requirement(word).name), "")
         for word, other in taken.items()
@@ -159,28 +169,28 @@ def with_packages(environment: Environment, words: Iterable[str], settings: Sand
         environment,
         how="beside",
         packages=overlay.lock.packages,
-        ground=replace(environment.ground, packages=overlay.folder),
+        command_environment=replace(environment.command_environment, packages=overlay.folder),
         deviations=(
             *environment.deviations,
-            *(Deviation(wanted=one, found=found) for one, found in had.items()),
-            *_lacking(why),
+            *(EnvironmentDeviation(wanted=one, found=found) for one, found in had.items()),
+            *_describe_missing(why),
         ),
     )
 
 
-def _one_by_one(
+def _resolve_one_by_one(
     known: Sequence[str], words: Sequence[str], settings: SandboxSettings, error: PackageError
 ) -> tuple[dict[str, str], dict[str, str]]:
     """As what each of these packages can be had beside those before it, and why one cannot be."""
-    if isinstance(error, NoAnswer):
-        return {}, dict.fromkeys(words, _line(error))
+    if isinstance(error, IndexUnavailable):
+        return {}, dict.fromkeys(words, _first_line(error))
     taken, why = dict[str, str](), dict[str, str]()
     for word in words:
-        for form in dict.fromkeys((word, _NEWER.sub(r">=\1", word))):
+        for form in dict.fromkeys((word, _PIN_PATTERN.sub(r">=\1", word))):
             try:
-                _found([*known, *taken.values(), form], settings)
+                _resolve_packages([*known, *taken.values(), form], settings)
             except PackageError as other:
-                why.setdefault(word, _line(other))
+                why.setdefault(word, _first_line(other))
                 continue
             taken[word] = form
             why.pop(word, None)
@@ -188,40 +198,40 @@ def _one_by_one(
     return taken, why
 
 
-def _lacking(why: Mapping[str, str]) -> Iterator[Deviation]:
-    return (Deviation(wanted=word, found=f"cannot be had: {line}") for word, line in why.items())
+def _describe_missing(why: Mapping[str, str]) -> Iterator[EnvironmentDeviation]:
+    return (EnvironmentDeviation(wanted=word, found=f"cannot be had: {line}") for word, line in why.items())
 
 
-def _line(error: PackageError) -> str:
+def _first_line(error: PackageError) -> str:
     return " ".join(str(error).split())[:200]
 
 
-def _installed(words: Sequence[str], settings: SandboxSettings) -> Overlay:
+def _install_packages(words: Sequence[str], settings: SandboxSettings) -> PackageOverlay:
     """The packages from the store, or installed into it. Raises `PackageError`."""
-    return provide(_found(words, settings), settings)
+    return provide_packages(_resolve_packages(words, settings), settings)
 
 
-def _found(words: Sequence[str], settings: SandboxSettings) -> Found:
+def _resolve_packages(words: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
     """The lock of packages; of those without a wheel the sources. Raises `PackageError`."""
-    for _ in range(SOURCES):
+    for _ in range(MAX_SOURCE_BUILDS):
         try:
-            return find(words, settings)
+            return resolve_packages(words, settings)
         except PackageError as error:
             found = re.search(r"([\w.-]+?)((?:[<>=!~]=?[\w.*]+,?)*) has no (?:usable )?wheels", str(error))
             source = f"{found[1]}{found[2]}:sdist" if found is not None else ""
             if not source or source in words:
                 raise
             words = [*words, source]
-    return find(words, settings)
+    return resolve_packages(words, settings)
 
 
-def importing_from(environment: Environment, folder: str) -> Environment:
+def add_import_folder(environment: RepositoryEnvironment, folder: str) -> RepositoryEnvironment:
     """The environment with one more folder of the repository to import from."""
-    ground = environment.ground
-    return replace(environment, ground=replace(ground, folders=(*ground.folders, folder)))
+    ground = environment.command_environment
+    return replace(environment, command_environment=replace(ground, import_folders=(*ground.import_folders, folder)))
 
 
-def interpreter_in(python: str) -> str:
+def find_interpreter(python: str) -> str:
     """The interpreter that a path or the prefix of an environment means. Raises `RepositoryError`."""
     path = Path(python).expanduser()
     if path.is_dir():
@@ -234,7 +244,7 @@ def interpreter_in(python: str) -> str:
     return found
 
 
-def fingerprint(path: Path) -> str:
+def compute_fingerprint(path: Path) -> str:
     """A hash of a file, or of all files below a folder; of large ones of their size and a sample."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
@@ -242,7 +252,7 @@ def fingerprint(path: Path) -> str:
         size = one.stat().st_size
         digest.update(f"{one.relative_to(path) if one != path else ''}\0{size}\0".encode())
         with open(one, "rb") as file:
-            if size <= _SAMPLED:
+            if size <= _SAMPLED_FILE_BYTES:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
                 continue
             for part in range(16):
@@ -251,7 +261,7 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _requirements(name: str, text: str) -> list[Requirement]:
+def _parse_requirements(name: str, text: str) -> list[Requirement]:
     if name.endswith(".toml"):
         try:
             project = tomllib.loads(text)

@@ -17,19 +17,19 @@ from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
-from labwright.sandbox.repository.protobuf import fields
-from labwright.sandbox.untrusted import FILE_BYTES, open_regular
+from labwright.sandbox.repository.protobuf import iterate_fields
+from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular
 
-_EVENT_BYTES = 2**20
+_MAX_EVENT_BYTES = 2**20
 """An event of more is no scalar (images, graphs) and is passed over."""
-_MOST_FILES = 200
-_MOST_ENTRIES = 20_000
-EVENTS = ".tfevents."
+_MAX_FILES = 200
+_MAX_ENTRIES = 20_000
+EVENT_FILE_MARK = ".tfevents."
 """What names of event files hold."""
 
 
 @dataclass
-class Events:
+class TrackedScalars:
     """`rows`: of each step the wanted tags, by step; `tags`: all that were seen; `files`: that were read."""
 
     rows: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
@@ -37,26 +37,26 @@ class Events:
     files: int = 0
 
 
-def rows_of_folder(folder: Path, place: str, wanted: set[str], since: float = 0.0) -> Events:
+def read_scalar_rows(folder: Path, location: str, tags: set[str], since: float = 0.0) -> TrackedScalars:
     """What the event files in a folder and below say of the wanted tags; those older than `since` are left out.
 
     Raises: BadFile, for a file that is too large or no plain file.
     """
-    found, by_step = Events(), dict[int, dict[str, object]]()
-    for name in newest_last(folder, place, EVENTS, since)[-_MOST_FILES:]:
+    found, by_step = TrackedScalars(), dict[int, dict[str, object]]()
+    for name in list_newest_last(folder, location, EVENT_FILE_MARK, since)[-_MAX_FILES:]:
         found.files += 1
-        for step, tag, value in scalars_of(folder, name):
+        for step, tag, value in read_scalars(folder, name):
             found.tags.add(tag)
-            if tag in wanted:
+            if tag in tags:
                 by_step.setdefault(step, {"step": step})[tag] = value
     found.rows = [by_step[step] for step in sorted(by_step)]
     return found
 
 
-def newest_last(folder: Path, place: str, naming: str, since: float = 0.0) -> list[str]:
+def list_newest_last(folder: Path, location: str, name_part: str, since: float = 0.0) -> list[str]:
     """Files in a folder and below whose name holds `naming`, relative, by age; links and older ones are left out."""
-    paths = (os.path.join(at, name) for at, _, names in os.walk(folder / place) for name in names)
-    found = [path for path in islice(paths, _MOST_ENTRIES) if naming in os.path.basename(path)]
+    paths = (os.path.join(at, name) for at, _, names in os.walk(folder / location) for name in names)
+    found = [path for path in islice(paths, _MAX_ENTRIES) if name_part in os.path.basename(path)]
     ages = {path: os.lstat(path).st_mtime for path in found if not os.path.islink(path)}
     return [
         os.path.relpath(path, folder)
@@ -65,30 +65,30 @@ def newest_last(folder: Path, place: str, naming: str, since: float = 0.0) -> li
     ]
 
 
-def scalars_of(folder: Path, name: str) -> Iterator[tuple[int, str, float]]:
+def read_scalars(folder: Path, name: str) -> Iterator[tuple[int, str, float]]:
     """Step, tag and value of every scalar of a file. Raises: BadFile."""
-    with open_regular(folder, name, FILE_BYTES) as file:
-        yield from _scalars(file)
+    with open_regular(folder, name, MAX_FILE_BYTES) as file:
+        yield from _parse_scalars(file)
 
 
-def _scalars(file: BufferedReader) -> Iterator[tuple[int, str, float]]:
-    for event in _records(file):
+def _parse_scalars(file: BufferedReader) -> Iterator[tuple[int, str, float]]:
+    for event in _iterate_records(file):
         step, summaries = 0, list[bytes]()
-        for number, value in fields(event):
+        for number, value in iterate_fields(event):
             if number == 2 and isinstance(value, int):
                 step = value - 2**64 if value >= 2**63 else value
             elif number == 5 and isinstance(value, bytes):
                 summaries.append(value)
         for summary in summaries:
-            for number, value in fields(summary):
-                if number == 1 and isinstance(value, bytes) and (scalar := _scalar(value)) is not None:
+            for number, value in iterate_fields(summary):
+                if number == 1 and isinstance(value, bytes) and (scalar := _parse_scalar(value)) is not None:
                     yield step, *scalar
 
 
-def _records(file: BufferedReader) -> Iterator[bytes]:
+def _iterate_records(file: BufferedReader) -> Iterator[bytes]:
     while len(head := file.read(12)) == 12:
         length = int.from_bytes(head[:8], "little")
-        if length > _EVENT_BYTES:
+        if length > _MAX_EVENT_BYTES:
             file.seek(length + 4, os.SEEK_CUR)
             continue
         if len(event := file.read(length + 4)) < length + 4:
@@ -96,22 +96,22 @@ def _records(file: BufferedReader) -> Iterator[bytes]:
         yield event[:length]
 
 
-def _scalar(summary: bytes) -> tuple[str, float] | None:
+def _parse_scalar(summary: bytes) -> tuple[str, float] | None:
     """Tag and number of a `Summary.Value`; None for an image, a histogram or text."""
     tag, found = "", None
-    for number, value in fields(summary):
+    for number, value in iterate_fields(summary):
         if number == 1 and isinstance(value, bytes):
             tag = value.decode("utf-8", errors="replace")
         elif number == 2 and isinstance(value, bytes) and len(value) == 4:
             found = float(struct.unpack("<f", value)[0])
         elif number == 8 and isinstance(value, bytes):
-            found = _of_tensor(value)
+            found = _parse_tensor(value)
     return None if found is None else (tag, found)
 
 
-def _of_tensor(tensor: bytes) -> float | None:
+def _parse_tensor(tensor: bytes) -> float | None:
     """Of a tensor that holds one float or double."""
-    held = dict(fields(tensor))
+    held = dict(iterate_fields(tensor))
     kind = {1: "<f", 2: "<d"}.get(int(one) if isinstance(one := held.get(1), int) else 0)
     raw = held.get(4) or held.get(5) or held.get(6)
     if kind is None or not isinstance(raw, bytes) or len(raw) != struct.calcsize(kind):

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from labwright.sandbox.errors import RepositoryError
 
-LIMIT = 600.0
+GIT_TIMEOUT_SECONDS = 600.0
 """Seconds that one command of git may take."""
-AUTHOR = {
+AUTHOR_VARIABLES = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "scientist"), ("EMAIL", "scientist@localhost"), ("DATE", "2000-01-01T00:00:00Z"))
 }
-_QUIET = {
+_QUIET_VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -27,7 +27,7 @@ _QUIET = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_NO_LAZY_FETCH": "1",
 }
-_OPTIONS = (
+_SAFE_OPTIONS = (
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
@@ -44,25 +44,25 @@ _OPTIONS = (
 
 
 def run_git(
-    folder: Path, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None
+    folder: Path, arguments: Sequence[str], stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> bytes:
     """What a command of git prints; `variables` name its git directory. Raises `RepositoryError`."""
     kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
     try:
         ran = subprocess.run(
-            ["git", *_OPTIONS, *words],
-            input=given,
+            ["git", *_SAFE_OPTIONS, *arguments],
+            input=stdin,
             capture_output=True,
-            timeout=LIMIT,
+            timeout=GIT_TIMEOUT_SECONDS,
             check=False,
             cwd=folder,
-            env={**kept, "HOME": os.devnull, **_QUIET, **(variables or {})},
+            env={**kept, "HOME": os.devnull, **_QUIET_VARIABLES, **(variables or {})},
         )
     except FileNotFoundError:
         raise RepositoryError("git is not installed: install it (apt-get install git)") from None
     except subprocess.TimeoutExpired:
-        raise RepositoryError(f"git {words[0]} took more than {LIMIT:g} s") from None
+        raise RepositoryError(f"git {arguments[0]} took more than {GIT_TIMEOUT_SECONDS:g} s") from None
     if ran.returncode:
         told = " ".join(ran.stderr.decode("utf-8", errors="replace").split())[-300:]
-        raise RepositoryError(f"git {words[0]} failed: {told or ran.returncode}")
+        raise RepositoryError(f"git {arguments[0]} failed: {told or ran.returncode}")
     return ran.stdout

@@ -28,30 +28,36 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
-from labwright.record.errors import WrongUse
-from labwright.record.nouns.nodes import Failure
+from labwright.record.errors import UsageError
+from labwright.record.schema.nodes import Failure
 from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository.event_files import rows_of_folder
-from labwright.sandbox.repository.left_files import NoFile, NotThere, file_of, matching, refuse_links
-from labwright.sandbox.repository.wandb_files import newest_run
-from labwright.sandbox.untrusted import BadFile, inside, open_regular, read_as, remove
+from labwright.sandbox.repository.event_files import read_scalar_rows
+from labwright.sandbox.repository.output_files import (
+    MetricFileNotFound,
+    MetricNotFound,
+    find_file,
+    list_matching,
+    refuse_links,
+)
+from labwright.sandbox.repository.wandb_files import read_newest_run
+from labwright.sandbox.safe_io import BadFile, open_regular, raise_read_errors_as, remove_path, resolve_inside
 
-METRIC_BYTES = 64 * 2**20
+MAX_METRIC_BYTES = 64 * 2**20
 """Largest file that a metric is read from; those of trackers may hold more."""
 
 MetricKind = Literal["json", "table", "tb", "wandb", "stdout", "predictions"]
-PREDICTIONS = "predictions"
-_ROWS = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
-_TABLES = (".csv", ".tsv", ".jsonl")
-_WAYS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX"
+PREDICTIONS_KIND = "predictions"
+_ROW_PATTERN = re.compile(r"(?P<column>.+?)(?:@(?:last|(?P<end>min|max)\((?P<by>[^()]+)\)|(?P<at>[^@=]+)=(?P<is>.+)))?")
+_TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl")
+_METRIC_FORMS = "FILE.json:a.b, FILE.csv:column@last, tb:FOLDER:tag@last or stdout:REGEX"
 
 
-class MetricError(WrongUse):
+class MetricError(UsageError):
     """A metric that is written in no known way. Who acts: whoever wrote it."""
 
 
 @dataclass(frozen=True)
-class Metric:
+class ResultMetric:
     """Where a number is. `place`: file, or folder of event files; `name`: keys, column, tag, regular expression, or by
     what predictions (FILE[:COLUMN]) are scored."""
 
@@ -60,18 +66,18 @@ class Metric:
     kind: MetricKind
     place: str
     name: str
-    end: str = ""
+    extremum: str = ""
     """`min` or `max`: the row is chosen by `by`."""
-    by: str = ""
+    by_column: str = ""
     """The column that a row is chosen by; empty: the last row."""
-    equals: str = ""
+    equal_to: str = ""
 
     def __str__(self) -> str:
         return self.text
 
 
 @dataclass(frozen=True)
-class Reading:
+class MetricReading:
     """A finite number, or why there is none. `note`: what is to be known of how it was read."""
 
     value: float | None = None
@@ -79,26 +85,26 @@ class Reading:
     failure: Failure | None = None
 
 
-def parse_metric(text: str, out: str = "out") -> Metric:
+def parse_metric(text: str, out: str = "out") -> ResultMetric:
     """Raises: MetricError, whose message says how metrics are written."""
     kind, _, rest = text.partition(":")
     if kind == "stdout":
-        return Metric(text, "stdout", "", _expression(rest))
-    if kind == PREDICTIONS:
+        return ResultMetric(text, "stdout", "", _compile_expression(rest))
+    if kind == PREDICTIONS_KIND:
         place, _, name = rest.rpartition("@")
-        return Metric(text, kind, _inside(place.replace("{out}", out), text), name)
+        return ResultMetric(text, kind, _check_inside(place.replace("{out}", out), text), name)
     if kind == "tb" or kind == "wandb":
         place, _, rest = rest.partition(":")
-        return _of_rows(kind, _inside(place.replace("{out}", out), text), rest, text)
-    place = _inside(kind.replace("{out}", out), text)
-    if place.endswith(_TABLES):
-        return _of_rows("table", place, rest, text)
+        return _parse_row_metric(kind, _check_inside(place.replace("{out}", out), text), rest, text)
+    place = _check_inside(kind.replace("{out}", out), text)
+    if place.endswith(_TABLE_SUFFIXES):
+        return _parse_row_metric("table", place, rest, text)
     if not place.endswith(".json") or not rest:
-        raise MetricError(f"cannot read the metric {text!r}: write {_WAYS}")
-    return Metric(text, "json", place, rest)
+        raise MetricError(f"cannot read the metric {text!r}: write {_METRIC_FORMS}")
+    return ResultMetric(text, "json", place, rest)
 
 
-def _expression(written: str) -> str:
+def _compile_expression(written: str) -> str:
     try:
         groups = re.compile(written).groups
     except re.error as error:
@@ -110,82 +116,82 @@ def _expression(written: str) -> str:
     return written
 
 
-def _inside(place: str, text: str) -> str:
+def _check_inside(place: str, text: str) -> str:
     path = PurePosixPath(place)
     if not place or path.is_absolute() or ".." in path.parts:
-        raise MetricError(f"the metric {text!r} names no file in the repository: write {_WAYS}")
+        raise MetricError(f"the metric {text!r} names no file in the repository: write {_METRIC_FORMS}")
     return str(path)
 
 
-def _of_rows(kind: MetricKind, place: str, rest: str, text: str) -> Metric:
-    found = _ROWS.fullmatch(rest)
+def _parse_row_metric(kind: MetricKind, place: str, rest: str, text: str) -> ResultMetric:
+    found = _ROW_PATTERN.fullmatch(rest)
     if found is None or "@" in found["column"]:
         raise MetricError(
             f"cannot read which row {text!r} means: write column@last, column@min(other), "
             "column@max(other) or column@epoch=3"
         )
     by, wanted = found["by"] or found["at"] or "", found["is"] or ""
-    return Metric(text, kind, place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
+    return ResultMetric(text, kind, place, found["column"].strip(), found["end"] or "", by.strip(), wanted.strip())
 
 
 def read_metric(
-    metric: Metric,
+    metric: ResultMetric,
     folder: Path,
     stdout: str = "",
     *,
     scale: float = 1.0,
     stale: bool = False,
     since: float | None = None,
-) -> Reading:
+) -> MetricReading:
     """The number that a run left in its folder, times `scale`.
 
     `stale`: a file of that name lay there before and was taken away; `since`: when the run began, by the clock of the
     file system (`sandbox.file_clock`): a file that is older is not of this run.
     """
     try:
-        with read_as(f"{metric} cannot be read", BadFile, csv.Error):
+        with raise_read_errors_as(f"{metric} cannot be read", BadFile, csv.Error):
             value, note = _READERS[metric.kind](metric, folder, stdout, since)
-            return Reading(_finite(value, metric) * scale, note)
+            return MetricReading(_to_finite(value, metric) * scale, note)
     except BadFile as error:
-        stale = stale and isinstance(error, NoFile)
+        stale = stale and isinstance(error, MetricFileNotFound)
         said = f"{error}; the one in the repository is older than the run" if stale else str(error)
-        return Reading(failure=Failure(kind="no measurement", message=said))
+        return MetricReading(failure=Failure(kind="no measurement", message=said))
 
 
-def _finite(value: object, metric: Metric) -> float:
+def _to_finite(value: object, metric: ResultMetric) -> float:
     """Numbers only: of text and truth values nobody said that they are numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotThere(f"{metric} is not a number: {str(value)[:80]!r}")
+        raise MetricNotFound(f"{metric} is not a number: {str(value)[:80]!r}")
     if not math.isfinite(value):
-        raise NotThere(f"{metric} is not finite: {value}")
+        raise MetricNotFound(f"{metric} is not finite: {value}")
     return float(value)
 
 
-def _number(text: object, metric: Metric) -> float:
+def _parse_number(text: object, metric: ResultMetric) -> float:
     try:
         return float(text) if isinstance(text, str | int | float) else math.nan
     except ValueError:
-        raise NotThere(f"{metric} is not a number: {str(text)[:80]!r}") from None
+        raise MetricNotFound(f"{metric} is not a number: {str(text)[:80]!r}") from None
 
 
-def _from_stdout(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+def _read_stdout(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     found = [one[1] for one in re.finditer(metric.name, stdout)]
     if not found:
-        raise NotThere(f"nothing that was printed matches {metric.name!r}")
-    return _number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
+        raise MetricNotFound(f"nothing that was printed matches {metric.name!r}")
+    return _parse_number(found[-1], metric), f"{len(found)} matches, the last was taken" if len(found) > 1 else ""
 
 
-def _from_json(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
-    name, note = file_of(metric.place, folder, since)
-    with open_regular(folder, name, METRIC_BYTES) as file:
+def _read_json(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[Any, str]:
+    name, note = find_file(metric.place, folder, since)
+    with open_regular(folder, name, MAX_METRIC_BYTES) as file:
         value: Any = json.loads(file.read())
     keys = metric.name.split(".")
     while keys:
-        value, keys = _step(value, keys, metric)
+        value, keys = _descend(value, keys, metric)
     return value, note
 
 
-def _step(value: object, keys: list[str], metric: Metric) -> tuple[object, list[str]]:
+def _descend(value: object, keys: list[str], metric: ResultMetric) -> tuple[object, list[str]]:
     """What the next key holds, and the keys that are left. A key may itself hold dots."""
     key = keys[0]
     if isinstance(value, dict):
@@ -196,85 +202,85 @@ def _step(value: object, keys: list[str], metric: Metric) -> tuple[object, list[
     if re.fullmatch(r"-?\d+", key) and -len(listed) <= int(key) < len(listed):
         return listed[int(key)], keys[1:]
     there = ", ".join(map(str, islice(cast(dict[str, object], value), 12))) if isinstance(value, dict) else ""
-    raise NotThere(f"{metric}: no such key as {key!r}" + (f"; there are {there}" if there else ""))
+    raise MetricNotFound(f"{metric}: no such key as {key!r}" + (f"; there are {there}" if there else ""))
 
 
-def _from_table(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
-    name, note = file_of(metric.place, folder, since)
-    with open_regular(folder, name, METRIC_BYTES) as raw:
+def _read_table(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+    name, note = find_file(metric.place, folder, since)
+    with open_regular(folder, name, MAX_METRIC_BYTES) as raw:
         text = TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
         if name.endswith(".jsonl"):
-            return _chosen((cast(Row, json.loads(line)) for line in text if line.strip()), metric), note
+            return _choose_row((cast(MetricRow, json.loads(line)) for line in text if line.strip()), metric), note
         rows = csv.DictReader(text, delimiter="\t" if name.endswith(".tsv") else ",", skipinitialspace=True)
         columns = [column.strip() for column in rows.fieldnames or ()]
-        for wanted in filter(None, (metric.name, metric.by)):
+        for wanted in filter(None, (metric.name, metric.by_column)):
             if wanted not in columns:
-                raise NotThere(f"{metric}: no such column as {wanted!r}; there are {', '.join(columns[:12])}")
+                raise MetricNotFound(f"{metric}: no such column as {wanted!r}; there are {', '.join(columns[:12])}")
         rows.fieldnames = columns
-        return _chosen(cast(Iterator[Row], rows), metric), note
+        return _choose_row(cast(Iterator[MetricRow], rows), metric), note
 
 
-def _from_events(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+def _read_events(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     refuse_links(folder, metric.place)
-    found = rows_of_folder(folder, metric.place, {metric.name, metric.by} - {""}, since or 0.0)
+    found = read_scalar_rows(folder, metric.place, {metric.name, metric.by_column} - {""}, since or 0.0)
     if not found.files:
-        raise NoFile(f"no such file as events.out.tfevents.* in {metric.place}")
+        raise MetricFileNotFound(f"no such file as events.out.tfevents.* in {metric.place}")
     if metric.name not in found.tags:
-        raise NotThere(f"{metric}: no such tag; there are {', '.join(sorted(found.tags)[:12])}")
-    return _chosen(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
+        raise MetricNotFound(f"{metric}: no such tag; there are {', '.join(sorted(found.tags)[:12])}")
+    return _choose_row(found.rows, metric), f"{found.files} event files, read as one" if found.files > 1 else ""
 
 
-def _from_offline(metric: Metric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
+def _read_offline(metric: ResultMetric, folder: Path, stdout: str, since: float | None) -> tuple[float, str]:
     refuse_links(folder, metric.place)
-    found = newest_run(folder, metric.place, since or 0.0)
+    found = read_newest_run(folder, metric.place, since or 0.0)
     if not found.files:
-        raise NoFile(f"no such file as *.wandb in {metric.place}")
-    rows = found.rows if metric.by else [*found.rows, found.summary]
-    return _chosen(rows, metric), f"{found.files} runs there, the newest was read" if found.files > 1 else ""
+        raise MetricFileNotFound(f"no such file as *.wandb in {metric.place}")
+    rows = found.rows if metric.by_column else [*found.rows, found.summary]
+    return _choose_row(rows, metric), f"{found.files} runs there, the newest was read" if found.files > 1 else ""
 
 
-Row = Mapping[str, object]
+MetricRow = Mapping[str, object]
 
 
-def _chosen(rows: Iterable[Row], metric: Metric) -> float:
+def _choose_row(rows: Iterable[MetricRow], metric: ResultMetric) -> float:
     """Of the rows that hold the metric: the last, or the one that another column chooses; of equal ones the first."""
     best: object = None
     least: float | None = None
-    sign = -1 if metric.end == "max" else 1
+    sign = -1 if metric.extremum == "max" else 1
     for row in rows:
-        if row.get(metric.name) in (None, "") or (metric.by and row.get(metric.by) in (None, "")):
+        if row.get(metric.name) in (None, "") or (metric.by_column and row.get(metric.by_column) in (None, "")):
             continue
-        if metric.end:
-            by = sign * _number(row[metric.by], metric)
+        if metric.extremum:
+            by = sign * _parse_number(row[metric.by_column], metric)
             if math.isnan(by) or (least is not None and by >= least):
                 continue
             least = by
-        elif metric.by and not _equal(row[metric.by], metric.equals):
+        elif metric.by_column and not _is_equal(row[metric.by_column], metric.equal_to):
             continue
         best = row[metric.name]
     if best is None:
-        which = f" where {metric.by} is {metric.equals}" if metric.equals else ""
-        raise NotThere(f"{metric}: no such row{which}")
-    return _number(best, metric)
+        which = f" where {metric.by_column} is {metric.equal_to}" if metric.equal_to else ""
+        raise MetricNotFound(f"{metric}: no such row{which}")
+    return _parse_number(best, metric)
 
 
-def _equal(found: object, wanted: str) -> bool:
+def _is_equal(found: object, wanted: str) -> bool:
     try:
         return float(str(found)) == float(wanted)
     except ValueError:
         return str(found).strip() == wanted
 
 
-_READERS: dict[MetricKind, Callable[[Metric, Path, str, float | None], tuple[Any, str]]] = {
-    "json": _from_json,
-    "table": _from_table,
-    "tb": _from_events,
-    "wandb": _from_offline,
-    "stdout": _from_stdout,
+_READERS: dict[MetricKind, Callable[[ResultMetric, Path, str, float | None], tuple[Any, str]]] = {
+    "json": _read_json,
+    "table": _read_table,
+    "tb": _read_events,
+    "wandb": _read_offline,
+    "stdout": _read_stdout,
 }
 
 
-def make_ready(checkout: Path, metrics: Iterable[Metric], out: str) -> list[bool]:
+def prepare_checkout(checkout: Path, metrics: Iterable[ResultMetric], out: str) -> list[bool]:
     """Take away files that hold metrics before the run, and see that `out` is a folder of the checkout's own.
 
     Of each metric whether there were any. Raises `RepositoryError` where a folder on the way is a link, which leads to
@@ -282,10 +288,10 @@ def make_ready(checkout: Path, metrics: Iterable[Metric], out: str) -> list[bool
     """
     place = checkout / out
     if place.is_symlink() or not place.is_dir():
-        remove(checkout, out)
+        remove_path(checkout, out)
         place.mkdir()
     try:
-        return [_cleared(checkout, metric) for metric in metrics]
+        return [_clear_metric_file(checkout, metric) for metric in metrics]
     except BadFile as error:
         raise RepositoryError(
             f"the metric would be read behind a link of the repository ({error}): name the file "
@@ -293,14 +299,16 @@ def make_ready(checkout: Path, metrics: Iterable[Metric], out: str) -> list[bool
         ) from None
 
 
-def _cleared(checkout: Path, metric: Metric) -> bool:
+def _clear_metric_file(checkout: Path, metric: ResultMetric) -> bool:
     if metric.kind in ("tb", "wandb"):
         refuse_links(checkout, metric.place)
-    if metric.kind not in ("json", "table", PREDICTIONS):
+    if metric.kind not in ("json", "table", PREDICTIONS_KIND):
         return False
     there = [
-        name for name in matching(checkout, metric.place.partition(":")[0]) if os.path.lexists(inside(checkout, name))
+        name
+        for name in list_matching(checkout, metric.place.partition(":")[0])
+        if os.path.lexists(resolve_inside(checkout, name))
     ]
     for name in there:
-        remove(checkout, name)
+        remove_path(checkout, name)
     return bool(there)

@@ -21,58 +21,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labwright.record.nouns.data import DatasetFacts
-from labwright.record.nouns.nodes import Failure
-from labwright.sandbox.data.views import Stream, written
+from labwright.record.schema.data_plan import DatasetFacts
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.data.views import ArrayStream, write_archives
 from labwright.sandbox.errors import RepositoryError, SubmissionRefused
-from labwright.sandbox.repository.left_files import file_of
-from labwright.sandbox.repository.metric import Metric, Reading
-from labwright.sandbox.repository.mirror import root_of
-from labwright.sandbox.scoring import INDEX, score_submissions
-from labwright.sandbox.untrusted import FILE_BYTES, open_regular, read_as, write_whole
+from labwright.sandbox.repository.git_mirror import find_root
+from labwright.sandbox.repository.metric import MetricReading, ResultMetric
+from labwright.sandbox.repository.output_files import find_file
+from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular, raise_read_errors_as, write_file
+from labwright.sandbox.scoring import SUBMISSION_INDEX, score_submissions
 
 Array = NDArray[Any]
-BYTES = 2**30
+MAX_LABEL_BYTES = 2**30
 """Of the largest file of labels that is read."""
-_VALUE_BYTES = 64
+_MAX_VALUE_BYTES = 64
 """Of a prediction in a file of nothing else, beside four for each letter of the longest name of a class."""
 SPLITS = ("validation", "test")
-ROUNDING = 0.01
+SUM_TOLERANCE = 0.01
 """How far from 1 a row of probabilities may always sum: half precision rounds so."""
-PREDICTION, LABEL, ID, SPLIT = "prediction", "label", "id", "split"
+PREDICTION_COLUMN, LABEL_COLUMN, ID_COLUMN, SPLIT_COLUMN = "prediction", "label", "id", "split"
 
 
 @dataclass(frozen=True)
-class Truth:
+class TruthLabels:
     """Labels by row."""
 
-    y: Array
+    labels: Array
     """Classes by their places among `names`, or values."""
-    split: tuple[str, ...]
+    splits: tuple[str, ...]
     ids: tuple[str, ...]
     """Empty: rows are told by their order."""
-    names: tuple[str, ...]
+    class_names: tuple[str, ...]
     """Of classes; empty for values."""
 
     @property
-    def whole(self) -> Truth:
+    def without_splits(self) -> TruthLabels:
         """The same without splits: all rows count at once."""
-        return replace(self, split=("validation",) * len(self.y))
+        return replace(self, splits=("validation",) * len(self.labels))
 
     @property
     def digest(self) -> str:
-        whole = json.dumps([self.y.tolist(), self.split, self.ids, self.names])
+        whole = json.dumps([self.labels.tolist(), self.splits, self.ids, self.class_names])
         return hashlib.sha256(whole.encode()).hexdigest()
 
-    def facts(self, facts: DatasetFacts) -> DatasetFacts:
+    def add_facts(self, facts: DatasetFacts) -> DatasetFacts:
         """What a run records, with what is known by the labels."""
         return facts.model_copy(
             update={
-                "sizes": {name: self.split.count(name) for name in SPLITS if name in self.split},
-                "target": LABEL,
-                "task": "classification" if self.names else "regression",
-                "classes": len(self.names),
-                "class_names": self.names,
+                "sizes": {name: self.splits.count(name) for name in SPLITS if name in self.splits},
+                "target": LABEL_COLUMN,
+                "task": "classification" if self.class_names else "regression",
+                "classes": len(self.class_names),
+                "class_names": self.class_names,
                 "fingerprint": hashlib.sha256(f"{facts.fingerprint} {self.digest}".encode()).hexdigest(),
             }
         )
@@ -80,7 +80,7 @@ class Truth:
 
 def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> None:
     """Refuse labels that a command could read, or that nobody can. Raises `RepositoryError`."""
-    places = [root_of(repository).resolve(), *(Path(one).resolve() for one in mounted)]
+    places = [find_root(repository).resolve(), *(Path(one).resolve() for one in mounted)]
     if any(path.resolve().is_relative_to(place) for place in places):
         raise RepositoryError(
             f"--truth {path} lies where the command can read it: keep it outside of the repository "
@@ -89,21 +89,21 @@ def check_truth(path: Path, repository: Path, mounted: Iterable[str] = ()) -> No
     read_truth(path)
 
 
-def read_truth(path: Path) -> Truth:
+def read_truth(path: Path) -> TruthLabels:
     """The labels of a table (.csv, .tsv). Raises `RepositoryError`."""
     try:
-        if path.stat().st_size > BYTES:
-            raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes are more than {BYTES}")
-        columns = _columns(path.read_text(encoding="utf-8-sig"), path.suffix)
+        if path.stat().st_size > MAX_LABEL_BYTES:
+            raise RepositoryError(f"--truth {path}: {path.stat().st_size} bytes are more than {MAX_LABEL_BYTES}")
+        columns = _parse_columns(path.read_text(encoding="utf-8-sig"), path.suffix)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RepositoryError(f"--truth {path} cannot be read: {error}") from None
-    if not columns.get(LABEL):
+    if not columns.get(LABEL_COLUMN):
         raise RepositoryError(
-            f"--truth {path}: it needs a column {LABEL!r} and at least one row; it has "
+            f"--truth {path}: it needs a column {LABEL_COLUMN!r} and at least one row; it has "
             f"{', '.join(columns) or 'nothing'}"
         )
-    labels, ids = columns[LABEL], tuple(columns.get(ID, ()))
-    split = tuple(columns.get(SPLIT) or ["validation"] * len(labels))
+    labels, ids = columns[LABEL_COLUMN], tuple(columns.get(ID_COLUMN, ()))
+    split = tuple(columns.get(SPLIT_COLUMN) or ["validation"] * len(labels))
     if odd := sorted(set(split) - set(SPLITS)):
         raise RepositoryError(f"--truth {path}: split {odd[0]!r} is neither validation nor test")
     if "validation" not in split:
@@ -112,30 +112,37 @@ def read_truth(path: Path) -> Truth:
         raise RepositoryError(f"--truth {path}: an id stands in two rows")
     if "" in labels:
         raise RepositoryError(f"--truth {path}: row {labels.index('') + 1} has no label")
-    values = _numbers(labels)
+    values = _parse_numbers(labels)
     if values is not None and not np.isfinite(values).all():
         raise RepositoryError(f"--truth {path}: a label is not finite")
     if values is not None and any(set(label) & set(".eE") for label in labels):
-        return Truth(values, split, ids, ())
+        return TruthLabels(values, split, ids, ())
     names = tuple(sorted(set(labels), key=lambda name: (float(name) if values is not None else 0.0, name)))
     if len(names) < 2:
         raise RepositoryError(f"--truth {path}: all labels are {labels[0]!r} (numbers with a point are values)")
-    return Truth(np.array([names.index(label) for label in labels]), split, ids, names)
+    return TruthLabels(np.array([names.index(label) for label in labels]), split, ids, names)
 
 
-def write_labels(truth: Truth, facts: DatasetFacts, labels: Path) -> None:
+def write_labels(truth: TruthLabels, facts: DatasetFacts, labels: Path) -> None:
     """Put labels where those of every dataset lie, split by split."""
-    with written(labels / f"{facts.name}.npz") as (archive,):
+    with write_archives(labels / f"{facts.name}.npz") as (archive,):
         for split in SPLITS:
-            rows = [row for row, name in enumerate(truth.split) if name == split]
-            archive.add(f"{split}_y", Stream.of(truth.y[rows]))
-            archive.add(f"{split}_rows", Stream.of(np.array(rows, dtype=np.int64)))
-        archive.add("ids", Stream.of(np.array(truth.ids, dtype=np.str_)))
-        archive.add("meta", Stream.of(np.array(facts.model_dump_json())))
+            rows = [row for row, name in enumerate(truth.splits) if name == split]
+            archive.add(f"{split}_y", ArrayStream.from_array(truth.labels[rows]))
+            archive.add(f"{split}_rows", ArrayStream.from_array(np.array(rows, dtype=np.int64)))
+        archive.add("ids", ArrayStream.from_array(np.array(truth.ids, dtype=np.str_)))
+        archive.add("meta", ArrayStream.from_array(np.array(facts.model_dump_json())))
 
 
-def submit(
-    folder: Path, place: str, checkout: Path, *, labels: Path, dataset: str, condition: str, since: float | None = None
+def submit_predictions(
+    folder: Path,
+    location: str,
+    checkout: Path,
+    *,
+    labels: Path,
+    dataset: str,
+    condition: str,
+    since: float | None = None,
 ) -> None:
     """Hand in what a command left at a place of its checkout, split by split.
 
@@ -145,7 +152,7 @@ def submit(
         facts, ids = json.loads(str(file["meta"])), [str(one) for one in file["ids"]]
         rows: dict[str, Array] = {split: file[f"{split}_rows"] for split in SPLITS}
     total = sum(map(len, rows.values()))
-    kind, values = _read(checkout, place, facts["class_names"], ids, total, since)
+    kind, values = _read_predictions(checkout, location, facts["class_names"], ids, total, since)
     (folder / "submissions").mkdir()
     lines: list[dict[str, Any]] = []
     for split in (name for name in SPLITS if len(rows[name])):
@@ -153,52 +160,61 @@ def submit(
         content = io.BytesIO()
         arrays: dict[str, Any] = {kind: values[rows[split]]}
         np.savez_compressed(content, **arrays)
-        write_whole(folder, f"submissions/{name}", content.getvalue())
+        write_file(folder, f"submissions/{name}", content.getvalue())
         lines.append({"file": name, "dataset": dataset, "split": split, "condition": condition, "kind": kind})
-    write_whole(folder, INDEX, "".join(json.dumps(line) + "\n" for line in lines))
+    write_file(folder, SUBMISSION_INDEX, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def read_score(metric: Metric, checkout: Path, labels: Path, *, scale: float, since: float) -> Reading:
+def score_predictions(
+    metric: ResultMetric, checkout: Path, labels: Path, *, scale: float, since: float
+) -> MetricReading:
     """What the predictions of a run come to by a metric, over all labels of the one dataset that there is."""
     dataset = next(iter(labels.glob("*.npz"))).stem
     try:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            submit(folder, metric.place, checkout, labels=labels, dataset=dataset, condition="run", since=since)
+            submit_predictions(
+                folder, metric.place, checkout, labels=labels, dataset=dataset, condition="run", since=since
+            )
             found = {one.name: one.value for one in score_submissions(folder, labels, split="validation", seed=0)}
         if metric.name not in found:
             raise SubmissionRefused(
                 f"{metric.name} cannot be computed of these predictions: there are {', '.join(sorted(found))}"
             )
-        return Reading(found[metric.name] * scale)
+        return MetricReading(found[metric.name] * scale)
     except SubmissionRefused as error:
-        return Reading(failure=Failure(kind="no measurement", message=str(error)))
+        return MetricReading(failure=Failure(kind="no measurement", message=str(error)))
 
 
-def _read(
+def _read_predictions(
     checkout: Path, place: str, names: Sequence[str], ids: Sequence[str], total: int, since: float | None
 ) -> tuple[str, Array]:
     """Of which kind they are, and the values in the order of the labels. Raises `SubmissionRefused`."""
     path, _, column = place.partition(":")
     suffix = PurePosixPath(path).suffix
     limit = (
-        FILE_BYTES
+        MAX_FILE_BYTES
         if suffix not in (".npy", ".json")
-        else min(FILE_BYTES, 2**16 + total * max(1, len(names)) * (_VALUE_BYTES + 4 * max(map(len, names), default=0)))
+        else min(
+            MAX_FILE_BYTES,
+            2**16 + total * max(1, len(names)) * (_MAX_VALUE_BYTES + 4 * max(map(len, names), default=0)),
+        )
     )
-    with read_as(f"{path} holds no predictions", SubmissionRefused, csv.Error):
-        with open_regular(checkout, file_of(path, checkout, since)[0], limit) as file:
+    with raise_read_errors_as(f"{path} holds no predictions", SubmissionRefused, csv.Error):
+        with open_regular(checkout, find_file(path, checkout, since)[0], limit) as file:
             content = file.read()
         if suffix == ".npy":
             values, given = np.load(io.BytesIO(content), allow_pickle=False), list[str]()
         elif suffix == ".json":
             values, given = np.array(json.loads(content)), list[str]()
         else:
-            values, given = _of_table(_columns(content.decode("utf-8-sig"), suffix), column, names, path)
-        return _in_order(values, given, names, ids, total, path)
+            values, given = _read_table_columns(
+                _parse_columns(content.decode("utf-8-sig"), suffix), column, names, path
+            )
+        return _order_values(values, given, names, ids, total, path)
 
 
-def _in_order(
+def _order_values(
     values: Array, given: Sequence[str], names: Sequence[str], ids: Sequence[str], total: int, path: str
 ) -> tuple[str, Array]:
     if ids and given:
@@ -208,48 +224,50 @@ def _in_order(
         values = values[[places[name] for name in ids]]
     if len(values) != total:
         raise SubmissionRefused(f"{path} has {len(values)} predictions for {total} labels")
-    return _kind(values, names, path)
+    return _detect_kind(values, names, path)
 
 
-def _of_table(
+def _read_table_columns(
     columns: Mapping[str, list[str]], column: str, names: Sequence[str], path: str
 ) -> tuple[Array, list[str]]:
-    given = columns.get(ID, [])
+    given = columns.get(ID_COLUMN, [])
     by_class = [columns[name] for name in names if name in columns]
     if not column and names and len(by_class) == len(names):
         return np.array(by_class, dtype=np.float64).T, given
-    found = columns.get(column or PREDICTION)
+    found = columns.get(column or PREDICTION_COLUMN)
     if found is None:
-        raise SubmissionRefused(f"{path} has no column {column or PREDICTION!r}, only {', '.join(columns)[:200]}")
+        raise SubmissionRefused(
+            f"{path} has no column {column or PREDICTION_COLUMN!r}, only {', '.join(columns)[:200]}"
+        )
     return np.array(found), given
 
 
-def _kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
+def _detect_kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
     if values.ndim == 2 and names:
-        return _by_class(values, names, path)
+        return _detect_class_kind(values, names, path)
     if values.ndim != 1:
         raise SubmissionRefused(f"{path} has predictions of shape {values.shape}, and labels are one a row")
     if not names:
-        numbers = _numbers([str(one) for one in values])
+        numbers = _parse_numbers([str(one) for one in values])
         if numbers is None:
             raise SubmissionRefused(f"{path} holds words, and labels are numbers")
         return "predictions", numbers
     texts = [str(one) for one in values]
     known = {name: at for at, name in enumerate(names)}
-    numbers = _numbers(names)
+    numbers = _parse_numbers(names)
     by_number = {} if numbers is None else {number: at for at, number in enumerate(numbers.tolist())}
     if len(by_number) == len(names):  # 1.0 is class 1 where all classes are numbers; v1.0 is not v1
         known |= {
             text: by_number[number[0]]
             for text in set(texts) - known.keys()
-            if (number := _numbers([text])) is not None and number[0] in by_number
+            if (number := _parse_numbers([text])) is not None and number[0] in by_number
         }
     if odd := next((one for one in texts if one not in known), None):
         raise SubmissionRefused(f"{path} predicts {odd!r}, which is no class: {', '.join(names[:10])}")
     return "predictions", np.array([known[one] for one in texts])
 
 
-def _by_class(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
+def _detect_class_kind(values: Array, names: Sequence[str], path: str) -> tuple[str, Array]:
     """Probabilities, whose rows sum to 1 as far as they are rounded, or logits. Raises `SubmissionRefused` for values
     that may be either: a softmax of probabilities gives other scores."""
     if values.shape[1] != len(names) or values.dtype.kind not in "iuf":
@@ -259,9 +277,9 @@ def _by_class(values: Array, names: Sequence[str], path: str) -> tuple[str, Arra
         raise SubmissionRefused(f"{path} holds values that are not finite")
     sums = values.sum(1)
     row = int(np.argmax(np.abs(sums - 1)))
-    is_one, no_negative = abs(sums[row] - 1) <= _rounding(values), values.min() >= 0
+    is_one, no_negative = abs(sums[row] - 1) <= _compute_tolerance(values), values.min() >= 0
     if is_one and no_negative:
-        return "probabilities", values if abs(sums[row] - 1) < ROUNDING else values / sums[:, None]
+        return "probabilities", values if abs(sums[row] - 1) < SUM_TOLERANCE else values / sums[:, None]
     if is_one or no_negative:
         what = (
             f"no value is below 0, and row {row + 1} sums to {sums[row]:.4g}"
@@ -275,15 +293,15 @@ def _by_class(values: Array, names: Sequence[str], path: str) -> tuple[str, Arra
     return "logits", values
 
 
-def _rounding(values: Array) -> float:
+def _compute_tolerance(values: Array) -> float:
     """How far from 1 a row of probabilities may sum, with so many decimals as these have."""
     decimals = next((n for n in (1, 2, 3) if np.allclose(values, values.round(n), rtol=0, atol=1e-7)), None)
     if decimals is None or np.array_equal(values, values.round()):
-        return ROUNDING
-    return min(0.5, max(ROUNDING, values.shape[1] * 0.5 * 10.0**-decimals))
+        return SUM_TOLERANCE
+    return min(0.5, max(SUM_TOLERANCE, values.shape[1] * 0.5 * 10.0**-decimals))
 
 
-def _columns(text: str, suffix: str) -> dict[str, list[str]]:
+def _parse_columns(text: str, suffix: str) -> dict[str, list[str]]:
     """Column -> its cells, as texts. Raises `csv.Error` where rows are of different lengths."""
     rows = list(csv.reader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",", strict=True))
     head, body = [name.strip() for name in rows[0]] if rows else [], [row for row in rows[1:] if row]
@@ -292,7 +310,7 @@ def _columns(text: str, suffix: str) -> dict[str, list[str]]:
     return {name: [row[at].strip() for row in body] for at, name in enumerate(head)}
 
 
-def _numbers(texts: Sequence[str]) -> Array | None:
+def _parse_numbers(texts: Sequence[str]) -> Array | None:
     try:
         return np.array([float(one) for one in texts])
     except ValueError:

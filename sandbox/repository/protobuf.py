@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-Value = int | bytes
+FieldValue = int | bytes
 """Of a field: a number, or bytes."""
 
 
-def fields(message: bytes) -> Iterator[tuple[int, Value]]:
+def iterate_fields(message: bytes) -> Iterator[tuple[int, FieldValue]]:
     """Number and value of each field. Raises ValueError for what is no protobuf message."""
     at = 0
     while at < len(message):
-        key, at = _varint(message, at)
+        key, at = _parse_varint(message, at)
         if key & 7 == 0:
-            value, at = _varint(message, at)
+            value, at = _parse_varint(message, at)
             yield key >> 3, value
             continue
         if key & 7 == 2:
-            size, at = _varint(message, at)
+            size, at = _parse_varint(message, at)
         else:
             size = {1: 8, 5: 4}.get(key & 7, len(message))
         if at + size > len(message):
@@ -27,7 +27,7 @@ def fields(message: bytes) -> Iterator[tuple[int, Value]]:
         at += size
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _parse_varint(message: bytes, at: int) -> tuple[int, int]:
     """A number of seven bits a byte, and where the next field begins."""
     value = 0
     for shift in range(0, 70, 7):

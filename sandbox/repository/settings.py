@@ -8,17 +8,17 @@ from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from labwright.record.nouns.frozen import Frozen
-from labwright.record.nouns.repository import Command
-from labwright.record.nouns.space import Space
+from labwright.record.schema.command_space import CommandSpace
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.repository import RepositoryCommand
 
 
-def pairs(given: object) -> object:
+def parse_pairs(raw: object) -> object:
     """NAME=VALUE, each a text, as a mapping; anything else as it is. Raises `ValueError`."""
-    if not isinstance(given, list | tuple):
-        return given
+    if not isinstance(raw, list | tuple):
+        return raw
     found: dict[str, str] = {}
-    for one in map(str, cast("list[object]", given)):
+    for one in map(str, cast("list[object]", raw)):
         name, equals, value = one.partition("=")
         if not name or not equals or not value:
             raise ValueError(f"{one!r}: write NAME=VALUE")
@@ -26,12 +26,12 @@ def pairs(given: object) -> object:
     return found
 
 
-def places(given: dict[str, str]) -> dict[str, str]:
+def resolve_paths(paths: dict[str, str]) -> dict[str, str]:
     """Paths as they stand from anywhere."""
-    return {name: str(Path(path).expanduser().absolute()) for name, path in given.items()}
+    return {name: str(Path(path).expanduser().absolute()) for name, path in paths.items()}
 
 
-class CodeSettings(Frozen):
+class CodeSettings(FrozenModel):
     """The repository that a study is of. Without `repository` a run has none, and its experiments are written."""
 
     repository: Path | None = Field(default=None, description="its folder; flag --code")
@@ -53,15 +53,17 @@ class CodeSettings(Frozen):
     hide: tuple[str, ...] = Field(default=(), description="regular expressions of lines of its output that nobody sees")
     frozen: tuple[str, ...] = Field(default=(), description="patterns of its files that no patch may change")
     python: str = Field(default="", description="an interpreter or a conda environment, taken as it is")
-    mounts: Annotated[dict[str, str], BeforeValidator(pairs), AfterValidator(places)] = Field(
+    mounts: Annotated[dict[str, str], BeforeValidator(parse_pairs), AfterValidator(resolve_paths)] = Field(
         default_factory=dict,
         description=("name beside the checkout, or with a slash in it -> data outside; flag --mount NAME=PATH"),
     )
-    env: Annotated[dict[str, str], BeforeValidator(pairs)] = Field(
+    env: Annotated[dict[str, str], BeforeValidator(parse_pairs)] = Field(
         default_factory=dict, description="variables of the command; flag --env NAME=VALUE"
     )
     resume: str = Field(default="", description="the command after one that was cut")
-    space: Space = Field(default=Space(), description="what can be set of it, as a plan has it; flag --space (a file)")
+    space: CommandSpace = Field(
+        default=CommandSpace(), description="what can be set of it, as a plan has it; flag --space (a file)"
+    )
     dirty: bool = Field(default=False, description="whether work that is not committed is taken too")
     commit: str = Field(default="", description="the program fills it in: where the run began from")
     tree: str = Field(default="", description="the program fills it in: git's id of its files")
@@ -71,10 +73,10 @@ class CodeSettings(Frozen):
     )
 
     @property
-    def as_command(self) -> Command:
+    def command_record(self) -> RepositoryCommand:
         """The command as it is recorded."""
         argv = tuple(shlex.split(self.command))
-        return Command(
+        return RepositoryCommand(
             argv=argv,
             env=self.env,
             metric=self.metric,

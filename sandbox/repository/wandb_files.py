@@ -15,18 +15,18 @@ from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
 
-from labwright.sandbox.repository.event_files import newest_last
-from labwright.sandbox.repository.protobuf import fields
-from labwright.sandbox.untrusted import FILE_BYTES, open_regular
+from labwright.sandbox.repository.event_files import list_newest_last
+from labwright.sandbox.repository.protobuf import iterate_fields
+from labwright.sandbox.safe_io import MAX_FILE_BYTES, open_regular
 
-_BLOCK, _HEADER = 32768, 7
-_HISTORY, _SUMMARY = 2, 3
-_FULL, _LAST = 1, 4
+_BLOCK_BYTES, _HEADER_BYTES = 32768, 7
+_HISTORY_FIELD, _SUMMARY_FIELD = 2, 3
+_FULL_RECORD, _LAST_PART = 1, 4
 _MAGIC = b":W&B"
 
 
 @dataclass
-class OfflineRun:
+class WandbOfflineRun:
     """`rows`: the history, as it was logged; `summary`: the last of each value, or what the program chose to say."""
 
     rows: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
@@ -34,50 +34,52 @@ class OfflineRun:
     files: int = 0
 
 
-def newest_run(folder: Path, place: str, since: float = 0.0) -> OfflineRun:
+def read_newest_run(folder: Path, location: str, since: float = 0.0) -> WandbOfflineRun:
     """Of the newest file in a folder and below. Nested keys are joined by dots.
 
     Raises: BadFile, for a file that is too large or no plain file; ValueError, for what is no such file.
     """
-    names, found = newest_last(folder, place, ".wandb", since), OfflineRun()
+    names, found = list_newest_last(folder, location, ".wandb", since), WandbOfflineRun()
     found.files = len(names)
     if names:
-        with open_regular(folder, names[-1], FILE_BYTES) as file:
-            for record in _records(file):
-                for number, content in fields(record):
-                    if number == _HISTORY and isinstance(content, bytes):
-                        found.rows.append(dict(_items(content)))
-                    elif number == _SUMMARY and isinstance(content, bytes):
-                        found.summary.update(_items(content))
+        with open_regular(folder, names[-1], MAX_FILE_BYTES) as file:
+            for record in _iterate_records(file):
+                for number, content in iterate_fields(record):
+                    if number == _HISTORY_FIELD and isinstance(content, bytes):
+                        found.rows.append(dict(_iterate_items(content)))
+                    elif number == _SUMMARY_FIELD and isinstance(content, bytes):
+                        found.summary.update(_iterate_items(content))
     return found
 
 
-def _records(file: BufferedReader) -> Iterator[bytes]:
-    if file.read(_HEADER)[: len(_MAGIC)] != _MAGIC:
+def _iterate_records(file: BufferedReader) -> Iterator[bytes]:
+    if file.read(_HEADER_BYTES)[: len(_MAGIC)] != _MAGIC:
         raise ValueError("it does not begin as a file of Weights & Biases does")
     record = b""
     while True:
-        left = _BLOCK - file.tell() % _BLOCK
-        if left < _HEADER:
+        left = _BLOCK_BYTES - file.tell() % _BLOCK_BYTES
+        if left < _HEADER_BYTES:
             file.read(left)
             continue
-        if len(head := file.read(_HEADER)) < _HEADER:
+        if len(head := file.read(_HEADER_BYTES)) < _HEADER_BYTES:
             return
         _, length, kind = struct.unpack("<IHB", head)
         if len(piece := file.read(length)) < length:
             return
         record += piece
-        if kind in (_FULL, _LAST):
+        if kind in (_FULL_RECORD, _LAST_PART):
             yield record
             record = b""
 
 
-def _items(message: bytes) -> Iterator[tuple[str, object]]:
+def _iterate_items(message: bytes) -> Iterator[tuple[str, object]]:
     """Key and value of what a record of the history or the summary sets."""
-    for number, item in fields(message):
+    for number, item in iterate_fields(message):
         if number == 1 and isinstance(item, bytes):
             held = [
-                (at, value.decode("utf-8", errors="replace")) for at, value in fields(item) if isinstance(value, bytes)
+                (at, value.decode("utf-8", errors="replace"))
+                for at, value in iterate_fields(item)
+                if isinstance(value, bytes)
             ]
             yield (
                 ".".join(value for at, value in held if at in (1, 2)),

@@ -1,7 +1,7 @@
 """Experiments of a run executed again from its record, and what their numbers come to.
 
 The code, seed, limits and data of the record, in fresh kernels and a folder of its own; values are computed by us in
-the same way, test predictions too. How near they must be to the recorded ones: `stages.evidence.agreement`.
+the same way, test predictions too. How near they must be to the recorded ones: `stages.evidence.reproduction_match`.
 
 What it does not guarantee: that a number means what the paper says of it. Checkpoints are not used again, so an attempt
 that went on from one runs as a whole.
@@ -15,82 +15,87 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from labwright.models.settings import SubjectSettings
-from labwright.record.claims.means import replicates_of
-from labwright.record.errors import WrongUse
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, read_source, sha256_of_files
-from labwright.record.keeping import collected_of
-from labwright.record.nouns.nodes import Node
-from labwright.record.syntax import strings_in
-from labwright.sandbox.datasets import Sources, materialise
+from labwright.record.claims.estimates import find_replicates
+from labwright.record.errors import UsageError
+from labwright.record.python_syntax import collect_strings
+from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import find_deletion_setting
+from labwright.record.run_folder import RunFolder, hash_texts, read_source
+from labwright.record.schema.nodes import Node
+from labwright.sandbox.datasets import DatasetSources, materialise
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.formulas import keep
-from labwright.sandbox.job import Artifacts, Executor, Job
-from labwright.sandbox.repository.cells import unsealed
-from labwright.sandbox.results import failure_of
-from labwright.sandbox.scorers import copy_frozen
+from labwright.sandbox.job import AttemptArtifacts, Executor, Job
+from labwright.sandbox.metric_formulas import write_formulas
+from labwright.sandbox.repository.command_cells import read_sealed_test_values
+from labwright.sandbox.results import failure_from_error
+from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.sandbox.scoring import score_sealed
-from labwright.stages.evidence.agreement import NodeReproduction, Reproduction, numbers
-from labwright.stages.evidence.scoring import frozen
-from labwright.stages.nodes.cells import again as as_cells
-from labwright.stages.nodes.cells import asking, seconds_measured
+from labwright.stages.evidence.reproduction_match import NodeReproduction, RunReproduction, compare_numbers
+from labwright.stages.evidence.scoring import nodes_to_score
+from labwright.stages.nodes.node_cells import build_rerun_job as as_cells
+from labwright.stages.nodes.node_cells import sum_measured_seconds, with_llm_access
 
-Tell = Callable[[NodeReproduction, int, int], None]
+ReportNode = Callable[[NodeReproduction, int, int], None]
 """Told of each node when it is done: how many are, and of how many."""
 
 
-SLOWER = 3.0
+TIMEOUT_FACTOR = 3.0
 """How much longer than it was recorded an execution may take when it comes again."""
 
 
-def chosen(state: RunState, names: Sequence[str] = (), *, limit: int | None = None) -> list[Node]:
+def select_nodes(state: RunState, names: Sequence[str] = (), *, limit: int | None = None) -> list[Node]:
     """The nodes of these names; by default what the paper rests on, with at most `limit` replicates of each.
 
     Raises: `WrongUse`.
     """
     for name in names:
         if name not in state.nodes:
-            raise WrongUse(f"this run has no node {name!r}: 'scientist tree RUN' lists them")
+            raise UsageError(f"this run has no node {name!r}: 'scientist tree RUN' lists them")
         if not state.nodes[name].attempts:
             kind, status = state.nodes[name].kind, state.nodes[name].status
-            raise WrongUse(f"{name} ({kind}, {status}) was never executed: choose one that was")
+            raise UsageError(f"{name} ({kind}, {status}) was never executed: choose one that was")
     if names:
         return [state.nodes[name] for name in dict.fromkeys(names)]
     found: list[Node] = []
-    for node in frozen(state):
-        siblings = [one.id for one in replicates_of(state, node.parent or "") if one.status == "good"]
+    for node in nodes_to_score(state):
+        siblings = [one.id for one in find_replicates(state, node.parent or "") if one.status == "good"]
         if node not in found and (limit is None or node.kind != "replicate" or siblings.index(node.id) < limit):
             found.append(node)
     if not found:
-        raise WrongUse("no node of this run was carried to its paper yet: name one with --node")
+        raise UsageError("no node of this run was carried to its paper yet: name one with --node")
     return found
 
 
-async def reproduce(
-    state: RunState, nodes: Sequence[Node], place: Place, *, unlike: Sequence[str] = (), tell: Tell | None = None
-) -> Reproduction:
+async def reproduce_nodes(
+    state: RunState,
+    nodes: Sequence[Node],
+    site: ReproductionSite,
+    *,
+    unlike: Sequence[str] = (),
+    report: ReportNode | None = None,
+) -> RunReproduction:
     """Execute these nodes again, as many at a time as the executor has places. Raises `ExecutorError`."""
     done: list[NodeReproduction] = []
 
     async def execute_again(node: Node) -> NodeReproduction:
-        again = await _again(state, node, place)
+        again = await _rerun_node(state, node, site)
         done.append(again)
-        if tell is not None:
-            tell(again, len(done), len(nodes))
+        if report is not None:
+            report(again, len(done), len(nodes))
         return again
 
     ran = await asyncio.gather(*map(execute_again, nodes))
     names = {node.id for node in nodes}
-    return Reproduction(
+    return RunReproduction(
         nodes=tuple(ran),
-        numbers=tuple(numbers(state, ran, same=not unlike)),
-        unlike=tuple(unlike),
-        left_out=tuple(dict.fromkeys(node.id for node in frozen(state) if node.id not in names)),
+        numbers=tuple(compare_numbers(state, ran, exact=not unlike)),
+        environment_differences=tuple(unlike),
+        left_out=tuple(dict.fromkeys(node.id for node in nodes_to_score(state) if node.id not in names)),
     )
 
 
 @dataclass(frozen=True)
-class Place:
+class ReproductionSite:
     """Where nodes are executed again: the run that is read, and the folder beside it that is written."""
 
     run: RunFolder
@@ -102,14 +107,14 @@ class Place:
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
 
 
-def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: Sources) -> tuple[str, ...]:
+def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: DatasetSources) -> tuple[str, ...]:
     """Copy the run's data; what is damaged is made anew from its source. Returns their names.
 
     Raises: `DatasetError`, and `WrongUse` where they are not those of the record.
     """
-    scratch.create()
+    scratch.create_folders()
     if state.data_plan is not None:
-        keep(state.data_plan.metrics, scratch.labels)
+        write_formulas(state.data_plan.metrics, scratch.labels)
     for facts in state.datasets:
         for source, target in ((run.views, scratch.views), (run.labels, scratch.labels)):
             file = f"{facts.name}.npz"
@@ -117,34 +122,34 @@ def lay_out_data(state: RunState, run: RunFolder, scratch: RunFolder, sources: S
                 shutil.copyfile(source / file, target / file)
         made = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
         if made.fingerprint != facts.fingerprint:
-            raise WrongUse(
+            raise UsageError(
                 f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
                 f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
                 f", recorded {facts.fingerprint[:12]}...)"
             )
     try:
-        copy_frozen(state.scorers, run.scorers, scratch.scorers)
+        copy_frozen_scorers(state.scorers, run.scorers, scratch.scorers)
     except DatasetError as error:
-        raise WrongUse(str(error)) from None
+        raise UsageError(str(error)) from None
     return tuple(facts.name for facts in state.datasets)
 
 
-async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
+async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> NodeReproduction:
     recorded = node.attempts[-1]
-    again = NodeReproduction(node=node.id, kind=node.kind, seed=node.seed, recorded_seconds=seconds_measured(node))
-    folder = place.scratch.attempt(node.id, recorded.number)
+    again = NodeReproduction(node=node.id, kind=node.kind, seed=node.seed, recorded_seconds=sum_measured_seconds(node))
+    folder = place.scratch.get_attempt_path(node.id, recorded.number)
     try:
-        source = read_source(place.run.source(node.id))
+        source = read_source(place.run.get_source_path(node.id))
     except (OSError, UnicodeDecodeError) as error:
         return again.model_copy(update={"failure": f"its code cannot be read: {error}"})
-    if sha256_of_files(source) != node.source_sha256:
+    if hash_texts(source) != node.source_sha256:
         return again.model_copy(
             update={"failure": "its code is not what the record says was run; nothing was executed"}
         )
     gone = {
         name: keep
-        for name in sorted({word for text in source.values() for word in strings_in(text)})
-        if name in state.nodes and (keep := collected_of(state, name))
+        for name in sorted({word for text in source.values() for word in collect_strings(text)})
+        if name in state.nodes and (keep := find_deletion_setting(state, name))
     }
     if gone:
         return again.model_copy(
@@ -161,10 +166,12 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
             source=source,
             seed=node.seed,
             datasets=place.datasets,
-            timeout=max(recorded.limit or place.timeout, SLOWER * seconds_measured(node)),
+            timeout=max(recorded.limit or place.timeout, TIMEOUT_FACTOR * sum_measured_seconds(node)),
             alone=recorded.alone,
             artifacts={
-                one.id: Artifacts(place.run.attempt(one.id, one.attempts[-1].number), one.attempts[-1].artifacts)
+                one.id: AttemptArtifacts(
+                    place.run.get_attempt_path(one.id, one.attempts[-1].number), one.attempts[-1].artifacts
+                )
                 for one in state.nodes.values()
                 if one.decision in state.decisions[node.decision].seen
                 and one.status == "good"
@@ -176,7 +183,7 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
         state,
     )
     assert state.data_plan is not None
-    outcome = await place.executor.run(asking(job, state.data_plan, place.subjects, state.datasets))
+    outcome = await place.executor.run(with_llm_access(job, state.data_plan, place.subjects, state.datasets))
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
         failure = (
@@ -186,14 +193,14 @@ async def _again(state: RunState, node: Node, place: Place) -> NodeReproduction:
     again = again.model_copy(
         update={"seconds": outcome.seconds, "failure": failure, "measurements": outcome.measurements}
     )
-    if node.id not in state.tests or outcome.failure is not None:
+    if node.id not in state.test_measurements or outcome.failure is not None:
         return again
     try:
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
-        tests += await asyncio.to_thread(unsealed, folder, None)
+        tests += await asyncio.to_thread(read_sealed_test_values, folder, None)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
     except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
         return again.model_copy(
-            update={"failure": f"its test predictions cannot be scored: {failure_of(error).message}"}
+            update={"failure": f"its test predictions cannot be scored: {failure_from_error(error).message}"}
         )
     return again.model_copy(update={"tests": tests})

@@ -25,49 +25,57 @@ from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from labwright.record.claims.decisions import Diverged, Run, deciding_nodes, key_of, measured_of, run_of, value_of
-from labwright.record.claims.differences import Difference, differences
-from labwright.record.claims.means import paper_claims
-from labwright.record.estimands import Gap, Number, Place, metric_of, places_of
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.data import DataPlan, DatasetFacts, OverExamples
-from labwright.record.nouns.hypotheses import Effect, Hypothesis
+from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.claims.hypothesis_tests import (
+    DivergedError,
+    ReplicateValues,
+    compute_effect_value,
+    find_deciding_nodes,
+    format_effect_key,
+    list_estimated_effects,
+    read_replicate_values,
+)
+from labwright.record.estimands import CellRef, EstimandValue, MissingCell, find_effect_metric, list_cells_read
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResampledInterval
+from labwright.record.schema.hypotheses import Effect, Hypothesis
 from labwright.sandbox.errors import SubmissionRefused
-from labwright.sandbox.formulas import cost, kept
-from labwright.sandbox.metrics import draw_counts, passes, resampled_scores
-from labwright.sandbox.scoring import columns_of, sealed_predictions
+from labwright.sandbox.metric_formulas import count_formula_passes, read_formulas
+from labwright.sandbox.metrics import compute_resampled_scores, count_passes, draw_counts
+from labwright.sandbox.scoring import iterate_sealed_predictions, read_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Drawn = dict[tuple[str, ...], Any]
+ResampledScores = dict[tuple[str, ...], Any]
 """(cluster column or empty, dataset, node, condition, metric) -> its value in each draw."""
-DRAWS = 2000
-FEWEST = 200
+MAX_DRAWS = 2000
+MIN_DRAWS = 200
 """Draws below which the ends of the interval would be those of a handful of draws."""
-PASSES = 2e10
+MAX_PASSES = 2e10
 """Passes over examples for one dataset at most: about a minute and a half on one core."""
-CELLS = 2**28
+MAX_DRAW_BYTES = 2**28
 """Draws times examples at most, in bytes of memory."""
-NOT_OURS = "its values were not computed by the program from predictions"
+NOT_COMPUTED_REASON = "its values were not computed by the program from predictions"
 
 
-class Sample(NamedTuple):
+class SampleSize(NamedTuple):
     """What the test examples of a dataset are a sample of: so many examples, or clusters, and what they are worth in
     clusters of one size."""
 
     units: int
-    worth: float
+    effective_units: float
 
 
-def resampled(state: RunState, folder: RunFolder) -> tuple[OverExamples, ...]:
+def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledInterval, ...]:
     """What resampling says of every difference on test data, or why it says nothing; in the order of the differences.
 
     Reads sealed predictions and labels. Takes up to a few minutes for large test sets: not for the event loop.
     """
-    of_dataset: dict[str, list[Difference]] = defaultdict(list)
-    for one in differences(state, paper_claims(state)):
+    of_dataset: dict[str, list[ClaimDifference]] = defaultdict(list)
+    for one in compute_differences(state, compute_paper_claims(state)):
         if one.split == "test":
             of_dataset[one.dataset].append(one)
     facts = {one.name: one for one in state.datasets}
@@ -75,45 +83,45 @@ def resampled(state: RunState, folder: RunFolder) -> tuple[OverExamples, ...]:
         *(
             found
             for dataset, chosen in of_dataset.items()
-            for found in _of_dataset(state, folder, facts.get(dataset), chosen)
+            for found in _resample_dataset(state, folder, facts.get(dataset), chosen)
         ),
-        *_effects(state, folder),
+        *_resample_effects(state, folder),
     )
 
 
-def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
+def _resample_effects(state: RunState, folder: RunFolder) -> Iterator[ResampledInterval]:
     """The same of every effect of a hypothesis that generalises over examples, on whatever datasets it is read; a
     choice inside it stays as the validation or dev values of its seed have it."""
-    plan, nodes = state.data_plan, [one for one in deciding_nodes(state)[0] if one.status == "good"]
+    plan, nodes = state.data_plan, [one for one in find_deciding_nodes(state)[0] if one.status == "good"]
     asked = [
-        (one, key_of(one, number), effect)
+        (one, format_effect_key(one, number), effect)
         for one in (plan.hypotheses if plan is not None else ())
         if one.unit in ("seeds and examples", "seeds and clusters")
-        for number, effect in enumerate(measured_of(one))
+        for number, effect in enumerate(list_estimated_effects(one))
     ]
     if plan is None or not nodes or not asked:
         return
-    facts, drawn = {one.name: one for one in state.datasets}, Drawn()
-    names = {metric_of(effect, plan).name for *_, effect in asked}
+    facts, drawn = {one.name: one for one in state.datasets}, ResampledScores()
+    names = {find_effect_metric(effect, plan).name for *_, effect in asked}
     read = {
         (one.cluster, place.dataset, place.condition)
         for one, _, effect in asked
-        for place in places_of(effect.estimand, plan, metric_of(effect, plan))
+        for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
     }
-    samples: dict[tuple[str, str], Sample] = {}
+    samples: dict[tuple[str, str], SampleSize] = {}
     reasons: dict[tuple[str, str], str] = {}
     for cluster, dataset in sorted({one[:2] for one in read}):
         wanted = {(node.id, condition) for node in nodes for *where, condition in read if where == [cluster, dataset]}
         try:
-            samples[cluster, dataset], values = _drawn(
+            samples[cluster, dataset], values = _draw_scores(
                 state, folder, facts[dataset], wanted, names=names, cluster=cluster
             )
             drawn |= {(cluster, dataset, *key): each for key, each in values.items()}
         except SubmissionRefused as error:
             reasons[cluster, dataset] = str(error)
-    runs = [run_of(node, state.tests.get(node.id, ())) for node in nodes]
+    runs = [read_replicate_values(node, state.test_measurements.get(node.id, ())) for node in nodes]
     for one, key, effect in asked:
-        yield over_examples(
+        yield resample_effect(
             plan,
             one,
             effect,
@@ -122,7 +130,7 @@ def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
             reason=next(
                 (
                     reasons[one.cluster, place.dataset]
-                    for place in places_of(effect.estimand, plan, metric_of(effect, plan))
+                    for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
                     if (one.cluster, place.dataset) in reasons
                 ),
                 "",
@@ -132,63 +140,66 @@ def _effects(state: RunState, folder: RunFolder) -> Iterator[OverExamples]:
         )
 
 
-def over_examples(
+def resample_effect(
     plan: DataPlan,
-    one: Hypothesis,
+    hypothesis: Hypothesis,
     effect: Effect,
     key: str,
-    runs: Sequence[Run],
+    runs: Sequence[ReplicateValues],
     *,
     drawn: Mapping[tuple[str, ...], Any],
-    samples: Mapping[str, Sample],
+    samples: Mapping[str, SampleSize],
     reason: str = "",
-) -> OverExamples:
+) -> ResampledInterval:
     """How an effect varies with the test examples. `drawn` are the values by dataset, node, condition and metric: in
     every draw of examples, or with each cluster left out."""
     import numpy as np
 
-    metric, kept = metric_of(effect, plan), [run for run in runs if _decides(plan, one, effect, run)]
-    nothing = OverExamples(key=key, nodes=tuple(run.node for run in kept), reason=reason or NOT_OURS)
+    metric, kept = find_effect_metric(effect, plan), [run for run in runs if _has_value(plan, hypothesis, effect, run)]
+    nothing = ResampledInterval(key=key, nodes=tuple(run.node for run in kept), reason=reason or NOT_COMPUTED_REASON)
     if reason or not kept:
         return nothing
 
-    def mean(values: Callable[[Run, Place], Number | None]) -> NDArray[Any]:
+    def mean(values: Callable[[ReplicateValues, CellRef], EstimandValue | None]) -> NDArray[Any]:
         with np.errstate(all="ignore"):
             return np.atleast_1d(
-                sum(value_of(plan, one, effect, run, values=partial(values, run))[0] for run in kept) / len(kept)
+                sum(compute_effect_value(plan, hypothesis, effect, run, values=partial(values, run))[0] for run in kept)
+                / len(kept)
             )
 
-    def measured(run: Run, place: Place) -> Number | None:
+    def measured(run: ReplicateValues, place: CellRef) -> EstimandValue | None:
         return run.values.get((place.dataset, place.condition, metric.name))
 
-    def resampled_in(dataset: str, run: Run, place: Place) -> Number | None:
+    def resampled_in(dataset: str, run: ReplicateValues, place: CellRef) -> EstimandValue | None:
         if dataset not in ("", place.dataset) or measured(run, place) is None:  # a cell that diverged has no draws
             return measured(run, place)
         return drawn[place.dataset, run.node, place.condition, metric.name][:shortest]
 
-    read = sorted({place.dataset for place in places_of(effect.estimand, plan, metric)})
-    units, worth = (min(getattr(samples[name], field) for name in read) if samples else 0 for field in Sample._fields)
-    shortest = None if one.cluster else min((len(values) for values in drawn.values()), default=0)
+    read = sorted({place.dataset for place in list_cells_read(effect.estimand, plan, metric)})
+    units, worth = (
+        min(getattr(samples[name], field) for name in read) if samples else 0 for field in SampleSize._fields
+    )
+    shortest = None if hypothesis.cluster else min((len(values) for values in drawn.values()), default=0)
     try:
-        if one.cluster:
+        if hypothesis.cluster:
             whole, variance = mean(measured), 0.0
             for dataset in read:
                 without = mean(partial(resampled_in, dataset))
                 variance += float(((without - whole) ** 2).sum()) * (len(without) - 1) / len(without)
-            found = OverExamples(key=key, nodes=nothing.nodes, clusters=units, worth=worth)
+            found = ResampledInterval(key=key, nodes=nothing.nodes, clusters=units, worth=worth)
             return found.model_copy(
                 update={"sd": sqrt(variance)}
                 if isfinite(variance)
                 else {"reason": f"{metric.name} has no value without one of the clusters"}
             )
         means = mean(partial(resampled_in, ""))
-    except (KeyError, Gap):
+    except (KeyError, MissingCell):
         return nothing
     means = means[np.isfinite(means)]
-    if len(means) < FEWEST:
+    if len(means) < MIN_DRAWS:
         return nothing
     low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
-    return OverExamples(
+    return ResampledInterval(
         key=key,
         nodes=nothing.nodes,
         low=low,
@@ -200,23 +211,23 @@ def over_examples(
     )
 
 
-def _decides(plan: DataPlan, one: Hypothesis, effect: Effect, run: Run) -> bool:
+def _has_value(plan: DataPlan, one: Hypothesis, effect: Effect, run: ReplicateValues) -> bool:
     """Whether a run has a value of an effect, so that its mean is over this one, too."""
     try:
-        return bool(value_of(plan, one, effect, run))
-    except (Diverged, Gap):
+        return bool(compute_effect_value(plan, one, effect, run))
+    except (DivergedError, MissingCell):
         return False
 
 
-def draws_for(examples: int, passes: int) -> int:
+def count_draws(examples: int, passes: int) -> int:
     """How many draws are made where one of them takes so many passes over so many examples; 0: too many for any."""
-    most = int(min(DRAWS, PASSES // max(1, examples * passes), CELLS // max(1, examples)))
-    return most if most >= FEWEST else 0
+    most = int(min(MAX_DRAWS, MAX_PASSES // max(1, examples * passes), MAX_DRAW_BYTES // max(1, examples)))
+    return most if most >= MIN_DRAWS else 0
 
 
-def _of_dataset(
-    state: RunState, folder: RunFolder, facts: DatasetFacts | None, chosen: Sequence[Difference]
-) -> Iterator[OverExamples]:
+def _resample_dataset(
+    state: RunState, folder: RunFolder, facts: DatasetFacts | None, chosen: Sequence[ClaimDifference]
+) -> Iterator[ResampledInterval]:
     # Ours are those whose arms we scored from predictions: not code, and not a scorer of the user's own.
     by_scorers = {
         metric.name
@@ -241,20 +252,20 @@ def _of_dataset(
     if wanted:
         assert facts is not None
         try:
-            found = _drawn(state, folder, facts, wanted, names=names)[1]
+            found = _draw_scores(state, folder, facts, wanted, names=names)[1]
         except SubmissionRefused as error:
             reason = str(error)
     for one in chosen:
         yield (
-            _interval(one, found, examples)
+            _compute_interval(one, found, examples)
             if one in ours and not reason
-            else OverExamples(
-                key=one.key, nodes=one.nodes, others=one.others, reason=reason if one in ours else NOT_OURS
+            else ResampledInterval(
+                key=one.key, nodes=one.nodes, others=one.others, reason=reason if one in ours else NOT_COMPUTED_REASON
             )
         )
 
 
-def _drawn(
+def _draw_scores(
     state: RunState,
     folder: RunFolder,
     facts: DatasetFacts,
@@ -262,26 +273,26 @@ def _drawn(
     *,
     names: set[str],
     cluster: str = "",
-) -> tuple[Sample, dict[tuple[str, str, str], NDArray[Any]]]:
+) -> tuple[SampleSize, dict[tuple[str, str, str], NDArray[Any]]]:
     """The scores of (node, condition)s in every draw of a dataset's test examples, or without each cluster of them
     where a column says which belong together; and what is a sample there. Raises `SubmissionRefused`."""
     import numpy as np
 
     examples = facts.sizes.get("test", 0)
-    formulas = {name: text for name, text in kept(folder.labels).items() if name in names}
-    each = passes(names - formulas.keys(), facts.classes) + sum(
-        cost(text, facts.classes, examples) for text in formulas.values()
+    formulas = {name: text for name, text in read_formulas(folder.labels).items() if name in names}
+    each = count_passes(names - formulas.keys(), facts.classes) + sum(
+        count_formula_passes(text, facts.classes, examples) for text in formulas.values()
     )
-    draws = draws_for(examples, len(wanted) * each)
+    draws = count_draws(examples, len(wanted) * each)
     if not draws:
-        raise SubmissionRefused(f"{examples} test examples are too many for {FEWEST} draws")
+        raise SubmissionRefused(f"{examples} test examples are too many for {MIN_DRAWS} draws")
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
     if not cluster:
-        return Sample(examples, float(examples)), _scores(
+        return SampleSize(examples, float(examples)), _compute_scores(
             state, folder, facts.name, wanted, names=names, drawn=draw_counts(rng, draws, examples)
         )
-    column = columns_of(folder.labels, facts.name, "test")[1].get(cluster)
+    column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
     if column is None:
         raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} to draw clusters by")
     values, member = np.unique(column, return_inverse=True)
@@ -289,12 +300,12 @@ def _drawn(
         member = rng.permutation(np.arange(len(values)) % draws)[member]
     sizes = np.bincount(member)
     without = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
-    return Sample(len(values), float(sizes.sum() ** 2 / (sizes**2).sum())), _scores(
+    return SampleSize(len(values), float(sizes.sum() ** 2 / (sizes**2).sum())), _compute_scores(
         state, folder, facts.name, wanted, names=names, drawn=without
     )
 
 
-def _scores(
+def _compute_scores(
     state: RunState,
     folder: RunFolder,
     dataset: str,
@@ -306,36 +317,40 @@ def _scores(
     found: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
         last = state.nodes[node].attempts[-1]
-        for one, values, truth, more in sealed_predictions(
-            folder.attempt(node, last.number), folder.labels, expected=last.sealed
+        for one, values, truth, more in iterate_sealed_predictions(
+            folder.get_attempt_path(node, last.number), folder.labels, expected=last.sealed
         ):
             if one.dataset == dataset and (node, one.condition) in wanted:
                 if len(truth) != drawn.shape[1]:
-                    raise SubmissionRefused(f"{one.where}: {len(truth)} labels, where the record has {drawn.shape[1]}")
+                    raise SubmissionRefused(
+                        f"{one.description}: {len(truth)} labels, where the record has {drawn.shape[1]}"
+                    )
                 found |= {
                     (node, one.condition, name): over
-                    for name, over in resampled_scores(
+                    for name, over in compute_resampled_scores(
                         one.kind, values, truth, counts=drawn, names=names, more=more
                     ).items()
                 }
     return found
 
 
-def _interval(one: Difference, found: Mapping[tuple[str, str, str], NDArray[Any]], examples: int) -> OverExamples:
+def _compute_interval(
+    one: ClaimDifference, found: Mapping[tuple[str, str, str], NDArray[Any]], examples: int
+) -> ResampledInterval:
     import numpy as np
 
     keys = [
         ((node, one.condition, one.name), (other, one.other, one.name))
         for node, other in zip(one.nodes, one.others, strict=True)
     ]
-    nothing = OverExamples(key=one.key, nodes=one.nodes, others=one.others, examples=examples)
+    nothing = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, examples=examples)
     if any(a not in found or b not in found for a, b in keys):
-        return nothing.model_copy(update={"reason": NOT_OURS})
+        return nothing.model_copy(update={"reason": NOT_COMPUTED_REASON})
     means = np.mean([found[a] - found[b] for a, b in keys], axis=0)
     means = means[np.isfinite(means)]
-    if len(means) < FEWEST:
+    if len(means) < MIN_DRAWS:
         return nothing.model_copy(
-            update={"reason": f"{one.name} has a value in {len(means)} draws, fewer than {FEWEST}"}
+            update={"reason": f"{one.name} has a value in {len(means)} draws, fewer than {MIN_DRAWS}"}
         )
     low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
     return nothing.model_copy(update={"low": low, "high": high, "draws": len(means)})

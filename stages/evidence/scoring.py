@@ -1,4 +1,5 @@
-"""What the paper rests on is probed and read (`stages.evidence.probing`); then the sealed test predictions are scored.
+"""What the paper rests on is probed and read (`stages.evidence.sanity_probes`); then the sealed test predictions are
+scored.
 
 Selection never sees the test set: no prompt of the search and no stage summary carries what is computed here.
 """
@@ -10,80 +11,94 @@ from contextlib import suppress
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
-from labwright.record.claims.differences import differences
-from labwright.record.claims.means import ablations, paper_claims, trusted_replicates, winner
-from labwright.record.events.searching import Resampled, Unsealed
-from labwright.record.fold.state import RunState
-from labwright.record.ladder import rungs
-from labwright.record.nouns.nodes import Failure, Node
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import (
+    compute_paper_claims,
+    find_ablation_nodes,
+    find_trusted_replicates,
+    find_winner,
+)
+from labwright.record.events.search_events import SealedTestResampled, SealedTestScored
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import find_reference_nodes
+from labwright.record.schema.nodes import Failure, Node
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.job import TooLate
-from labwright.sandbox.repository.cells import unsealed
+from labwright.sandbox.repository.command_cells import read_sealed_test_values
 from labwright.sandbox.scoring import score_sealed
-from labwright.stages.bench import Bench, do_work
-from labwright.stages.evidence.probing import probe_winners
-from labwright.stages.evidence.resampling import resampled
-from labwright.stages.nodes.cells import differing
-from labwright.stages.nodes.node import measure_taken_over
-from labwright.stages.stage import trusted_winner
+from labwright.stages.evidence.resampling import resample_differences
+from labwright.stages.evidence.sanity_probes import probe_winners
+from labwright.stages.nodes.node_cells import has_nondeterminism
+from labwright.stages.nodes.node_runner import remeasure_reused
+from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.stage_runner import find_trusted_winner
 
 
-async def measure_what_was_taken_over(bench: Bench) -> None:
+async def remeasure_reused_cells(context: RunContext) -> None:
     """Once two executions of one key differed, have the nodes of the paper measure what they had taken over."""
 
     async def work(_: ModelClient) -> None:
-        for node in frozen(bench.state):
+        for node in nodes_to_score(context.state):
             if any(line.outcome == "taken over" for line in node.attempts[-1].cells):
                 with suppress(BudgetSpent, TooLate):
-                    await measure_taken_over(bench, node.id)
+                    await remeasure_reused(context, node.id)
 
-    if differing(bench.state):
-        await do_work(bench, "measure what was taken over", work)
+    if has_nondeterminism(context.state):
+        await run_once(context, "measure what was taken over", work)
 
 
-async def score_tests(bench: Bench) -> None:
+async def score_tests(context: RunContext) -> None:
     """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both.
 
     And how far their differences vary with the test examples (`stages.evidence.resampling`).
     """
-    await measure_what_was_taken_over(bench)
-    await probe_winners(bench)
-    trusted_winner(bench)
+    await remeasure_reused_cells(context)
+    await probe_winners(context)
+    find_trusted_winner(context)
 
     async def work(_: ModelClient) -> None:
-        await score_frozen(bench)
+        await score_selected_nodes(context)
 
-    await do_work(bench, "score tests", work)
+    await run_once(context, "score tests", work)
 
 
-async def score_frozen(bench: Bench) -> None:
+async def score_selected_nodes(context: RunContext) -> None:
     """Record what is not recorded yet of the frozen nodes: their test measurements, and the differences resampled.
 
     No node is scored twice; what is frozen later, ablations that a reviewer asked for, is scored when it is.
     """
-    for node in frozen(bench.state):
-        if node.id in bench.state.tests:
+    for node in nodes_to_score(context.state):
+        if node.id in context.state.test_measurements:
             continue
         last, failure = node.attempts[-1], None
-        folder = bench.folder.attempt(node.id, last.number)
-        found = await to_thread(score_sealed, folder, bench.folder.labels, seed=node.seed, expected=last.sealed)
-        found += await to_thread(unsealed, folder, last.sealed)
+        folder = context.folder.get_attempt_path(node.id, last.number)
+        found = await to_thread(score_sealed, folder, context.folder.labels, seed=node.seed, expected=last.sealed)
+        found += await to_thread(read_sealed_test_values, folder, last.sealed)
         try:
-            found += await bench.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+            found += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
         except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
             failure = Failure(kind="other", message=str(error))
-        bench.recorder.append(Unsealed(node=node.id, measurements=found, failure=failure))
-    called = {one.key for one in differences(bench.state, paper_claims(bench.state)) if one.split == "test"}
-    asked = bench.plan.hypotheses and not any(key.startswith("hypothesis/") for key in bench.state.resampled)
-    if (asked or called - bench.state.resampled.keys()) and (
-        over := await to_thread(resampled, bench.state, bench.folder)
+        context.recorder.append(SealedTestScored(node=node.id, measurements=found, failure=failure))
+    called = {
+        one.key
+        for one in compute_differences(context.state, compute_paper_claims(context.state))
+        if one.split == "test"
+    }
+    asked = context.plan.hypotheses and not any(
+        key.startswith("hypothesis/") for key in context.state.resampled_intervals
+    )
+    if (asked or called - context.state.resampled_intervals.keys()) and (
+        over := await to_thread(resample_differences, context.state, context.folder)
     ):
-        bench.recorder.append(Resampled(found=over))
+        context.recorder.append(SealedTestResampled(found=over))
 
 
-def frozen(state: RunState) -> list[Node]:
+def nodes_to_score(state: RunState) -> list[Node]:
     """Winner and ablations with their replicates, and the rungs; only nodes that worked."""
-    best = winner(state)
-    tops = ([state.nodes[best]] if best else []) + ablations(state)
-    nodes = [*(node for top in tops for node in (top, *trusted_replicates(state, top.id))), *rungs(state)]
+    best = find_winner(state)
+    tops = ([state.nodes[best]] if best else []) + find_ablation_nodes(state)
+    nodes = [
+        *(node for top in tops for node in (top, *find_trusted_replicates(state, top.id))),
+        *find_reference_nodes(state),
+    ]
     return [node for node in nodes if node.status == "good" and node.attempts and not node.suspect]

@@ -14,51 +14,58 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
-from labwright.record.ablation_results import ablation_results
-from labwright.record.cells import CellStatus, all_cells, totals_of
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.differences import Difference, Family
-from labwright.record.claims.means import (
-    LEVEL,
-    MINIMUM_REPLICATES,
-    POWER,
+from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.cell_status import CellStatus, compute_all_cells, compute_cell_totals
+from labwright.record.claims.differences import ClaimDifference, TestFamily
+from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
+    SIGNIFICANCE_LEVEL,
+    TARGET_TEST_POWER,
     Claim,
-    ignores_seed,
-    replicates_of,
-    seedless,
-    winner,
+    find_replicates,
+    find_winner,
+    is_seed_ignored,
+    nodes_ignoring_seed,
 )
-from labwright.record.claims.node_score import score_of, shown_on
-from labwright.record.fold.facts import RoleUsage, total_of
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.data import Grade
-from labwright.record.nouns.decisions import Compare
-from labwright.record.nouns.nodes import STAGES, Node, changed, retries
-from labwright.record.nouns.papers import JUDGING
-from labwright.record.typeset import USE
-from labwright.stages.paper.effort import effort_context
-from labwright.stages.paper.latex import longtable, recorded, recorded_row, rendered, short, words
-from labwright.stages.paper.registered import HASH, in_full
-from labwright.stages.paper.sheets import sheets
-from labwright.stages.paper.sources import LOGGED
-from labwright.stages.paper.tables import CONSTANT
-from labwright.stages.summaries import branch
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.node_score import compute_node_score, describe_score_data
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage, sum_usage
+from labwright.record.result_macros import MACRO_USE_PATTERN
+from labwright.record.schema.data_plan import EvidenceGrade
+from labwright.record.schema.decisions import CompareNodes
+from labwright.record.schema.nodes import STAGES, Node, describe_limit_change, iterate_retries
+from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.stages.node_summaries import trace_branch
+from labwright.stages.paper.latex import (
+    format_longtable,
+    format_recorded_row,
+    mark_recorded,
+    render_template,
+    shorten,
+    to_words,
+)
+from labwright.stages.paper.latex_sources import LOGGED_NOTE
+from labwright.stages.paper.preregistration import HASH_CHARS, render_in_full
+from labwright.stages.paper.result_tables import CONSTANT_NOTE
+from labwright.stages.paper.supplement_data import build_supplement_tables
+from labwright.stages.paper.tuning_effort import build_effort_context
 
-MOST, LINE = 4, 170
+MAX_ITEMS, MAX_LINE_CHARS = 4, 170
 """Items of a list of incidents in the appendix, and characters of each: of lists and lines the supplement has all."""
-MOST_STEPS = 8
+MAX_STEPS = 8
 """Nodes on the way to the reported one that the appendix names."""
 
-LATE = (
+LATE_ABLATIONS_NOTE = (
     "After the draft, a reviewer was asked which ablations its claims need. Whoever asked had read the test "
     "results of the draft; nothing was chosen by those of the new nodes, which were scored once, after all of them "
     "ran."
 )
-FORKED = (
+BRANCH_NOTE = (
     "Other branches of the same run may have been made, and this paper may have been chosen among theirs; the record "
     "of a run knows its ancestors and not its siblings, so no value here is corrected for such a choice."
 )
-GRADES: dict[Grade, str] = {
+GRADE_MEANINGS: dict[EvidenceGrade, str] = {
     "scored": "computed by the program from submitted predictions, on labels that the code could not see",
     "evaluated": "computed in a second kernel by a scorer that was frozen before the search",
     "computed": "computed by the program from submitted predictions, but isolation was off: the labels were within the "
@@ -68,13 +75,13 @@ GRADES: dict[Grade, str] = {
     "cell that asked language models: that the predictions are theirs was not shown",
     "logged": "reported by the experiment's code, not recomputed",
 }
-FAMILIES: dict[Family, str] = {
+FAMILY_MEANINGS: dict[TestFamily, str] = {
     "primary": "What was asked: the primary metric, method against baseline, and pairs that a hypothesis reads",
     "other": "Other metrics, and ablations",
 }
 
 
-def appendix(
+def render_appendix(
     state: RunState,
     claims: Sequence[Claim],
     *,
@@ -88,123 +95,127 @@ def appendix(
     `isolation` says what kept the code from the labels, `figures` are those that stand here, `used` the keys of the
     comparisons that the text uses.
     """
-    best = winner(state)
-    shown = [one for one in _differences(claims) if one.key in used]
+    best = find_winner(state)
+    shown = [one for one in _order_differences(claims) if one.key in used]
     return (
-        rendered(
+        render_template(
             "appendix.tex.jinja",
-            _all(state, claims)
-            | context(state, most=MOST)
-            | _compared(shown)
+            _build_context(state, claims)
+            | build_incident_context(state, limit=MAX_ITEMS)
+            | _build_comparison_context(shown)
             | {
                 "figures": figures,
                 "isolation": isolation,
-                "compared": len(_differences(claims)),
-                "hash": state.plan_hash[:HASH],
-                "registered": in_full(state),
+                "compared": len(_order_differences(claims)),
+                "hash": state.plan_hash[:HASH_CHARS],
+                "registered": render_in_full(state),
                 "best": best,
                 "grades": {
-                    grade: meaning for grade, meaning in GRADES.items() if grade in {one.grade for one in claims}
+                    grade: meaning
+                    for grade, meaning in GRADE_MEANINGS.items()
+                    if grade in {one.grade for one in claims}
                 },
-                "way": branch(state, best)[-MOST_STEPS:],
-                "told": [_told(one) for one in disclosures(state, claims)],
+                "way": trace_branch(state, best)[-MAX_STEPS:],
+                "told": [_render_sentence(one) for one in list_disclosures(state, claims)],
                 "checklist": checklist,
-                "total": state.usage_without(*JUDGING),
+                "total": state.sum_usage_without(*JUDGING_ROLES),
             },
         )
         + "\n"
     )
 
 
-def supplement(
+def render_supplement(
     state: RunState, claims: Sequence[Claim], *, title: str, authors: str, figures: Sequence[str] = ()
 ) -> str:
     """The supplement as a document of its own: everything that ran, was measured or compared, in full."""
-    made = {one.name: one.tex for one in sheets(state, claims)}
+    made = {one.name: one.tex for one in build_supplement_tables(state, claims)}
     return (
-        rendered(
+        render_template(
             "supplement.tex.jinja",
-            _all(state, claims)
-            | context(state)
-            | _compared(_differences(claims))
+            _build_context(state, claims)
+            | build_incident_context(state)
+            | _build_comparison_context(_order_differences(claims))
             | {
                 "title": title,
                 "authors": authors,
                 "figures": figures,
                 "sheet": made.__getitem__,
-                "by_seed": by_seed,
-                "means": [one for one in claims if not isinstance(one, Difference)],
-                "constant": CONSTANT,
+                "by_seed": format_by_seed,
+                "means": [one for one in claims if not isinstance(one, ClaimDifference)],
+                "constant": CONSTANT_NOTE,
             },
         )
         + "\n"
     )
 
 
-def _all(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
+def _build_context(state: RunState, claims: Sequence[Claim]) -> dict[str, Any]:
     """What both are filled in from."""
 
     def scored(node: Node) -> str:
-        return "--" if (found := score_of(node, state.data_plan)) is None else f"{found:#.4g}".rstrip(".")
+        return "--" if (found := compute_node_score(node, state.data_plan)) is None else f"{found:#.4g}".rstrip(".")
 
-    return effort_context(state, claims) | {
-        "logged": f" {LOGGED}" if {one.grade for one in claims} == {"logged"} else "",
-        "table": longtable,
-        "row": recorded_row,
-        "metric": state.data_plan.primary if state.data_plan is not None else None,
+    return build_effort_context(state, claims) | {
+        "logged": f" {LOGGED_NOTE}" if {one.grade for one in claims} == {"logged"} else "",
+        "table": format_longtable,
+        "row": format_recorded_row,
+        "metric": state.data_plan.primary_metric if state.data_plan is not None else None,
         "score": scored,
-        "shown_on": shown_on,
+        "shown_on": describe_score_data,
     }
 
 
-def _differences(claims: Sequence[Claim]) -> list[Difference]:
+def _order_differences(claims: Sequence[Claim]) -> list[ClaimDifference]:
     """The comparisons, those of the primary family first."""
-    found = [one for one in claims if isinstance(one, Difference)]
+    found = [one for one in claims if isinstance(one, ClaimDifference)]
     groups = dict.fromkeys((one.family, one.dataset) for one in found)
     places = {group: (group[0] != "primary", place) for place, group in enumerate(groups)}
     return sorted(found, key=lambda one: places[one.family, one.dataset])
 
 
-def _compared(differences: Sequence[Difference]) -> dict[str, Any]:
+def _build_comparison_context(differences: Sequence[ClaimDifference]) -> dict[str, Any]:
     """What a table of these comparisons is filled in from."""
-    over_examples = any(one.over_examples is not None for one in differences)
+    over_examples = any(one.resampled_interval is not None for one in differences)
     without_interval: dict[str, dict[str, None]] = {}
     for one in differences:
-        if one.over_examples is not None and one.over_examples.reason:
-            without_interval.setdefault(one.over_examples.reason, {})[f"{words(one.name)} on {one.dataset}"] = None
+        if one.resampled_interval is not None and one.resampled_interval.reason:
+            without_interval.setdefault(one.resampled_interval.reason, {})[f"{to_words(one.name)} on {one.dataset}"] = (
+                None
+            )
     return {
         "differences": differences,
-        "families": FAMILIES,
+        "families": FAMILY_MEANINGS,
         "over_examples": over_examples,
         "forms": ["mean", "ci", *["ci_examples"] * over_examples, "p_adjusted", "mde", "n"],
         "verdicts": "L{0.75in}" if any(one.caveats for one in differences) else "l",
         "without_interval": without_interval,
-        "power": f"{POWER:.0%}",
-        "level": f"{LEVEL:.0%}",
-        "minimum_replicates": MINIMUM_REPLICATES,
+        "power": f"{TARGET_TEST_POWER:.0%}",
+        "level": f"{SIGNIFICANCE_LEVEL:.0%}",
+        "minimum_replicates": MIN_REPLICATES,
     }
 
 
-def by_seed(claim: Claim) -> str:
+def format_by_seed(claim: Claim) -> str:
     """The replicates behind a mean."""
     return ", ".join(f"{seed}: {value:.4g}" for seed, value in zip(claim.seeds, claim.values, strict=True))
 
 
-def _told(text: str) -> str:
+def _render_sentence(text: str) -> str:
     """A sentence with macros of values as TeX of the appendix."""
     at, parts = 0, list[str]()
-    for use in USE.finditer(text):
-        parts += [recorded(text[at : use.start()]), use[0]]
+    for use in MACRO_USE_PATTERN.finditer(text):
+        parts += [mark_recorded(text[at : use.start()]), use[0]]
         at = use.end()
-    return " ".join(one for one in (*parts, recorded(text[at:])) if one)
+    return " ".join(one for one in (*parts, mark_recorded(text[at:])) if one)
 
 
-def incidents(state: RunState) -> str:
+def render_incidents(state: RunState) -> str:
     """What happened that a reader must know, as TeX, a list a kind of incident; empty where nothing happened."""
-    return rendered("incidents.tex.jinja", context(state))
+    return render_template("incidents.tex.jinja", build_incident_context(state))
 
 
-def context(state: RunState, most: int = 0) -> dict[str, Any]:
+def build_incident_context(state: RunState, limit: int = 0) -> dict[str, Any]:
     """What the templates on incidents are filled in from; lists of `most` items at most, where it is given."""
     failures: list[tuple[Node, str]] = []
     for node in state.nodes.values():
@@ -219,38 +230,38 @@ def context(state: RunState, most: int = 0) -> dict[str, Any]:
         "state": state,
         "stages": STAGES,
         "failures": failures,
-        "late": LATE,
-        "forked": FORKED,
-        "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, Compare)],
+        "late": LATE_ABLATIONS_NOTE,
+        "forked": BRANCH_NOTE,
+        "comparisons": [one.action for one in state.decisions.values() if isinstance(one.action, CompareNodes)],
         "unreplicated": ", ".join(
             node.id
             for node in state.nodes.values()
-            if node.status == "good" and node.id in replicable and not replicates_of(state, node.id)
+            if node.status == "good" and node.id in replicable and not find_replicates(state, node.id)
         ),
-        "compact": bool(most),
-        "listed": partial(_listed, most),
-        "item": partial(_item, most),
-        "paid": paid,
-        "ablation_rows": ablation_rows,
-        "cells": (cells := all_cells(state)),
-        "totals": totals_of(state, cells),
-        "origins": _origins,
-        "missing": _missing,
-        "retries": retries,
-        "changed": changed,
-        "seedless": seedless,
-        "replicates_of": replicates_of,
-        "total_of": total_of,
+        "compact": bool(limit),
+        "listed": partial(_render_list, limit),
+        "item": partial(_render_item, limit),
+        "paid": format_cost,
+        "ablation_rows": list_ablation_rows,
+        "cells": (cells := compute_all_cells(state)),
+        "totals": compute_cell_totals(state, cells),
+        "origins": _describe_origins,
+        "missing": _group_missing,
+        "retries": iterate_retries,
+        "changed": describe_limit_change,
+        "seedless": nodes_ignoring_seed,
+        "replicates_of": find_replicates,
+        "total_of": sum_usage,
     }
 
 
-def _origins(cells: Iterable[CellStatus]) -> str:
+def _describe_origins(cells: Iterable[CellStatus]) -> str:
     """Where a node's cells were taken over from, as `4 of n0003, 2 of n0005`; empty where none was."""
     nodes = [one.node or "a node that is not there" for one in cells if one.outcome == "taken over"]
     return ", ".join(f"{nodes.count(node)} of {node}" for node in dict.fromkeys(nodes))
 
 
-def _missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
+def _group_missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
     """Of a node: how cells failed or were left out, and why -> those of which it is so."""
     found: dict[str, list[str]] = {}
     for one in cells:
@@ -259,10 +270,10 @@ def _missing(cells: Iterable[CellStatus]) -> dict[str, list[str]]:
     return found
 
 
-def _listed(most: int, head: str, *, caller: Callable[[], str]) -> str:
+def _render_list(most: int, head: str, *, caller: Callable[[], str]) -> str:
     items = [line for line in caller().split("\n") if line.strip()]
     if most and len(items) > most:
-        items[most:] = [_item(0, "...", caller=lambda: f"{len(items) - most} more in the supplement")]
+        items[most:] = [_render_item(0, "...", caller=lambda: f"{len(items) - most} more in the supplement")]
     return (
         f"{head}\n\\begin{{description}}\\footnotesize\\raggedright\n" + "\n".join(items) + "\n\\end{description}\n\n"
         if items
@@ -270,37 +281,39 @@ def _listed(most: int, head: str, *, caller: Callable[[], str]) -> str:
     )
 
 
-def _item(most: int, name: str, *, caller: Callable[[], str]) -> str:
-    return rf"\item[{recorded(name)}] {recorded(short(caller(), LINE) if most else caller())}" + "\n"
+def _render_item(most: int, name: str, *, caller: Callable[[], str]) -> str:
+    return (
+        rf"\item[{mark_recorded(name)}] {mark_recorded(shorten(caller(), MAX_LINE_CHARS) if most else caller())}" + "\n"
+    )
 
 
-def paid(used: RoleUsage, unit: str = "") -> str:
+def format_cost(used: RoleUsage, unit: str = "") -> str:
     """What calls cost, in US dollars."""
     if used.unpriced == used.calls and (used.calls or not unit):
         return "a price that is not known" if unit else "unknown"
     return f"{round(used.usd, 6):.2f}{unit}" + (f" and {used.unpriced} calls of unknown price" if used.unpriced else "")
 
 
-def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
+def list_disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
     """What a reader must learn of this run, a sentence each, in words without numbers."""
-    best = winner(state)
+    best = find_winner(state)
     ablated: dict[str, list[str]] = {}
-    for one in ablation_results(state):
+    for one in collect_ablation_results(state):
         ablated.setdefault(f"{one.by}: {one.outcome}", []).append(one.ablation.name)
     behind = {node for claim in claims for node in claim.nodes}
-    cells = [cell for node, found in all_cells(state).items() if node in behind for cell in found]
-    lines = rendered(
+    cells = [cell for node, found in compute_all_cells(state).items() if node in behind for cell in found]
+    lines = render_template(
         "disclosures.txt.jinja",
-        effort_context(state, claims)
+        build_effort_context(state, claims)
         | {
-            "diverged": any(one.diverged for one in cells),
-            "unfinished": any(one.outcome in ("failed", "left out") and not one.diverged for one in cells),
+            "diverged": any(one.has_diverged for one in cells),
+            "unfinished": any(one.outcome in ("failed", "left out") and not one.has_diverged for one in cells),
             "state": state,
             "nodes": state.nodes.values(),
             "ablated": ablated,
-            "decided": decisions(state),
-            "failed_replicates": best and any(one.status != "good" for one in replicates_of(state, best)),
-            "ignores_seed": best and ignores_seed(state, best),
+            "decided": decide_hypotheses(state),
+            "failed_replicates": best and any(one.status != "good" for one in find_replicates(state, best)),
+            "ignores_seed": best and is_seed_ignored(state, best),
             "grades": {one.grade for one in claims},
             "splits": [*{one.split for one in claims}],
         },
@@ -308,14 +321,14 @@ def disclosures(state: RunState, claims: Sequence[Claim]) -> tuple[str, ...]:
     return tuple(line for line in lines if line)
 
 
-def ablation_rows(state: RunState, by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:
+def list_ablation_rows(state: RunState, requested_by: Literal["author", "reviewer"]) -> Iterable[tuple[str, str]]:
     """Name and fate of every ablation that was planned, or asked for after the draft; and why there was no plan, or
     what was said with the demand."""
-    if by == "author" and state.planned is not None and state.planned.why:
-        yield "none", state.planned.why
-    if by == "reviewer" and state.missed is not None:
-        yield "asked", state.missed.why
-    for one in ablation_results(state):
+    if requested_by == "author" and state.planned_ablations is not None and state.planned_ablations.why:
+        yield "none", state.planned_ablations.why
+    if requested_by == "reviewer" and state.missing_ablations is not None:
+        yield "asked", state.missing_ablations.why
+    for one in collect_ablation_results(state):
         name, part, fate = one.ablation.name, one.ablation.part, f"{one.outcome}{f' ({one.node})' if one.node else ''}"
         change = {
             "remove": f"{part} taken out",
@@ -329,5 +342,5 @@ def ablation_rows(state: RunState, by: Literal["author", "reviewer"]) -> Iterabl
                 else ("no replicates, so that nothing is claimed of it")
             )
             fate = f"measured by {one.node} as {', '.join(one.arms) or 'no arm'}, {again}"
-        if one.by == by:
+        if one.by == requested_by:
             yield name, f"{change}: {fate}" + (f", {one.why}" if one.outcome != "measured" else "")

@@ -21,14 +21,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from labwright.literature import LibraryError
-from labwright.literature.library import Entry, as_bibtex, entry_of, read_library
-from labwright.literature.lookup import Literature, identities_of, with_record
-from labwright.literature.matching import authors_in, plain
-from labwright.literature.papers import read_papers
-from labwright.literature.verification import verification_of
+from labwright.literature.bibtex import BibEntry, build_entry, format_bibtex, read_library
+from labwright.literature.lookup import LiteratureClient, attach_verification, list_identities
+from labwright.literature.matching import parse_authors, strip_tex
+from labwright.literature.paper_folder import read_papers
+from labwright.literature.verification import read_verification
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
-from labwright.models.roles.revising import (
+from labwright.models.roles.paper_revision import (
     CITE_ASK,
     CITE_SELECT,
     CiteAskInputs,
@@ -36,56 +36,60 @@ from labwright.models.roles.revising import (
     CiteSelectInputs,
     CiteSelection,
 )
-from labwright.models.roles.writing import Reference
-from labwright.record.events.papers import LibraryChecked, WorksChosen, WorksFound
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, sha256, write_file
-from labwright.record.nouns.papers import CheckedEntry, Draft, FoundWork, Searched, Support
-from labwright.record.wording import ranks
+from labwright.models.roles.paper_writing import Reference
+from labwright.record.events.paper_events import LibraryChecked, WorksChosen, WorksFound
+from labwright.record.quantity_words import has_ranking_word
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, hash_file, write_file
+from labwright.record.schema.paper import CheckedEntry, CitationSearch, CitationSupport, FoundWork, PaperDraft
 from labwright.review.evidence import scan
-from labwright.stages.bench import Bench, do_work
 from labwright.stages.paper.latex import escape
-from labwright.stages.settings import CITATION_QUERIES
+from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.settings import MAX_CITATION_QUERIES
 
-UNPRINTED = frozenset({"verified", "abstract"})
+UNPRINTED_FIELDS = frozenset({"verified", "abstract"})
 """Fields that no style prints."""
-CHECKED = frozenset({"title", "author", "year"})
+VERIFIED_FIELDS = frozenset({"title", "author", "year"})
 """Fields that were held against a catalogue."""
-ADDRESSES = frozenset({"url", "doi", "eprint"})
+ADDRESS_FIELDS = frozenset({"url", "doi", "eprint"})
 MAX_FIELD_LENGTH = 10_000
 """Characters of a field that is printed."""
 _ADDRESS = re.compile(r"[\w:/?&=.~%+,;@()#<>\[\]-]{1,500}", re.ASCII)
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_FIELD_NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
-async def check_library(bench: Bench) -> None:
+async def check_library(context: RunContext) -> None:
     """Record what of the run's library may be cited, once. Raises `literature.errors.LibraryError`."""
-    given, papers = bench.folder.library, bench.paper.papers
-    if bench.state.library is not None or not (given.is_file() or papers is not None):
+    given, papers = context.folder.library, context.paper.papers
+    if context.state.library is not None or not (given.is_file() or papers is not None):
         return
     entries = read_library(given) if given.is_file() else ()
     async with AsyncExitStack() as stack:
-        literature = Literature()
-        if bench.literature is not None:
-            literature = await stack.enter_async_context(bench.literature())
+        literature = LiteratureClient()
+        if context.literature is not None:
+            literature = await stack.enter_async_context(context.literature())
         notes: tuple[str, ...] = ()
         if papers is not None:
-            found = await read_papers(papers, literature, taken=[one.key for one in entries])
+            found = await read_papers(papers, literature, taken_keys=[one.key for one in entries])
             entries, notes = (*entries, *found.entries), found.notes
         library = await literature.check(entries)
-    write_file(bench.folder.checked, as_bibtex(library.usable))
-    bench.recorder.append(
+    write_file(context.folder.checked_library, format_bibtex(library.usable_entries))
+    context.recorder.append(
         LibraryChecked(
             entries=tuple(
                 CheckedEntry(key=one.entry.key, outcome=one.outcome.outcome, why=one.reason) for one in library.checked
             ),
             notes=notes,
-            files={str(bench.folder.checked.relative_to(bench.folder.root)): sha256(bench.folder.checked)},
+            files={
+                str(context.folder.checked_library.relative_to(context.folder.root)): hash_file(
+                    context.folder.checked_library
+                )
+            },
         )
     )
 
 
-def library_of(state: RunState, folder: RunFolder, *, before: int | None = None) -> tuple[Entry, ...]:
+def read_run_library(state: RunState, folder: RunFolder, *, before_round: int | None = None) -> tuple[BibEntry, ...]:
     """The run's verified entries: of the given library, then gathered ones, of this writing from rounds `before`.
 
     Raises: `literature.errors.LibraryError`, also for a file that is not as it was recorded.
@@ -93,128 +97,131 @@ def library_of(state: RunState, folder: RunFolder, *, before: int | None = None)
     gathered = [
         one
         for one in state.works_chosen
-        if one.version <= state.version and (before is None or one.version < state.version or one.round < before)
+        if one.version <= state.paper_version
+        and (before_round is None or one.version < state.paper_version or one.round < before_round)
     ]
     recorded = [*([state.library] if state.library is not None else []), *gathered]
     files = [(folder.root / name, digest) for one in recorded for name, digest in one.files.items()]
     for bib, digest in files:
-        if not bib.is_file() or sha256(bib) != digest:
+        if not bib.is_file() or hash_file(bib) != digest:
             raise LibraryError(f"{bib} is not as it was recorded: put it back, or start a new run")
-    return tuple(entry for bib, _ in files for entry in read_verified(bib))
+    return tuple(entry for bib, _ in files for entry in read_verified_entries(bib))
 
 
-def read_verified(path: Path) -> tuple[Entry, ...]:
+def read_verified_entries(path: Path) -> tuple[BibEntry, ...]:
     """The entries of a library whose record of verification holds, in its order.
 
     Raises: `literature.errors.LibraryError`.
     """
-    return tuple(entry for entry in read_library(path) if verification_of(entry))
+    return tuple(entry for entry in read_library(path) if read_verification(entry))
 
 
-def reference(entry: Entry) -> Reference:
+def to_reference(entry: BibEntry) -> Reference:
     """An entry as a writer sees it."""
-    names, cut = authors_in(entry.fields.get("author", ""))
+    names, cut = parse_authors(entry.fields.get("author", ""))
     return Reference(
         key=entry.key,
-        title=entry.plain("title"),
-        year=entry.plain("year"),
+        title=entry.read_plain("title"),
+        year=entry.read_plain("year"),
         note=entry.venue,
-        authors="; ".join([*map(plain, names), *["and others"] * cut]),
-        abstract=entry.plain("abstract"),
+        authors="; ".join([*map(strip_tex, names), *["and others"] * cut]),
+        abstract=entry.read_plain("abstract"),
     )
 
 
-def bibliography(entries: Iterable[Entry], cited: Sequence[str]) -> str:
+def format_bibliography(entries: Iterable[BibEntry], cited: Sequence[str]) -> str:
     """A references.bib with the cited entries alone, sorted by key, without what is not printed."""
     wanted = {entry.key: entry for entry in entries if entry.key in set(cited) and entry.fields.get("verified")}
-    return as_bibtex([_harmless(wanted[key]) for key in sorted(wanted)], without=UNPRINTED)
+    return format_bibtex([_escape_entry(wanted[key]) for key in sorted(wanted)], excluded_fields=UNPRINTED_FIELDS)
 
 
-def _harmless(entry: Entry) -> Entry:
+def _escape_entry(entry: BibEntry) -> BibEntry:
     """The entry with fields that hold text, letters with marks and formulas, whoever wrote them.
 
     A field with any other TeX is plain text. Left out are addresses that are none, long fields, and notes that compare.
     """
     kept: dict[str, str] = {}
     for name, value in entry.fields.items():
-        if name in ADDRESSES:
+        if name in ADDRESS_FIELDS:
             sound = _ADDRESS.fullmatch(value) is not None
         else:
-            sound = len(value) <= MAX_FIELD_LENGTH and not (name not in CHECKED and ranks(value))
+            sound = len(value) <= MAX_FIELD_LENGTH and not (name not in VERIFIED_FIELDS and has_ranking_word(value))
             found = scan(value, inline=True)
             if found.problems or found.uses:
-                value = escape(re.sub(r"[{}\\]", " ", plain(value)))
-        if sound and _NAME.fullmatch(name):
+                value = escape(re.sub(r"[{}\\]", " ", strip_tex(value)))
+        if sound and _FIELD_NAME.fullmatch(name):
             kept[name] = value
-    return entry.model_copy(update={"fields": kept, "kind": entry.kind if _NAME.fullmatch(entry.kind) else "misc"})
+    return entry.model_copy(
+        update={"fields": kept, "kind": entry.kind if _FIELD_NAME.fullmatch(entry.kind) else "misc"}
+    )
 
 
-NO_MORE = "no further works are gathered"
-RESULTS = 6
+NO_MORE_NOTE = "no further works are gathered"
+RESULTS_PER_QUERY = 6
 """Works that a search gives at most."""
 
 
-async def cite(bench: Bench) -> None:
+async def gather_citations(context: RunContext) -> None:
     """Let the library of the run grow by what the first draft needs, in bounded rounds."""
 
     async def work(client: ModelClient) -> None:
-        if bench.literature is None or bench.state.limited is not None:
+        if context.literature is None or context.state.limit_reason is not None:
             return
-        async with bench.literature() as literature:
-            for number in range(1, bench.paper.citation_rounds + 1):
+        async with context.literature() as literature:
+            for number in range(1, context.paper.citation_rounds + 1):
                 try:
-                    going = await _round(bench, client, literature, number)
+                    going = await _run_round(context, client, literature, number)
                 except BudgetSpent:
                     return
-                if not going or bench.signals.stop.is_set() or bench.state.limited is not None:
+                if not going or context.signals.stop_event.is_set() or context.state.limit_reason is not None:
                     return
 
-    await do_work(bench, bench.state.paper_task("cite"), work)
+    await run_once(context, context.state.format_paper_task("cite"), work)
 
 
-def of_this_version(state: RunState) -> tuple[list[WorksFound], list[WorksChosen]]:
+def list_version_works(state: RunState) -> tuple[list[WorksFound], list[WorksChosen]]:
     """What was found and what was chosen for this writing of the paper."""
     return (
-        [one for one in state.works_found if one.version == state.version],
-        [one for one in state.works_chosen if one.version == state.version],
+        [one for one in state.works_found if one.version == state.paper_version],
+        [one for one in state.works_chosen if one.version == state.paper_version],
     )
 
 
-async def _round(bench: Bench, client: ModelClient, literature: Literature, number: int) -> bool:
+async def _run_round(context: RunContext, client: ModelClient, literature: LiteratureClient, number: int) -> bool:
     """One round; False when no other one is worth it."""
-    draft = bench.state.drafts[0].draft
-    library = library_of(bench.state, bench.folder, before=number)
-    references = tuple(reference(one) for one in library)
-    rounds, chosen = of_this_version(bench.state)
+    draft = context.state.drafts[0].draft
+    library = read_run_library(context.state, context.folder, before_round=number)
+    references = tuple(to_reference(one) for one in library)
+    rounds, chosen = list_version_works(context.state)
     earlier = tuple(one for found in rounds if found.round < number for one in found.searches)
-    asked = await client.usable(
+    asked = await client.ask_or_none(
         CITE_ASK,
-        CiteAskInputs(idea=bench.idea, draft=draft, references=references, before=earlier, most=CITATION_QUERIES),
-        then=NO_MORE,
+        CiteAskInputs(idea=context.idea, draft=draft, references=references, before=earlier, most=MAX_CITATION_QUERIES),
+        instead=NO_MORE_NOTE,
     )
-    queries = usable(asked.queries, draft, earlier, most=CITATION_QUERIES) if asked is not None else ()
+    queries = filter_queries(asked.queries, draft, earlier, limit=MAX_CITATION_QUERIES) if asked is not None else ()
     if not queries:
         return False
     found = next((one for one in rounds if one.round == number), None)
     if found is None:
-        found = await _found(bench, literature, number, queries)
-        bench.recorder.append(found)
+        found = await _search_works(context, literature, number, queries)
+        context.recorder.append(found)
     if not found.works:
         return False
-    answer = await client.usable(
+    answer = await client.ask_or_none(
         CITE_SELECT,
-        CiteSelectInputs(idea=bench.idea, searches=found.searches, works=found.works, references=references),
-        then=NO_MORE,
+        CiteSelectInputs(idea=context.idea, searches=found.searches, works=found.works, references=references),
+        instead=NO_MORE_NOTE,
     )
     if answer is None:
         return False
     if not any(one.round == number for one in chosen):
-        bench.recorder.append(await _chosen(bench, literature, found, answer, library))
+        context.recorder.append(await _verify_choices(context, literature, found, answer, library))
     return True
 
 
-def usable(
-    queries: Sequence[CiteQuery], draft: Draft, earlier: Sequence[Searched], *, most: int
+def filter_queries(
+    queries: Sequence[CiteQuery], draft: PaperDraft, earlier: Sequence[CitationSearch], *, limit: int
 ) -> tuple[CiteQuery, ...]:
     """Queries that name a sentence of the draft and were not made before."""
 
@@ -228,34 +235,42 @@ def usable(
         name = even(one.query).casefold()
         if name and name not in made and even(one.sentence) and even(one.sentence) in text:
             kept.setdefault(name, one)
-    return tuple(kept.values())[:most]
+    return tuple(kept.values())[:limit]
 
 
-async def _found(bench: Bench, literature: Literature, number: int, queries: Sequence[CiteQuery]) -> WorksFound:
-    searches: list[Searched] = []
+async def _search_works(
+    context: RunContext, literature: LiteratureClient, number: int, queries: Sequence[CiteQuery]
+) -> WorksFound:
+    searches: list[CitationSearch] = []
     works: dict[tuple[str, str], FoundWork] = {}
     for query in queries:
-        answer = await literature.search(query.query, RESULTS)
+        answer = await literature.search(query.query, RESULTS_PER_QUERY)
         for work in answer.works:
             works.setdefault((work.source, work.id), FoundWork(number=len(works) + 1, **work.model_dump()))
         searches.append(
-            Searched(
+            CitationSearch(
                 sentence=query.sentence,
                 query=query.query,
                 outages=answer.outages,
                 found=tuple(works[work.source, work.id].number for work in answer.works),
             )
         )
-    return WorksFound(version=bench.state.version, round=number, searches=tuple(searches), works=tuple(works.values()))
+    return WorksFound(
+        version=context.state.paper_version, round=number, searches=tuple(searches), works=tuple(works.values())
+    )
 
 
-async def _chosen(
-    bench: Bench, literature: Literature, found: WorksFound, answer: CiteSelection, library: Sequence[Entry]
+async def _verify_choices(
+    context: RunContext,
+    literature: LiteratureClient,
+    found: WorksFound,
+    answer: CiteSelection,
+    library: Sequence[BibEntry],
 ) -> WorksChosen:
     """Each chosen work as a verified entry, in a file of the round; why the others may not be cited."""
     works = {one.number: one for one in found.works}
-    entries: list[Entry] = []
-    supports: list[Support] = []
+    entries: list[BibEntry] = []
+    supports: list[CitationSupport] = []
     refused: dict[str, str] = {}
     for one in answer.chosen:
         work = works.get(one.number)
@@ -263,23 +278,25 @@ async def _chosen(
             refused[f"work {one.number}"] = "there is no such work or search"
             continue
         known = (*library, *entries)
-        made = entry_of(work, taken=[one.key for one in known])
-        names = set(identities_of(made))
-        held = next((one for one in known if names & set(identities_of(one))), None)
+        made = build_entry(work, taken_keys=[one.key for one in known])
+        names = set(list_identities(made))
+        held = next((one for one in known if names & set(list_identities(one))), None)
         if held is None:
             outcome = await literature.verify(made)
             if outcome.verification is None:
                 refused[work.title[:160]] = outcome.reason
                 continue
-            held = with_record(made, outcome)
+            held = attach_verification(made, outcome)
             entries.append(held)
-        supports.append(Support(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason))
-    path = bench.folder.gathered(found.version, found.round)
-    await to_thread(write_file, path, as_bibtex(entries))
+        supports.append(
+            CitationSupport(key=held.key, sentence=found.searches[one.search - 1].sentence, reason=one.reason)
+        )
+    path = context.folder.get_gathered_path(found.version, found.round)
+    await to_thread(write_file, path, format_bibtex(entries))
     return WorksChosen(
         version=found.version,
         round=found.round,
         supports=tuple(supports),
         refused=refused,
-        files={str(path.relative_to(bench.folder.root)): sha256(path)},
+        files={str(path.relative_to(context.folder.root)): hash_file(path)},
     )

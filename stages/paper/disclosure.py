@@ -10,26 +10,31 @@ from collections.abc import Iterable, Iterator
 
 from pydantic_core import to_json
 
-from labwright.record.ablation_results import ablation_results
-from labwright.record.cells import CellStatus, CellTotals, all_cells, totals_of
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.means import replicates_of, seedless, winner
-from labwright.record.effort import account_of, parity_of
+from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.cell_status import CellStatus, CellTotals, compute_all_cells, compute_cell_totals
+from labwright.record.claims.estimates import find_replicates, find_winner, nodes_ignoring_seed
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
 from labwright.record.events import Event
-from labwright.record.events.papers import Released
-from labwright.record.fold.apply import fold
-from labwright.record.fold.facts import Ancestor, RoleUsage, total_of
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.ladder import beaten_by, chosen_settings, first_rung, reference_claims
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.decisions import Action
-from labwright.record.nouns.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
-from labwright.record.nouns.papers import JUDGING
-from labwright.stages.paper.appendix import FORKED, LATE
-from labwright.stages.paper.scope import CUT, misread
+from labwright.record.events.paper_events import PaperReleased
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import AncestorRun, RoleUsage, sum_usage
+from labwright.record.reference_baselines import (
+    compute_reference_claims,
+    find_chosen_settings,
+    find_reference_tuning_node,
+    find_reference_wins,
+)
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import SearchAction
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Attempt, Node, StageName
+from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.record.tuning_parity import build_tuning_report, compute_parity
+from labwright.stages.paper.appendix import BRANCH_NOTE, LATE_ABLATIONS_NOTE
+from labwright.stages.paper.overclaim_check import CUT_NOTE, find_misreadings
 
-RULES = {
+SELECTION_RULES = {
     "next node": "search.policy picks the parent from validation results that the decision may see (docs/search.md)",
     "best of a stage": "of the nodes that worked and are not suspect, those that measured most cells of the data plan; "
     "of these the largest mean gain of the primary metric on validation data; where measured noise "
@@ -44,21 +49,21 @@ RULES = {
 }
 
 
-def disclosure(state: RunState, *, isolation: str, text: int) -> str:
+def format_disclosure(state: RunState, *, isolation: str, text_round: int) -> str:
     """The text of the disclosure of a run that is about to be released, with the draft of round `text`.
 
     Seconds, bytes, USD and tokens, as the fields are named.
     """
     assert state.started is not None
     drafts = {one.round: one for one in state.drafts}  # the last is recorded again when it is done
-    cells, first = all_cells(state), first_rung(state)
-    primary = state.data_plan.primary.name if state.data_plan else ""
+    cells, first = compute_all_cells(state), find_reference_tuning_node(state)
+    primary = state.data_plan.primary_metric.name if state.data_plan else ""
     return (
         to_json(
             {
                 "form": 1,
                 "run_version": state.started.version,
-                "paper_version": state.version,
+                "paper_version": state.paper_version,
                 "idea": state.started.idea,
                 "seed": state.started.seed,
                 "models": state.models,
@@ -69,78 +74,91 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
                 "overrides": state.overrides,
                 "datasets": state.datasets,
                 "scorers": state.scorers,
-                "installed": state.installed,
-                "untested": state.data_plan.not_tested if state.data_plan else (),
-                "rules": RULES,
-                "protocol": state.protocol,
+                "installed": state.installed_packages,
+                "untested": state.data_plan.untested_statements if state.data_plan else (),
+                "rules": SELECTION_RULES,
+                "protocol": state.protocol_review,
                 "prior_work": state.prior_work,
                 "plan": state.plan_hash,
                 "amendments": [one.model_dump(exclude={"data_plan"}) for one in state.amendments],
                 "locks": [one for _, one in state.locks],
-                "decided": decisions(state),
-                "counts": _counts(state),
+                "decided": decide_hypotheses(state),
+                "counts": _count_records(state),
                 "nodes": [
-                    _node(node, state) | _cells(cells.get(node.id, ()), state.gpus) for node in state.nodes.values()
+                    _describe_node(node, state) | _describe_cells(cells.get(node.id, ()), state.gpus_per_experiment)
+                    for node in state.nodes.values()
                 ],
-                **_all_cells(totals_of(state, cells), state.gpus),
-                "metrics": list(_metrics(state, primary)),
+                **_describe_cell_totals(compute_cell_totals(state, cells), state.gpus_per_experiment),
+                "metrics": list(_describe_metrics(state, primary)),
                 "decisions": [
                     {
                         "k": k,
-                        "action": _action(one.action),
+                        "action": _describe_action(one.action),
                         "seen_through": one.seen.through,
                         "seen_also": one.seen.also,
                     }
                     for k, one in state.decisions.items()
                 ],
-                "stages": [_stage(name, state) for name in STAGES],
-                "reported": winner(state),
+                "stages": [_describe_stage(name, state) for name in STAGES],
+                "reported": find_winner(state),
                 "ladder": {
-                    "settings": chosen_settings(state, first.id) if first is not None and first.finished else {},
-                    "values": [claim for claim in reference_claims(state) if claim.name == primary],
-                    "beats every arm on": [one.dataset for one in beaten_by(state)] if state.data_plan else [],
+                    "settings": find_chosen_settings(state, first.id)
+                    if first is not None and first.is_finished
+                    else {},
+                    "values": [claim for claim in compute_reference_claims(state) if claim.name == primary],
+                    "beats every arm on": [one.dataset for one in find_reference_wins(state)]
+                    if state.data_plan
+                    else [],
                 },
-                "comparisons": list(state.compared.values()),
+                "comparisons": list(state.comparisons.values()),
                 "probes": state.probes,
-                "readings": state.readings,
-                "seedless": seedless(state),
+                "readings": state.code_readings,
+                "seedless": nodes_ignoring_seed(state),
                 "drafts": [
                     {
                         "round": one.round,
                         "untied": len(one.violations),
                         "findings": len(one.findings),
                         "pages": one.pages,
-                        "released": one.round == text,
-                        "cut": [line for line in one.edits if line.endswith(CUT)],
-                        "claims too much": state.scoped[one.round].findings if one.round in state.scoped else (),
-                        "misread": misread(state.scoped.get(one.round), decisions(state)),
+                        "released": one.round == text_round,
+                        "cut": [line for line in one.edits if line.endswith(CUT_NOTE)],
+                        "claims too much": state.scope_checks[one.round].findings
+                        if one.round in state.scope_checks
+                        else (),
+                        "misread": find_misreadings(state.scope_checks.get(one.round), decide_hypotheses(state)),
                     }
                     for one in drafts.values()
                 ],
-                "limited": state.limited or "",
-                "tuning": account_of(state),
-                "parity": parity_of(state),
+                "limited": state.limit_reason or "",
+                "tuning": build_tuning_report(state),
+                "parity": compute_parity(state),
                 # the judge comes after the paper; of an earlier writing it is not this paper's
-                "subjects": state.subjects,
+                "subjects": state.llm_usage,
                 "campaign": state.campaign,
-                "cost": [_cost(role, used) for role, used in sorted(state.usage.items()) if role not in JUDGING],
+                "cost": [
+                    _describe_cost(role, used)
+                    for role, used in sorted(state.usage_by_role.items())
+                    if role not in JUDGING_ROLES
+                ],
                 # set aside for calls that a kill cut off, or that failed with an open bill
-                "lost_usd": round(sum((one.usd for one in state.lost.values()), 0.0), 6),
-                "seconds_of_code": round(state.seconds_of_code, 1),
+                "lost_usd": round(sum((one.usd for one in state.lost_costs.values()), 0.0), 6),
+                "seconds_of_code": round(state.experiment_seconds, 1),
                 "seconds_of_run": round(state.active_seconds, 1),
-                "notes": [{"after_decision": one.after, "text": one.command.text} for one in state.notes],
-                "ablations": _ablations(state),
-                "unscored": {node: failure.message for node, failure in state.unscored.items()},
+                "notes": [{"after_decision": one.after_decision, "text": one.command.text} for one in state.notes],
+                "ablations": _describe_ablations(state),
+                "unscored": {node: failure.message for node, failure in state.scoring_failures.items()},
                 "figures_left_out": state.figures.left_out if state.figures is not None else {},
-                "steering": list(_steering(state)),
-                "figures_refused": {node.id: why for node in state.nodes.values() if (why := list(_refused(node)))},
+                "steering": list(_describe_user_actions(state)),
+                "figures_refused": {
+                    node.id: why for node in state.nodes.values() if (why := list(_list_refusals(node)))
+                },
                 "human_nodes": [
                     {"node": node.id, "author": node.author, "stage": node.stage, "kind": node.kind, "plan": node.plan}
-                    for node in state.human_nodes
+                    for node in state.user_nodes
                 ],
-                "ancestry": [_ancestor(one) for one in state.ancestry],
-                "unanswered": list(state.unanswered.values()),
-                "siblings": FORKED if state.ancestry else "",
+                "ancestry": [_describe_ancestor(one) for one in state.ancestry],
+                "unanswered": list(state.unanswered_calls.values()),
+                "siblings": BRANCH_NOTE if state.ancestry else "",
             },
             indent=1,
             by_alias=False,
@@ -149,26 +167,26 @@ def disclosure(state: RunState, *, isolation: str, text: int) -> str:
     )
 
 
-def file_of(folder: RunFolder) -> str:
+def find_disclosure_file(folder: RunFolder) -> str:
     """Its path in the run: each writing of the paper has its own."""
-    name = "disclosure.json" if folder.version == 1 else f"disclosure-{folder.version}.json"
+    name = "disclosure.json" if folder.paper_version == 1 else f"disclosure-{folder.paper_version}.json"
     return str((folder.review / name).relative_to(folder.root))
 
 
-def at_release(events: Iterable[tuple[Event, float]]) -> RunState:
+def rebuild_release_state(events: Iterable[tuple[Event, float]]) -> RunState:
     """The state from which the last release was disclosed: all events before it."""
     every = list(events)
-    last = max((at for at, (event, _) in enumerate(every) if isinstance(event, Released)), default=len(every))
-    return fold(every[:last])
+    last = max((at for at, (event, _) in enumerate(every) if isinstance(event, PaperReleased)), default=len(every))
+    return fold_events(every[:last])
 
 
-def _action(action: Action) -> dict[str, object]:
+def _describe_action(action: SearchAction) -> dict[str, object]:
     """What was decided, without what is not said of such a node."""
-    few = [name for name in ("mends", "trials", "arm") if not getattr(action, name, "")]
+    few = [name for name in ("repairs_children", "trials", "arm") if not getattr(action, name, "")]
     return action.model_dump(mode="json", exclude=set(few))
 
 
-def _counts(state: RunState) -> dict[str, int]:
+def _count_records(state: RunState) -> dict[str, int]:
     """What there is of everything that a reader would ask for first."""
     nodes = list(state.nodes.values())
     attempts = [attempt for node in nodes for attempt in node.attempts]
@@ -183,19 +201,19 @@ def _counts(state: RunState) -> dict[str, int]:
         "executions": len(attempts),
         "failed executions": sum(one.failure is not None for one in attempts),
         "retries": len(attempts) - sum(bool(node.attempts) for node in nodes),
-        "plottings": sum(node.plots for node in nodes),
-        "comparisons": len(state.compared),
-        "nodes scored on test data": len(state.tests),
+        "plottings": sum(node.plot_count for node in nodes),
+        "comparisons": len(state.comparisons),
+        "nodes scored on test data": len(state.test_measurements),
         "drafts": len({one.round for one in state.drafts}),
         "notes": len(state.notes),
     }
 
 
-def _failure(of: Node | Attempt) -> str:
+def _format_failure(of: Node | Attempt) -> str:
     return f"{of.failure.kind}: {of.failure.message}" if of.failure is not None else ""
 
 
-def _refused(node: Node) -> Iterator[str]:
+def _list_refusals(node: Node) -> Iterator[str]:
     for plotting in node.plottings:
         if plotting.failure is not None:
             yield f"plotting {plotting.n}: {plotting.failure.message}"
@@ -204,7 +222,7 @@ def _refused(node: Node) -> Iterator[str]:
                 yield f"plotting {plotting.n}: {review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
 
 
-def _node(node: Node, state: RunState) -> dict[str, object]:
+def _describe_node(node: Node, state: RunState) -> dict[str, object]:
     copied = (
         "id",
         "decision",
@@ -223,7 +241,7 @@ def _node(node: Node, state: RunState) -> dict[str, object]:
     )
     return {
         **{name: getattr(node, name) for name in copied},
-        "failure": _failure(node),
+        "failure": _format_failure(node),
         "verdict": node.verdict.analysis if node.verdict else "",
         "checks": node.verdict.checks if node.verdict else (),
         "attempts": [
@@ -233,7 +251,7 @@ def _node(node: Node, state: RunState) -> dict[str, object]:
                 "limit": one.limit,
                 "alone": one.alone,
                 "resumed": one.resumed,
-                "failure": _failure(one),
+                "failure": _format_failure(one),
                 "peak_host_bytes": one.peak_host_bytes,
                 "peak_gpu_bytes": one.peak_gpu_bytes,
                 "arrays": len(one.arrays),
@@ -243,11 +261,11 @@ def _node(node: Node, state: RunState) -> dict[str, object]:
         ],
         "figures": len(node.figures),
         "validation": node.measurements,
-        "test": state.tests.get(node.id, ()),
+        "test": state.test_measurements.get(node.id, ()),
     }
 
 
-def _all_cells(totals: CellTotals | None, gpus: int) -> dict[str, object]:
+def _describe_cell_totals(totals: CellTotals | None, gpus: int) -> dict[str, object]:
     """The cells of the run in numbers; nothing where no node owes any."""
     if totals is None:
         return {}
@@ -255,13 +273,13 @@ def _all_cells(totals: CellTotals | None, gpus: int) -> dict[str, object]:
     return {"cells": totals.model_dump(exclude={"seconds_left"}) | hours}
 
 
-def _cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]:
+def _describe_cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]:
     """What a node owed and what became of each, in that order; nothing for a program that does all at once."""
     found = [
         {
             **one.cell.model_dump(),
             "outcome": one.outcome,
-            "diverged": one.diverged,
+            "diverged": one.has_diverged,
             "why": one.why,
             "execution": one.run.id if one.run is not None else "",
             "taken_from": one.node,
@@ -273,12 +291,12 @@ def _cells(cells: Iterable[CellStatus], gpus: int) -> dict[str, object]:
     return {"cells": found} if found else {}
 
 
-def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
+def _describe_metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
     """Every metric as it was looked at; nodes were chosen by the primary one, on validation data."""
     seen: dict[tuple[str, str, str], list[tuple[str, Measurement]]] = {}
     for node in state.nodes.values():
         values = [one for attempt in node.attempts for one in attempt.measurements]
-        for one in (*values, *state.tests.get(node.id, ())):
+        for one in (*values, *state.test_measurements.get(node.id, ())):
             seen.setdefault((one.name, one.dataset, one.split), []).append((node.id, one))
     for (name, dataset, split), values in sorted(seen.items()):
         yield {
@@ -293,22 +311,22 @@ def _metrics(state: RunState, primary: str) -> Iterator[dict[str, object]]:
         }
 
 
-def _stage(name: StageName, state: RunState) -> dict[str, object]:
+def _describe_stage(name: StageName, state: RunState) -> dict[str, object]:
     stage = state.stages[name]
-    searched = [node for node in state.stage_nodes(name) if node.kind in SEARCH_KINDS]
+    searched = [node for node in state.list_stage_nodes(name) if node.kind in SEARCH_KINDS]
     return {
         "stage": name,
         "best": stage.best,
         "reasons": stage.reasons,
         "candidates": sum(node.status == "good" and not node.suspect for node in searched),
         "tried": len(searched),
-        "ended": stage.ended or "",
-        "limited": stage.limited or "",
-        "replicates": [one.id for one in replicates_of(state, stage.best)] if stage.best else [],
+        "ended": stage.end_reason or "",
+        "limited": stage.limit_reason or "",
+        "replicates": [one.id for one in find_replicates(state, stage.best)] if stage.best else [],
     }
 
 
-def _cost(role: str, used: RoleUsage) -> dict[str, object]:
+def _describe_cost(role: str, used: RoleUsage) -> dict[str, object]:
     return {
         "role": role,
         "calls": used.calls,
@@ -323,26 +341,26 @@ def _cost(role: str, used: RoleUsage) -> dict[str, object]:
     }
 
 
-def _ablations(state: RunState) -> dict[str, object] | None:
-    planned, missed = state.planned, state.missed
+def _describe_ablations(state: RunState) -> dict[str, object] | None:
+    planned, missed = state.planned_ablations, state.missing_ablations
     if planned is None and missed is None:
         return None
     return {
-        "trials": ablation_results(state),
+        "trials": collect_ablation_results(state),
         "risks": planned.risks if planned is not None else (),
         "unplanned": planned.why if planned is not None else "",
         "missing": missed.why if missed is not None else "",
-        "rule": LATE,
+        "rule": LATE_ABLATIONS_NOTE,
     }
 
 
-def _steering(state: RunState) -> Iterator[dict[str, object]]:
+def _describe_user_actions(state: RunState) -> Iterator[dict[str, object]]:
     """What people asked of the search while it went on. A pause and a stop had no bearing on it."""
-    for one in state.steered:
+    for one in state.user_commands:
         verb = one.command.verb
         if verb in ("kill", "mark", "note"):
             yield {
-                "after_decision": one.after,
+                "after_decision": one.after_decision,
                 "verb": verb,
                 "target": (one.stage or "") if verb == "note" else one.command.target,
                 "mark": one.command.mark if verb == "mark" else "",
@@ -350,9 +368,9 @@ def _steering(state: RunState) -> Iterator[dict[str, object]]:
             }
 
 
-def _ancestor(one: Ancestor) -> dict[str, object]:
+def _describe_ancestor(one: AncestorRun) -> dict[str, object]:
     """A run that this one branched off. Costs are what was taken there up to the point, and count for no cap here."""
-    event, used = one.event, total_of(one.usage.values())
+    event, used = one.branching, sum_usage(one.usage.values())
     return {
         "run": event.parent,
         "point": event.point,
@@ -364,11 +382,11 @@ def _ancestor(one: Ancestor) -> dict[str, object]:
         "settings_changed": list(event.settings),
         "note": event.note,
         "by": event.by,
-        "beyond": event.beyond,
+        "beyond": event.later_ancestors,
         "calls": used.calls,
         "tokens": used.input_tokens + used.output_tokens,
         "usd": round(used.usd, 6),
         "unpriced": used.unpriced,
-        "seconds_of_code": round(one.seconds_of_code, 1),
+        "seconds_of_code": round(one.experiment_seconds, 1),
         "seconds_of_run": round(one.active_seconds, 1),
     }

@@ -20,36 +20,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labwright.literature.matching import plain as without_tex
+from labwright.literature.matching import strip_tex as without_tex
 from labwright.models.backend import Image
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent, ImagesRefused
-from labwright.models.roles.figures import FIGURE_REVIEW, FigureReviewInputs, Mention, PaperFigureReviews, PlacedFigure
-from labwright.record.events.papers import Drafted, FiguresSeen
-from labwright.record.nouns.papers import Draft
-from labwright.record.typeset import Use, as_read, filled
-from labwright.review.evidence import Evidence, tex
-from labwright.stages.bench import Bench, do_work
-from labwright.stages.paper.material import Material, parts_for, statistics_of
-from labwright.stages.paper.versions import material_of
-from labwright.stages.shares import look_task
+from labwright.models.roles.figures import (
+    FIGURE_REVIEW,
+    FigureMention,
+    FigureReviewInputs,
+    PaperFigureReviews,
+    PlacedFigure,
+)
+from labwright.record.events.paper_events import DraftAssessed, FiguresReviewed
+from labwright.record.result_macros import ResultMacroUse, fill_macros, to_plain_text
+from labwright.record.schema.paper import PaperDraft
+from labwright.review.evidence import Evidence, tex_runner
+from labwright.stages.paper.draft_versions import build_paper_context
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, format_statistics
+from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.worst_case_cost import format_figure_review_task
 
 DPI = 160
 """Of the pictures that a reviewer sees: text of 7 points is 16 pixels high."""
-MARGIN = 0.06
+MARGIN_INCHES = 0.06
 """Inches around a figure that are cut out with it, so that what sticks out is seen."""
-SMALLER = 0.9
+MIN_PRINTED_SCALE = 0.9
 """Printed over drawn width below which text gets too small: the smallest is drawn at 7 points."""
-UNSEEN = "no model here takes pictures"
+NO_VISION_REASON = "no model here takes pictures"
 
-_SP_AN_INCH = 65536 * 72.27
-_CORNER = re.compile(r"^paper: figure (\S+) (from|to) (\d+) (-?\d+) (-?\d+) of (\d+)$", re.MULTILINE)
-_PLACED = re.compile(r"\\paper(?:figure|table)\{[^{}]*\}")
-_FIGURE = re.compile(r"\\ref\{fig:([^{}]*)\}")
+_SP_PER_INCH = 65536 * 72.27
+_CORNER_LINE = re.compile(r"^paper: figure (\S+) (from|to) (\d+) (-?\d+) (-?\d+) of (\d+)$", re.MULTILINE)
+_PLACED_FLOAT = re.compile(r"\\paper(?:figure|table)\{[^{}]*\}")
+_FIGURE_REFERENCE = re.compile(r"\\ref\{fig:([^{}]*)\}")
 
 
 @dataclass(frozen=True)
-class Shown:
+class FigureCrop:
     """A figure of the compiled paper, with its picture."""
 
     figure: PlacedFigure
@@ -62,41 +68,41 @@ class Shown:
         return hashlib.sha256(self.picture + json.dumps(text, sort_keys=True).encode()).hexdigest()
 
 
-async def review_paper_figures(bench: Bench, draft: Drafted) -> None:
+async def review_paper_figures(context: RunContext, draft: DraftAssessed) -> None:
     """Record what is seen in the figures of a draft; once for each round."""
 
     async def work(client: ModelClient) -> None:
-        if draft.round not in bench.state.figures_seen:
-            bench.recorder.append(await _review(bench, client, draft))
+        if draft.round not in context.state.figure_reviews:
+            context.recorder.append(await _review_figures(context, client, draft))
 
-    await do_work(bench, bench.state.paper_task(look_task(draft.round)), work)
+    await run_once(context, context.state.format_paper_task(format_figure_review_task(draft.round)), work)
 
 
-async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresSeen:
-    if not bench.models.sees:
-        return FiguresSeen(round=draft.round, looked=False, why=UNSEEN)
-    material = material_of(bench)
+async def _review_figures(context: RunContext, client: ModelClient, draft: DraftAssessed) -> FiguresReviewed:
+    if not context.models.accepts_images:
+        return FiguresReviewed(round=draft.round, looked=False, why=NO_VISION_REASON)
+    material = build_paper_context(context)
     try:
-        shown = await figures_of(material, draft)
-    except tex.TexMissing as missing:
-        return FiguresSeen(round=draft.round, looked=False, why=str(missing))
+        shown = await crop_figures(material, draft)
+    except tex_runner.TexMissing as missing:
+        return FiguresReviewed(round=draft.round, looked=False, why=str(missing))
     if not shown:
-        return FiguresSeen(round=draft.round, looked=False, why="the draft has no PDF with figures")
+        return FiguresReviewed(round=draft.round, looked=False, why="the draft has no PDF with figures")
     # what was seen just as it is now, the latest review of each
     reviews = {
         review.name: review
-        for event in bench.state.figures_seen.values()
+        for event in context.state.figure_reviews.values()
         for review in event.reviews
         if review.name in shown and event.seen.get(review.name) == shown[review.name].fingerprint
     }
     new, why = [one for name, one in shown.items() if name not in reviews], ""
     try:
         answer = (
-            await client.usable(
+            await client.ask_or_none(
                 FIGURE_REVIEW,
                 FigureReviewInputs(
                     data_plan=material.plan,
-                    title=plain(draft.draft.title, material.evidence),
+                    title=expand_macros(draft.draft.title, material.evidence),
                     figures=tuple(one.figure for one in new),
                     others=tuple(shown[name].figure for name in reviews),
                     pages=draft.pages,
@@ -104,7 +110,7 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresS
                     page_limit=material.template.page_limit,
                 ),
                 images=[Image(one.picture) for one in new],
-                then="the draft is revised without a review of its figures",
+                instead="the draft is revised without a review of its figures",
             )
             if new
             else PaperFigureReviews()
@@ -117,7 +123,7 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresS
     except (BudgetSpent, ImagesRefused) as error:
         why = str(error)
     reviews = {name: reviews[name] for name in shown if name in reviews}
-    return FiguresSeen(
+    return FiguresReviewed(
         round=draft.round,
         looked=not why,
         why=why,
@@ -126,18 +132,18 @@ async def _review(bench: Bench, client: ModelClient, draft: Drafted) -> FiguresS
     )
 
 
-async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
-    """The figures of a draft as its PDF has them, by name. Raises `review.evidence.tex.TexMissing`."""
-    folder = material.folder.paper / "rounds" / f"round{draft.round}"
+async def crop_figures(material: PaperContext, draft: DraftAssessed) -> dict[str, FigureCrop]:
+    """The figures of a draft as its PDF has them, by name. Raises `review.evidence.tex_runner.TexMissing`."""
+    folder = material.folder.paper_folder / "rounds" / f"round{draft.round}"
     if not (folder / "paper.pdf").is_file():
         return {}
-    parts = parts_for(material, draft.draft)
-    found = places((folder / "paper.log").read_text(errors="replace"))
-    pictures = await cut(folder / "paper.pdf", found, timeout=material.settings.timeout)
-    in_appendix = {one.name for one in parts.figures if one.place == "appendix"}
-    mentioned = mentions(parts.draft, material.evidence)
+    parts = build_paper_parts(material, draft.draft)
+    found = parse_positions((folder / "paper.log").read_text(errors="replace"))
+    pictures = await render_crops(folder / "paper.pdf", found, timeout=material.settings.timeout)
+    in_appendix = {one.name for one in parts.figures if one.placement == "appendix"}
+    mentioned = find_mentions(parts.draft, material.evidence)
     reviews = material.state.figures.reviews if material.state.figures else ()
-    shown: dict[str, Shown] = {}
+    shown: dict[str, FigureCrop] = {}
     for one in material.figures:
         if one.name not in pictures:
             continue
@@ -145,13 +151,13 @@ async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
         scale = place.width / one.width if one.width else 1.0
         small = (
             ()
-            if scale >= SMALLER
+            if scale >= MIN_PRINTED_SCALE
             else (
                 f"it is printed at {scale:.0%} of the size at which it was drawn: text of 7 points is {7 * scale:.1f}",
             )
         )
         issues = [issue for review in reviews if review.name == f"{one.name}.png" for issue in review.issues]
-        shown[one.name] = Shown(
+        shown[one.name] = FigureCrop(
             PlacedFigure(
                 name=one.name,
                 page=place.page,
@@ -159,10 +165,10 @@ async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
                 width=round(place.width, 2),
                 scale=round(scale, 2),
                 description=one.description,
-                caption=plain(parts.draft.captions.get(one.name, ""), material.evidence),
+                caption=expand_macros(parts.draft.captions.get(one.name, ""), material.evidence),
                 mentions=mentioned.get(one.name, ()),
                 lint=(*issues, *small),
-                data=statistics_of(material, one.datasets),
+                data=format_statistics(material, one.datasets),
             ),
             pictures[one.name],
         )
@@ -170,7 +176,7 @@ async def figures_of(material: Material, draft: Drafted) -> dict[str, Shown]:
 
 
 @dataclass(frozen=True)
-class Place:
+class FigurePosition:
     """A figure on its page. `page` counts from 1; inches from the page's upper left corner."""
 
     page: int
@@ -180,36 +186,38 @@ class Place:
     height: float
 
 
-def places(log: str) -> dict[str, Place]:
+def parse_positions(log: str) -> dict[str, FigurePosition]:
     """Figure -> where it stands, from TeX's log; a figure whose two corners are not on one page is left out."""
     corners: dict[str, dict[str, tuple[int, float, float]]] = {}
-    for name, which, page, x, y, height in _CORNER.findall(log):
-        corners.setdefault(name, {})[which] = (int(page), int(x) / _SP_AN_INCH, (int(height) - int(y)) / _SP_AN_INCH)
-    found: dict[str, Place] = {}
+    for name, which, page, x, y, height in _CORNER_LINE.findall(log):
+        corners.setdefault(name, {})[which] = (int(page), int(x) / _SP_PER_INCH, (int(height) - int(y)) / _SP_PER_INCH)
+    found: dict[str, FigurePosition] = {}
     for name, both in corners.items():
         if both.keys() == {"from", "to"} and both["from"][0] == both["to"][0]:
             (page, left, bottom), (_, right, top) = both["from"], both["to"]
-            found[name] = Place(page, left, top, right - left, bottom - top)
+            found[name] = FigurePosition(page, left, top, right - left, bottom - top)
     return found
 
 
-async def cut(pdf: Path, wanted: Mapping[str, Place], *, dpi: int = DPI, timeout: float = 60.0) -> dict[str, bytes]:
+async def render_crops(
+    pdf: Path, positions: Mapping[str, FigurePosition], *, dpi: int = DPI, timeout: float = 60.0
+) -> dict[str, bytes]:
     """Figure -> its picture as PNG, as it is printed. `timeout` is seconds for each; one that fails is left out.
 
-    Raises `review.evidence.tex.TexMissing`.
+    Raises `review.evidence.tex_runner.TexMissing`.
     """
     pictures: dict[str, bytes] = {}
     with tempfile.TemporaryDirectory(prefix="cut-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         shutil.copyfile(pdf, folder / "paper.pdf")
-        for figure, place in wanted.items():
+        for figure, place in positions.items():
             box = {
-                "-x": place.left - MARGIN,
-                "-y": place.top - MARGIN,
-                "-W": place.width + 2 * MARGIN,
-                "-H": place.height + 2 * MARGIN,
+                "-x": place.left - MARGIN_INCHES,
+                "-y": place.top - MARGIN_INCHES,
+                "-W": place.width + 2 * MARGIN_INCHES,
+                "-H": place.height + 2 * MARGIN_INCHES,
             }
-            ran = await tex.run(
+            ran = await tex_runner.run_program(
                 [
                     "pdftoppm",
                     "-q",
@@ -234,26 +242,26 @@ async def cut(pdf: Path, wanted: Mapping[str, Place], *, dpi: int = DPI, timeout
     return pictures
 
 
-def mentions(draft: Draft, evidence: Evidence) -> dict[str, tuple[Mention, ...]]:
+def find_mentions(draft: PaperDraft, evidence: Evidence) -> dict[str, tuple[FigureMention, ...]]:
     """Figure -> the paragraphs of text and captions that refer to it, their values printed."""
     parts = [
         ("abstract", draft.abstract),
         *((one.title, one.body) for one in draft.sections),
         *((f"caption of {name}", text) for name, text in draft.captions.items()),
     ]
-    found: dict[str, list[Mention]] = {}
+    found: dict[str, list[FigureMention]] = {}
     for where, text in parts:
         for paragraph in re.split(r"\n\s*\n", text):
-            for name in dict.fromkeys(_FIGURE.findall(paragraph)):
-                found.setdefault(name, []).append(Mention(where=where, text=plain(paragraph, evidence)))
+            for name in dict.fromkeys(_FIGURE_REFERENCE.findall(paragraph)):
+                found.setdefault(name, []).append(FigureMention(where=where, text=expand_macros(paragraph, evidence)))
     return {name: tuple(texts) for name, texts in found.items()}
 
 
-def plain(text: str, evidence: Evidence) -> str:
+def expand_macros(text: str, evidence: Evidence) -> str:
     """Text of a draft as a reader sees it: values printed, figures by name in brackets."""
 
-    def value(use: Use) -> str:
-        found = evidence.value(use)
-        return f"[no value {use.key}]" if found is None else as_read(found)
+    def value(use: ResultMacroUse) -> str:
+        found = evidence.find_value(use)
+        return f"[no value {use.key}]" if found is None else to_plain_text(found)
 
-    return without_tex(filled(_FIGURE.sub(r"[\1]", _PLACED.sub("", text)), value))
+    return without_tex(fill_macros(_FIGURE_REFERENCE.sub(r"[\1]", _PLACED_FLOAT.sub("", text)), value))

@@ -20,41 +20,41 @@ from pathlib import Path
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
-from labwright.models.roles.assessing import Statistic
 from labwright.models.roles.figures import FIGURES, FigurePart, FigureScript, FiguresInputs, FigureStyle
-from labwright.record.claims.means import ablation_conditions, paper_claims, trusted_replicates
-from labwright.record.descriptors import remove_tree
-from labwright.record.events.papers import FiguresMade
-from labwright.record.folder import draft_of, part_of, seal, sha256, write_file
-from labwright.record.nouns.data import DataPlan, DatasetFacts
-from labwright.record.nouns.figures import Figure, FigureReview, FinalFigure
-from labwright.record.nouns.nodes import Failure, Node, Plotting
-from labwright.record.syntax import parse
+from labwright.models.roles.node_assessment import Statistic
+from labwright.record.claims.estimates import compute_paper_claims, find_ablation_conditions, find_trusted_replicates
+from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.python_syntax import parse_python
+from labwright.record.run_folder import create_draft_folder, hash_file, partial_path, seal_folder, write_file
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts
+from labwright.record.schema.figures import Figure, FigureReview, FinalFigure
+from labwright.record.schema.nodes import Failure, Node, PlotRun
 from labwright.sandbox.job import Executor, Job
-from labwright.sandbox.results import FIGURE_BYTES
-from labwright.sandbox.untrusted import copy_file, names_in
-from labwright.stages.bench import Bench, do_work, of_node
-from labwright.stages.briefs import node_brief, plotting_reference, statistic
-from labwright.stages.nodes.canvas import Canvas, Gallery, Subject
-from labwright.stages.nodes.plotting import PLOT_SECONDS, review_figures, typed_numbers
-from labwright.stages.paper.decided import as_json, data_of, script_of
-from labwright.stages.paper.template import Template
-from labwright.stages.paper.versions import material_of
-from labwright.stages.stage import trusted_winner
-from labwright.stages.tables import tables_of_means
+from labwright.sandbox.results import MAX_FIGURE_BYTES
+from labwright.sandbox.safe_io import copy_file, list_names
+from labwright.stages.difference_tables import build_mean_tables
+from labwright.stages.nodes.node_plots import PLOT_SECONDS, check_typed_numbers, review_figures
+from labwright.stages.nodes.plot_inputs import FigureGallery, FigureSubject, PlotArrays
+from labwright.stages.paper.draft_versions import build_paper_context
+from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.template import PaperTemplate
+from labwright.stages.prompt_inputs import build_node_brief, read_plotting_reference, to_statistic
+from labwright.stages.run_context import RunContext, as_node_failure, run_once
+from labwright.stages.stage_runner import find_trusted_winner
 
-HERE = Path(__file__).parent
-MODULE, STYLE = "figure_style.py", "paper.mplstyle"
+SOURCE_FOLDER = Path(__file__).parent
+STYLE_MODULE_FILE, STYLE_SHEET_FILE = "figure_style.py", "paper.mplstyle"
 """What a script finds in its folder."""
-SUFFIXES = (".pdf", ".png")
-MOST = 12
+FIGURE_SUFFIXES = (".pdf", ".png")
+MAX_FIGURES = 12
 """Figures that a paper may have."""
-MOST_IN_TEXT = 4
+MAX_FIGURES_IN_TEXT = 4
 """Of these in the main text; the others go to the appendix."""
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DrawnFigure:
     """One figure as it came out. `figures` are its two files, empty where it failed."""
 
     part: FigurePart
@@ -68,123 +68,125 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Studio:
+class DrawingContext:
     """What every figure is drawn with. `folder` gets figures/ with the files of all figures."""
 
     executor: Executor
     folder: Path
-    canvas: Canvas
+    arrays: PlotArrays
     statistics: tuple[Statistic, ...]
     style: FigureStyle
     seed: int = 0
     seconds: float = PLOT_SECONDS
     """Wall-clock limit of one figure."""
-    decided: str = ""
+    hypothesis_data: str = ""
     """JSON that the program's own figures are drawn from."""
 
 
 @dataclass
-class _Drawn:
+class _FigureProgress:
     """What there is of the figures so far."""
 
-    kept: dict[str, Drawing] = field(default_factory=dict[str, Drawing])
+    kept: dict[str, DrawnFigure] = field(default_factory=dict[str, DrawnFigure])
     reviews: dict[str, FigureReview] = field(default_factory=dict[str, FigureReview])
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Figure -> what is wrong with it, one complaint a line."""
     codes: dict[str, str] = field(default_factory=dict[str, str])
     undrawn: dict[str, str] = field(default_factory=dict[str, str])
     """Figures of the program's own that could not be drawn -> why."""
-    shown: list[Plotting] = field(default_factory=list[Plotting])
-    looked: bool = True
+    plottings: list[PlotRun] = field(default_factory=list[PlotRun])
+    by_model: bool = True
 
 
-async def draw_figures(bench: Bench) -> None:
+async def draw_figures(context: RunContext) -> None:
     """Draw the final figures, review them, keep those that are readable, and record them."""
 
     async def work(client: ModelClient) -> None:
-        node, drawn = trusted_winner(bench), _Drawn()
-        studio = Studio(
-            executor=bench.executor,
-            seconds=min(PLOT_SECONDS, bench.node_seconds),
+        node, drawn = find_trusted_winner(context), _FigureProgress()
+        studio = DrawingContext(
+            executor=context.executor,
+            seconds=min(PLOT_SECONDS, context.node_seconds),
             seed=node.seed,
-            folder=draft_of(bench.folder.drawn),
-            style=style_for(material_of(bench).template),
-            canvas=Canvas(
+            folder=create_draft_folder(context.folder.drawn_figures),
+            style=build_style(build_paper_context(context).template),
+            arrays=PlotArrays(
                 node.id,
                 inputs={
-                    one.id: bench.folder.attempt(one.id, len(one.attempts)) / "arrays"
-                    for one in trusted_replicates(bench.state, node.id)
+                    one.id: context.folder.get_attempt_path(one.id, len(one.attempts)) / "arrays"
+                    for one in find_trusted_replicates(context.state, node.id)
                     if one.status == "good"
                 },
             ),
-            statistics=tuple(statistic(claim) for claim in paper_claims(bench.state)),
+            statistics=tuple(to_statistic(claim) for claim in compute_paper_claims(context.state)),
         )
-        await _draw_decided(bench, studio, drawn)
+        await _draw_hypothesis_figures(context, studio, drawn)
         lacking = "the model gave no figures that can be used"
         try:
-            for turn in range(bench.paper.replots + 1):
-                if not await _turn(bench, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
+            for turn in range(context.paper.replots + 1):
+                if not await _run_turn(context, client, studio, drawn, turn=turn, node=node) or not drawn.failed:
                     break
         except BudgetSpent as error:
             lacking = str(error)
         if drawn.kept or drawn.failed:
-            _record(bench, studio, drawn)
+            _record_figures(context, studio, drawn)
         else:
-            bench.recorder.append(
-                FiguresMade(figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking))
+            context.recorder.append(
+                FiguresDrawn(figures={}, descriptions={}, arrays=(), failure=Failure(kind="no answer", message=lacking))
             )
 
-    await do_work(bench, "figures", work)
+    await run_once(context, "figures", work)
 
 
-async def _draw_decided(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
+async def _draw_hypothesis_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
     """Draw the program's own figures; one that fails is told of, and takes no other with it."""
-    data = data_of(bench.state, bench.folder)
-    script = script_of(data, bench.plan)
+    data = build_figure_data(context.state, context.folder)
+    script = build_figure_script(data, context.plan)
     if script is not None:
-        for one in await draw_all(replace(studio, decided=as_json(data)), script, turn=-1):
+        for one in await draw_script(replace(studio, hypothesis_data=format_json(data)), script, turn=-1):
             if one.failure is None:
                 drawn.kept[one.name] = one
             else:
                 drawn.undrawn[one.name] = one.failure.message
 
 
-async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, turn: int, node: Node) -> bool:
+async def _run_turn(
+    context: RunContext, client: ModelClient, studio: DrawingContext, drawn: _FigureProgress, *, turn: int, node: Node
+) -> bool:
     """Ask for the figures that are not there yet, draw them and look at them; False where no model gave any."""
-    script = await client.usable(
+    script = await client.ask_or_none(
         FIGURES,
         FiguresInputs(
-            idea=bench.idea,
-            data_plan=bench.plan,
-            facts=bench.facts,
-            arrays=await studio.canvas.briefs(),
+            idea=context.idea,
+            data_plan=context.plan,
+            facts=context.facts,
+            arrays=await studio.arrays.read_briefs(),
             statistics=studio.statistics,
-            tables=tables_of_means(studio.statistics, [node], bench.plan),
-            example_plots=node_brief(bench.folder, node).plots,
-            ablations=ablation_conditions(bench.state),
-            synthetic=tuple(sorted(generated(bench.state.datasets))),
+            tables=build_mean_tables(studio.statistics, [node], context.plan),
+            example_plots=build_node_brief(context.folder, node).plots,
+            ablations=find_ablation_conditions(context.state),
+            synthetic=tuple(sorted(find_synthetic_datasets(context.state.datasets))),
             style=studio.style,
-            lab_reference=plotting_reference(bench),
+            lab_reference=read_plotting_reference(context),
             keep=tuple(drawn.kept),
             complaints=tuple(f"{name}: {line}" for name, lines in drawn.failed.items() for line in lines),
             previous="\n\n".join(f"# --- {name}\n{drawn.codes[name]}" for name in drawn.failed),
         ),
-        then="the paper goes without the figures that are not drawn yet",
+        instead="the paper goes without the figures that are not drawn yet",
     )
     if script is None:
         return False
     parts = {one.name: one for one in script.figures if one.name not in drawn.kept}
-    asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MOST]})
-    drawings = await draw_all(studio, asked, turn=turn)
+    asked = script.model_copy(update={"figures": tuple(parts.values())[: 2 * MAX_FIGURES]})
+    drawings = await draw_script(studio, asked, turn=turn)
     try:
-        reviews = await _review(bench, client, studio, drawn, drawings=drawings, node=node)
+        reviews = await _review_drawings(context, client, studio, drawn, drawings=drawings, node=node)
     except Exception as error:  # noqa: BLE001  a worker's edge: figures that cannot be looked at are drawn again
-        failure, reviews = of_node(error), ()
+        failure, reviews = as_node_failure(error), ()
         drawings = [replace(one, failure=one.failure or failure) for one in drawings]
     drawn.failed = {}
     for one in drawings:
         drawn.codes[one.name] = one.script
-        failure = typed_numbers(f"{one.name}.py", one.script) or one.failure
+        failure = check_typed_numbers(f"{one.name}.py", one.script) or one.failure
         if failure is not None:
             text = f"{failure.message}\n{failure.traceback}"
             drawn.failed[one.name] = tuple(line for line in text.split("\n") if line)
@@ -195,72 +197,78 @@ async def _turn(bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn
     return True
 
 
-async def _review(
-    bench: Bench, client: ModelClient, studio: Studio, drawn: _Drawn, *, drawings: Sequence[Drawing], node: Node
+async def _review_drawings(
+    context: RunContext,
+    client: ModelClient,
+    studio: DrawingContext,
+    drawn: _FigureProgress,
+    *,
+    drawings: Sequence[DrawnFigure],
+    node: Node,
 ) -> tuple[FigureReview, ...]:
     """The reviews of what was drawn in this turn, by file; what was kept is there to be compared with."""
     if not any(one.figures for one in drawings):
         return ()
     figures: tuple[Figure, ...] = tuple(figure for one in (*drawn.kept.values(), *drawings) for figure in one.figures)
-    gallery = Gallery(studio.folder / "figures", figures, before=tuple(drawn.shown), canvas=studio.canvas)
-    about = Subject("paper", node.plan, node.measurements, width=studio.style.text_width)
-    look = await review_figures(bench, client, gallery, about=about)
-    drawn.shown.append(Plotting(n=1, figures=figures, reviews=look.reviews, looked=look.looked))
-    drawn.looked = drawn.looked and look.looked
+    gallery = FigureGallery(studio.folder / "figures", figures, previous=tuple(drawn.plottings), arrays=studio.arrays)
+    about = FigureSubject("paper", node.plan, node.measurements, width=studio.style.text_width)
+    look = await review_figures(context, client, gallery, about=about)
+    drawn.plottings.append(PlotRun(n=1, figures=figures, reviews=look.reviews, looked=look.by_model))
+    drawn.by_model = drawn.by_model and look.by_model
     drawn.reviews |= {review.name: review for review in look.reviews}
     return look.reviews
 
 
-def _record(bench: Bench, studio: Studio, drawn: _Drawn) -> None:
+def _record_figures(context: RunContext, studio: DrawingContext, drawn: _FigureProgress) -> None:
     """Seal the figures that were drawn as .pdf and .png and found readable, each with the code that draws it."""
     widths = {one.name: max(figure.facts.width_inches for figure in one.figures) for one in drawn.kept.values()}
-    figures, crowded_out = choose(
-        [one.part for one in drawn.kept.values()], bench.plan, generated(bench.state.datasets), widths
+    figures, crowded_out = choose_figures(
+        [one.part for one in drawn.kept.values()], context.plan, find_synthetic_datasets(context.state.datasets), widths
     )
     files = {
         f"{one.name}{suffix}": (studio.folder / "figures" / f"{one.name}{suffix}").read_bytes()
         for one in figures
-        for suffix in SUFFIXES
+        for suffix in FIGURE_SUFFIXES
     }
-    folder = bench.folder.drawn
-    clean = draft_of(part_of(folder))
+    folder = context.folder.drawn_figures
+    clean = create_draft_folder(partial_path(folder))
     (clean / "source").mkdir()
     sources = {f"{one.name}.py": drawn.kept[one.name].script for one in figures}
-    for name, text in {**style_files(studio.style), **sources}.items():
+    for name, text in {**build_style_files(studio.style), **sources}.items():
         (clean / "source" / name).write_text(text)
     for name, data in files.items():
         (clean / name).write_bytes(data)
-    seal(clean, folder)
+    seal_folder(clean, folder)
     remove_tree(studio.folder)
     failure = "\n".join("\n".join((f"{name}: {lines[0]}", *lines[1:])) for name, lines in drawn.failed.items())
-    bench.recorder.append(
-        FiguresMade(
-            figures={name: sha256(folder / name) for name in files},
+    context.recorder.append(
+        FiguresDrawn(
+            figures={name: hash_file(folder / name) for name in files},
             descriptions={one.name: one.description for one in figures},
             reviews=tuple(drawn.reviews.values()),
             arrays=tuple(
                 sorted(
                     {
-                        sha256(source / name)
-                        for source in studio.canvas.inputs.values()
-                        for name in names_in(source, "", ".npy")
+                        hash_file(source / name)
+                        for source in studio.arrays.inputs.values()
+                        for name in list_names(source, "", ".npy")
                     }
                 )
             ),
             failure=Failure(kind="figure", message=failure) if failure and not figures else None,
-            looked=drawn.looked,
+            looked=drawn.by_model,
             placed=figures,
             left_out=crowded_out | drawn.undrawn | {name: lines[0] for name, lines in drawn.failed.items()},
         )
     )
 
 
-def generated(facts: Iterable[DatasetFacts]) -> frozenset[str]:
+def find_synthetic_datasets(facts: Iterable[DatasetFacts]) -> frozenset[str]:
     """The datasets whose examples were made by a program."""
-    return frozenset(one.name for one in facts if one.synthetic)
+    return frozenset(one.name for one in facts if one.is_synthetic)
 
 
-def choose(
+def choose_figures(
     parts: Sequence[FigurePart], plan: DataPlan, synthetic: frozenset[str], widths: Mapping[str, float]
 ) -> tuple[tuple[FinalFigure, ...], dict[str, str]]:
     """The figures of the paper in their order, at most `MOST`; and why others are not among them.
@@ -284,16 +292,16 @@ def choose(
         )
     ordered = [one for place in ("main", "appendix") for one in asked if one.placement == place]
     chosen = [
-        one.model_copy(update={"placement": "appendix"}) if number >= MOST_IN_TEXT else one
-        for number, one in enumerate(ordered[:MOST])
+        one.model_copy(update={"placement": "appendix"}) if number >= MAX_FIGURES_IN_TEXT else one
+        for number, one in enumerate(ordered[:MAX_FIGURES])
     ]
-    why = f"a paper has at most {MOST} figures, those of the main text first, then in their order"
-    return tuple(chosen), {one.name: why for one in ordered[MOST:]}
+    why = f"a paper has at most {MAX_FIGURES} figures, those of the main text first, then in their order"
+    return tuple(chosen), {one.name: why for one in ordered[MAX_FIGURES:]}
 
 
-def style_for(template: Template) -> FigureStyle:
+def build_style(template: PaperTemplate) -> FigureStyle:
     """The style of figures at the widths of a template, with what its module says of itself."""
-    tree = parse((HERE / MODULE).read_text(encoding="utf-8"))
+    tree = parse_python((SOURCE_FOLDER / STYLE_MODULE_FILE).read_text(encoding="utf-8"))
     lines = [ast.get_docstring(tree) or "", ""]
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
@@ -302,22 +310,22 @@ def style_for(template: Template) -> FigureStyle:
     return FigureStyle(text_width=template.text_width, column_width=template.column_width, reference="\n".join(lines))
 
 
-def style_files(style: FigureStyle) -> dict[str, str]:
+def build_style_files(style: FigureStyle) -> dict[str, str]:
     """The module and the style that a script finds in its folder, with the widths of the page in them."""
-    module = (HERE / MODULE).read_text(encoding="utf-8")
+    module = (SOURCE_FOLDER / STYLE_MODULE_FILE).read_text(encoding="utf-8")
     for name, width in (("TEXT_WIDTH", style.text_width), ("COLUMN_WIDTH", style.column_width)):
         module = re.sub(rf"(?m)^{name} = .*$", f"{name} = {width}", module)
-    return {MODULE: module, STYLE: (HERE / STYLE).read_text(encoding="utf-8")}
+    return {STYLE_MODULE_FILE: module, STYLE_SHEET_FILE: (SOURCE_FOLDER / STYLE_SHEET_FILE).read_text(encoding="utf-8")}
 
 
-async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> list[Drawing]:
+async def draw_script(studio: DrawingContext, script: FigureScript, *, turn: int = 0) -> list[DrawnFigure]:
     """Every figure of a script, drawn or failed, in its order."""
 
-    async def draw(part: FigurePart) -> Drawing:
+    async def draw(part: FigurePart) -> DrawnFigure:
         source = f"{script.script.rstrip()}\n\n\n{part.code.strip()}\n" if part.code.strip() else script.script
         folder = studio.folder / f"turn{turn}" / part.name
-        if studio.decided:
-            write_file(folder / "inputs" / "decided.json", studio.decided)
+        if studio.hypothesis_data:
+            write_file(folder / "inputs" / "decided.json", studio.hypothesis_data)
         write_file(
             folder / "inputs" / "statistics.json", json.dumps([one.model_dump() for one in studio.statistics], indent=1)
         )
@@ -328,12 +336,12 @@ async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> li
                 entry="figures.py",
                 mode="plot",
                 seed=studio.seed,
-                source={"figures.py": source, **style_files(studio.style)},
+                source={"figures.py": source, **build_style_files(studio.style)},
                 timeout=studio.seconds,
-                inputs=studio.canvas.inputs,
+                inputs=studio.arrays.inputs,
             )
         )
-        saved, wanted = {one.name for one in outcome.figures}, [f"{part.name}{suffix}" for suffix in SUFFIXES]
+        saved, wanted = {one.name for one in outcome.figures}, [f"{part.name}{suffix}" for suffix in FIGURE_SUFFIXES]
         failure, missing = outcome.failure, [f"figures/{name}" for name in wanted if name not in saved]
         if failure is None and missing:
             failure = Failure(
@@ -345,9 +353,9 @@ async def draw_all(studio: Studio, script: FigureScript, *, turn: int = 0) -> li
             )
         if failure is None:
             for name in wanted:
-                copy_file(folder, f"figures/{name}", studio.folder, f"figures/{name}", FIGURE_BYTES)
+                copy_file(folder, f"figures/{name}", studio.folder, f"figures/{name}", MAX_FIGURE_BYTES)
         remove_tree(folder, ignore_errors=True)
         figures = tuple(one for one in outcome.figures if one.name in wanted)
-        return Drawing(part, source, () if failure else figures, failure)
+        return DrawnFigure(part, source, () if failure else figures, failure)
 
     return list(await asyncio.gather(*map(draw, script.figures)))

@@ -11,21 +11,21 @@ from typing import Any
 from jinja2 import BaseLoader, FileSystemLoader, StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from labwright.record.printed import PrintedValue
-from labwright.record.typeset import ClaimKey, uses
-from labwright.record.wording import says_number
+from labwright.record.printed_value import PrintedValue
+from labwright.record.quantity_words import has_number_word
+from labwright.record.result_macros import ClaimKey, find_macro_uses
 
-_DECLARED = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
+_DECLARED_CHARACTER = re.compile(r"\\DeclareUnicodeCharacter\{([0-9A-F]{4,6})\}")
 _LATIN = frozenset(map(chr, range(0xC0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧĄą\u00d7\u00f7")
 _T1 = _LATIN | frozenset("ĄąŊŋ¡¿§¶©®ªº£¥€™†‡•…‰‹›«»‘’‚“”„–—")
-_DROPPED = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
-FALLBACK = r"\unknowncharacter{}"
-LONGEST = 260
+_DROPPED_CHARACTERS = frozenset("\ufeff\u00ad\u2060\u200c\u200d\u200e\u200f")
+FALLBACK_MACRO = r"\unknowncharacter{}"
+MAX_REASON_CHARS = 260
 """Characters of one reason."""
 _FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:,'\"\]]+/)+")
 
 
-class Characters:
+class PrintableCharacters:
     """What a template can print beyond ASCII. `replaced` has a line for each character that it could not."""
 
     def __init__(self, known: frozenset[str]) -> None:
@@ -33,25 +33,29 @@ class Characters:
         self._missing: dict[str, None] = {}
 
     @classmethod
-    def of(cls, styles: Iterable[Path]) -> Characters:
+    def from_styles(cls, styles: Iterable[Path]) -> PrintableCharacters:
         """What T1 prints, and what the style files declare."""
         return cls(
             _T1
-            | {chr(int(code, 16)) for path in styles for code in _DECLARED.findall(path.read_text(encoding="utf-8"))}
+            | {
+                chr(int(code, 16))
+                for path in styles
+                for code in _DECLARED_CHARACTER.findall(path.read_text(encoding="utf-8"))
+            }
         )
 
-    def fit(self, text: str) -> str:
+    def replace_unprintable(self, text: str) -> str:
         """The text with every character that cannot be printed replaced by a visible box."""
         text = unicodedata.normalize("NFC", text)
         for char in sorted(
             {char for char in text if not (char in "\n\t" or " " <= char <= "~" or char in self._known)}
         ):
-            text = text.replace(char, "" if char in _DROPPED else FALLBACK)
-            self._missing |= {} if char in _DROPPED else {char: None}
+            text = text.replace(char, "" if char in _DROPPED_CHARACTERS else FALLBACK_MACRO)
+            self._missing |= {} if char in _DROPPED_CHARACTERS else {char: None}
         return text
 
     @property
-    def replaced(self) -> tuple[str, ...]:
+    def replacements(self) -> tuple[str, ...]:
         return tuple(
             f"the character {char!r} (U+{ord(char):04X}, {unicodedata.name(char, 'no name').lower()}) has no glyph "
             "here and was replaced by a box: spell it out"
@@ -59,7 +63,7 @@ class Characters:
         )
 
 
-_TEXT = {
+_ESCAPES = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
     "}": r"\}",
@@ -86,42 +90,42 @@ _TEXT = {
 
 def escape(text: str) -> str:
     """Plain text as TeX that prints it, on one line; breaks are allowed after signs in long names."""
-    return "".join(_TEXT.get(char, char) for char in " ".join(text.split()))
+    return "".join(_ESCAPES.get(char, char) for char in " ".join(text.split()))
 
 
-def recorded(text: object) -> str:
+def mark_recorded(text: object) -> str:
     """Plain text of the record as TeX, each number in `\\rec{}`, in words too: the program printed it."""
     words = " ".join(str(text).split()).split(" ")
     return " ".join(
         rf"\rec{{{escape(word)}}}"
-        if says_number(word) or any(unicodedata.numeric(char, None) is not None for char in word)
+        if has_number_word(word) or any(unicodedata.numeric(char, None) is not None for char in word)
         else escape(word)
         for word in words
     )
 
 
-def short(text: object, limit: int = LONGEST) -> str:
+def shorten(text: object, limit: int = MAX_REASON_CHARS) -> str:
     """A text on one line, cut at a word, without the folders of the machine that it names."""
     text = _FOLDERS.sub(".../", " ".join(str(text).split()))
     return text if len(text) <= limit else text[:limit].rsplit(" ", 1)[0] + " ..."
 
 
-def words(name: str) -> str:
+def to_words(name: str) -> str:
     """A name of the record in words: `log_loss` as `log loss`."""
     return name.replace("_", " ")
 
 
-def row(cells: Iterable[str]) -> str:
+def format_row(cells: Iterable[str]) -> str:
     """Cells of TeX as a row of a table."""
     return " & ".join(cells) + r" \\"
 
 
-def recorded_row(*cells: object) -> str:
+def format_recorded_row(*cells: object) -> str:
     """Values of the record as a row of a table."""
-    return row(map(recorded, cells))
+    return format_row(map(mark_recorded, cells))
 
 
-def aligned(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
+def align_columns(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
     """The table with space beside the first number of each cell that has one, column by column."""
     rows = [line.split(" & ") for line in tabular.split("\n")]
     for column in range(max(map(len, rows))):
@@ -129,7 +133,7 @@ def aligned(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
             at: extent
             for at, cells in enumerate(rows)
             if column < len(cells) and len(cells) > 1
-            if (extent := _extent(cells[column], printed)) is not None
+            if (extent := _measure_number(cells[column], printed)) is not None
         }
         widest = [max(each) for each in zip(*found.values(), strict=True)]
         for at, own in found.items():
@@ -143,10 +147,10 @@ def aligned(tabular: str, printed: Mapping[str, PrintedValue]) -> str:
     return "\n".join(map(" & ".join, rows))
 
 
-def _extent(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, int, int] | None:
+def _measure_number(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, int, int] | None:
     """Digits of a printed number left of its point, whether it has a sign, all digits from there on, and a point."""
-    keys = [use.key for use in uses(cell)] if not cell.startswith(r"\multicolumn") else []
-    first = ClaimKey.parse(keys[0]) if keys else None
+    keys = [use.key for use in find_macro_uses(cell)] if not cell.startswith(r"\multicolumn") else []
+    first = ClaimKey.parse_key(keys[0]) if keys else None
     if first is None or first.form not in ("pm", "mean") or keys[0] not in printed:
         return None
     number = re.match(r"(\\ensuremath\{-\}|-)?(\d+)(\.?)", printed[keys[0]].tex)
@@ -156,27 +160,30 @@ def _extent(cell: str, printed: Mapping[str, PrintedValue]) -> tuple[int, int, i
     return (len(number[2]), bool(number[1]), sum(char.isdigit() for char in rest) - len(number[2]), bool(number[3]))
 
 
-PAGE = 5.6
+TABLE_WIDTH_INCHES = 5.6
 """Inches of text width for which the columns of a table are designed."""
-WHOLE = 14
+MAX_UNBROKEN_ROWS = 14
 """Rows at most of a table that no page break may divide."""
 _WIDTH = re.compile(r"\{([\d.]+)in\}")
 
 
-def longtable(name: str, columns: str, head: str, caption: str, *, caller: Callable[[], str]) -> str:
+def format_longtable(name: str, columns: str, head: str, caption: str, *, caller: Callable[[], str]) -> str:
     """The rows that a template gives, as a small table with its head on every page, labelled `tab:record-NAME`.
 
     Widths in `columns` are inches on a page of `PAGE`; a table with such columns takes the whole width of the text,
     and these columns take what another page is wider or narrower.
     """
-    rows, caption = [one for one in _flowing(caller()).split("\n") if one], _flowing(caption).strip()
-    if len(rows) <= WHOLE:
+    rows, caption = [one for one in _join_lines(caller()).split("\n") if one], _join_lines(caption).strip()
+    if len(rows) <= MAX_UNBROKEN_ROWS:
         rows = [f"{one}*" if one.endswith(r"\\") else one for one in rows]
     body = "\n".join(rows)
     spread = "in}" in columns
     total = sum(float(width) for width in _WIDTH.findall(columns))
     columns = _WIDTH.sub(
-        lambda width: rf"{{\dimexpr{width[1]}in+{float(width[1]) / total:.3f}\dimexpr\linewidth-{PAGE}in\relax\relax}}",
+        lambda width: (
+            rf"{{\dimexpr{width[1]}in+{float(width[1]) / total:.3f}\dimexpr"
+            rf"\linewidth-{TABLE_WIDTH_INCHES}in\relax\relax}}"
+        ),
         columns,
     )
     if spread:
@@ -190,16 +197,16 @@ def longtable(name: str, columns: str, head: str, caption: str, *, caller: Calla
     )
 
 
-def rendered(name: str, values: Mapping[str, Any]) -> str:
+def render_template(name: str, values: Mapping[str, Any]) -> str:
     """One of our own templates, filled in. Filters: `rec`, `words`, `short`. Indented lines go on with those before."""
-    environment = tex_environment(FileSystemLoader(Path(__file__).parent))
+    environment = build_tex_environment(FileSystemLoader(Path(__file__).parent))
     filters: dict[str, Any] = environment.filters
-    filters.update({"rec": recorded, "words": words, "short": short})
-    text = _flowing(environment.get_template(name).render(values))
+    filters.update({"rec": mark_recorded, "words": to_words, "short": shorten})
+    text = _join_lines(environment.get_template(name).render(values))
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def tex_environment(loader: BaseLoader) -> SandboxedEnvironment:
+def build_tex_environment(loader: BaseLoader) -> SandboxedEnvironment:
     """Templates with signs that TeX does not use. Whoever wrote them, they get values, and run no Python."""
     return SandboxedEnvironment(
         loader=loader,
@@ -217,5 +224,5 @@ def tex_environment(loader: BaseLoader) -> SandboxedEnvironment:
     )
 
 
-def _flowing(text: str) -> str:
+def _join_lines(text: str) -> str:
     return re.sub(r"[ \t]*\n {2,}", " ", text)

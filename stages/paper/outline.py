@@ -15,26 +15,26 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from labwright.models.roles.writing import (
-    Comparison,
-    Decided,
+from labwright.models.roles.paper_writing import (
+    DecidedHypothesis,
+    ExploratoryComparison,
     PaperOutline,
     PlannedSection,
     RequiredStatement,
     SectionInputs,
     WriteInputs,
 )
-from labwright.record.nouns.data import DataPlan, arm_of, level_of
-from labwright.record.nouns.papers import Section
-from labwright.record.typeset import without_form
+from labwright.record.result_macros import strip_form
+from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.paper import Section
 
-TAKEN = ("abstract", "title")
+RESERVED_TITLES = ("abstract", "title")
 """What a section may not be called: edits name the parts of a draft by these."""
-SHARES = (0.8, 1.2)
+SHARE_BOUNDS = (0.8, 1.2)
 """What the shares of all sections may come to."""
 
 
-def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
+def repair_outline(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, tuple[str, ...]]:
     """The outline with all that is wrong put right by rule, and what was wrong, a line each.
 
     Unknown names go; a float stays where it is placed first; what has no place gets one in the longest section, and
@@ -59,10 +59,10 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
     faults = [
         f"section title {title!r} is empty, taken or stands {count} times: give each section its own"
         for title, count in times.items()
-        if not title or count > 1 or title in TAKEN
+        if not title or count > 1 or title in RESERVED_TITLES
     ]
     sections: list[PlannedSection] = []
-    titles: set[str] = set(TAKEN)
+    titles: set[str] = set(RESERVED_TITLES)
     placed: dict[str, Counter[str]] = {name: Counter() for name in known}
     for number, section in enumerate(outline.sections, 1):
         title = " ".join(section.title.split()) or f"Part {'I' * number}"
@@ -72,15 +72,15 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
         kept: dict[str, object] = {"title": title}
         for field, names in known.items():
             asked: tuple[str, ...] = getattr(section, field)
-            faults += _unknown(f"section {section.title!r}", field, asked, names)
+            faults += _find_unknown(f"section {section.title!r}", field, asked, names)
             if field in ("figures", "tables"):
                 names = (names & frozenset((*in_text, *inputs.tables))) - placed[field].keys()
             kept[field] = tuple(name for name in dict.fromkeys(asked) if name in names)
             placed[field].update(asked)
         sections.append(section.model_copy(update=kept))
     for name in ("keys", "tells"):
-        faults += _unknown("the abstract", name, getattr(outline.abstract, name), known[name])
-    for field, needed, once in (("figures", in_text, in_text), ("tables", _needed(inputs), inputs.tables)):
+        faults += _find_unknown("the abstract", name, getattr(outline.abstract, name), known[name])
+    for field, needed, once in (("figures", in_text, in_text), ("tables", _list_needed_tables(inputs), inputs.tables)):
         faults += [
             f"{field}: {name!r} is placed {placed[field][name]} times: place it once"
             for name in once
@@ -97,7 +97,7 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
         if one.abstract and one.id not in outline.abstract.tells:
             faults.append(f"{one.id!r} is not told in the abstract: {one.text}")
     total = sum(section.share for section in sections)
-    if not SHARES[0] <= total <= SHARES[1]:
+    if not SHARE_BOUNDS[0] <= total <= SHARE_BOUNDS[1]:
         faults.append(f"the shares come to {total:.2f} in all: make it 1")
     if not faults:
         return outline, ()
@@ -108,10 +108,10 @@ def checked(outline: PaperOutline, inputs: WriteInputs) -> tuple[PaperOutline, t
         }
     )
     repaired = outline.model_copy(update={"sections": tuple(sections), "abstract": abstract})
-    return _completed(repaired, inputs), tuple(faults)
+    return _complete_outline(repaired, inputs), tuple(faults)
 
 
-def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
+def _complete_outline(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     """The outline with a place for all that has none, and shares that come to 1."""
     sections = list(outline.sections)
     total = sum(section.share for section in sections)
@@ -120,7 +120,7 @@ def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
         (longest, "tells", [one.id for one in inputs.statements if not is_disclosure(one)]),
         (-1, "tells", [one.id for one in inputs.statements if is_disclosure(one)]),
         (longest, "figures", [one.name for one in inputs.figures if one.placement == "main"]),
-        (longest, "tables", _needed(inputs)),
+        (longest, "tables", _list_needed_tables(inputs)),
     ):
         placed = {name for section in sections for name in getattr(section, field)}
         more = [name for name in needed if name not in placed]
@@ -136,37 +136,37 @@ def _completed(outline: PaperOutline, inputs: WriteInputs) -> PaperOutline:
     )
 
 
-def _needed(inputs: WriteInputs) -> list[str]:
+def _list_needed_tables(inputs: WriteInputs) -> list[str]:
     """The tables that the main text has in any case: what was registered, and the primary metric."""
     return [name for name in inputs.tables if name in ("hypotheses", "main")] or list(inputs.tables[:1])
 
 
-def _unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
+def _find_unknown(where: str, field: str, names: Sequence[str], known: Collection[str]) -> Iterator[str]:
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
             yield f"{where}: {name!r} is none of the {field}" + (f"; the nearest are {', '.join(near)}" if near else "")
 
 
-def groups(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
+def group_sections(outline: PaperOutline, size: int) -> list[tuple[str, ...]]:
     """Titles of the sections that one call writes, in order; all in one where `size` is 0."""
     titles = tuple(section.title for section in outline.sections)
     size = size or len(titles)
     return [titles[at : at + size] for at in range(0, len(titles), size)]
 
 
-def section_inputs(
-    inputs: WriteInputs, outline: PaperOutline, asked: tuple[str, ...], written: tuple[Section, ...]
+def build_section_inputs(
+    inputs: WriteInputs, outline: PaperOutline, titles: tuple[str, ...], written_sections: tuple[Section, ...]
 ) -> SectionInputs:
     """What the writer of these sections gets; the last ones come with the abstract, which none of them asks
     for alone.
     """
-    planned = [section for section in outline.sections if section.title in asked]
-    last = not asked or outline.sections[-1].title in asked
+    planned = [section for section in outline.sections if section.title in titles]
+    last = not titles or outline.sections[-1].title in titles
     ids = {one for section in planned for one in section.tells} | (set(outline.abstract.tells) if last else set[str]())
     items = tuple(one for one in inputs.statements if one.id in ids)
     keys = {key for section in planned for key in section.keys} | (set(outline.abstract.keys) if last else set[str]())
-    claims = {without_form(key) for key in keys} | {key for one in items for key in one.keys}
+    claims = {strip_form(key) for key in keys} | {key for one in items for key in one.keys}
     used = {
         field: {name for section in planned for name in getattr(section, field)}
         for field in ("figures", "tables", "references")
@@ -178,11 +178,11 @@ def section_inputs(
     return SectionInputs(
         inputs=inputs,
         outline=outline,
-        asked=asked,
+        asked=titles,
         abstract=last,
-        written=written,
+        written=written_sections,
         statements=items,
-        results=tuple(line for line in inputs.results if without_form(line.key) in claims),
+        results=tuple(line for line in inputs.results if strip_form(line.key) in claims),
         setups=tuple(line for line in inputs.setups if line.key in keys),
         decided=tuple(one for one in inputs.decided if one.key in claims),
         comparisons=tuple(one for one in inputs.comparisons if one.key in claims),
@@ -192,16 +192,19 @@ def section_inputs(
     )
 
 
-def taken(asked: Sequence[str], answered: Sequence[Section]) -> tuple[Section, ...]:
+def match_sections(titles: Sequence[str], answered: Sequence[Section]) -> tuple[Section, ...]:
     """The asked sections, by title, else by place where as many came; empty where none fits: a complaint follows."""
     found = {" ".join(one.title.split()).lower(): one.body for one in answered}
-    if len(answered) == len(asked):
-        found = {title.lower(): one.body for title, one in zip(asked, answered, strict=True)} | found
-    return tuple(Section(title=title, body=found.get(title.lower(), "").strip()) for title in asked)
+    if len(answered) == len(titles):
+        found = {title.lower(): one.body for title, one in zip(titles, answered, strict=True)} | found
+    return tuple(Section(title=title, body=found.get(title.lower(), "").strip()) for title in titles)
 
 
-def to_report(
-    plan: DataPlan, decided: Sequence[Decided], comparisons: Sequence[Comparison], disclosures: Iterable[str]
+def list_reportable_outcomes(
+    plan: DataPlan,
+    decided: Sequence[DecidedHypothesis],
+    comparisons: Sequence[ExploratoryComparison],
+    disclosures: Iterable[str],
 ) -> tuple[RequiredStatement, ...]:
     """What has to be reported, what was registered first."""
     told = [
@@ -209,7 +212,7 @@ def to_report(
             id=one.key.replace("/", "-"),
             keys=(one.key,),
             abstract=one.confirmatory,
-            owed="verdict",
+            required_form="verdict",
             text=(
                 f"{one.statement} {one.verdict.capitalize()}{'' if one.confirmatory else ', exploratory'}: "
                 f"\\verdict{{{one.key}}}"
@@ -217,11 +220,11 @@ def to_report(
         )
         for one in decided
     ]
-    places: dict[tuple[str, str, str], list[Comparison]] = {}
+    places: dict[tuple[str, str, str], list[ExploratoryComparison]] = {}
     for one in comparisons if not decided else ():
-        if one.metric == plan.primary.name and _is_method(plan, arm_of(one.subject)):
-            places.setdefault((one.dataset, arm_of(one.subject), arm_of(one.partner)), []).append(one)
-    told += [_item(found, "-".join(("primary", *place))) for place, found in places.items()]
+        if one.metric == plan.primary_metric.name and _is_method(plan, parse_arm(one.subject)):
+            places.setdefault((one.dataset, parse_arm(one.subject), parse_arm(one.partner)), []).append(one)
+    told += [_build_statement(found, "-".join(("primary", *place))) for place, found in places.items()]
     if not told:
         told = [
             RequiredStatement(
@@ -233,12 +236,12 @@ def to_report(
     return (*told, *(RequiredStatement(id=f"told-{n}", text=text) for n, text in enumerate(disclosures, 1) if text))
 
 
-def is_disclosure(one: RequiredStatement) -> bool:
+def is_disclosure(statement: RequiredStatement) -> bool:
     """Whether it is about the run, and not an outcome."""
-    return not one.keys and not one.abstract
+    return not statement.keys and not statement.abstract
 
 
-def _item(found: Sequence[Comparison], name: str) -> RequiredStatement:
+def _build_statement(found: Sequence[ExploratoryComparison], name: str) -> RequiredStatement:
     """The outcome of one pair of arms on one dataset, level by level."""
     first = found[0]
     return RequiredStatement(
@@ -246,8 +249,10 @@ def _item(found: Sequence[Comparison], name: str) -> RequiredStatement:
         abstract=True,
         keys=tuple(one.key for one in found),
         text=(
-            f"{first.metric} on {first.dataset}, {arm_of(first.subject)} against {arm_of(first.partner)}: "
-            + "; ".join(f"{level_of(one.subject) or 'in all'}: {one.said}, \\verdict{{{one.key}}}" for one in found)
+            f"{first.metric} on {first.dataset}, {parse_arm(first.subject)} against {parse_arm(first.partner)}: "
+            + "; ".join(
+                f"{parse_level(one.subject) or 'in all'}: {one.verdict_text}, \\verdict{{{one.key}}}" for one in found
+            )
         ),
     )
 

@@ -16,161 +16,180 @@ from dataclasses import dataclass, field
 from labwright.models.client import ModelClient
 from labwright.models.errors import BudgetSpent
 from labwright.models.roles import REFLECT
-from labwright.models.roles.revising import ReflectInputs, Reflection, Round, SectionEdit, TextEdit
-from labwright.record.events.papers import Drafted
-from labwright.record.nouns.figures import FinalFigure
-from labwright.record.nouns.papers import Draft, Section
-from labwright.record.typeset import without_form
-from labwright.review.evidence import scan, sentences, used_keys
-from labwright.review.evidence.allowed import CITES
-from labwright.stages.bench import Bench, do_work
-from labwright.stages.paper.citations import of_this_version
-from labwright.stages.paper.decided import OURS
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection, ReflectionRound, SectionEdit, TextEdit
+from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.result_macros import strip_form
+from labwright.record.schema.figures import FinalFigure
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.review.evidence import collect_used_keys, find_sentence_spans, scan
+from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
+from labwright.stages.paper.citations import list_version_works
+from labwright.stages.paper.compilation_findings import measure_sections
+from labwright.stages.paper.draft_versions import (
+    assess_new_draft,
+    build_paper_context,
+    list_current,
+    rank_version,
+    select_best,
+)
 from labwright.stages.paper.figure_review import review_paper_figures
-from labwright.stages.paper.findings import lengths
-from labwright.stages.paper.material import write_inputs
-from labwright.stages.paper.obligations import left_out, with_owed
-from labwright.stages.paper.scope import misread, review_scope, too_much
-from labwright.stages.paper.versions import best_of, counted, drafted, material_of, rank
+from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.overclaim_check import check_overclaims, find_misreadings, list_overclaims
+from labwright.stages.paper.paper_context import build_write_inputs
+from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from labwright.stages.run_context import RunContext, run_once
 
-MANY = 5
+MIN_VIOLATIONS_TO_REWRITE = 5
 """Violations of one section from which on it may be rewritten as a whole."""
-IDLE = 2
+MAX_IDLE_ROUNDS = 2
 """Rounds in a row that bring no new text, after which no other is begun."""
-SHOWN = 80
+MAX_PASSAGE_CHARS = 80
 """Characters of a passage that are shown in a report on its edit."""
-NO_FIGURE = "there is no such figure"
-SPARED = "metrics"
+NO_FIGURE_REASON = "there is no such figure"
+EXPENDABLE_TABLE = "metrics"
 """The table that a text gives up where it is too long."""
 
 
-async def reflect(bench: Bench) -> None:
+async def reflect(context: RunContext) -> None:
     """Record edited drafts until nothing is left to fix, the reflector is done, or the rounds are used up."""
 
     async def work(client: ModelClient) -> None:
-        await revise(bench, client, range(1, bench.paper.reflections + 1))
-        bench.recorder.append(best_of(bench.state.drafts).model_copy(update={"done": True}))
+        await revise(context, client, range(1, context.paper.reflections + 1))
+        context.recorder.append(select_best(context.state.drafts).model_copy(update={"done": True}))
 
-    await do_work(bench, bench.state.paper_task("reflect"), work)
+    await run_once(context, context.state.format_paper_task("reflect"), work)
 
 
-async def revise(bench: Bench, client: ModelClient, rounds: Iterable[int], *, news: tuple[str, ...] = ()) -> None:
+async def revise(
+    context: RunContext, client: ModelClient, rounds: Iterable[int], *, results: tuple[str, ...] = ()
+) -> None:
     """Record a draft a round, by the rounds' numbers. `news` is shown in each: what was run since the last draft."""
     for number in rounds:
-        before = _before(bench.state.drafts, number)
-        await review_paper_figures(bench, best_of(before))
-        await review_scope(bench, best_of(before))
+        before = _list_earlier(context.state.drafts, number)
+        await review_paper_figures(context, select_best(before))
+        await check_overclaims(context, select_best(before))
         try:
-            answer = await client.usable(
-                REFLECT, reflect_inputs(bench, before, client.decision, news=news), then="the draft stands as it is"
+            answer = await client.ask_or_none(
+                REFLECT,
+                build_reflect_inputs(context, before, client.decision, results=results),
+                instead="the draft stands as it is",
             )
         except BudgetSpent:
             return
-        if answer is None or answer.empty:
+        if answer is None or answer.is_empty:
             return
-        if not any(one.round == number for one in bench.state.drafts):
-            base, figures = best_of(before), {one.name for one in material_of(bench).figures}
-            found = _complete(bench, edited(base.draft, answer, figures=figures, rewritable=_rewritable(base)))
+        if not any(one.round == number for one in context.state.drafts):
+            base, figures = select_best(before), {one.name for one in build_paper_context(context).figures}
+            found = _complete_edits(
+                context, apply_edits(base.draft, answer, figures=figures, rewritable=_list_rewritable(base))
+            )
             same = next((one for one in before if one.draft == found.draft), None)
-            version = same or await drafted(bench, found.draft, number=number)
-            bench.recorder.append(
+            version = same or await assess_new_draft(context, found.draft, number=number)
+            context.recorder.append(
                 version.model_copy(
                     update={
                         "round": number,
-                        "edits": tuple(found.made),
+                        "edits": tuple(found.applied),
                         "refused": tuple(found.refused),
                         "anew": False,
                         "done": before[-1].done,
                     }
                 )
             )
-        if _is_over(_before(bench.state.drafts, number + 1), done=answer.done):
+        if _is_over(_list_earlier(context.state.drafts, number + 1), done=answer.done):
             return
 
 
-def _complete(bench: Bench, found: Edited) -> Edited:
+def _complete_edits(context: RunContext, found: DraftEdits) -> DraftEdits:
     """The edited draft with what it owes and the edits took out."""
-    material = material_of(bench)
-    statements, tabled = write_inputs(material).statements, material.evidence.tabled
-    made = [*found.made, *(f"{line}, done by the program" for line in left_out(found.draft, statements, tabled))]
-    return Edited(with_owed(found.draft, statements, tabled), made, found.refused)
+    material = build_paper_context(context)
+    statements, tabled = build_write_inputs(material).statements, material.evidence.claims_by_table
+    made = [
+        *found.applied,
+        *(f"{line}, done by the program" for line in missing_statements(found.draft, statements, tabled)),
+    ]
+    return DraftEdits(add_missing_statements(found.draft, statements, tabled), made, found.refused)
 
 
-def _before(drafts: Sequence[Drafted], number: int) -> tuple[Drafted, ...]:
+def _list_earlier(drafts: Sequence[DraftAssessed], number: int) -> tuple[DraftAssessed, ...]:
     """The versions before a round, each once: what it sees, now as on any later day."""
-    found: dict[int, Drafted] = {}
+    found: dict[int, DraftAssessed] = {}
     for one in drafts:
         if one.round < number:
             found.setdefault(one.round, one)
-    return tuple(counted(tuple(found.values())))
+    return tuple(list_current(tuple(found.values())))
 
 
-def reflect_inputs(bench: Bench, before: Sequence[Drafted], k: int, *, news: tuple[str, ...] = ()) -> ReflectInputs:
+def build_reflect_inputs(
+    context: RunContext, earlier: Sequence[DraftAssessed], decision_id: int, *, results: tuple[str, ...] = ()
+) -> ReflectInputs:
     """What the reflector of decision k gets: the best version so far, what is wrong with it, and what was tried."""
-    base = best_of(before)
-    seen, scoped = bench.state.figures_seen.get(base.round), bench.state.scoped.get(base.round)
-    material = material_of(bench, k)
-    inputs, draft = write_inputs(material), base.draft
-    supports = tuple(support for one in of_this_version(bench.state)[1] for support in one.supports)
-    violations = (*base.violations, *too_much(draft, scoped.findings if scoped else (), material.evidence))
+    base = select_best(earlier)
+    seen, scoped = context.state.figure_reviews.get(base.round), context.state.scope_checks.get(base.round)
+    material = build_paper_context(context, decision_id)
+    inputs, draft = build_write_inputs(material), base.draft
+    supports = tuple(support for one in list_version_works(context.state)[1] for support in one.supports)
+    violations = (*base.violations, *list_overclaims(draft, scoped.findings if scoped else (), material.evidence))
     # Of the record it needs what the paper is about, and what the draft or a finding about it names.
     complaints = (*base.left_out, *base.complaints)
     text = "\n".join(
-        (*draft.texts, *violations, *complaints, *news, *(key for s in inputs.statements for key in s.keys))
+        (*draft.texts, *violations, *complaints, *results, *(key for s in inputs.statements for key in s.keys))
     )
-    cited = {*used_keys(draft.texts, CITES), *(one.key for one in supports)}
+    cited = {*collect_used_keys(draft.texts, CITE_COMMANDS), *(one.key for one in supports)}
     return ReflectInputs(
         inputs=inputs.model_copy(update={"references": tuple(one for one in inputs.references if one.key in cited)}),
         draft=draft,
         pages=base.pages,
         over=base.over,
-        results=tuple(line for line in inputs.results if line.listed or without_form(line.key) in text),
+        results=tuple(line for line in inputs.results if line.listed or strip_form(line.key) in text),
         comparisons=tuple(one for one in inputs.comparisons if one.listed or one.key in text),
         violations=violations,
-        complaints=(*complaints, *misread(scoped, material.decisions)),
+        complaints=(*complaints, *find_misreadings(scoped, material.decisions)),
         compile_findings=tuple(one.text for one in base.findings if one.by_edit),
-        lengths=lengths(draft, base.pages),
-        figure_reviews=bench.state.figures.reviews if bench.state.figures else (),
+        lengths=measure_sections(draft, base.pages),
+        figure_reviews=context.state.figures.reviews if context.state.figures else (),
         paper_figures=seen.reviews if seen is not None else (),
-        rewritable=_rewritable(base),
+        rewritable=_list_rewritable(base),
         tried=tuple(
-            Round(number=one.round, outcome=_outcome(before[:k], one), edits=one.edits, refused=one.refused)
-            for k, one in enumerate(before)
+            ReflectionRound(
+                number=one.round, outcome=_describe_outcome(earlier[:k], one), edits=one.edits, refused=one.refused
+            )
+            for k, one in enumerate(earlier)
             if k
         ),
-        news=news,
+        news=results,
         supports=supports,
     )
 
 
-def _rewritable(base: Drafted) -> tuple[str, ...]:
+def _list_rewritable(base: DraftAssessed) -> tuple[str, ...]:
     """Sections that edits of passages cannot repair: empty ones, and those with many violations."""
     return tuple(
         one.title
         for one in base.draft.sections
-        if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MANY
+        if not one.body.strip() or base.untied.get(f"section {one.title!r}", 0) >= MIN_VIOLATIONS_TO_REWRITE
     )
 
 
-def _is_over(drafts: Sequence[Drafted], *, done: bool) -> bool:
+def _is_over(drafts: Sequence[DraftAssessed], *, done: bool) -> bool:
     """Whether another round would be idle: nothing new came of the last ones, or all is well and the reflector done."""
     fresh = [one.draft not in [earlier.draft for earlier in drafts[:k]] for k, one in enumerate(drafts) if k]
-    if len(fresh) >= IDLE and not any(fresh[-IDLE:]):
+    if len(fresh) >= MAX_IDLE_ROUNDS and not any(fresh[-MAX_IDLE_ROUNDS:]):
         return True
     last = drafts[-1]
     open_ = [one for one in last.findings if one.by_edit]
     return (
         done
-        and last is best_of(drafts)
+        and last is select_best(drafts)
         and not (last.violations or open_ or last.left_out or last.complaints or last.refused)
     )
 
 
-def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
-    base, twin = best_of(before), next((earlier for earlier in before if earlier.draft == one.draft), None)
+def _describe_outcome(before: Sequence[DraftAssessed], one: DraftAssessed) -> str:
+    base, twin = select_best(before), next((earlier for earlier in before if earlier.draft == one.draft), None)
     if twin is not None:
         return "nothing changed" if twin is base else f"led back to the text of round {twin.round}: not kept"
-    if rank(one) <= rank(base):
+    if rank_version(one) <= rank_version(base):
         return "kept"
     counts = (
         ("violations", len(base.violations), len(one.violations)),
@@ -189,23 +208,25 @@ def _outcome(before: Sequence[Drafted], one: Drafted) -> str:
 
 
 @dataclass
-class Edited:
+class DraftEdits:
     """A draft and the edits of it. `made` and `refused` have one line an edit: those that could be made, and why the
     others could not."""
 
-    draft: Draft
-    made: list[str] = field(default_factory=list[str])
+    draft: PaperDraft
+    applied: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
 
-    def note(self, what: str, refused: str) -> bool:
+    def record(self, edit: str, refused: str) -> bool:
         """Note an edit, refused for a reason or made; whether it may be made."""
-        (self.refused if refused else self.made).append(f"{what}: {refused}" if refused else what)
+        (self.refused if refused else self.applied).append(f"{edit}: {refused}" if refused else edit)
         return not refused
 
 
-def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewritable: Collection[str] = ()) -> Edited:
+def apply_edits(
+    draft: PaperDraft, answer: Reflection, *, figures: Collection[str], rewritable: Collection[str] = ()
+) -> DraftEdits:
     """The draft with the edits that can be made. `figures` are the paper's, `rewritable` the sections open to it."""
-    found = Edited(draft)
+    found = DraftEdits(draft)
     texts: dict[str, str] = {
         "title": draft.title,
         "abstract": draft.abstract,
@@ -213,7 +234,7 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
     }
     captions, placements = dict(draft.captions), dict(draft.placements)
     for rewrite in answer.rewrites:
-        if found.note(f"{rewrite.title}, as a whole", _against_rewrite(rewrite, texts, rewritable)):
+        if found.record(f"{rewrite.title}, as a whole", _check_rewrite(rewrite, texts, rewritable)):
             texts[rewrite.title] = rewrite.body
     for edit in answer.edits:
         passage = r"\s+".join(map(re.escape, edit.old.split()))
@@ -221,20 +242,22 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
         places: list[tuple[int, int]] = (
             [match.span(1) for match in re.finditer(f"(?=({passage}))", text)] if passage else []
         )
-        refused = _against_edit(edit, texts, len(places))
-        what = f"{edit.section}: {_short(edit.old)}"
-        if found.note(what if refused else f"{what} -> {_short(edit.new) or 'taken out'}", refused):
+        refused = _check_edit(edit, texts, len(places))
+        what = f"{edit.section}: {_shorten_passage(edit.old)}"
+        if found.record(what if refused else f"{what} -> {_shorten_passage(edit.new) or 'taken out'}", refused):
             start, end = places[0]
             texts[edit.section] = text[:start] + edit.new + text[end:]
     for name, caption in answer.captions.items():
         same = not caption.strip() or captions.get(name) == caption
-        refused = NO_FIGURE if name not in figures else "it is empty, or as it was" if same else ""
-        if found.note(f"caption of {name}", refused):
+        refused = NO_FIGURE_REASON if name not in figures else "it is empty, or as it was" if same else ""
+        if found.record(f"caption of {name}", refused):
             captions[name] = caption
     for name, place in answer.placements.items():
-        refused = NO_FIGURE if name not in figures else "it stands there" if placements.get(name) == place else ""
+        refused = (
+            NO_FIGURE_REASON if name not in figures else "it stands there" if placements.get(name) == place else ""
+        )
         moved = f"{name} moved to {'the text' if place == 'main' else 'the appendix'}"
-        if found.note(f"{name} to {place}" if refused else moved, refused):
+        if found.record(f"{name} to {place}" if refused else moved, refused):
             placements[name] = place
             if place == "appendix":
                 texts = {title: text.replace(f"\\paperfigure{{{name}}}", "") for title, text in texts.items()}
@@ -252,31 +275,31 @@ def edited(draft: Draft, answer: Reflection, *, figures: Collection[str], rewrit
     return found
 
 
-def lighter(draft: Draft, figures: Sequence[FinalFigure]) -> Edited | None:
+def drop_float(draft: PaperDraft, figures: Sequence[FinalFigure]) -> DraftEdits | None:
     """The draft without the last float that its text can spare; None where it has none.
 
     A figure goes to the appendix, then the table of secondary metrics, which the supplement has, with the sentences
     that refer to it. What was decided stays: its figure and the other tables.
     """
     bodies = [one.body for one in draft.sections]
-    placed = used_keys(bodies, frozenset({"paperfigure"}))
-    if spared := [name for name in placed if name in {one.name for one in figures} - OURS]:
-        return edited(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
-    if SPARED not in used_keys(bodies, frozenset({"papertable"})):
+    placed = collect_used_keys(bodies, frozenset({"paperfigure"}))
+    if spared := [name for name in placed if name in {one.name for one in figures} - PROGRAM_FIGURES]:
+        return apply_edits(draft, Reflection(done=False, placements={spared[-1]: "appendix"}), figures=spared)
+    if EXPENDABLE_TABLE not in collect_used_keys(bodies, frozenset({"papertable"})):
         return None
-    kept = tuple(one.model_copy(update={"body": _without_table(one.body)}) for one in draft.sections)
-    return Edited(draft.model_copy(update={"sections": kept}), [f"the table {SPARED} taken out"])
+    kept = tuple(one.model_copy(update={"body": _remove_table(one.body)}) for one in draft.sections)
+    return DraftEdits(draft.model_copy(update={"sections": kept}), [f"the table {EXPENDABLE_TABLE} taken out"])
 
 
-def _without_table(text: str) -> str:
-    text = text.replace(f"\\papertable{{{SPARED}}}", "")
-    for start, end in reversed([*sentences(scan(text))]):
-        if f"\\ref{{tab:{SPARED}}}" in text[start:end]:
+def _remove_table(text: str) -> str:
+    text = text.replace(f"\\papertable{{{EXPENDABLE_TABLE}}}", "")
+    for start, end in reversed([*find_sentence_spans(scan(text))]):
+        if f"\\ref{{tab:{EXPENDABLE_TABLE}}}" in text[start:end]:
             text = text[:start] + text[end:]
     return re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", text).strip()
 
 
-def _against_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
+def _check_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Collection[str]) -> str:
     if edit.title not in texts:
         return "there is no such section"
     if edit.title not in rewritable:
@@ -285,7 +308,7 @@ def _against_rewrite(edit: SectionEdit, texts: dict[str, str], rewritable: Colle
     return "the new text is empty, or the old one" if same else ""
 
 
-def _against_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
+def _check_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
     if edit.section not in texts:
         return f"there is no section {edit.section!r}"
     if not edit.old.strip():
@@ -296,6 +319,6 @@ def _against_edit(edit: TextEdit, texts: dict[str, str], times: int) -> str:
     return "it would change nothing, or leave no title" if idle else ""
 
 
-def _short(text: str) -> str:
+def _shorten_passage(text: str) -> str:
     flat = " ".join(text.split())
-    return repr(flat if len(flat) <= SHOWN else f"{flat[:SHOWN]}...") if flat else ""
+    return repr(flat if len(flat) <= MAX_PASSAGE_CHARS else f"{flat[:MAX_PASSAGE_CHARS]}...") if flat else ""

@@ -1,5 +1,5 @@
 """Paper templates: a folder each with template.toml, a skeleton and style files; ours under templates_latex/, or a
-user's own (docs/templates.md).
+user's own (docs/paper.md).
 
 A run keeps a copy of the template it began with, named by its hash: neither a change of the user's folder nor a new
 version of ours reaches a paper that is resumed, built again or audited.
@@ -17,35 +17,35 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from labwright.record.errors import WrongUse
-from labwright.record.folder import draft_of, seal
-from labwright.record.nouns.frozen import Frozen
+from labwright.record.errors import UsageError
+from labwright.record.run_folder import create_draft_folder, seal_folder
+from labwright.record.schema.frozen_model import FrozenModel
 
-ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
-SHARED = "shared"
+TEMPLATES_ROOT = Path(__file__).resolve().parents[2] / "templates_latex"
+SHARED_FOLDER = "shared"
 """The folder under ROOT with the style files that go with every paper."""
-DESCRIPTION = "template.toml"
-STYLES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
+DESCRIPTION_FILE = "template.toml"
+STYLE_SUFFIXES = frozenset({".cls", ".sty", ".bst", ".clo", ".def", ".cfg"})
 """Text files of a template that TeX reads; they are copied into every paper made with it."""
-PICTURES = frozenset({".pdf", ".png", ".jpg"})
-MOST_FILES, MOST_BYTES = 60, 8_000_000
+PICTURE_SUFFIXES = frozenset({".pdf", ".png", ".jpg"})
+MAX_FILES, MAX_BYTES = 60, 8_000_000
 """What a folder may hold at most of all of these: somebody who names the wrong folder is to learn it at once."""
 
-_FORBIDDEN = re.compile(
+_FORBIDDEN_MACRO = re.compile(
     r"\\(?:write\s*18|ShellEscape|directlua|openin|openout)\b|\\input\s*\{?\s*[|/~]|\\(?:input|include)\s*\{[^}]*\.\./"
 )
-_OURS = re.compile(
+_REDEFINED_MACRO = re.compile(
     r"\\(?:[gex]?def|let|\w*[nN]ewcommand|\w*DocumentCommand|DeclareRobustCommand)\s*\*?\s*\{?\s*\\(?:result|setup|verdict"
     r"|rec|resultvalue|setupvalue|verdictvalue|maintextends|paperfigure|papertable|placefloat|definefloat)(?![a-zA-Z@])"
 )
 _COMMENT = re.compile(r"(?<!\\)%.*")
 
 
-class TemplateError(WrongUse):
+class TemplateError(UsageError):
     """A template is not there or cannot be used."""
 
 
-class Description(Frozen):
+class TemplateDescription(FrozenModel):
     """What template.toml says."""
 
     page_limit: int = Field(ge=1, le=100, description="pages of main text; references and appendix do not count")
@@ -59,7 +59,7 @@ class Description(Frozen):
     )
 
 
-class Template(Description):
+class PaperTemplate(TemplateDescription):
     """A template that can be read. `name` is what it was asked for with."""
 
     name: str
@@ -74,7 +74,7 @@ class Template(Description):
 
     @property
     def files(self) -> dict[str, Path]:
-        own = (DESCRIPTION, self.skeleton)
+        own = (DESCRIPTION_FILE, self.skeleton)
         return {**{name: self.folder / name for name in own}, **self.styles, **self.pictures}
 
     @property
@@ -87,62 +87,66 @@ class Template(Description):
         return digest.hexdigest()
 
 
-def load(name: str = "workshop", root: Path = ROOT) -> Template:
+def load_template(name: str = "workshop", root: Path = TEMPLATES_ROOT) -> PaperTemplate:
     """The template of that name, or in that folder. Raises `TemplateError`."""
-    if name in names(root):
-        return _read(root / name, name, shared=root / SHARED if (root / SHARED).is_dir() else ROOT / SHARED)
+    if name in list_templates(root):
+        return _read_template(
+            root / name,
+            name,
+            shared=root / SHARED_FOLDER if (root / SHARED_FOLDER).is_dir() else TEMPLATES_ROOT / SHARED_FOLDER,
+        )
     folder = Path(name)
     if folder.is_absolute() and folder.is_dir():
-        found = _read(folder, name, shared=ROOT / SHARED)
-        _check_own(found)
+        found = _read_template(folder, name, shared=TEMPLATES_ROOT / SHARED_FOLDER)
+        _check_safety(found)
         return found
-    known = ", ".join(names(root)) or "none"
+    known = ", ".join(list_templates(root)) or "none"
     raise TemplateError(f"there is no template {name!r}, neither of ours ({known}) nor a folder of your own")
 
 
-def names(root: Path = ROOT) -> list[str]:
+def list_templates(root: Path = TEMPLATES_ROOT) -> list[str]:
     """The templates that come with the program."""
-    return sorted(one.parent.name for one in root.glob(f"*/{DESCRIPTION}"))
+    return sorted(one.parent.name for one in root.glob(f"*/{DESCRIPTION_FILE}"))
 
 
-def located(value: str, base: Path) -> str:
+def resolve_template(value: str, base: Path) -> str:
     """A template as a setting names it: one of ours by its name, a folder as an absolute path, seen from `base`."""
-    if value in names():
+    if value in list_templates():
         return value
     folder = (base / Path(value).expanduser()).resolve()
     return str(folder) if folder.is_dir() or "/" in value else value
 
 
-def keep(template: Template, place: Path) -> str:
+def copy_template(template: PaperTemplate, run_folder: Path) -> str:
     """Copy a template into a run, below `place`; returns its hash, by which `kept` finds it again."""
     digest = template.sha256
-    folder = place / digest[:16]
+    folder = run_folder / digest[:16]
     if not folder.is_dir():
-        draft = draft_of(folder)
+        draft = create_draft_folder(folder)
         for name, path in template.files.items():
             (draft / name).write_bytes(path.read_bytes())
-        seal(draft, folder)
+        seal_folder(draft, folder)
     return digest
 
 
-def kept(place: Path, digest: str) -> Template:
+def load_copy(run_folder: Path, digest: str) -> PaperTemplate:
     """A run's own copy of a template. Raises `TemplateError` where it is gone or no longer what was recorded."""
-    folder = place / digest[:16]
-    if not (folder / DESCRIPTION).is_file():
+    folder = run_folder / digest[:16]
+    if not (folder / DESCRIPTION_FILE).is_file():
         raise TemplateError(f"the run's copy of its template is gone: {folder}; name one with --template")
-    found = _read(folder, str(folder))
+    found = _read_template(folder, str(folder))
     if found.sha256 != digest:
         raise TemplateError(f"the run's copy of its template was changed: {folder}; name one with --template")
     return found
 
 
-def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
-    path = folder / DESCRIPTION
+def _read_template(folder: Path, name: str, shared: Path | None = None) -> PaperTemplate:
+    path = folder / DESCRIPTION_FILE
     try:
-        described = Description.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
+        described = TemplateDescription.model_validate(tomllib.loads(path.read_text(encoding="utf-8")), strict=False)
     except FileNotFoundError:
         raise TemplateError(
-            f"template {str(folder)!r} has no {DESCRIPTION}: write one with page_limit and columns"
+            f"template {str(folder)!r} has no {DESCRIPTION_FILE}: write one with page_limit and columns"
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise TemplateError(f"cannot read {str(path)!r}: {error}") from None
@@ -151,14 +155,14 @@ def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
         key = ".".join(str(part) for part in first["loc"])
         said = {
             "missing": f"the key {key!r} is missing; page_limit and columns must be there",
-            "extra_forbidden": f"unknown key {key!r}; there are {', '.join(Description.model_fields)}",
+            "extra_forbidden": f"unknown key {key!r}; there are {', '.join(TemplateDescription.model_fields)}",
         }.get(first["type"], f"{key!r} {first['msg'].removeprefix('Input ')}, not {first['input']!r}")
         raise TemplateError(f"{str(path)!r}: {said}") from None
-    own = _files(folder, STYLES | PICTURES)
-    common = _files(shared, STYLES) if shared is not None else {}
+    own = _find_files(folder, STYLE_SUFFIXES | PICTURE_SUFFIXES)
+    common = _find_files(shared, STYLE_SUFFIXES) if shared is not None else {}
     if taken := sorted(own.keys() & common.keys()):
         raise TemplateError(f"template {str(folder)!r} holds {taken[0]!r}, a name of the program's own: remove it")
-    styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLES}}
+    styles = {**common, **{name: path for name, path in own.items() if path.suffix in STYLE_SUFFIXES}}
     for path in (*styles.values(), folder / described.skeleton):
         try:
             path.read_text(encoding="utf-8")
@@ -166,38 +170,38 @@ def _read(folder: Path, name: str, shared: Path | None = None) -> Template:
             raise TemplateError(f"template {str(folder)!r} has no skeleton {path.name!r}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise TemplateError(f"cannot read {str(path)!r} as UTF-8: {error}") from None
-    return Template(
+    return PaperTemplate(
         **described.model_dump(),
         name=name,
         folder=folder,
         styles=styles,
-        pictures={name: path for name, path in own.items() if path.suffix in PICTURES},
+        pictures={name: path for name, path in own.items() if path.suffix in PICTURE_SUFFIXES},
     )
 
 
-def _files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
+def _find_files(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
     found = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in suffixes and path.is_file()}
     size = sum(path.stat().st_size for path in found.values())
-    if len(found) > MOST_FILES or size > MOST_BYTES:
+    if len(found) > MAX_FILES or size > MAX_BYTES:
         raise TemplateError(
             f"template {str(folder)!r} holds {len(found)} files for TeX, {size / 1e6:.1f} MB; at most "
-            f"{MOST_FILES} and {MOST_BYTES / 1e6:g} MB: leave only what its style needs"
+            f"{MAX_FILES} and {MAX_BYTES / 1e6:g} MB: leave only what its style needs"
         )
     return found
 
 
-def _check_own(template: Template) -> None:
+def _check_safety(template: PaperTemplate) -> None:
     """Refuse what would reach out of TeX, or would change how numbers get into a paper."""
     for path in (template.folder / template.skeleton, *template.styles.values()):
         lines = path.read_text(encoding="utf-8").splitlines() if path.parent == template.folder else []
         for number, line in enumerate(lines, 1):
             code = _COMMENT.sub("", line)
-            if found := _FORBIDDEN.search(code):
+            if found := _FORBIDDEN_MACRO.search(code):
                 raise TemplateError(
                     f"{str(path)!r}, line {number}: the command {found[0].strip()!r} is forbidden: a "
                     "template runs no program and opens no file"
                 )
-            if found := _OURS.search(code):
+            if found := _REDEFINED_MACRO.search(code):
                 raise TemplateError(
                     f"{str(path)!r}, line {number}: {found[0].strip()!r} is forbidden: this macro ties "
                     "the paper to the record"

@@ -14,26 +14,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.agent import process, run
+from labwright.agent import run, run_process
 from labwright.agent.cli import main
 from labwright.models.backend import ModelRequest
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.fold.state import RunState
-from labwright.record.folder import sha256
-from labwright.record.log import EventLog
-from labwright.record.nouns.data import Measurement
-from labwright.record.reading import read_state
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import hash_file
+from labwright.record.schema.data_plan import Measurement
 from labwright.review.evidence import check_draft
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.scripted import ScriptedExecutor
-from labwright.search.signals import Signals
-from labwright.stages.paper import versions
-from labwright.stages.paper.sources import PaperParts
-from labwright.stages.paper.template import Template
-from labwright.stages.paper.typeset import Assessment, assess
-from tests.stages.small_study import IDEA, small_model
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.search.run_control import RunControl
+from labwright.stages.paper import draft_versions
+from labwright.stages.paper.latex_sources import PaperParts
+from labwright.stages.paper.template import PaperTemplate
+from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
+from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_budget import drawn
 
 FLAGS = {
@@ -59,13 +59,13 @@ class Killed(BaseException):
     """Stands for a SIGKILL: nothing is caught, nothing more is recorded."""
 
 
-class World:
+class RunWorld:
     """One run in a folder: `kill` and `tick` may be set between commands."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.patch = monkeypatch
-        self.model: ScriptedModel = small_model()
+        self.model: ScriptedModel = make_small_model()
         self.typeset = False
         """Whether TeX sets the papers."""
         self.device = "cpu"
@@ -86,7 +86,7 @@ class World:
         self._install()
 
     @property
-    def asked(self) -> list[str]:
+    def asked_roles(self) -> list[str]:
         """The roles that the model was asked as, in order."""
         return [request.role.name for request in self.model.requests]
 
@@ -113,8 +113,8 @@ class World:
         def opened(_: ModelSettings) -> ScriptedModel:
             return self.model
 
-        def executor(places: int, *_: object, **__: object) -> ScriptedExecutor:
-            made = ScriptedExecutor(self._ran, slots=places)
+        def executor(places: int, *_: object, **__: object) -> FakeExecutor:
+            made = FakeExecutor(self._ran, slots=places)
             made.device = self.device
             return made
 
@@ -131,24 +131,24 @@ class World:
                 raise Killed
             return number
 
-        class Clocked(Signals):
-            def clock(self) -> float:
-                return super().clock() + world.now
+        class Clocked(RunControl):
+            def read_clock(self) -> float:
+                return super().read_clock() + world.now
 
-        async def checked(parts: PaperParts, template: Template, folder: Path, **more: Any) -> Assessment:
+        async def checked(parts: PaperParts, template: PaperTemplate, folder: Path, **more: Any) -> PaperAssessment:
             if world.typeset:
-                return await assess(parts, template, folder, **more)
+                return await assess_paper(parts, template, folder, **more)
             folder.mkdir(parents=True, exist_ok=True)
-            return Assessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
+            return PaperAssessment(None, 4, (), 4.0, check_draft(parts.draft, parts.evidence))
 
-        self.patch.setattr(versions, "assess", checked)
+        self.patch.setattr(draft_versions, "assess_paper", checked)
         self.patch.setattr(run, "open_backend", opened)
-        self.patch.setattr(process, "open_executor", executor)
-        self.patch.setattr(process, "packages", importable)
-        self.patch.setattr(process, "Signals", Clocked)
+        self.patch.setattr(run_process, "open_executor", executor)
+        self.patch.setattr(run_process, "list_packages", importable)
+        self.patch.setattr(run_process, "RunControl", Clocked)
         self.patch.setattr(EventLog, "append", appended)
 
-    def _ran(self, job: Job) -> tuple[float, Outcome]:
+    def _ran(self, job: Job) -> tuple[float, JobOutcome]:
         self.ran.append(job.name)
         if job.mode == "plot":
             return 0.0, drawn(job)
@@ -170,16 +170,16 @@ class World:
             for place, arm in enumerate(arms)
             for name in ("log_loss", "accuracy")
         )
-        return self.delay, Outcome(
-            seconds=self.seconds, measurements=found, arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")}
+        return self.delay, JobOutcome(
+            seconds=self.seconds, measurements=found, arrays={"loss.npy": hash_file(job.folder / "arrays" / "loss.npy")}
         )
 
 
-def answered(role: str, ordinal: int = 0) -> Callable[[Event], bool]:
+def is_answer_to(role: str, ordinal: int = 0) -> Callable[[Event], bool]:
     """Whether an event is the answer to a call of a role."""
     return lambda event: event.type == "answered" and (event.key.role, event.key.ordinal) == (role, ordinal)
 
 
-def shown(requests: list[ModelRequest], role: str) -> str:
+def last_prompt(requests: list[ModelRequest], role: str) -> str:
     """The prompt of the last request of a role."""
     return next(one.prompt.user for one in reversed(requests) if one.role.name == role)

@@ -14,19 +14,22 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.ablation import LOG, Order
+from labwright.agent.ablation import LOG_FILE, AblationRequest
 from labwright.agent.ablation import ablate as work
 from labwright.agent.cli import main
 from labwright.agent.settings import Settings
-from labwright.record.fold.apply import fold
-from labwright.record.nouns.repository import CommandRun
-from labwright.record.reading import read_events
+from labwright.record.log_reader import read_events
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.schema.repository import CommandRun
 from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.isolation.probe import probed
-from labwright.stages.repository.ablating import Ablation
-from tests.repositories import FILES, git, repository
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.stages.repository.ablation_study import RepositoryAblation
+from tests.repositories import FILES, make_repository, run_git
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here"),
+]
 METRIC = ("--metric", "metrics.json:test.r2")
 
 
@@ -43,7 +46,7 @@ def told(folder: Path) -> dict[str, Any]:
 
 
 def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
-    code, out = repository(tmp_path / "tinyfit"), tmp_path / "out"
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
     ran = ablate(code, *METRIC, "--expect", "0.99±0.01", "--top", 2, "--out", out)
     assert ran.returncode == 0, ran.stderr
     found = told(out)
@@ -73,7 +76,7 @@ def test_the_parts_that_carry_a_result_are_found(tmp_path: Path) -> None:
 
 
 def test_a_killed_study_goes_on_without_repeating_a_run(tmp_path: Path) -> None:
-    code, out = repository(tmp_path / "tinyfit"), tmp_path / "out"
+    code, out = make_repository(tmp_path / "tinyfit"), tmp_path / "out"
     words = (code, *METRIC, "--top", 1, "--budget-runs", 24, "--out", out)
     out.mkdir()
     (out / "lock").touch()  # a kill in its first instants leaves no more
@@ -104,7 +107,7 @@ def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> Non
     files["README.md"] = "    python main.py --seed 0\n"
     files["requirements.txt"] = "numpy==1.21.6\n"
     out = tmp_path / "out"
-    ran = ablate(repository(tmp_path / "old", files), *METRIC, "--reproduce-only", "--out", out)
+    ran = ablate(make_repository(tmp_path / "old", files), *METRIC, "--reproduce-only", "--out", out)
     assert ran.returncode == 0, ran.stderr
     found = told(out)
     assert found["command"]["command"]["argv"] == ["python", "train.py", "--seed", "{seed}"]
@@ -124,7 +127,7 @@ def test_what_stops_a_repository_today_is_mended_and_told(tmp_path: Path) -> Non
 
 
 def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) -> None:
-    code = repository(
+    code = make_repository(
         tmp_path / "code",
         FILES
         | {
@@ -152,12 +155,12 @@ def test_a_cheaper_command_ranks_and_the_full_one_is_reported(tmp_path: Path) ->
 
 
 def _runs(folder: Path) -> list[CommandRun]:
-    return [one.run for one in fold(read_events(folder / "ablation.db")).code.runs.values()]
+    return [one.run for one in fold_events(read_events(folder / "ablation.db")).repository_state.runs.values()]
 
 
 def test_another_result_than_expected_ends_with_findings(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ran = ablate(repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", "--out", out)
+    ran = ablate(make_repository(tmp_path / "tinyfit"), *METRIC, "--expect", "0.5±0.01", "--out", out)
     assert ran.returncode == 5 and "--accept-baseline" in ran.stdout
     assert told(out)["baseline"]["verdict"] == "differs" and told(out)["ablations"] is None
 
@@ -173,7 +176,7 @@ COARSE = {
 def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_traced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out = repository(tmp_path / "tinyfit", FILES | COARSE), tmp_path / "out"
+    code, out = make_repository(tmp_path / "tinyfit", FILES | COARSE), tmp_path / "out"
     metric, given = "stdout:r2 ([0-9]+) % of a b", "python train.py --seed {seed} --note 'a b'"
     ran = ablate(code, "--metric", metric, "--command", given, "--top", 1, "--budget-runs", 60, "--out", out)
     assert ran.returncode == 0, ran.stderr
@@ -209,7 +212,7 @@ def test_a_coarse_metric_is_judged_on_fresh_seeds_and_every_printed_number_is_tr
 
 
 def test_a_repository_without_parts_says_so_and_a_seed_that_is_not_given_is_told(tmp_path: Path) -> None:
-    code = repository(
+    code = make_repository(
         tmp_path / "code",
         {
             "run.py": (
@@ -277,7 +280,7 @@ json.dump({"loss": mse(wide(scale(x[100:])) @ w, y[100:])}, open("metrics.json",
 
 
 def test_what_breaks_the_program_or_makes_what_is_scored_is_told_and_not_ranked(tmp_path: Path) -> None:
-    code, out = repository(tmp_path / "code", BREAKING), tmp_path / "out"
+    code, out = make_repository(tmp_path / "code", BREAKING), tmp_path / "out"
     ran = ablate(code, "--metric", "metrics.json:loss", "--direction", "min", "--out", out)
     assert ran.returncode == 0, ran.stderr
     settled = told(out)["ablations"]
@@ -316,13 +319,13 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         code = tmp_path / "code"
         code.mkdir()
     else:
-        code = repository(tmp_path / "code", {"notes.md": "nothing\n"} if change == "prose" else None)
+        code = make_repository(tmp_path / "code", {"notes.md": "nothing\n"} if change == "prose" else None)
     if change == "linked":
         (tmp_path / "disk").mkdir()
         (tmp_path / "disk" / "metrics.json").write_text("{}")
         (code / "results").symlink_to(tmp_path / "disk")
-        git(code, "add", "-A")
-        git(code, "commit", "-qm", "results")
+        run_git(code, "add", "-A")
+        run_git(code, "commit", "-qm", "results")
     if change == "dirty":
         (code / "train.py").write_text("x = 1\n")
     ran = subprocess.run(
@@ -365,33 +368,33 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 def test_what_cannot_be_reproduced_is_told(
     tmp_path: Path, edit: tuple[str, str], words: tuple[str, ...], verdict: str, why: str
 ) -> None:
-    code = repository(tmp_path / "code", FILES | {"train.py": FILES["train.py"].replace(*edit)})
+    code = make_repository(tmp_path / "code", FILES | {"train.py": FILES["train.py"].replace(*edit)})
     ran = ablate(code, *words, "--reproduce-only", "--out", tmp_path / "out")
     found = told(tmp_path / "out")["baseline"]
     assert (found["verdict"], ran.returncode) == (verdict, 5 if verdict == "failed" else 0) and why in found["why"]
 
 
 def test_what_was_run_stays_whatever_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(_: Ablation) -> None:
+    async def broken(_: RepositoryAblation) -> None:
         raise RepositoryError("git write-tree failed")
 
-    monkeypatch.setattr(Ablation, "ablate", broken)
-    order = Order(repository=str(repository(tmp_path / "code")), metric=METRIC[1])
+    monkeypatch.setattr(RepositoryAblation, "ablate", broken)
+    order = AblationRequest(repository=str(make_repository(tmp_path / "code")), metric=METRIC[1])
     with pytest.raises(RepositoryError):
         work(order, Settings(), tmp_path / "out", listener=lambda event, state: None)
-    assert len(fold(read_events(tmp_path / "out" / LOG)).code.runs) == 4
+    assert len(fold_events(read_events(tmp_path / "out" / LOG_FILE)).repository_state.runs) == 4
 
 
 def test_uncommitted_work_and_a_program_without_seeds(tmp_path: Path) -> None:
-    code = repository(tmp_path / "code")
+    code = make_repository(tmp_path / "code")
     (code / "train.py").write_text(
         FILES["train.py"]
         .replace("default_rng(opts.seed)", "default_rng()")
         .replace('parser.add_argument("--seed", type=int, default=0)\n', "")
     )
-    before = git(code, "status", "--porcelain")
+    before = run_git(code, "status", "--porcelain")
     ran = ablate(code, *METRIC, "--dirty", "--top", 1, "--command", "python train.py", "--out", tmp_path / "out")
     found = told(tmp_path / "out")
-    assert ran.returncode == 0 and git(code, "status", "--porcelain") == before
+    assert ran.returncode == 0 and run_git(code, "status", "--porcelain") == before
     assert found["code"]["snapshot"] and found["baseline"]["same_seed"] == "unseeded"
     assert found["ablations"]["top"] == ["tilt"] and found["ablations"]["results"][0]["called"] == "critical"

@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.alerts import Alerts, AlertSettings, occasion_of
-from labwright.agent.settings import SettingsError, compose
-from labwright.record.events.running import Commanded, Ended, Limited, Paused, Recovered, Resumed
-from labwright.record.fold.state import RunState
+from labwright.agent.alerts import Alerts, AlertSettings, classify_event
+from labwright.agent.settings import SettingsError, compose_settings
+from labwright.record.events.run_events import (
+    CommandReceived,
+    LimitReached,
+    ProcessEnded,
+    ProviderOutage,
+    ProviderRecovered,
+    RunResumed,
+)
+from labwright.record.reducers.run_state import RunState
 
 
 @pytest.fixture
@@ -45,19 +52,23 @@ def hook() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 
 def test_events_have_their_occasions() -> None:
-    found = {code: occasion_of(Ended(exit_code=code, reason="")) for code in (0, 1, 3, 4, 130)}
+    found = {code: classify_event(ProcessEnded(exit_code=code, reason="")) for code in (0, 1, 3, 4, 130)}
     assert found == {0: "finish", 1: "failure", 3: "finish", 4: "finish", 130: "pause"}
-    assert occasion_of(Paused(reason="down", until=1.0)) == occasion_of(Recovered(seconds=1.0)) == "pause"
-    assert occasion_of(Limited(reason="time")) == "budget"
-    assert occasion_of(Limited(reason="nodes", stage="tuning")) is None
-    assert occasion_of(Commanded(verb="pause")) == "pause" and occasion_of(Resumed()) is None
+    assert (
+        classify_event(ProviderOutage(reason="down", until=1.0))
+        == classify_event(ProviderRecovered(seconds=1.0))
+        == "pause"
+    )
+    assert classify_event(LimitReached(reason="time")) == "budget"
+    assert classify_event(LimitReached(reason="nodes", stage="tuning")) is None
+    assert classify_event(CommandReceived(verb="pause")) == "pause" and classify_event(RunResumed()) is None
 
 
 def test_a_webhook_is_sent_what_happened(hook: tuple[str, list[dict[str, Any]]], tmp_path: Path) -> None:
     address, taken = hook
     alerts = Alerts(AlertSettings(webhook=address), tmp_path / "run")
-    alerts(Paused(reason="the quota is used up", until=1e9), RunState())
-    alerts(Ended(exit_code=0, reason=""), RunState())
+    alerts(ProviderOutage(reason="the quota is used up", until=1e9), RunState())
+    alerts(ProcessEnded(exit_code=0, reason=""), RunState())
     alerts.close()
     assert {one["occasion"] for one in taken} == {"pause", "finish"}
     assert all(one["run"] == str(tmp_path / "run") for one in taken)
@@ -78,7 +89,7 @@ def test_a_webhook_may_come_from_the_environment(
 def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
     script = "import os, sys; open(sys.argv[1], 'w').write(os.environ['SCIENTIST_ALERT_OCCASION'])"
     alerts = Alerts(AlertSettings(command=(sys.executable, "-c", script, str(tmp_path / "told"))), tmp_path)
-    alerts(Limited(reason="the time limit"), RunState())
+    alerts(LimitReached(reason="the time limit"), RunState())
     alerts.close()
     assert (tmp_path / "told").read_text() == "budget"
 
@@ -96,7 +107,7 @@ def test_a_command_is_told_in_its_environment(tmp_path: Path) -> None:
 def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT", 0.3)
+    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT_SECONDS", 0.3)
     began = time.monotonic()
     alerts = Alerts(AlertSettings(**settings), tmp_path)
     alerts.send("finish", "done", RunState())
@@ -107,7 +118,7 @@ def test_what_cannot_be_delivered_stops_nothing_and_takes_bounded_time(
 def test_a_webhook_that_hangs_or_fails_stops_nothing(
     hook: tuple[str, list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT", 0.2)
+    monkeypatch.setattr("labwright.agent.alerts.TIMEOUT_SECONDS", 0.2)
     for path in ("/slow", "/broken"):
         began = time.monotonic()
         alerts = Alerts(AlertSettings(webhook=hook[0] + path), tmp_path)
@@ -118,4 +129,4 @@ def test_a_webhook_that_hangs_or_fails_stops_nothing(
 
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"alerts\.webhook"):
-        compose(flags={"alerts.webhook": "ftp://x"}, environment={})
+        compose_settings(flags={"alerts.webhook": "ftp://x"}, environment={})

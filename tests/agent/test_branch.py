@@ -14,21 +14,44 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from labwright.agent.cli import main
-from labwright.record.branching import Cut, PointError, cut_at, digest_of, false_ancestry, write_log
+from labwright.record.branching import BranchPointError, LogPrefix, cut_log, find_false_ancestry, hash_events, write_log
+from labwright.record.event_log import EventLog, MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.running import Answered, Branched, Commanded, Ended, Limited, Reserved
-from labwright.record.events.searching import Decided, Executed, Judged, Proposed
-from labwright.record.fold.apply import fold
-from labwright.record.fold.state import RunState
-from labwright.record.log import EventLog, MemoryLog
-from labwright.record.network import Row
-from labwright.record.nouns.decisions import ABLATION_PLAN, CallKey, Compare, Expand, Seen, Spending, Usage
-from labwright.record.nouns.nodes import STAGES, Attempt, NodeKind, StageName
-from labwright.record.reading import read_events, read_rows
-from labwright.search.policy import BestFirst
-from labwright.search.tree import SEARCH_KINDS, view_of
+from labwright.record.events.run_events import (
+    CallAnswered,
+    CommandReceived,
+    CostReserved,
+    LimitReached,
+    ProcessEnded,
+    RunBranched,
+)
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed
+from labwright.record.jsonl_log import LogRow
+from labwright.record.log_reader import read_events, read_rows
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import (
+    ABLATION_PLAN_TASK,
+    CallKey,
+    CompareNodes,
+    Cost,
+    ExpandTree,
+    TokenUsage,
+    VisibleDecisions,
+)
+from labwright.record.schema.nodes import STAGES, Attempt, NodeKind, StageName
+from labwright.search.policy import BestFirstPolicy
+from labwright.search.stage_snapshot import SEARCH_KINDS, build_snapshot
 from tests.search import virtual_time
-from tests.search.worlds import World, ended, new_log, run, search, settings, tree
+from tests.search.scripted_search import (
+    SearchWorld,
+    comparable_tree,
+    finished_search,
+    make_settings,
+    new_log,
+    run_search,
+    run_whole_search,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -39,23 +62,23 @@ def timed(log: MemoryLog) -> Timed:
     return [(event, float(at)) for at, event in enumerate(log.events)]
 
 
-def branched(cut: Cut, events: Timed, *, seed: int = 0) -> Branched:
-    rows: list[Row] = [(at, event.model_dump_json()) for event, at in events[: cut.events]]
-    return Branched(parent="whole", point="p", events=cut.events, sha256=digest_of(rows), seed=seed)
+def branched(cut: LogPrefix, events: Timed, *, seed: int = 0) -> RunBranched:
+    rows: list[LogRow] = [(at, event.model_dump_json()) for event, at in events[: cut.events]]
+    return RunBranched(parent="whole", point="p", events=cut.events, sha256=hash_events(rows), seed=seed)
 
 
-def continued(cut: Cut, events: Timed, *more: Event, seed: int = 0, order: str = "ticket") -> MemoryLog:
+def continued(cut: LogPrefix, events: Timed, *more: Event, seed: int = 0, order: str = "ticket") -> MemoryLog:
     """The search that goes on from a cut, to its end."""
     log = MemoryLog([event for event, _ in events[: cut.events]])
     log.append(branched(cut, events, seed=seed))
     for event in more:
         log.append(event)
-    virtual_time.run(search(log, World(log), settings(order=order)))
+    virtual_time.run(run_search(log, SearchWorld(log), make_settings(order=order)))
     return log
 
 
 def points(state: RunState) -> list[str]:
-    return [*STAGES, *(node.id for node in state.nodes.values() if node.finished)]
+    return [*STAGES, *(node.id for node in state.nodes.values() if node.is_finished)]
 
 
 # --- where a log is cut ---------------------------------------------------------------------------------------------
@@ -69,57 +92,61 @@ def points(state: RunState) -> list[str]:
     buggy=st.sampled_from([0.0, 0.3, 0.6]),
 )
 def test_a_cut_is_the_state_of_the_parent_at_that_moment(which: int, timing: int, order: str, buggy: float) -> None:
-    whole = ended(timing=timing, order=order, buggy=buggy)
+    whole = finished_search(timing=timing, order=order, buggy=buggy)
     events = timed(whole)
     point = points(whole.state)[which % len(points(whole.state))]
     if point in STAGES[1:] and whole.state.stages[STAGES[STAGES.index(point) - 1]].best is None:
         return
-    cut = cut_at(events, point)
-    assert cut.state == fold(events[: cut.events])
+    cut = cut_log(events, point)
+    assert cut.state == fold_events(events[: cut.events])
     if point in STAGES:
-        assert not cut.state.stage_nodes(next(one for one in STAGES if one == point)) and cut.state.stage == point
+        assert not cut.state.list_stage_nodes(next(one for one in STAGES if one == point)) and cut.state.stage == point
     else:
-        assert cut.state.nodes[point].finished
+        assert cut.state.nodes[point].is_finished
         last = events[cut.events - 1][0]
-        assert isinstance(last, Judged) and last.node == point
+        assert isinstance(last, NodeJudged) and last.node == point
 
 
 @hypothesis_settings(max_examples=10, deadline=None)
 @given(which=st.integers(0, 1000), order=st.sampled_from(["ticket", "arrival"]))
 def test_a_branch_finishes_what_was_under_way_and_decides_nothing_twice(which: int, order: str) -> None:
-    whole = ended(order=order)
+    whole = finished_search(order=order)
     events = timed(whole)
     point = points(whole.state)[which % len(points(whole.state))]
-    cut = cut_at(events, point)
+    cut = cut_log(events, point)
     log = continued(cut, events, order=order)
-    numbers = [event.k for event in log.events if isinstance(event, Decided)]
+    numbers = [event.k for event in log.events if isinstance(event, DecisionMade)]
     assert len(numbers) == len(set(numbers)) and set(cut.state.decisions) <= set(numbers)
-    assert all(log.state.nodes[node.id] == node for node in cut.state.nodes.values() if node.finished)
-    assert all(node.finished for node in log.state.nodes.values()) and log.state.end_of("ablation") is not None
+    assert all(log.state.nodes[node.id] == node for node in cut.state.nodes.values() if node.is_finished)
+    assert (
+        all(node.is_finished for node in log.state.nodes.values()) and log.state.find_stage_end("ablation") is not None
+    )
     if order == "ticket":  # with the seed of its parent and nothing else changed it is its parent
-        assert tree(log) == tree(whole)
+        assert comparable_tree(log) == comparable_tree(whole)
 
 
 def test_a_seed_of_its_own_changes_choices_and_no_seed_of_an_experiment() -> None:
-    whole, _ = run(buggy=0.6, debug_prob=0.5, window=2, num_drafts=6)
+    whole, _ = run_whole_search(buggy=0.6, debug_prob=0.5, window=2, num_drafts=6)
     events = timed(whole)
-    cut = cut_at(events, STAGES[0])
+    cut = cut_log(events, STAGES[0])
     trees: list[object] = []
     for seed in (0, 1, 2, 3, 4):
         log = MemoryLog([event for event, _ in events[: cut.events]])
         log.append(branched(cut, events, seed=seed))
-        virtual_time.run(search(log, World(log, buggy=0.6), settings(debug_prob=0.5, window=2, num_drafts=6)))
-        trees.append(tree(log))
+        virtual_time.run(
+            run_search(log, SearchWorld(log, buggy=0.6), make_settings(debug_prob=0.5, window=2, num_drafts=6))
+        )
+        trees.append(comparable_tree(log))
         assert {node.seed for node in log.state.nodes.values() if node.kind in SEARCH_KINDS} == {0}
-        assert log.state.variation_of(cut.state.last_decision + 1) == seed
-        assert log.state.variation_of(cut.state.last_decision) == 0
-    assert trees[0] == tree(whole) and any(one != trees[0] for one in trees[1:])
+        assert log.state.compute_variation(cut.state.last_decision + 1) == seed
+        assert log.state.compute_variation(cut.state.last_decision) == 0
+    assert trees[0] == comparable_tree(whole) and any(one != trees[0] for one in trees[1:])
 
 
 def test_points_that_are_none_are_refused_in_words() -> None:
-    whole = ended()
+    whole = finished_search()
     events = timed(whole)
-    begun = next(at for at, (event, _) in enumerate(events) if isinstance(event, Decided)) + 1
+    begun = next(at for at, (event, _) in enumerate(events) if isinstance(event, DecisionMade)) + 1
     for part, point, said in (
         (events, "n9999", "neither a stage"),
         (events, "writing", "neither a stage"),
@@ -128,92 +155,107 @@ def test_points_that_are_none_are_refused_in_words() -> None:
         (events[:begun], "n0001", "not finished"),
         (events[:2], "n0001", "no nodes yet"),
     ):
-        with pytest.raises(PointError, match=said):
-            cut_at(part, point)
+        with pytest.raises(BranchPointError, match=said):
+            cut_log(part, point)
 
 
 # --- what the fold makes of it --------------------------------------------------------------------------------------
 
 
 def test_costs_time_limits_and_requests_begin_anew_and_what_was_there_is_told() -> None:
-    whole = ended()
+    whole = finished_search()
     events = timed(whole)
-    cut = cut_at(events, "tuning")
+    cut = cut_log(events, "tuning")
     key = CallKey(decision=1, attempt=0, role="code", ordinal=0)
     before: list[Event] = [
-        Answered(key=key, request_sha256="0", model="m", answer={}, usage=Usage(input_tokens=9, usd=2.0), seconds=1.0),
-        Reserved(k=1, name="1.0.plot.0", spending=Spending(usd=0.5)),
-        Limited(reason="the budget"),
-        Commanded(verb="pause"),
-        Ended(exit_code=130, reason="r"),
+        CallAnswered(
+            key=key, request_sha256="0", model="m", answer={}, usage=TokenUsage(input_tokens=9, usd=2.0), seconds=1.0
+        ),
+        CostReserved(k=1, name="1.0.plot.0", spending=Cost(usd=0.5)),
+        LimitReached(reason="the budget"),
+        CommandReceived(verb="pause"),
+        ProcessEnded(exit_code=130, reason="r"),
     ]
     log = MemoryLog(clock=iter(map(float, range(10_000))).__next__)
     for event in [*(event for event, _ in events[: cut.events]), *before]:
         log.append(event)
     state = log.state
-    assert state.limited and state.spent.usd == 2.5 and state.active_seconds > 0
-    parent_code = state.seconds_of_code
+    assert state.limit_reason and state.spent_cost.usd == 2.5 and state.active_seconds > 0
+    parent_code = state.experiment_seconds
     log.append(branched(cut, events, seed=7))
-    assert state.spent == Spending() and state.active_seconds == 0 and state.total.calls == 0 and not state.usage
-    assert not state.limited and not state.paused and state.ended is None and state.seconds_of_code == 0
-    assert state.stages["tuning"].began is None and state.stages["preliminary"].settled
+    assert (
+        state.spent_cost == Cost()
+        and state.active_seconds == 0
+        and state.total_usage.calls == 0
+        and not state.usage_by_role
+    )
+    assert (
+        not state.limit_reason and not state.is_paused and state.process_end is None and state.experiment_seconds == 0
+    )
+    assert state.stages["tuning"].began_at is None and state.stages["preliminary"].is_settled
     [one] = state.ancestry
-    assert one.usage["code"].usd == 2.0 and one.spent.usd == 2.5 and one.seconds_of_code == parent_code > 0
-    assert state.inherited.calls == 1 and one.decision == state.last_decision and one.active_seconds > 0
-    again = fold([(event, float(at)) for at, event in enumerate(log.events)])
+    assert one.usage["code"].usd == 2.0 and one.spent.usd == 2.5 and one.experiment_seconds == parent_code > 0
+    assert state.inherited_usage.calls == 1 and one.decision == state.last_decision and one.active_seconds > 0
+    again = fold_events([(event, float(at)) for at, event in enumerate(log.events)])
     assert again.ancestry == state.ancestry and again.decisions == state.decisions
 
 
 def test_a_node_that_a_person_wrote_takes_no_item_away_and_does_not_hold_up_the_plan_of_ablations() -> None:
-    whole, _ = run(planned_ablations=0)
+    whole, _ = run_whole_search(planned_ablations=0)
     events = timed(whole)
     grown: tuple[tuple[StageName, NodeKind], ...] = (("agenda", "improve"), ("ablation", "ablate"))
     for stage, kind in grown:
-        cut = cut_at(events, stage)
+        cut = cut_log(events, stage)
         k = cut.state.last_decision + 1
-        root = view_of(cut.state, stage, all_of(cut.state)).root
+        root = build_snapshot(cut.state, stage, all_of(cut.state)).root
         own = (
-            Decided(
+            DecisionMade(
                 k=k,
-                action=Expand(stage=stage, kind=kind, parent=root.id if root else None, seed=0),
+                action=ExpandTree(stage=stage, kind=kind, parent=root.id if root else None, seed=0),
                 seen=all_of(cut.state),
             ),
-            Proposed(node=f"n{k:04d}", decision=k, title="t", plan="p", varies="v", source_sha256="1", author="Ada"),
+            NodeProposed(
+                node=f"n{k:04d}", decision=k, title="t", plan="p", varies="v", source_sha256="1", author="Ada"
+            ),
         )
         log = MemoryLog([event for event, _ in events[: cut.events]])
         for event in (branched(cut, events), *own):
             log.append(event)
-        assert log.state.human_nodes[0].author == "Ada"
-        view = view_of(log.state, stage, all_of(cut.state), settings=settings())
-        assert view.turns(kind) == 0 and len(view.kind(kind)) == 1
+        assert log.state.user_nodes[0].author == "Ada"
+        view = build_snapshot(log.state, stage, all_of(cut.state), settings=make_settings())
+        assert view.count_turns(kind) == 0 and len(view.list_nodes_of_kind(kind)) == 1
         if stage == "ablation":
-            assert view.planning == "due" and BestFirst(settings()).pick(view, Random(0)) == ABLATION_PLAN
-        virtual_time.run(search(log, Read(log), settings(planned_ablations=0)))
+            assert (
+                view.ablation_plan_status == "due"
+                and BestFirstPolicy(make_settings()).pick(view, Random(0)) == ABLATION_PLAN_TASK
+            )
+        virtual_time.run(run_search(log, Read(log), make_settings(planned_ablations=0)))
         items = [
             one.action.item
             for one in log.state.decisions.values()
-            if isinstance(one.action, Expand) and one.action.kind == kind and one.action.stage == stage
+            if isinstance(one.action, ExpandTree) and one.action.kind == kind and one.action.stage == stage
         ]
         assert items[0] == "" and items[1] == ("one" if stage == "agenda" else "r")
 
 
-class Read(World):
+class Read(SearchWorld):
     """A world that knows the programs that people wrote from the record."""
 
-    def finish(self, node: str, k: int, action: Expand) -> None:
+    def finish(self, node: str, k: int, action: ExpandTree) -> None:
         if self.log.state.nodes[node].author:
             self.log.append(
-                Executed(
-                    node=node, attempt=Attempt(number=1, seconds=1.0, measurements=self.measured(action, Random(k)))
+                AttemptExecuted(
+                    node=node,
+                    attempt=Attempt(number=1, seconds=1.0, measurements=self.draw_measurements(action, Random(k))),
                 )
             )
-            self.log.append(Judged(node=node, status="good"))
+            self.log.append(NodeJudged(node=node, status="good"))
         else:
             super().finish(node, k, action)
 
 
-def all_of(state: RunState) -> Seen:
-    return Seen(also=tuple(sorted(state.finished)))
+def all_of(state: RunState) -> VisibleDecisions:
+    return VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
 
 
 # --- the log on disk ------------------------------------------------------------------------------------------------
@@ -221,15 +263,17 @@ def all_of(state: RunState) -> Seen:
 
 @pytest.mark.parametrize("network", [False, True])
 def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path, network: bool) -> None:
-    whole = ended()
+    whole = finished_search()
     times = iter(1e9 + 0.1 * at for at in range(10_000))
     (tmp_path / "parent").mkdir()
     with closing(EventLog(tmp_path / "parent" / "run.db", clock=lambda: next(times))) as log:
         for event in whole.events:
             log.append(event)
     rows = read_rows(tmp_path / "parent" / "run.db")
-    cut = cut_at(read_events(tmp_path / "parent" / "run.db"), "agenda")
-    own = Branched(parent="parent", point="agenda", events=cut.events, sha256=digest_of(rows[: cut.events]), seed=1)
+    cut = cut_log(read_events(tmp_path / "parent" / "run.db"), "agenda")
+    own = RunBranched(
+        parent="parent", point="agenda", events=cut.events, sha256=hash_events(rows[: cut.events]), seed=1
+    )
     (tmp_path / "branch").mkdir()
     write_log(tmp_path / "branch", [*rows[: cut.events], (2e9, own.model_dump_json())], network=network)
     assert (tmp_path / "branch" / "events.jsonl").exists() == network
@@ -237,10 +281,12 @@ def test_a_copied_log_reads_as_its_parent_with_its_times(tmp_path: Path, network
     assert [(at, json.loads(body)) for at, body in again[: cut.events]] == [
         (at, json.loads(body)) for at, body in rows[: cut.events]
     ]
-    state = fold(read_events(tmp_path / "branch" / "run.db"))
-    assert state.nodes == cut.state.nodes and state.ancestry[0].event == own and not false_ancestry(again, state)
+    state = fold_events(read_events(tmp_path / "branch" / "run.db"))
+    assert (
+        state.nodes == cut.state.nodes and state.ancestry[0].branching == own and not find_false_ancestry(again, state)
+    )
     altered = [(at + 1, body) if at == again[5][0] else (at, body) for at, body in again]
-    assert false_ancestry(altered, state) == (own,)
+    assert find_false_ancestry(altered, state) == (own,)
 
 
 # --- the command line -----------------------------------------------------------------------------------------------
@@ -266,7 +312,7 @@ def begun(folder: Path, events: Sequence[Event]) -> Path:
 def test_bad_points_are_one_line_and_leave_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: str, said: str
 ) -> None:
-    whole = ended()
+    whole = finished_search()
     events = whole.events if "author" in arguments or "n9999" in arguments else whole.events[:1]
     parent = begun(tmp_path / "runs" / "parent", events)
     assert main(["branch", str(parent), *arguments.split()]) == 2
@@ -278,6 +324,6 @@ def test_bad_points_are_one_line_and_leave_nothing(
 
 
 def test_a_log_that_is_no_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parent = begun(tmp_path / "parent", [Decided(k=1, action=Compare(stage="tuning", a="n0001", b="n0002"))])
+    parent = begun(tmp_path / "parent", [DecisionMade(k=1, action=CompareNodes(stage="tuning", a="n0001", b="n0002"))])
     assert main(["branch", str(parent), "--from", "tuning"]) == 2
     assert "no data plan" in capsys.readouterr().err and new_log().state.data_plan is not None

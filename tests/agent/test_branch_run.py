@@ -14,24 +14,24 @@ from pathlib import Path
 import pytest
 
 from labwright.agent import branch, run
-from labwright.agent.audit import audit
-from labwright.agent.branch import Addition, make, origin_of
+from labwright.agent.audit import audit_run
+from labwright.agent.branch import BranchChanges, create_branch, read_origin
 from labwright.agent.cli import main
-from labwright.agent.settings import override
+from labwright.agent.settings import override_settings
 from labwright.models.backend import ModelRequest, Reply
-from labwright.models.scripted import ScriptedModel
-from labwright.record import control
-from labwright.record.branching import PointError
-from labwright.record.claims.means import winner
+from labwright.models.scripted_model import ScriptedModel
+from labwright.record import control_files
+from labwright.record.branching import BranchPointError
+from labwright.record.claims.estimates import find_winner
+from labwright.record.event_log import open_log
 from labwright.record.events import Event
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import Settled
-from labwright.record.fold.state import RunState
-from labwright.record.lock import hold
-from labwright.record.log import open_log
-from labwright.record.reading import RecordError, read_state
-from labwright.stages.paper.appendix import FORKED
-from tests.stages.small_study import IDEA, experiment, plots, small_model
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import StageWinnerChosen
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import RecordError, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.stages.paper.appendix import BRANCH_NOTE
+from tests.stages.small_study import IDEA, experiment_code, make_small_model, plots_code
 from tests.stages.test_whole_run import small_settings
 
 pytestmark = [
@@ -42,7 +42,7 @@ pytestmark = [
 
 
 def scripted(*_: object) -> ScriptedModel:
-    return small_model()
+    return make_small_model()
 
 
 def files_of(folder: Path) -> dict[str, str]:
@@ -60,11 +60,11 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
 
     sent: list[Event] = []
-    small = small_model()
+    small = make_small_model()
 
     def tell(event: Event, _: RunState) -> None:
-        if isinstance(event, Settled):
-            control.send(runs / "parent", Commanded(verb="stop", text="enough"))
+        if isinstance(event, StageWinnerChosen):
+            control_files.send_command(runs / "parent", CommandReceived(verb="stop", text="enough"))
             sent.append(event)
 
     class Waiting(ScriptedModel):
@@ -79,8 +79,8 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", waiting)
-        run.start(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
-    assert read_state(runs / "parent").stages["preliminary"].settled
+        run.start_run(IDEA, small_settings(search__max_seeds=2), runs=runs, name="parent", listener=tell)
+    assert read_state(runs / "parent").stages["preliminary"].is_settled
     return runs / "parent"
 
 
@@ -90,10 +90,10 @@ def stopped_at(run: Path, role: str) -> ScriptedModel:
     class Stopping(ScriptedModel):
         async def answer(self, request: ModelRequest) -> Reply:
             if request.role.name == role:
-                control.send(run, Commanded(verb="stop", text="enough"))
+                control_files.send_command(run, CommandReceived(verb="stop", text="enough"))
             return await small.answer(request)
 
-    small = small_model()
+    small = make_small_model()
     return Stopping(lambda request: request.inputs)
 
 
@@ -102,8 +102,8 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A branch of it from a node, that begins with a person's code and is stopped before its ablations."""
     point, made = good_draft(read_state(parent)), parent.parent / "own"
     code = tmp_path_factory.mktemp("code")
-    (code / "experiment.py").write_text(experiment(shrinkage=0.01))
-    (code / "plots.py").write_text(plots())
+    (code / "experiment.py").write_text(experiment_code(shrinkage=0.01))
+    (code / "plots.py").write_text(plots_code())
     (code / "plan.txt").write_text("Hardly any shrinkage.\nIt should do as well.")
     before = files_of(parent)
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +125,7 @@ def own(parent: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             == 130
         )
-    assert files_of(parent) == before and read_state(made).stages["agenda"].settled
+    assert files_of(parent) == before and read_state(made).stages["agenda"].is_settled
     return made
 
 
@@ -166,8 +166,8 @@ def good_draft(state: RunState) -> str:
 @pytest.mark.bench
 def test_a_node_that_a_person_wrote_is_checked_like_any_other(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = read_state(own)
-    [node] = state.human_nodes
-    point = state.ancestry[0].event.point
+    [node] = state.user_nodes
+    point = state.ancestry[0].branching.point
     assert (node.author, node.parent, node.kind, node.status) == ("Ada Lovelace", point, "improve", "good")
     assert node.title == "Hardly any shrinkage." and node.setups["SHRINKAGE"] == 0.01 and node.verdict is not None
     assert not [key for key in state.answers if key.decision == node.decision and key.role == "code"]
@@ -179,8 +179,8 @@ def test_a_node_that_a_person_wrote_is_checked_like_any_other(own: Path, capsys:
 @pytest.mark.bench  # a whole run; tests/stages/test_disclosure.py has the words
 def test_a_node_that_a_person_wrote_is_told_of_everywhere(own: Path, again: Path) -> None:
     state = read_state(again)
-    [node] = state.human_nodes
-    point = state.ancestry[0].event.point
+    [node] = state.user_nodes
+    point = state.ancestry[0].branching.point
     assert node == read_state(own).nodes[node.id]
     told = json.loads((again / "review" / "disclosure.json").read_text())
     assert [(one["node"], one["author"]) for one in told["human_nodes"]] == [(node.id, "Ada Lovelace")]
@@ -194,15 +194,17 @@ def test_a_node_that_a_person_wrote_is_told_of_everywhere(own: Path, again: Path
 def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     own: Path, again: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = audit(again)
+    report = audit_run(again)
     assert report.findings == [] and report.counts["ancestors"] == 2 and report.counts["scores"] > 20
     state, old = read_state(again), read_state(own)
-    assert [one.event.parent for one in state.ancestry] == ["parent", "own"] and winner(state) == winner(old)
+    assert [one.branching.parent for one in state.ancestry] == ["parent", "own"] and find_winner(state) == find_winner(
+        old
+    )
     kept = [node for node in old.nodes.values() if node.decision <= state.ancestry[-1].decision]
     assert all(state.nodes[node.id].source_sha256 == node.source_sha256 for node in kept)
-    assert state.setting("search.num_workers") == 1
+    assert state.read_setting("search.num_workers") == 1
     assert [note.command.text for note in state.notes] == ["mind the spread"]
-    assert state.total.calls + state.inherited.calls == len(state.answers)
+    assert state.total_usage.calls + state.inherited_usage.calls == len(state.answers)
     _told_of_its_ancestors(again, state)
     listed = json.loads((again / "manifest.json").read_text())
     assert all(
@@ -213,24 +215,24 @@ def test_a_branch_of_a_branch_from_a_stage_is_a_run_of_its_own(
     assert main(["status", str(again), "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert [one["point"] for one in status["ancestry"]][1:] == ["ablation"]
-    assert status["cost"]["calls"] == state.total.calls
+    assert status["cost"]["calls"] == state.total_usage.calls
 
 
 def _told_of_its_ancestors(made: Path, state: RunState) -> None:
     told = json.loads((made / "review" / "disclosure.json").read_text())
-    assert [one["run"] for one in told["ancestry"]] == ["parent", "own"] and told["siblings"] == FORKED
-    assert sum(one["calls"] for one in told["ancestry"]) == state.inherited.calls > 0
+    assert [one["run"] for one in told["ancestry"]] == ["parent", "own"] and told["siblings"] == BRANCH_NOTE
+    assert sum(one["calls"] for one in told["ancestry"]) == state.inherited_usage.calls > 0
     assert [one["author"] for one in told["human_nodes"]] == ["Ada Lovelace"]
     appendix = (made / "paper" / "appendix.tex").read_text()
     assert "This run is a branch of the run own, before the first decision of the ablation stage." in appendix
-    assert FORKED in appendix
+    assert BRANCH_NOTE in appendix
 
 
 def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
-    origin = origin_of(parent, point)
+    origin = read_origin(parent, point)
     assert origin.cut.state.started is not None
-    settings = override(origin.cut.state.started.settings, {})
-    make(origin, Addition(settings, **changes), root)  # pyright: ignore[reportArgumentType]
+    settings = override_settings(origin.cut.state.started.settings, {})
+    create_branch(origin, BranchChanges(settings, **changes), root)  # pyright: ignore[reportArgumentType]
     return root
 
 
@@ -238,9 +240,13 @@ def shot(parent: Path, point: str, root: Path, **changes: object) -> Path:
 def test_a_point_before_the_branching_of_the_parent_names_whose_it_was(own: Path, tmp_path: Path) -> None:
     first = shot(own, "agenda", tmp_path / "first", by="ada")
     second = shot(first, "preliminary", tmp_path / "second")
-    assert [one.event.parent for one in read_state(first).ancestry] == ["parent", "own"]
+    assert [one.branching.parent for one in read_state(first).ancestry] == ["parent", "own"]
     [one] = read_state(second).ancestry
-    assert one.event.parent == "first" and one.event.beyond == ("parent", "own") and not read_state(second).nodes
+    assert (
+        one.branching.parent == "first"
+        and one.branching.later_ancestors == ("parent", "own")
+        and not read_state(second).nodes
+    )
     assert not (first / "cache" / "matplotlib").exists() and not (second / "nodes" / "n0002").exists()
 
 
@@ -259,10 +265,10 @@ def test_a_run_that_goes_on_is_only_read_and_what_is_said_against_its_numbers_la
     shutil.copytree(parent, watched)
     node = good_draft(read_state(watched))
     with closing(open_log(watched, network=False)) as log:
-        log.append(Commanded(verb="mark", target=node, text="typed by hand"))
-        log.append(Commanded(verb="note", text="later, and not for the branch"))
+        log.append(CommandReceived(verb="mark", target=node, text="typed by hand"))
+        log.append(CommandReceived(verb="note", text="later, and not for the branch"))
     before = files_of(watched)
-    with hold(watched):
+    with acquire_lock(watched):
         made = shot(watched, "tuning", tmp_path / "made")
     state = read_state(made)
     assert "typed by hand" in " ".join(state.nodes[node].suspect) and state.notes == []
@@ -283,8 +289,8 @@ def test_a_branch_that_cannot_be_made_whole_leaves_nothing(
     with pytest.raises(RecordError):
         shot(damaged, "tuning", tmp_path / "runs" / "made")
     assert list((tmp_path / "runs").iterdir()) == []
-    with pytest.raises(PointError, match="has not begun"):
-        origin_of(parent, "ablation")
+    with pytest.raises(BranchPointError, match="has not begun"):
+        read_origin(parent, "ablation")
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -15,36 +15,36 @@ from typing import Any
 
 import pytest
 
-from labwright.agent.campaign import Campaign, Found, Runs, begin, ideas_in
+from labwright.agent.campaign import CampaignItem, CampaignRunner, CampaignRuns, create_campaign, read_campaign_ideas
 from labwright.agent.cli import main
-from labwright.agent.settings import compose
+from labwright.agent.settings import compose_settings
 from labwright.record.campaign import (
-    RETRIES,
-    CampaignBegan,
+    MAX_RUN_RETRIES,
     CampaignLog,
+    CampaignResumed,
+    CampaignStarted,
     CampaignState,
-    Chosen,
+    CampaignTerms,
+    DecisionForecast,
+    EntryQueued,
     IdeasFound,
-    Launched,
-    Prospect,
-    Queued,
     RunEnded,
-    TakenUp,
-    Terms,
-    chosen,
+    RunLaunched,
+    StudiesSelected,
     read_campaign,
+    select_studies,
 )
-from labwright.record.errors import WrongUse
-from labwright.record.events.running import Started
-from labwright.record.exchanges import Exchanges
-from labwright.record.log import EventLog
-from labwright.record.nouns.decisions import Spending
-from labwright.record.nouns.subjects import Exchange, Question
-from labwright.record.reading import read_state
+from labwright.record.errors import UsageError
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import RunStarted
+from labwright.record.llm_calls import LLMCallStore
+from labwright.record.log_reader import read_state
+from labwright.record.schema.decisions import Cost
+from labwright.record.schema.llm_exchanges import LLMExchange, LLMQuestion
 from tests.agent.test_cli_bad_input import refused
 from tests.models.examples import IDEA
 
-PROGRAM = (sys.executable, "-m", "tests.agent.scripted_run")
+PROGRAM = (sys.executable, "-m", "tests.agent.fake_scientist")
 ROOT = Path(__file__).parents[2]
 
 
@@ -56,24 +56,24 @@ def campaign_of(place: Path, titles: dict[str, str], *, usd: float | None = 6.0,
     """A campaign that has begun, with an idea for each name."""
     (place / "ideas.json").write_text(json.dumps([idea(name, title) for name, title in titles.items()]))
     folder = place / "campaign"
-    begin(
-        list(ideas_in([place / "ideas.json"])),
-        compose(environment={}),
-        Terms(parallel=terms.pop("parallel", 2), slots=2, caps={} if usd is None else {"usd": usd}, **terms),
+    create_campaign(
+        list(read_campaign_ideas([place / "ideas.json"])),
+        compose_settings(environment={}),
+        CampaignTerms(parallel=terms.pop("parallel", 2), slots=2, caps={} if usd is None else {"usd": usd}, **terms),
         folder,
     )
     return folder
 
 
 def worked(folder: Path, **more: Any) -> CampaignState:
-    return Campaign(
+    return CampaignRunner(
         folder,
-        Runs(folder, PROGRAM),
-        poll=0.02,
-        backoff=0.02,
+        CampaignRuns(folder, PROGRAM),
+        poll_seconds=0.02,
+        backoff_seconds=0.02,
         environment=os.environ | {"PYTHONPATH": str(ROOT)},
         **more,
-    ).work()
+    ).run()
 
 
 def told(folder: Path, what: str) -> list[dict[str, Any]]:
@@ -89,24 +89,24 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
     """Whatever ends, dies, comes late, or is killed with the whole, and in whatever order."""
     rng = random.Random(seed)
     cap = {"usd": rng.uniform(1, 50), "tokens": float(rng.randint(1000, 10**6))}
-    terms = Terms(parallel=rng.randint(1, 4), slots=2, caps=cap)
-    state = CampaignState([(0.0, CampaignBegan(terms=terms, version="0"))])
+    terms = CampaignTerms(parallel=rng.randint(1, 4), slots=2, caps=cap)
+    state = CampaignState([(0.0, CampaignStarted(terms=terms, version="0"))])
     for number in range(rng.randint(1, 8)):
-        state.apply(Queued(name=f"i{number}", ideas=rng.choice([0, 0, 0, 2])), 0.0)
+        state.apply(EntryQueued(name=f"i{number}", ideas=rng.choice([0, 0, 0, 2])), 0.0)
     real = dict.fromkeys(cap, 0.0)
     launched = 0
     for step in range(200):
         event = rng.random()
         if event < 0.05:
-            state.apply(TakenUp(), float(step))
+            state.apply(CampaignResumed(), float(step))
         elif event < 0.1:
-            state.apply(Queued(name=f"late{step}"), float(step))
-        elif event < 0.5 and state.waiting and len(state.running) < terms.parallel:
-            one = rng.choice(state.waiting)
-            state.apply(Launched(name=one.name, share=state.share_of(one.name, float(step))), float(step))
+            state.apply(EntryQueued(name=f"late{step}"), float(step))
+        elif event < 0.5 and state.waiting_entries and len(state.running_entries) < terms.parallel:
+            one = rng.choice(state.waiting_entries)
+            state.apply(RunLaunched(name=one.name, share=state.compute_allowance(one.name, float(step))), float(step))
             launched += 1
-        elif state.running:
-            one = rng.choice(state.running)
+        elif state.running_entries:
+            one = rng.choice(state.running_entries)
             assert one.share is not None
             spent = {what: rng.uniform(one.spent.get(what, 0.0), most) for what, most in one.share.caps.items()}
             if one.ideas:
@@ -119,34 +119,41 @@ def test_no_schedule_passes_the_budget(seed: int) -> None:
                 state.apply(RunEnded(name=one.name, code=code, spent=spent, asked=rng.random() < 0.2), float(step))
         for what, most in cap.items():
             real[what] = sum(one.spent.get(what, 0.0) for one in state.entries.values())
-            assert real[what] <= state.committed(what) <= most * (1 + 1e-9)
+            assert real[what] <= state.count_committed(what) <= most * (1 + 1e-9)
     assert launched and real["usd"] > 0
 
 
 def test_a_share_is_an_equal_part_of_what_is_left_and_comes_back() -> None:
     state = CampaignState(
-        [(0.0, CampaignBegan(terms=Terms(parallel=2, slots=2, caps={"usd": 12.0}, seconds=90.0), version="0"))]
+        [
+            (
+                0.0,
+                CampaignStarted(
+                    terms=CampaignTerms(parallel=2, slots=2, caps={"usd": 12.0}, seconds=90.0), version="0"
+                ),
+            )
+        ]
     )
     for name in "abc":
-        state.apply(Queued(name=name), 0.0)
-    share = state.share_of("a", 0.0)
+        state.apply(EntryQueued(name=name), 0.0)
+    share = state.compute_allowance("a", 0.0)
     assert share.caps == {"usd": 4.0} and share.seconds == 45.0, "three ideas, two at a time: two turns"
-    state.apply(Launched(name="a", share=share), 0.0)
+    state.apply(RunLaunched(name="a", share=share), 0.0)
     state.apply(RunEnded(name="a", code=0, spent={"usd": 1.0}), 30.0)
-    assert state.share_of("b", 30.0).caps == {"usd": 5.5}, "what the first one left goes to the others"
-    assert state.share_of("b", 30.0).seconds == 60.0
+    assert state.compute_allowance("b", 30.0).caps == {"usd": 5.5}, "what the first one left goes to the others"
+    assert state.compute_allowance("b", 30.0).seconds == 60.0
 
 
 def test_what_goes_on_decides_most_an_hour_and_no_value_counts() -> None:
-    quick = Prospect(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
-    slow = Prospect(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
-    half = Prospect(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
-    never = Prospect(name="never", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=1)
-    blind = Prospect(name="blind", hypotheses=1, seeds=20, seconds=1, why="nothing ran")
-    found = chosen([blind, never, half, slow, quick], 2)
+    quick = DecisionForecast(name="quick", wanted={"h": 10}, hypotheses=1, seeds=20, seconds=60)
+    slow = DecisionForecast(name="slow", wanted={"h": 8}, hypotheses=1, seeds=20, seconds=600)
+    half = DecisionForecast(name="half", wanted={"h": 10, "g": 80}, hypotheses=2, seeds=20, seconds=60)
+    never = DecisionForecast(name="never", wanted={"h": 400}, hypotheses=1, seeds=20, seconds=1)
+    blind = DecisionForecast(name="blind", hypotheses=1, seeds=20, seconds=1, why="nothing ran")
+    found = select_studies([blind, never, half, slow, quick], 2)
     assert [one.name for one in found.order] == ["quick", "half", "slow", "never", "blind"]
     assert found.names == ("quick", "half")
-    assert not any("value" in name or "score" in name for name in Prospect.model_fields)
+    assert not any("value" in name or "score" in name for name in DecisionForecast.model_fields)
 
 
 # --- runs that do what runs do ----------------------------------------------------------------------------------------
@@ -156,20 +163,20 @@ def test_what_goes_on_decides_most_an_hour_and_no_value_counts() -> None:
 def test_what_dies_is_resumed_and_what_is_away_is_given_up(tmp_path: Path) -> None:
     folder = campaign_of(tmp_path, {"a": "done well", "b": "dies twice", "c": "away always", "d": "done well"})
     state = worked(folder)
-    assert {name: one.standing for name, one in state.entries.items()} == {
+    assert {name: one.status for name, one in state.entries.items()} == {
         "a": "done",
         "b": "done",
         "c": "failed",
         "d": "done",
     }
-    assert len(told(folder, "resume")) == 2 + RETRIES and state.entries["c"].why == "model is away"
+    assert len(told(folder, "resume")) == 2 + MAX_RUN_RETRIES and state.entries["c"].status_reason == "model is away"
     asked = Counter((one["run"], one["number"]) for one in told(folder, "asked"))
     assert asked["b", 1] == asked["b", 3] == 2, "what was in flight when it died"
     assert all(times == 1 for key, times in asked.items() if key not in {("b", 1), ("b", 3)}), "nothing else again"
-    assert state.committed("usd") <= 6.0
+    assert state.count_committed("usd") <= 6.0
     again = worked(folder)
-    assert again.entries["a"].standing == "done" and len(told(folder, "run")) == 4, "nothing is run again"
-    assert len(told(folder, "resume")) == 2 * RETRIES + 3, "what failed is tried again, since a person asked"
+    assert again.entries["a"].status == "done" and len(told(folder, "run")) == 4, "nothing is run again"
+    assert len(told(folder, "resume")) == 2 * MAX_RUN_RETRIES + 3, "what failed is tried again, since a person asked"
 
 
 @pytest.mark.slow
@@ -190,11 +197,11 @@ def test_killed_three_times_and_resumed_it_asks_nothing_again_that_was_committed
                 if (pid := lock.read_text()).isdigit() and Path(f"/proc/{pid}").exists():
                     os.kill(int(pid), signal.SIGKILL)
     state = worked(folder)
-    assert {one.standing for one in state.entries.values()} == {"done"}
+    assert {one.status for one in state.entries.values()} == {"done"}
     asked = Counter((one["run"], one["number"]) for one in told(folder, "asked"))
     assert len(asked) == 24 and sum(asked.values()) <= 24 + 2, "two were in flight when their runs were killed"
     assert Counter(one["run"] for one in told(folder, "run")) == dict.fromkeys("abcd", 1), "no run was begun twice"
-    spent = sum(read_state(folder / "runs" / name).spent.usd for name in "abcd")
+    spent = sum(read_state(folder / "runs" / name).spent_cost.usd for name in "abcd")
     assert spent <= 6.0
 
 
@@ -211,7 +218,7 @@ def test_a_share_that_is_used_up_ends_one_run_and_not_the_others(tmp_path: Path)
     folder = campaign_of(tmp_path, {"a": "dies twice", "b": "done well"}, usd=2.0)
     state = worked(folder)
     ends = {name: one.end.code for name, one in state.entries.items() if one.end is not None}
-    assert ends["b"] == 0 and ends["a"] in (0, 3) and state.committed("usd") <= 2.0
+    assert ends["b"] == 0 and ends["a"] in (0, 3) and state.count_committed("usd") <= 2.0
 
 
 @pytest.mark.slow
@@ -233,12 +240,12 @@ def test_stop_and_queue_while_it_works(tmp_path: Path, capsys: pytest.CaptureFix
     finally:
         process.kill()
     state = read_campaign(folder)
-    assert state.ended is not None and "stopped" in state.ended.why and state.entries["late"].standing == "waiting"
+    assert state.ended is not None and "stopped" in state.ended.why and state.entries["late"].status == "waiting"
     assert state.entries["a"].tries == 0, "to be stopped is no failure"
     assert main(["queue", "list", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "late" in out and "waiting" in out
-    assert {one.standing for one in worked(folder).entries.values()} == {"done"}
+    assert {one.status for one in worked(folder).entries.values()} == {"done"}
     assert main(["status", str(folder), "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)["lines"]
     assert {one["name"]: one["state"] for one in lines} == dict.fromkeys(("a", "b", "c", "late"), "released")
@@ -253,25 +260,25 @@ def test_a_line_that_a_kill_cut_short_is_as_if_not_written(tmp_path: Path) -> No
     whole = log.read_bytes()
     log.write_bytes(whole[:-20])
     assert list(read_campaign(folder).entries) == ["a"]
-    CampaignLog(folder).append(Queued(name="c"))
+    CampaignLog(folder).append(EntryQueued(name="c"))
     assert list(read_campaign(folder).entries) == ["a", "c"]
     log.write_bytes(b"nonsense\n" + whole)
-    with pytest.raises(WrongUse, match="line 1: it was damaged"):
+    with pytest.raises(UsageError, match="line 1: it was damaged"):
         read_campaign(folder)
 
 
 def test_ideas_that_were_chosen_go_on_and_others_are_set_aside() -> None:
-    state = CampaignState([(0.0, CampaignBegan(terms=Terms(parallel=2, slots=2, keep=1), version="0"))])
+    state = CampaignState([(0.0, CampaignStarted(terms=CampaignTerms(parallel=2, slots=2, keep=1), version="0"))])
     for name in "ab":
-        state.apply(Queued(name=name), 0.0)
-        state.apply(Launched(name=name, share=state.share_of(name, 0.0)), 0.0)
-        state.apply(RunEnded(name=name, code=130, prospect=Prospect(name=name)), 1.0)
-        assert state.entries[name].standing == "to be chosen"
-    state.apply(Chosen(names=("b",), order=(Prospect(name="b"), Prospect(name="a"))), 2.0)
-    assert (state.entries["a"].standing, state.entries["b"].standing) == ("set aside", "interrupted")
-    assert [one.name for one in state.waiting] == ["b"]
+        state.apply(EntryQueued(name=name), 0.0)
+        state.apply(RunLaunched(name=name, share=state.compute_allowance(name, 0.0)), 0.0)
+        state.apply(RunEnded(name=name, code=130, prospect=DecisionForecast(name=name)), 1.0)
+        assert state.entries[name].status == "to be chosen"
+    state.apply(StudiesSelected(names=("b",), order=(DecisionForecast(name="b"), DecisionForecast(name="a"))), 2.0)
+    assert (state.entries["a"].status, state.entries["b"].status) == ("set aside", "interrupted")
+    assert [one.name for one in state.waiting_entries] == ["b"]
     state.apply(RunEnded(name="b", code=0), 3.0)
-    assert state.entries["b"].standing == "done"
+    assert state.entries["b"].status == "done"
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -338,42 +345,42 @@ def test_a_queue_that_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -
 async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_died(tmp_path: Path) -> None:
     (tmp_path / "ideas.json").write_text(json.dumps([idea("a", "a"), idea("b", "b")]))
     folder = tmp_path / "campaign"
-    begin(
-        list(ideas_in([tmp_path / "ideas.json"])),
-        compose(environment={}),
-        Terms(parallel=1, slots=1, caps={"subject_usd": 10.0}),
+    create_campaign(
+        list(read_campaign_ideas([tmp_path / "ideas.json"])),
+        compose_settings(environment={}),
+        CampaignTerms(parallel=1, slots=1, caps={"subject_usd": 10.0}),
         folder,
     )
     log, run = CampaignLog(folder), folder / "runs" / "a"
-    log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
+    log.append(RunLaunched(name="a", share=log.state.compute_allowance("a", 0.0)))
     run.mkdir(parents=True)
     events = EventLog(run / "run.db")
-    events.append(Started(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
+    events.append(RunStarted(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
     events.close()
     exchanges, question = (
-        Exchanges(run / "exchanges.db"),
-        Question.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]}),
+        LLMCallStore(run / "exchanges.db"),
+        LLMQuestion.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]}),
     )
-    most = Spending(usd=1.0, tokens=10)
+    most = Cost(usd=1.0, tokens=10)
     for number in range(4):  # three were answered, one was under way when it died
         call = await exchanges.reserve("cell", f"{question.digest}-{number}", question, most)
         if number < 3:
-            answer = Exchange(id=f"{question.digest}-{number}", subject="small", text="x", model="m")
+            answer = LLMExchange(id=f"{question.digest}-{number}", subject="small", text="x", model="m")
             await exchanges.settle(call, most, answer, tokens=(5, 5), usd=0.98, seconds=0.1)
     await exchanges.close()
-    ended = Runs(folder).ended(log.state.entries["a"], -9)
+    ended = CampaignRuns(folder).read_end(log.state.entries["a"], -9)
     assert isinstance(ended, RunEnded) and ended.code is None and ended.spent["subject_usd"] == pytest.approx(3.94)
-    for _ in range(RETRIES + 1):
+    for _ in range(MAX_RUN_RETRIES + 1):
         log.append(ended)
-    assert log.state.entries["a"].standing == "failed"
-    assert log.state.share_of("b", 0.0).caps["subject_usd"] == pytest.approx(10 - 3.94)
+    assert log.state.entries["a"].status == "failed"
+    assert log.state.compute_allowance("b", 0.0).caps["subject_usd"] == pytest.approx(10 - 3.94)
     (run / "run.db").write_bytes(b"no database")  # what nobody can read may have taken its whole share
-    log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
+    log.append(RunLaunched(name="a", share=log.state.compute_allowance("a", 0.0)))
     entry = log.state.entries["a"]
     assert entry.share is not None and entry.share.caps["subject_usd"] > 3.94
-    log.append(Runs(folder).ended(entry, -9))
+    log.append(CampaignRuns(folder).read_end(entry, -9))
     assert log.state.entries["a"].spent["subject_usd"] == entry.share.caps["subject_usd"]
-    log.append(Launched(name="a", share=log.state.share_of("a", 0.0)))
+    log.append(RunLaunched(name="a", share=log.state.compute_allowance("a", 0.0)))
     log.append(RunEnded(name="a", why="its folder is gone"))
     assert log.state.entries["a"].spent["subject_usd"] == entry.share.caps["subject_usd"], "what is spent stays so"
 
@@ -381,10 +388,13 @@ async def test_what_a_run_paid_for_subjects_is_no_share_of_another_however_it_di
 def test_an_idea_of_a_topic_has_a_name_of_its_own_where_another_has_that_name(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text(json.dumps([idea("calib-1", "My own idea")]))
     folder = tmp_path / "campaign"
-    begin(
-        [*ideas_in([tmp_path / "mine.json"]), Found("calib", "calib.md", text="a topic", ideas=2)],
-        compose(environment={}),
-        Terms(parallel=1, slots=1, caps={}),
+    create_campaign(
+        [
+            *read_campaign_ideas([tmp_path / "mine.json"]),
+            CampaignItem("calib", "calib.md", text="a topic", idea_count=2),
+        ],
+        compose_settings(environment={}),
+        CampaignTerms(parallel=1, slots=1, caps={}),
         folder,
     )
     (folder / "topics" / "calib").mkdir(parents=True)
@@ -392,9 +402,9 @@ def test_an_idea_of_a_topic_has_a_name_of_its_own_where_another_has_that_name(tm
         json.dumps([idea("x", "Found one"), idea("y", "Found two")])
     )
     log = CampaignLog(folder)
-    log.append(Launched(name="calib", share=log.state.share_of("calib", 0.0)))
-    Runs(folder).ended(log.state.entries["calib"], 0)  # a kill between the files and the event: told again
-    log.append(Runs(folder).ended(log.state.entries["calib"], 0))
+    log.append(RunLaunched(name="calib", share=log.state.compute_allowance("calib", 0.0)))
+    CampaignRuns(folder).read_end(log.state.entries["calib"], 0)  # a kill between the files and the event: told again
+    log.append(CampaignRuns(folder).read_end(log.state.entries["calib"], 0))
     titles = {
         name: json.loads((folder / "ideas" / f"{name}.json").read_text())["Title"]
         for name in log.state.entries

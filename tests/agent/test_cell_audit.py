@@ -6,35 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.audit import audit
-from labwright.agent.cell_audit import disagreements
+from labwright.agent.audit import audit_run
+from labwright.agent.cell_audit import find_disagreements
 from labwright.record.events import Event
-from labwright.record.events.searching import CellExecuted, CellsOwed, Executed
-from labwright.record.fold.apply import fold
-from labwright.record.nouns.cells import CellLine
-from labwright.record.nouns.nodes import Attempt
-from tests.inspector.celled import cell, celled, key_of, ran, value_of
+from labwright.record.events.search_events import AttemptExecuted, CellExecuted, CellsRequired
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.schema.cell import CellOutcomeLine
+from labwright.record.schema.nodes import Attempt
+from tests.inspector.cell_run import make_cell, make_cell_run, make_execution, make_key, make_value
 from tests.inspector.test_logs import written
-from tests.inspector.tuned import tuned
+from tests.inspector.tuning_run import make_tuning_run
 
 
 def found(*more: Event) -> list[tuple[str, str]]:
     """The disagreements of the story after more events."""
-    story = celled()
-    story.tell(*more)
-    return list(disagreements(fold(story.events)))
+    story = make_cell_run()
+    story.add(*more)
+    return list(find_disagreements(fold_events(story.events)))
 
 
 def attempt_of(node: str) -> Attempt:
-    return celled().state.nodes[node].attempts[-1]
+    return make_cell_run().state.nodes[node].attempts[-1]
 
 
-def again(node: str, **changes: object) -> Executed:
+def again(node: str, **changes: object) -> AttemptExecuted:
     """Another attempt of a node, like its last but for this."""
-    return Executed(node=node, attempt=attempt_of(node).model_copy(update=changes))
+    return AttemptExecuted(node=node, attempt=attempt_of(node).model_copy(update=changes))
 
 
-def changed(name: str, place: int, **changes: object) -> Executed:
+def changed(name: str, place: int, **changes: object) -> AttemptExecuted:
     lines = list(attempt_of(name).cells)
     lines[place] = lines[place].model_copy(update=changes)
     return again(name, cells=tuple(lines))
@@ -54,7 +54,7 @@ def test_a_record_that_agrees_has_no_finding() -> None:
         (changed("n0001", 0, id="0" * 24 + "-7"), "which the record does not have"),
         (changed("n0001", 0, id=attempt_of("n0001").cells[1].id), "of another cell, or under another key"),
         (
-            again("n0001", measurements=(*attempt_of("n0001").measurements, value_of(cell("plain"), 0.1))),
+            again("n0001", measurements=(*attempt_of("n0001").measurements, make_value(make_cell("plain"), 0.1))),
             "1 values that no cell measured",
         ),
         (again("n0001", measurements=attempt_of("n0001").measurements[1:]), "1 values less than its cells measured"),
@@ -66,14 +66,14 @@ def test_each_kind_of_disagreement_is_a_finding(event: Event, words: str) -> Non
 
 
 def test_an_array_that_is_not_its_cells_is_a_finding() -> None:
-    run = ran(cell("plain", "low"), 0.5).model_copy(update={"arrays": {"a.npy": "0"}})
+    run = make_execution(make_cell("plain", "low"), 0.5).model_copy(update={"arrays": {"a.npy": "0"}})
     story = found(CellExecuted(node="n0001", run=run), again("n0001", arrays={"a.npy": "1"}))
     assert any("the array a.npy" in what for _, what in story)
 
 
 def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None:
-    one, failed = cell("plain", "low", seed=3), attempt_of("n0002").cells[2]
-    cells, keys = (one, failed.cell), (key_of(one), key_of(failed.cell))
+    one, failed = make_cell("plain", "low", seed=3), attempt_of("n0002").cells[2]
+    cells, keys = (one, failed.cell), (make_key(one), make_key(failed.cell))
     of_another = attempt_of("n0001").cells[0].id
     for taken, words in (
         ({keys[0]: "0" * 24 + "-0"}, "which the record does not have"),
@@ -81,29 +81,29 @@ def test_what_is_taken_over_exists_under_the_same_key_and_did_not_fail() -> None
         ({keys[1]: failed.id}, "which failed"),
         ({"0" * 64: of_another}, "a cell that it does not owe"),
     ):
-        event = CellsOwed(node="n0003", cells=cells, keys=keys, taken=taken)
+        event = CellsRequired(node="n0003", cells=cells, keys=keys, taken=taken)
         assert any(node == "n0003" and words in what for node, what in found(event)), words
-    twice = CellsOwed(node="n0003", cells=cells, keys=keys[:1] * 2)
+    twice = CellsRequired(node="n0003", cells=cells, keys=keys[:1] * 2)
     assert any("with 1 different keys" in what for _, what in found(twice))
 
 
 def test_an_attempt_that_failed_may_have_no_values() -> None:
-    failure = celled().state.cells[attempt_of("n0002").cells[2].id][1].failure
+    failure = make_cell_run().state.cells[attempt_of("n0002").cells[2].id][1].failure
     assert found(again("n0001", measurements=(), failure=failure)) == []
 
 
 @pytest.mark.slow
 def test_audit_tells_of_folders_that_are_gone_and_of_disagreements(tmp_path: Path) -> None:
-    story = celled()
-    story.tell(again("n0002", cells=(CellLine(cell=cell("plain", "low"), outcome="measured", id="gone"),)))
+    story = make_cell_run()
+    story.add(again("n0002", cells=(CellOutcomeLine(cell=make_cell("plain", "low"), outcome="measured", id="gone"),)))
     folder = written(tmp_path / "calm", story)
     for run in list(story.state.cells)[1:]:
         (folder / "cells" / run).mkdir(parents=True)
-    report = audit(folder)
+    report = audit_run(folder)
     findings = [(one.kind, one.where) for one in report.findings]
     assert ("missing", f"cells/{next(iter(story.state.cells))}") in findings and ("cells", "node n0002") in findings
     assert sum(where.startswith("cells/") for _, where in findings) == 1 and report.counts["cells"] == 7
 
 
 def test_the_values_of_trials_stay_in_their_cells() -> None:
-    assert list(disagreements(tuned().state)) == []
+    assert list(find_disagreements(make_tuning_run().state)) == []

@@ -16,13 +16,13 @@ from typer.core import TyperGroup
 from labwright.agent.cli import main
 from labwright.agent.cli import run as run_command
 from labwright.agent.cli.commands import app
-from labwright.agent.cli.options import Command
-from labwright.record.folder import RunFolder
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from labwright.record.nouns.idea import Idea
-from labwright.record.reading import read_state
-from tests.inspector.story import Story, ended, told
+from labwright.agent.cli.options import CliCommand
+from labwright.record.event_log import EventLog
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import read_state
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.idea import Idea
+from tests.inspector.sample_run import EventStory, make_ended, make_sample
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +40,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(folder: Path, story: Story) -> Path:
+def written(folder: Path, story: EventStory) -> Path:
     """A run folder that holds the story's events."""
-    RunFolder(folder).create()
+    RunFolder(folder).create_folders()
     times = iter(at for _, at in story.events)
     log = EventLog(RunFolder(folder).db, clock=lambda: next(times))
     for event, _ in story.events:
@@ -68,7 +68,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_looking_at_a_run_loads_nothing_heavy(tmp_path: Path) -> None:
-    folder = str(written(tmp_path / "calm", told()))
+    folder = str(written(tmp_path / "calm", make_sample()))
     every = "; ".join(f"assert main([{command!r}, {folder!r}]) == 0" for command in ("tree", "status", "why"))
     assert loaded(every) == "[]"
 
@@ -92,7 +92,7 @@ def test_no_command_shows_the_help_and_is_wrong_use(capsys: pytest.CaptureFixtur
 
 
 def test_what_a_command_does_takes_what_it_declares() -> None:
-    for declared in Command.__subclasses__():
+    for declared in CliCommand.__subclasses__():
         module, function = declared.work.split(":")
         [parameter, returned] = get_type_hints(getattr(import_module(module), function)).values()
         assert declared in (get_args(parameter) or (parameter,)) and returned is int, declared
@@ -107,7 +107,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(written(tmp_path / "calm", ended()))
+    folder = str(written(tmp_path / "calm", make_ended()))
     assert main(["tree", folder]) == 0
     text = capsys.readouterr().out
     assert "★" in text and "n0005 tune" in text and "\x1b" not in text
@@ -154,7 +154,7 @@ def test_tree_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(written(tmp_path / "calm", ended()))
+    folder = str(written(tmp_path / "calm", make_ended()))
     assert main(["status", folder]) == 0
     assert "done (exit code 0)" in capsys.readouterr().out
     assert main(["status", folder, "--json"]) == 0
@@ -204,8 +204,8 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_status_knows_who_works_on_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = written(tmp_path / "calm", told())
-    with hold(folder):
+    folder = written(tmp_path / "calm", make_sample())
+    with acquire_lock(folder):
         assert main(["status", str(folder), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["condition"] == "running" and found["process"].startswith("process ")
@@ -213,25 +213,25 @@ def test_status_knows_who_works_on_a_run(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
-    folder = written(tmp_path / "calm", ended())
-    before = (read_state(folder).events, sorted(path.name for path in folder.iterdir()))
+    folder = written(tmp_path / "calm", make_ended())
+    before = (read_state(folder).event_count, sorted(path.name for path in folder.iterdir()))
     for command in ("tree", "status", "stop"):
         assert main([command, str(folder)]) == 0
-    assert (read_state(folder).events, sorted(path.name for path in folder.iterdir())) == before
+    assert (read_state(folder).event_count, sorted(path.name for path in folder.iterdir())) == before
 
 
 def test_stop_asks_the_process_that_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = written(tmp_path / "calm", told())
+    folder = written(tmp_path / "calm", make_sample())
     assert main(["stop", str(folder)]) == 0
     assert "nothing to stop" in capsys.readouterr().out and not list(RunFolder(folder).control.iterdir())
-    with hold(folder):
+    with acquire_lock(folder):
         assert main(["stop", str(folder)]) == 0
     [order] = RunFolder(folder).control.iterdir()
     assert json.loads(order.read_text())["verb"] == "stop"
 
 
 def test_audit_names_findings_and_exits_5(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(written(tmp_path / "calm", told()))
+    folder = str(written(tmp_path / "calm", make_sample()))
     assert main(["audit", folder]) == 5
     out = capsys.readouterr().out
     assert "changed: nodes/n0001/source: " in out and "\x1b" not in out
@@ -258,7 +258,7 @@ def test_run_hands_over_what_was_asked(
 
     def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
         given.update(idea=idea, settings=settings, runs=runs, name=name)
-        written(runs / name, ended())
+        written(runs / name, make_ended())
         return 0
 
     fake_run(monkeypatch, start=start)
@@ -300,7 +300,7 @@ def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.Mon
 
     def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
         names.append(name)
-        written(runs / name, ended())
+        written(runs / name, make_ended())
         return 0
 
     fake_run(monkeypatch, start=start)
@@ -312,7 +312,7 @@ def test_a_run_is_named_after_time_and_idea(place: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("code", [0, 3, 4, 130])
 def test_the_exit_code_of_a_run_is_the_programs(place: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
-        written(runs / name, ended(code))
+        written(runs / name, make_ended(code))
         return code
 
     fake_run(monkeypatch, start=start)
@@ -327,7 +327,7 @@ def test_resume_hands_over_overrides_and_names_them(place: Path, monkeypatch: py
         return 0
 
     fake_run(monkeypatch, resume=resume)
-    story = told()
+    story = make_sample()
     folder = written(place / "calm", story)
     assert main(["resume", "calm", "--workers", "3", "--set", "num_seeds=4", "--time-limit", "1h"]) == 0
     assert given == {"run": Path("calm"), "overrides": {"num_seeds": 4, "search.num_workers": 3, "time_limit": "1h"}}
@@ -342,7 +342,7 @@ def test_the_unexpected_is_one_line_and_a_saved_traceback(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(idea: Idea, settings: Any, *, runs: Path, name: str, listener: Any, plan: Any) -> int:
-        written(runs / name, told())
+        written(runs / name, make_sample())
         return crash()
 
     fake_run(monkeypatch, start=start)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.nouns.idea import read_idea
+from labwright.record.schema.idea import read_idea
 from tests.recorded_run import recorded_run
 
 ROOT = Path(__file__).parents[2]

@@ -9,16 +9,23 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.data import check_unchanged, pinned, sources_of, survey, targets, with_idea
-from labwright.agent.settings import Settings, SettingsError, compose, override
-from labwright.record.nouns.idea import Idea
-from labwright.record.reading import read_state
+from labwright.agent.data import (
+    add_idea_data,
+    check_unchanged,
+    describe_targets,
+    list_sources,
+    pin_data,
+    survey_own_data,
+)
+from labwright.agent.settings import Settings, SettingsError, compose_settings, override_settings
+from labwright.record.log_reader import read_state
+from labwright.record.schema.idea import Idea
 from labwright.sandbox.errors import DatasetError
-from labwright.sandbox.isolation.probe import probed
+from labwright.sandbox.isolation.probe import get_probed_isolation
 from tests.agent.test_cli import written
 from tests.agent.test_cli_bad_input import refused
-from tests.inspector.story import told
-from tests.sandbox.data.files import fields, pictures, table
+from tests.inspector.sample_run import make_sample
+from tests.sandbox.data.sample_files import make_rows, write_pictures, write_table
 
 pytestmark = pytest.mark.slow
 
@@ -28,33 +35,41 @@ OPTIONS = "target=good,drop=farm,drop=day,drop=tons"
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    table(tmp_path / "fields.csv", fields())
+    write_table(tmp_path / "fields.csv", make_rows())
     (tmp_path / "idea.json").write_text(json.dumps({"Name": "calm", "Title": "Calm", "Experiments": ["one"]}))
     return tmp_path
 
 
 def with_rows(change: Callable[[int, dict[str, object]], dict[str, object]]) -> None:
-    table(Path("bad.csv"), [row | change(i, row) for i, row in enumerate(fields())])
+    write_table(Path("bad.csv"), [row | change(i, row) for i, row in enumerate(make_rows())])
 
 
 BAD: dict[str, tuple[Callable[[], object], str, str]] = {
     "missing file": (lambda: None, f"bad=nowhere.csv,{OPTIONS}", "there is no file or folder"),
-    "missing target": (lambda: table(Path("bad.csv"), fields()), "bad=bad.csv,target=goood", "did you mean 'good'?"),
+    "missing target": (
+        lambda: write_table(Path("bad.csv"), make_rows()),
+        "bad=bad.csv,target=goood",
+        "did you mean 'good'?",
+    ),
     "text in numbers": (
         lambda: with_rows(lambda i, _: {"rain": "wet"} if i == 6 else {}),
         f"bad=bad.csv,{OPTIONS}",
         "column 'rain' holds the text 'wet' in row 7",
     ),
     "one class": (lambda: with_rows(lambda i, _: {"good": "yes"}), f"bad=bad.csv,{OPTIONS}", "holds one class only"),
-    "five rows": (lambda: table(Path("bad.csv"), fields(5)), f"bad=bad.csv,{OPTIONS}", "5 examples, at least 50"),
+    "five rows": (
+        lambda: write_table(Path("bad.csv"), make_rows(5)),
+        f"bad=bad.csv,{OPTIONS}",
+        "5 examples, at least 50",
+    ),
     "no rows": (lambda: Path("bad.csv").write_text("rain,good\n"), "bad=bad.csv,target=good", "it holds no rows"),
     "few groups": (
-        lambda: table(Path("bad.csv"), fields()),
+        lambda: write_table(Path("bad.csv"), make_rows()),
         "bad=bad.csv,target=good,drop=farm,drop=day,group=soil",
         "3 groups are too few for 4 splits",
     ),
     "broken image": (
-        lambda: (pictures(Path("bad"), {"a": 30, "b": 30}) / "a" / "000.png").write_bytes(b"x"),
+        lambda: (write_pictures(Path("bad"), {"a": 30, "b": 30}) / "a" / "000.png").write_bytes(b"x"),
         "bad=bad",
         "a/000.png cannot be read as an image",
     ),
@@ -91,12 +106,12 @@ def test_data_at_fault_are_one_line_and_leave_nothing(
 def test_rows_shared_by_given_splits_are_a_warning_before_the_run(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [{**row, "part": "test" if i % 4 == 0 else "train"} for i, row in enumerate(fields())]
+    rows = [{**row, "part": "test" if i % 4 == 0 else "train"} for i, row in enumerate(make_rows())]
     for i in range(0, 40, 4):
         rows[i] = {**rows[i + 1], "part": "test"}
-    table(Path("bad.csv"), rows)
-    settings = compose(flags={"data": f"bad=bad.csv,split=part,{OPTIONS}"}, environment={})
-    warnings = survey(settings)
+    write_table(Path("bad.csv"), rows)
+    settings = compose_settings(flags={"data": f"bad=bad.csv,split=part,{OPTIONS}"}, environment={})
+    warnings = survey_own_data(settings)
     assert warnings and all(line.startswith("data 'bad': ") and "also stand in" in line for line in warnings)
     main(["run", "--idea", "idea.json", "--data", f"bad=bad.csv,split=part,{OPTIONS}"])
     assert f"scientist: {warnings[0]}" in capsys.readouterr().err
@@ -110,15 +125,17 @@ def test_flag_file_and_environment_name_data(place: Path) -> None:
         "data:\n  - {name: fields, path: ../fields.csv, target: good, drop: [farm, day, tons]}\n"
         "  - other=hf:some/set,target=y\n"
     )
-    flag = compose(flags={"data": [text]}, environment={}).data
-    by_file = compose(config=config, environment={}).data
-    assert compose(environment={"SCIENTIST_DATA": text}).data == flag
+    flag = compose_settings(flags={"data": [text]}, environment={}).data
+    by_file = compose_settings(config=config, environment={}).data
+    assert compose_settings(environment={"SCIENTIST_DATA": text}).data == flag
     assert [one.name for one in by_file] == ["fields", "other"]
     assert by_file[0].path is not None and by_file[0].path.resolve() == place / "fields.csv"
-    assert compose(config=config, flags={"data": [text]}, environment={}).data == flag, "a flag replaces the list"
+    assert compose_settings(config=config, flags={"data": [text]}, environment={}).data == flag, (
+        "a flag replaces the list"
+    )
     with pytest.raises(SettingsError, match=r"data 'x' is not NAME=PATH.* \(in "):
         config.write_text("data: [x]")
-        compose(config=config, environment={})
+        compose_settings(config=config, environment={})
 
 
 def test_an_idea_brings_data_and_flags_go_first(place: Path) -> None:
@@ -130,21 +147,21 @@ def test_an_idea_brings_data_and_flags_go_first(place: Path) -> None:
             "Datasets": ["iris", f"fields=fields.csv,{OPTIONS}", "more=fields.csv,target=soil"],
         }
     )
-    named = compose(flags={"data": "fields=fields.csv,target=tons"}, environment={})
-    found = with_idea(named, idea, place)
+    named = compose_settings(flags={"data": "fields=fields.csv,target=tons"}, environment={})
+    found = add_idea_data(named, idea, place)
     assert [(one.name, one.target) for one in found.data] == [("fields", "tons"), ("more", "soil")]
-    assert with_idea(Settings(), idea, place).data[0].drop == ("farm", "day", "tons")
+    assert add_idea_data(Settings(), idea, place).data[0].drop == ("farm", "day", "tons")
 
 
 def test_a_change_is_noticed_when_a_run_is_resumed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = pinned(compose(flags={"data": f"fields=fields.csv,{OPTIONS}"}, environment={}))
+    settings = pin_data(compose_settings(flags={"data": f"fields=fields.csv,{OPTIONS}"}, environment={}))
     recorded = settings.model_dump(mode="json")
-    assert override(recorded, {}) == settings
-    story = told()
+    assert override_settings(recorded, {}) == settings
+    story = make_sample()
     started = story.events[0][0].model_copy(update={"settings": recorded})  # pyright: ignore
     story.events[0] = (started, story.events[0][1])  # pyright: ignore
     run = written(place / "calm", story)
-    table(place / "fields.csv", fields(119))
+    write_table(place / "fields.csv", make_rows(119))
     with pytest.raises(DatasetError, match="it changed since the run began"):
         check_unchanged(settings)
     before = read_state(run)
@@ -178,9 +195,11 @@ def test_exec_says_how_a_target_is_read_and_takes_files_with_a_byte_order_mark(
 
 
 def test_how_each_kind_of_target_is_told(place: Path) -> None:
-    table(place / "more.csv", [row | {"rate": i % 4} for i, row in enumerate(fields())])
+    write_table(place / "more.csv", [row | {"rate": i % 4} for i, row in enumerate(make_rows())])
     told = [
-        targets(compose(flags={"data": f"more=more.csv,target={target},drop=farm,drop=day"}, environment={}))
+        describe_targets(
+            compose_settings(flags={"data": f"more=more.csv,target={target},drop=farm,drop=day"}, environment={})
+        )
         for target in ("tons", "rate", "soil")
     ]
     assert [line.removeprefix("data 'more': the target ") for (line,) in told] == [
@@ -207,7 +226,7 @@ def test_a_key_that_stands_twice_in_a_configuration_is_refused(
 
 
 def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pictures(place / "drawn", {"cat": 30, "dog": 30})
+    write_pictures(place / "drawn", {"cat": 30, "dog": 30})
     (place / "try.py").write_text(
         "import numpy as np\nimport lab\n"
         "d = lab.data('drawn')\nprint(d.train.x.shape, d.train.x.dtype, d.class_names)\n"
@@ -218,7 +237,7 @@ def test_exec_serves_own_data(place: Path, capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert found["stdout_tail"].splitlines() == ["(30, 6, 6, 1) float32 ('cat', 'dog')", "soil=clay (60, 6)"]
     accuracy = next(one for one in found["measurements"] if one["name"] == "accuracy")
-    assert accuracy["value"] == 0.5 and accuracy["grade"] == ("scored" if probed().on else "computed")
+    assert accuracy["value"] == 0.5 and accuracy["grade"] == ("scored" if get_probed_isolation().is_on else "computed")
     assert "there is no file or folder" in refused(capsys, "exec", "try.py", "--data", "drawn=gone")
 
 
@@ -233,5 +252,5 @@ def test_the_offline_model_says_that_it_cannot_plan_with_own_data(
 
 
 def test_sources_hold_bundled_and_own(place: Path) -> None:
-    settings = compose(flags={"data": "fields=not-there.csv,target=good"}, environment={})
-    assert {"iris", "fields"} <= set(sources_of(settings)), "naming reads nothing"
+    settings = compose_settings(flags={"data": "fields=not-there.csv,target=good"}, environment={})
+    assert {"iris", "fields"} <= set(list_sources(settings)), "naming reads nothing"

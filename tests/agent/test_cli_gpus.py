@@ -10,7 +10,7 @@ import pytest
 
 import labwright.sandbox.gpu_leases as leases
 from labwright.agent.cli import main
-from labwright.sandbox.scripted import ScriptedNvml, gpus
+from labwright.sandbox.fake_executor import FakeNvml, make_gpus
 
 IDEA: dict[str, Any] = {"Name": "calm", "Title": "Calm networks", "Experiments": ["train one"]}
 
@@ -20,7 +20,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     # The only door to the driver, which this machine has not: two GPUs, one of them hidden.
-    monkeypatch.setattr(leases, "DriverNvml", lambda: ScriptedNvml(gpus(2)))
+    monkeypatch.setattr(leases, "DriverNvml", lambda: FakeNvml(make_gpus(2)))
     Path("idea.json").write_text(json.dumps(IDEA))
 
 

@@ -11,9 +11,9 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
-from labwright.record.nouns.idea import read_idea
+from labwright.record.schema.idea import read_idea
 from tests.agent.test_cli import written
-from tests.inspector.story import ended
+from tests.inspector.sample_run import make_ended
 
 pytestmark = pytest.mark.slow
 
@@ -184,7 +184,7 @@ def test_the_offline_model_that_was_named_is_told_to_read_no_papers(
 def test_what_is_asked_of_a_finished_run(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
-    run = written(place / "over", ended())
+    run = written(place / "over", make_ended())
     found = said(capsys, *(str(run) if one == "RUN" else one for one in arguments))
     assert words in found, found
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.agent import environment
+from labwright.agent.api_keys import KEY_VARIABLES
 from labwright.agent.cli import main
-from labwright.agent.cli.doctor import examine
-from labwright.agent.doctor import Finding, machine
-from labwright.agent.keys import NAMES
+from labwright.agent.cli.doctor import check_machine
+from labwright.agent.doctor import DoctorFinding, machine
 from labwright.agent.settings import Settings
-from labwright.record.network import kind_of
+from labwright.record.jsonl_log import find_filesystem_type
 from labwright.sandbox.isolation import limits
 from labwright.sandbox.settings import SandboxSettings
 
@@ -42,22 +42,22 @@ def plant(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def grade(finding: Finding) -> str:
+def grade(finding: DoctorFinding) -> str:
     assert bool(finding.fix) == (finding.grade != "ok"), "what is not ok comes with its fix, and nothing else does"
     return finding.grade
 
 
 def test_a_probe_that_breaks_is_a_fault_and_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> Finding:
+    def fails(*_: object) -> DoctorFinding:
         raise RuntimeError("two\nlines")
 
-    def fine(*_: object) -> Finding:
-        return Finding(check="x", grade="ok", found="fine")
+    def fine(*_: object) -> DoctorFinding:
+        return DoctorFinding(check="x", grade="ok", found="fine")
 
     for name in SLOW:
         monkeypatch.setattr(machine, name, fine)
-    monkeypatch.setattr(machine, "disk", fails)
-    found = list(examine(Settings(), tmp_path, {}))
+    monkeypatch.setattr(machine, "check_disk", fails)
+    found = list(check_machine(Settings(), tmp_path, {}))
     [one] = [one for one in found if one.check == "disk"]
     assert grade(one) == "fault" and "RuntimeError: two lines" in one.found and len(found) == 10
 
@@ -81,22 +81,22 @@ def test_packages_are_held_against_what_is_declared(
         return [needs]
 
     monkeypatch.setattr(machine, "requires", requires)
-    found = machine.packages()
+    found = machine.check_packages()
     assert grade(found) == expected and words in found.found
 
 
 def test_the_environment_of_the_program_itself_is_whole() -> None:
-    assert grade(machine.packages()) == "ok"
-    assert "torch" in machine.experiments(sys.executable).found
+    assert grade(machine.check_packages()) == "ok"
+    assert "torch" in machine.check_experiment_packages(sys.executable).found
 
 
 def test_the_kernels_own_interpreter_is_asked_for_what_experiments_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "SHOWN", ("torch", "no-such-package"))
-    found = machine.experiments(sys.executable)
+    monkeypatch.setattr(environment, "REPORTED_PACKAGES", ("torch", "no-such-package"))
+    found = machine.check_experiment_packages(sys.executable)
     assert grade(found) == "warning" and "pip install no-such-package" in found.fix and "torch" not in found.found
-    assert grade(machine.experiments(str(tmp_path / "python"))) == "fault"
+    assert grade(machine.check_experiment_packages(str(tmp_path / "python"))) == "fault"
 
 
 # --- the machine ----------------------------------------------------------------------------------------------------
@@ -104,8 +104,8 @@ def test_the_kernels_own_interpreter_is_asked_for_what_experiments_use(
 
 def test_a_machine_without_a_gpu_is_fine_unless_one_was_asked_for(bin: Path) -> None:
     plant(bin, "python", "echo '[null, []]'")
-    assert machine.gpu("python", "cpu").found == "none: experiments run on the CPU"
-    assert grade(machine.gpu("python", "cuda")) == "fault"
+    assert machine.check_gpu("python", "cpu").found == "none: experiments run on the CPU"
+    assert grade(machine.check_gpu("python", "cuda")) == "fault"
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_a_machine_without_a_gpu_is_fine_unless_one_was_asked_for(bin: Path) -> 
 def test_a_gpu_that_torch_cannot_use_is_found(
     bin: Path, monkeypatch: pytest.MonkeyPatch, torch: str, device: str, expected: str, words: str
 ) -> None:
-    monkeypatch.setattr(machine, "TORCH_LIMIT", 0.5)
+    monkeypatch.setattr(machine, "TORCH_LIMIT_SECONDS", 0.5)
     plant(bin, "nvidia-smi", "exit 0")
     plant(bin, "python", torch)
-    found = machine.gpu("python", device)
+    found = machine.check_gpu("python", device)
     assert grade(found) == expected and words in found.found
 
 
@@ -147,14 +147,14 @@ def test_memory_counts_what_the_control_group_allows(
     def own(kind: str, file: str) -> list[Path]:
         return [tmp_path / "memory.max"]
 
-    monkeypatch.setattr(limits, "_own", own)
+    monkeypatch.setattr(limits, "_find_own_cgroup_paths", own)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32e9, available=free_kb * 1024))
-    assert grade(machine.memory(4)) == expected
+    assert grade(machine.check_memory(4)) == expected
 
 
 def test_a_full_disk_is_a_fault(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free / 1e9
-    assert grade(machine.disk(tmp_path, free + 5)) == "fault"
+    assert grade(machine.check_disk(tmp_path, free + 5)) == "fault"
 
 
 MOUNTS = r"""rootfs / rootfs rw 0 0
@@ -179,28 +179,28 @@ broken
 def test_the_filesystem_is_that_of_the_nearest_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, kind: str, expected: str
 ) -> None:
-    assert kind_of(tmp_path), "the real mounts are read"
+    assert find_filesystem_type(tmp_path), "the real mounts are read"
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "mounts").write_text(MOUNTS)
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert kind_of(Path(place)) == kind
-    assert grade(machine.filesystem(Path(place))) == expected
+    assert find_filesystem_type(Path(place)) == kind
+    assert grade(machine.check_filesystem(Path(place))) == expected
 
 
 # --- TeX ------------------------------------------------------------------------------------------------------------
 
 
 def test_programs_of_tex_that_are_missing_are_named_with_the_packages_of_debian(bin: Path) -> None:
-    found = machine.typesetting("workshop")
+    found = machine.check_typesetting("workshop")
     assert grade(found) == "fault" and "pdflatex" in found.found
     assert "apt-get install" in found.fix and "texlive-latex-recommended" in found.fix
 
 
 @pytest.mark.skipif(shutil.which("latexmk") is None, reason="needs TeX")
 def test_a_paper_of_two_lines_is_really_set(tmp_path: Path) -> None:
-    assert grade(machine.typesetting("workshop")) in ("ok", "warning")
-    found = machine.typesetting(str(tmp_path))
-    assert grade(found) == "fault" and "docs/templates.md" in found.fix
+    assert grade(machine.check_typesetting("workshop")) in ("ok", "warning")
+    found = machine.check_typesetting(str(tmp_path))
+    assert grade(found) == "fault" and "docs/paper.md" in found.fix
 
 
 # --- isolation ------------------------------------------------------------------------------------------------------
@@ -208,11 +208,11 @@ def test_a_paper_of_two_lines_is_really_set(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 def test_bubblewrap_is_really_tried() -> None:
-    assert grade(machine.isolation()) in ("ok", "warning")
+    assert grade(machine.check_isolation()) in ("ok", "warning")
 
 
 def test_a_missing_bubblewrap_is_a_warning_that_says_what_it_means(bin: Path) -> None:
-    found = machine.isolation()
+    found = machine.check_isolation()
     assert grade(found) == "warning" and "without isolation" in found.found
     assert "apt-get install bubblewrap" in found.fix
 
@@ -237,27 +237,27 @@ def test_each_reason_has_its_own_fix(bin: Path, tmp_path: Path, marks: dict[str,
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     plant(bin, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
-    found = machine.isolation(tmp_path)
+    found = machine.check_isolation(tmp_path)
     assert grade(found) == "warning" and words in found.fix
     assert "No permissions" in found.found and "\n" not in found.fix
-    required = machine.isolation(tmp_path, wanted="required")
+    required = machine.check_isolation(tmp_path, wanted="required")
     assert grade(required) == "fault" and words in required.fix
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.text("QXZJ9876", min_size=4, max_size=60), st.sampled_from(NAMES))
+@given(st.text("QXZJ9876", min_size=4, max_size=60), st.sampled_from(KEY_VARIABLES))
 def test_no_part_of_a_key_is_ever_shown(secret: str, name: str) -> None:
     parts = {secret[n : n + 3] for n in range(len(secret) - 2)}
     for held in (secret, f" {secret}", f"'{secret}'", f"{secret}\n", f"<{secret}>"):
-        shown = machine.keys({name: held}).model_dump_json()
+        shown = machine.check_keys({name: held}).model_dump_json()
         assert name in shown and not any(part in shown for part in parts) and str(len(held)) not in shown
 
 
 @pytest.mark.parametrize("value", ["", "  ", "abc def", "abc\n", "'abc'", "<your key>"])
 def test_a_key_that_cannot_be_right_is_a_warning(value: str) -> None:
-    found = machine.keys({"OPENAI_API_KEY": value, "HF_TOKEN": "hf-good"})
+    found = machine.check_keys({"OPENAI_API_KEY": value, "HF_TOKEN": "hf-good"})
     assert grade(found) == "warning" and found.found.startswith("HF_TOKEN; ") and found.found.endswith("OPENAI_API_KEY")
 
 
@@ -265,14 +265,14 @@ def test_a_key_that_cannot_be_right_is_a_warning(value: str) -> None:
 
 
 def test_a_real_kernel_makes_the_round_trip() -> None:
-    assert grade(machine.kernel(SandboxSettings())) == "ok"
+    assert grade(machine.check_kernel(SandboxSettings())) == "ok"
 
 
 def test_an_interpreter_that_cannot_be_a_kernel_is_a_fault(tmp_path: Path) -> None:
     for script in ("echo no module named ipykernel >&2; exit 1", None):
         python = tmp_path / "python"
         plant(tmp_path, "python", script) if script else python.unlink()
-        found = machine.kernel(SandboxSettings(python=str(python), start_timeout=5))
+        found = machine.check_kernel(SandboxSettings(python=str(python), start_timeout=5))
         assert grade(found) == "fault" and "sandbox.python" in found.fix
 
 
@@ -280,8 +280,8 @@ def test_an_interpreter_that_cannot_be_a_kernel_is_a_fault(tmp_path: Path) -> No
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The slow probes answer at once; they have tests of their own."""
 
-    def fine(*_: object) -> Finding:
-        return Finding(check="x", grade="ok", found="fine")
+    def fine(*_: object) -> DoctorFinding:
+        return DoctorFinding(check="x", grade="ok", found="fine")
 
     for name in SLOW:
         monkeypatch.setattr(machine, name, fine)

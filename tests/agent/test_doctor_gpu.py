@@ -10,9 +10,9 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.agent.doctor import gpu
-from labwright.agent.doctor.gpu import Checks, GpuCheck, nameless, report_of
-from labwright.sandbox.gpu_leases import GpuLeases, open_leases
-from labwright.sandbox.scripted import ScriptedNvml, gpus
+from labwright.agent.doctor.gpu import GpuCheck, GpuChecker, build_gpu_report, redact_names
+from labwright.sandbox.fake_executor import FakeNvml, make_gpus
+from labwright.sandbox.gpu_leases import GpuLeases, open_gpu_leases
 from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.conftest import SETTINGS
 
@@ -21,38 +21,38 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 def test_every_check_holds_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "HANGS", 3.0)
-    checks = Checks(SETTINGS)
-    made = {one.name: one for one in checks.all()}
+    monkeypatch.setattr(gpu, "HANG_LIMIT_SECONDS", 3.0)
+    checks = GpuChecker(SETTINGS)
+    made = {one.name: one for one in checks.run_all()}
     assert {name: (one.outcome, one.why) for name, one in made.items()} == {
         "leases": ("skipped", "there is no GPU"),
         **dict.fromkeys(("fork", "two", "bf16", "same", "memory", "kill"), ("passed", "")),
     }
-    report = report_of(checks, tuple(made.values()))
-    assert report.good and report.torch.startswith("2.") and not report.gpus
+    report = build_gpu_report(checks, tuple(made.values()))
+    assert report.all_passed and report.torch.startswith("2.") and not report.gpus
     text = report.model_dump_json()
     assert str(Path.home()) not in text and "/tmp" not in text and socket.gethostname() not in text
 
 
 def test_leases_on_gpus_that_are_pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(settings: SandboxSettings, variable: str | None) -> GpuLeases:
-        return open_leases(settings, variable, nvml=ScriptedNvml(gpus(2)), folder=tmp_path)
+        return open_gpu_leases(settings, variable, nvml=FakeNvml(make_gpus(2)), folder=tmp_path)
 
-    monkeypatch.setattr(gpu, "open_leases", opened)
-    monkeypatch.setattr(gpu, "runtime_folder", lambda: tmp_path)
-    monkeypatch.setattr(gpu, "cuda_visible_devices", lambda: None)
-    checks = Checks(SETTINGS.model_copy(update={"device": "cuda"}), gpus(2))
-    assert checks._leases() == ""  # pyright: ignore[reportPrivateUsage]
-    before = gpu.take_slot(tmp_path, gpus(2)[0].uuid, 1)
+    monkeypatch.setattr(gpu, "open_gpu_leases", opened)
+    monkeypatch.setattr(gpu, "get_runtime_folder", lambda: tmp_path)
+    monkeypatch.setattr(gpu, "read_cuda_visible_devices", lambda: None)
+    checks = GpuChecker(SETTINGS.model_copy(update={"device": "cuda"}), make_gpus(2))
+    assert checks._check_leases() == ""  # pyright: ignore[reportPrivateUsage]
+    before = gpu.acquire_gpu_slot(tmp_path, make_gpus(2)[0].uuid, 1)
     assert before is not None
-    assert checks._killed(gpus(2)[0].uuid) == "another process could not lease the GPU"  # pyright: ignore
+    assert checks._check_killed_lease(make_gpus(2)[0].uuid) == "another process could not lease the GPU"  # pyright: ignore
     before.close()
 
     def taken(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(gpu, "take_slot", taken)
-    assert checks._leases() == "the GPU was not given back"  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(gpu, "acquire_gpu_slot", taken)
+    assert checks._check_leases() == "the GPU was not given back"  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,14 +60,14 @@ def test_a_check_that_breaks_has_failed_and_names_no_path(monkeypatch: pytest.Mo
         raise OSError("no such file: /home/somebody/secret.txt")
 
     monkeypatch.setattr(gpu, "run_file", broken)
-    made = list(Checks(SETTINGS).all())
+    made = list(GpuChecker(SETTINGS).run_all())
     assert [one.outcome for one in made] == ["failed", "skipped", *["failed"] * 5]
     assert made[0].why == "OSError: no such file: PATH"
-    assert not report_of(Checks(SETTINGS), made).good
-    assert nameless("half a/b of ~/x/y.py, /scratch and /usr/bin/python3") == "half a/b of PATH, PATH and PATH"
+    assert not build_gpu_report(GpuChecker(SETTINGS), made).all_passed
+    assert redact_names("half a/b of ~/x/y.py, /scratch and /usr/bin/python3") == "half a/b of PATH, PATH and PATH"
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu-box-7.lab.example")
     monkeypatch.setenv("USER", "alice")
-    assert nameless("[gpu-box-7.lab.example]:29500 from gpu-box-7, user alice; malice stays") == (
+    assert redact_names("[gpu-box-7.lab.example]:29500 from gpu-box-7, user alice; malice stays") == (
         "[HOST]:29500 from HOST, user USER; malice stays"
     )
 
@@ -86,8 +86,8 @@ def test_without_a_gpu_it_is_one_line_and_nothing_is_written(
     assert "exists: name another file" in capsys.readouterr().err and (tmp_path / "there.json").read_text() == "{}"
 
 
-def test_readme_says_that_no_gpu_was_lent_until_a_report_is_committed() -> None:
-    sentence = "No GPU was ever lent to this project"
+def test_readme_says_that_no_real_gpu_was_used_until_a_report_is_committed() -> None:
+    sentence = "GPU support has never been run on a real GPU"
     reports = [*(ROOT / "docs" / "gpu-reports").glob("*.json")]
     for report in reports:
         checks = [GpuCheck.model_validate(one) for one in json.loads(report.read_text())["checks"]]

@@ -17,12 +17,22 @@ from PIL import Image as Pillow
 from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
-from labwright.agent.doctor import Finding, machine, model
-from labwright.literature.settings import Credentials, LiteratureSettings
-from labwright.literature.web import Web
+from labwright.agent.doctor import DoctorFinding, machine, model
+from labwright.literature.catalogue_client import CatalogueClient
+from labwright.literature.settings import CatalogueCredentials, LiteratureSettings
 from labwright.models.failover import open_backend
 from labwright.models.settings import ModelSettings, RoleModel
-from tests.models.openai_server import Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
+from tests.models.openai_server import (
+    Exchange,
+    OpenAIServer,
+    Step,
+    answer_by_tool,
+    answer_error,
+    answer_html,
+    answer_text,
+    drop_connection,
+    stall,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +53,11 @@ def reader(*, remembers: int = REMEMBERS, sees: bool = True, refuses_over: int =
     def step(exchange: Exchange) -> None:
         text, images = asked(exchange.script.requests[-1])
         if len(text) > refuses_over:
-            status(400, "this model's maximum context length is exceeded")(exchange)
+            answer_error(400, "this model's maximum context length is exceeded")(exchange)
         elif images and not sees:
-            status(400, "this model takes no images")(exchange)
+            answer_error(400, "this model takes no images")(exchange)
         else:
-            tool(answered(text[-remembers:]))(exchange)
+            answer_by_tool(answered(text[-remembers:]))(exchange)
 
     return step
 
@@ -81,10 +91,10 @@ def drawn() -> int:
     return rng.randrange(1000, 10_000)
 
 
-def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, Finding]:
+def examined(steps: list[Step], *, probe: bool = False, **settings: Any) -> dict[str, DoctorFinding]:
     with OpenAIServer(steps) as server:
         chosen = ModelSettings(name="openai-chat:some-model", base_url=server.url, **settings)
-        found = list(model.examine(chosen, probe_context=probe, rng=Random(SEED)))
+        found = list(model.check_models(chosen, probe_context=probe, rng=Random(SEED)))
     assert all(bool(one.fix) == (one.grade != "ok") for one in found)
     return {one.check: one for one in found}
 
@@ -103,11 +113,11 @@ def test_a_good_model_is_found_good() -> None:
 def test_the_picture_is_a_small_png_with_something_in_it() -> None:
     with OpenAIServer([reader()]) as server:
         settings = ModelSettings(name="openai-chat:m", base_url=server.url)
-        list(model.examine(settings, probe_context=False, rng=Random(SEED)))
+        list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
         [data] = [image for body in server.requests for image in asked(body)[1]]
     image = Pillow.open(io.BytesIO(data)).convert("L")
     assert image.size == (264, 120) and image.getextrema() == (0, 255) and len(data) < 5000
-    assert model.picture("1234") != model.picture("1235")
+    assert model.draw_text_image("1234") != model.draw_text_image("1235")
 
 
 # --- reachable and schema -------------------------------------------------------------------------------------------
@@ -116,12 +126,12 @@ def test_the_picture_is_a_small_png_with_something_in_it() -> None:
 @pytest.mark.parametrize(
     ("step", "words", "fix"),
     [
-        (status(401, "bad key"), "the key is not accepted", "correct --model"),
-        (status(404, "no such model"), "no such model", "correct --model"),
-        (status(402, "insufficient_quota"), "", "account"),
-        (status(503, "overloaded"), "no answer after 1 try", "until the server at http"),
-        (page(), "no answer", "until the server at http"),
-        (drop(), "no answer", "until the server at http"),
+        (answer_error(401, "bad key"), "the key is not accepted", "correct --model"),
+        (answer_error(404, "no such model"), "no such model", "correct --model"),
+        (answer_error(402, "insufficient_quota"), "", "account"),
+        (answer_error(503, "overloaded"), "no answer after 1 try", "until the server at http"),
+        (answer_html(), "no answer", "until the server at http"),
+        (drop_connection(), "no answer", "until the server at http"),
     ],
 )
 def test_a_model_that_cannot_be_reached_is_one_fault_with_its_fix(step: Step, words: str, fix: str) -> None:
@@ -131,13 +141,13 @@ def test_a_model_that_cannot_be_reached_is_one_fault_with_its_fix(step: Step, wo
 
 
 def test_a_model_that_stalls_is_given_up_after_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "LIMIT", 0.3)
+    monkeypatch.setattr(model, "ANSWER_LIMIT_SECONDS", 0.3)
     found = examined([stall(20)])
     assert found["model"].grade == "fault" and "no answer within 0.3 s" in found["model"].found
 
 
 def test_nothing_listens_there() -> None:
-    [found] = model.examine(
+    [found] = model.check_models(
         ModelSettings(name="openai-chat:m", base_url="http://127.0.0.1:1/v1"), probe_context=True, rng=Random(SEED)
     )
     assert (found.check, found.grade) == ("model", "fault")
@@ -145,23 +155,23 @@ def test_nothing_listens_there() -> None:
 
 def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    [found] = model.examine(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
+    [found] = model.check_models(ModelSettings(name="openai:gpt-4o"), probe_context=False, rng=Random(SEED))
     assert found.grade == "fault" and "OPENAI_API_KEY" in found.found
 
 
 def test_a_model_without_tool_calls_answers_but_cannot_be_used() -> None:
-    found = examined([content("a cedar, of course")])
+    found = examined([answer_text("a cedar, of course")])
     assert (found["model"].grade, found["schema"].grade) == ("ok", "fault") and "tool calls" in found["schema"].fix
 
 
 def test_a_schema_that_fits_only_when_corrected_is_a_warning() -> None:
-    found = examined([tool({"word": 3}), reader()])
+    found = examined([answer_by_tool({"word": 3}), reader()])
     assert found["schema"].grade == "warning" and "after 1 correction" in found["schema"].found
 
 
 def test_an_answer_that_fits_and_is_wrong_is_a_warning() -> None:
     wrong = {"word": "cedar", "number": 1, "colours": [{"name": "red", "warm": True}, {"name": "green", "warm": True}]}
-    assert examined([tool(wrong), reader()])["schema"].grade == "warning"
+    assert examined([answer_by_tool(wrong), reader()])["schema"].grade == "warning"
 
 
 def test_every_model_that_is_named_is_examined() -> None:
@@ -173,7 +183,7 @@ def test_every_model_that_is_named_is_examined() -> None:
                 "roles": {"judge": {"name": "openai-chat:n", "base_url": other.url}},
             }
         )
-        found = list(model.examine(settings, probe_context=False, rng=Random(SEED)))
+        found = list(model.check_models(settings, probe_context=False, rng=Random(SEED)))
     assert [one.check for one in found] == ["model", "schema", "vision", "context"] * 2
     assert found[6].found == "not asked: it looks at no figures"
     assert not any(asked(body)[1] for body in other.requests)
@@ -188,14 +198,14 @@ def test_a_model_that_takes_no_pictures_is_a_warning() -> None:
 
 
 def test_a_model_that_only_guesses_at_a_picture_is_found_out() -> None:
-    found = examined([reader(), tool({"text": "a fine chart \x1b[31m"}), reader()])["vision"]
+    found = examined([reader(), answer_by_tool({"text": "a fine chart \x1b[31m"}), reader()])["vision"]
     assert found.grade == "warning" and "a fine chart" in found.found and "\x1b" not in found.found
 
 
 def test_no_picture_is_sent_where_vision_is_off() -> None:
     with OpenAIServer([reader()]) as server:
         settings = ModelSettings(name="openai-chat:m", base_url=server.url, roles={"vision": RoleModel(name=False)})
-        found = {one.check: one for one in model.examine(settings, probe_context=False, rng=Random(SEED))}
+        found = {one.check: one for one in model.check_models(settings, probe_context=False, rng=Random(SEED))}
         assert found["vision"].grade == "ok" and not any(asked(body)[1] for body in server.requests)
 
 
@@ -205,9 +215,9 @@ def test_no_picture_is_sent_where_vision_is_off() -> None:
 def test_a_context_is_probed_with_one_prompt_as_long_as_the_longest_of_a_run() -> None:
     with OpenAIServer([reader()]) as server:
         settings = ModelSettings(name="openai-chat:m", base_url=server.url)
-        found = {one.check: one for one in model.examine(settings, probe_context=True, rng=Random(SEED))}
+        found = {one.check: one for one in model.check_models(settings, probe_context=True, rng=Random(SEED))}
         [size] = [len(asked(body)[0]) for body in server.requests][2:]
-    assert found["context"].grade == "ok" and abs(size - model.CHARACTERS) < 1000
+    assert found["context"].grade == "ok" and abs(size - model.PROBE_CHARACTERS) < 1000
 
 
 def test_a_server_that_truncates_silently_is_found_out() -> None:
@@ -223,7 +233,7 @@ def test_a_context_that_ends_in_a_refusal_is_told() -> None:
 
 def test_a_listed_model_needs_no_probe() -> None:
     settings = ModelSettings(name="openai:gpt-4o")
-    found = model.known(model.Examined(settings, open_backend(settings), Random(SEED)))
+    found = model.check_known_context(model.ProbedModel(settings, open_backend(settings), Random(SEED)))
     assert found.grade == "ok" and "128.0k tokens" in found.found
 
 
@@ -232,8 +242,8 @@ def test_a_listed_model_needs_no_probe() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fine(*_: object) -> Finding:
-        return Finding(check="x", grade="ok", found="fine")
+    def fine(*_: object) -> DoctorFinding:
+        return DoctorFinding(check="x", grade="ok", found="fine")
 
     for name in ("packages", "kernel", "gpu", "typesetting"):
         monkeypatch.setattr(machine, name, fine)
@@ -258,7 +268,7 @@ def test_nothing_is_sent_without_a_model(monkeypatch: pytest.MonkeyPatch, capsys
 def test_a_model_that_refuses_its_temperature_can_be_used_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     def choose(number: int, body: dict[str, Any]) -> Step:
         refused = "Unsupported value: 'temperature' does not support 0.5 with this model."
-        return status(400, refused) if "temperature" in body else reader()
+        return answer_error(400, refused) if "temperature" in body else reader()
 
     with OpenAIServer(choose) as server:
         main(["doctor", "--model", "openai-chat:m", "--base-url", server.url])
@@ -335,4 +345,4 @@ def test_a_network_in_no_proxy_stops_no_client(monkeypatch: pytest.MonkeyPatch, 
     main(["status", str(tmp_path)])
     assert os.environ["NO_PROXY"] == "localhost,10.0.0.0/8,::1"
     open_backend(ModelSettings(name="google:gemini-2.5-flash"))
-    Web(LiteratureSettings(cache=tmp_path), Credentials())
+    CatalogueClient(LiteratureSettings(cache=tmp_path), CatalogueCredentials())

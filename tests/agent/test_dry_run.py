@@ -13,8 +13,8 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
-from tests.claimed import claimed
-from tests.models.openai_server import Choose, OpenAIServer, Step, status, tool
+from tests.hypotheses import make_hypotheses
+from tests.models.openai_server import Choose, OpenAIServer, Step, answer_by_tool, answer_error
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ PLAN: dict[str, Any] = {
         }
     ],
     "tuning": {"budget": 4},
-    "hypotheses": [one.model_dump() for one in claimed("smooth", "plain", higher=True)],
+    "hypotheses": [one.model_dump() for one in make_hypotheses("smooth", "plain", higher=True)],
 }
 
 
@@ -62,10 +62,10 @@ def planner(*plans: dict[str, Any], findings: Sequence[object] = ()) -> Choose:
 
     def step(number: int, body: dict[str, Any]) -> Step:
         if '"queries"' in json.dumps(body["tools"]):
-            return tool({"queries": []})
+            return answer_by_tool({"queries": []})
         if '"held"' not in json.dumps(body["tools"]):
-            return tool(given.pop(0) if len(given) > 1 else given[0])
-        return tool({"findings": [] if "# Your findings" in json.dumps(body) else findings})
+            return answer_by_tool(given.pop(0) if len(given) > 1 else given[0])
+        return answer_by_tool({"findings": [] if "# Your findings" in json.dumps(body) else findings})
 
     return step
 
@@ -166,7 +166,7 @@ def test_the_json_holds_plan_data_and_forecast(place: Path, capsys: pytest.Captu
 
 
 def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([tool({**PLAN, "datasets": [{"name": "moon"}]})]) as server:
+    with OpenAIServer([answer_by_tool({**PLAN, "datasets": [{"name": "moon"}]})]) as server:
         assert asked(server, "--json") in (1, 2)
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "there is no dataset 'moon'" in err
@@ -195,7 +195,7 @@ def test_a_metric_that_cannot_hold_is_told_to_the_planner(
 
 
 def test_a_model_that_is_away_is_one_line(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with OpenAIServer([status(503)]) as server:
+    with OpenAIServer([answer_error(503)]) as server:
         assert asked(server, "--json") == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1

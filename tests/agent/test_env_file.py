@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from labwright.agent.api_keys import read_keys
 from labwright.agent.cli import main
-from labwright.agent.keys import read_keys
-from labwright.agent.settings import compose
-from labwright.record.events.papers import Assessed
-from tests.stages import finished
+from labwright.agent.settings import compose_settings
+from labwright.record.events.paper_events import PaperJudged
+from tests.stages import finished_run
 
 FILE = """
 # providers
@@ -66,7 +66,7 @@ def test_a_key_beside_the_configuration_can_be_used_in_it(tmp_path: Path, monkey
     monkeypatch.delenv("MY_BASE_URL")
     (tmp_path / ".env").write_text("MY_API_KEY=k\nMY_BASE_URL=http://here/v1\n")
     (tmp_path / "c.yaml").write_text("models: {name: 'openai-chat:m', base_url: '${MY_BASE_URL}'}")
-    assert compose(config=tmp_path / "c.yaml").models.base_url == "http://here/v1"
+    assert compose_settings(config=tmp_path / "c.yaml").models.base_url == "http://here/v1"
 
 
 def test_the_command_line_reads_it_and_shows_no_value(
@@ -103,9 +103,9 @@ def test_who_takes_a_run_up_finds_the_keys_beside_its_configuration_again(
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("PLANTED_API_KEY", "x")
     monkeypatch.delenv("PLANTED_API_KEY")
-    settings = compose(config=Path("../conf/c.yaml"))
+    settings = compose_settings(config=Path("../conf/c.yaml"))
     assert os.environ.pop("PLANTED_API_KEY") == "beside"
-    run = finished.written(tmp_path / "run", Assessed(why="off"), settings=settings)
+    run = finished_run.write_run(tmp_path / "run", PaperJudged(why="off"), settings=settings)
     assert main([str(run) if word == "RUN" else word for word in command]) != 0
     capsys.readouterr()
     assert os.environ.get("PLANTED_API_KEY") == "beside"
@@ -113,4 +113,4 @@ def test_who_takes_a_run_up_finds_the_keys_beside_its_configuration_again(
 
 def test_nothing_is_noted_of_a_folder_without_keys(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("seed: 1\n")
-    assert compose(config=tmp_path / "c.yaml").keys is None
+    assert compose_settings(config=tmp_path / "c.yaml").keys is None

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.agent.forecast import Amount, Forecast, forecast
-from labwright.agent.settings import compose
+from labwright.agent.forecast import Amount, Forecast, forecast_run
+from labwright.agent.settings import compose_settings
 from labwright.models import prices
 from labwright.models.roles import ROLES
 from labwright.models.settings import ModelSettings
-from labwright.record.nouns.data import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
-from labwright.record.nouns.decisions import Usage
-from labwright.record.nouns.nodes import STAGES
-from labwright.record.nouns.tuning import Hyperparameter, Tuning
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, Level, MetricSpec
+from labwright.record.schema.decisions import TokenUsage
+from labwright.record.schema.nodes import STAGES
+from labwright.record.schema.tuning import Hyperparameter, TuningPlan
 
 DEMO: dict[str, Any] = {
     "num_workers": 2,
@@ -77,7 +77,7 @@ PLAN = DataPlan(
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
     levels=tuple(Level(name=name) for name in ("noise0", "noise20", "noise40")),
     space=(Hyperparameter(name="learning_rate", kind="log", low=0.0003, high=0.03, default=0.003, source="practice"),),
-    tuning=Tuning(budget=6, levels=("noise20",)),
+    tuning=TuningPlan(budget=6, levels=("noise20",)),
 )
 
 
@@ -103,7 +103,7 @@ FACTS = (
 def cast(settings: Mapping[str, Any] = {}, plan: DataPlan = PLAN) -> Forecast:
     """The forecast of a run like the demo with other settings, by dotted key."""
     flags = {"sandbox.timeout": 120.0, "time_limit": 1800.0, "search": DEMO, **settings}
-    return forecast(plan, FACTS, compose(flags=flags, environment={}))
+    return forecast_run(plan, FACTS, compose_settings(flags=flags, environment={}))
 
 
 def test_a_finished_run_took_what_was_forecast() -> None:
@@ -155,7 +155,7 @@ def test_every_role_is_counted_and_has_its_tokens() -> None:
     }
     roles = set(ROLES) - elsewhere  # these are asked by other commands than run
     assert {one.role for one in cast().calls} == roles
-    assert roles == {name for name, role in ROLES.items() if role.usual != (0, 0)}
+    assert roles == {name for name, role in ROLES.items() if role.typical_tokens != (0, 0)}
 
 
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(0, 10), st.integers(1, 16), st.integers(0, 5))
@@ -209,10 +209,10 @@ def test_usd_comes_from_the_public_list_where_it_knows_the_model() -> None:
 
 def test_the_same_model_by_another_road_has_the_same_price() -> None:
     prices_of = [
-        prices.usd(ModelSettings(name=name), Usage(input_tokens=10_000, output_tokens=1000), {})
+        prices.compute_usd(ModelSettings(name=name), TokenUsage(input_tokens=10_000, output_tokens=1000), {})
         for name in ("openai:gpt-4o", "openai-chat:gpt-4o", "openai-responses:gpt-4o")
     ]
     assert prices_of[0] is not None and len(set(prices_of)) == 1
-    assert prices.usd(ModelSettings(name="nonsense"), Usage(input_tokens=1), {}) is None
-    assert prices.context_tokens(ModelSettings(name="anthropic:claude-sonnet-4-5"), {}) == 200_000
-    assert prices.context_tokens(ModelSettings(name="offline"), {}) is None
+    assert prices.compute_usd(ModelSettings(name="nonsense"), TokenUsage(input_tokens=1), {}) is None
+    assert prices.find_listed_context_tokens(ModelSettings(name="anthropic:claude-sonnet-4-5"), {}) == 200_000
+    assert prices.find_listed_context_tokens(ModelSettings(name="offline"), {}) is None

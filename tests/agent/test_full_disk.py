@@ -7,39 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent import steering
-from labwright.agent.steering import Steering
-from labwright.inspector.status import held_text
-from labwright.record.events.running import Commanded
-from labwright.record.folder import RunFolder
-from labwright.record.log import EventLog
-from labwright.search.signals import Signals
-from tests.agent.scripted_runs import Killed, World
+from labwright.agent import run_commands
+from labwright.agent.run_commands import CommandHandler
+from labwright.inspector.status import format_user_pause
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.run_folder import RunFolder
+from labwright.search.run_control import RunControl
+from tests.agent.scripted_runs import Killed, RunWorld
 from tests.agent.test_cli import written
-from tests.inspector.story import told
+from tests.inspector.sample_run import make_sample
 
 pytestmark = pytest.mark.slow
 
 
-def commanded(log: EventLog) -> list[Commanded]:
-    return [one.command for one in log.state.steered]
+def commanded(log: EventLog) -> list[CommandReceived]:
+    return [one.command for one in log.state.user_commands]
 
 
 def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = EventLog(written(tmp_path / "calm", told()) / "run.db")
-    minding = Steering(RunFolder(tmp_path / "calm"), log, Signals(), lambda: None)
+    log = EventLog(written(tmp_path / "calm", make_sample()) / "run.db")
+    minding = CommandHandler(RunFolder(tmp_path / "calm"), log, RunControl(), lambda: None)
     free = [3.0]
 
     def free_gb(_: Path) -> float:
         return free[0]
 
-    monkeypatch.setattr(steering, "free_gb", free_gb)
+    monkeypatch.setattr(run_commands, "read_free_gb", free_gb)
     looked: list[tuple[float, bool]] = []
 
     def look(gigabytes: float) -> None:
         free[0] = gigabytes
-        minding.mind_disk(2.0)
-        looked.append((gigabytes, log.state.paused))
+        minding.pause_on_full_disk(2.0)
+        looked.append((gigabytes, log.state.is_paused))
 
     monkeypatch.setattr(minding.signals, "pause", lambda: None)
     monkeypatch.setattr(minding.signals, "go_on", lambda: None)
@@ -47,13 +47,13 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
         look(gigabytes)
     assert looked == [(3.0, False), (1.9, True), (1.8, True), (2.1, True), (2.2, False), (0.5, True)]
     assert [one.verb for one in commanded(log)] == ["pause", "resume", "pause"]
-    assert log.state.held is not None
-    assert held_text(log.state.held).startswith(
+    assert log.state.paused_by is not None
+    assert format_user_pause(log.state.paused_by).startswith(
         "by the program (only 0.50 GB are free where the run lies, and min_free_gb is 2: it goes on by itself once "
         "there are 2.2)"
     )
-    log.append(Commanded(verb="resume", by="ada"))
-    log.append(Commanded(verb="pause", by="ada", text="lunch"))
+    log.append(CommandReceived(verb="resume", by="ada"))
+    log.append(CommandReceived(verb="pause", by="ada", text="lunch"))
     look(0.1)
     look(9.0)
     assert commanded(log)[-1].by == "ada", "what a person paused is not for the program to resume"
@@ -73,12 +73,12 @@ def filling(looks: int) -> Callable[[Path], float]:
 
 @pytest.mark.bench
 def test_nothing_is_decided_meanwhile_and_the_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(tmp_path, monkeypatch)
-    monkeypatch.setattr(steering, "free_gb", filling(2))
-    world.kill = lambda event: event.type == "settled"
+    world = RunWorld(tmp_path, monkeypatch)
+    monkeypatch.setattr(run_commands, "read_free_gb", filling(2))
+    world.kill = lambda event: event.type == "stage_winner_chosen"
     with pytest.raises(Killed):
         world.run()
-    held = [(event.verb, event.by) for event in world.events if isinstance(event, Commanded)]
+    held = [(event.verb, event.by) for event in world.events if isinstance(event, CommandReceived)]
     assert held == [("pause", "the program"), ("resume", "the program")]
     begun = [event.type for event in world.events]
     between = begun[begun.index("commanded") + 1 : len(begun) - 1 - begun[::-1].index("commanded")]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.reading import RecordError, read_events, read_state
+from labwright.record.log_reader import RecordError, read_events, read_state
 
 ROOT = Path(__file__).parents[2]
 RUN = [
@@ -72,7 +72,7 @@ def test_a_terminal_that_is_closed_stops_the_run_gently(tmp_path: Path) -> None:
         os.kill(process, 9)
         os.waitpid(process, 0)
         raise
-    ended = read_state(run).ended
+    ended = read_state(run).process_end
     assert code == 130 and ended is not None and ended.exit_code == 130
     assert ended.reason.startswith("stopped because its terminal was closed")
     assert not list(run.glob("crash-*"))

@@ -17,10 +17,10 @@ from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
 from labwright.models.roles.ideation import IdeaText
-from labwright.record.nouns.idea import read_idea
-from tests.context.papers import ONE, pdf
-from tests.ideation.scripts import drafted, text
-from tests.models.openai_server import OpenAIServer, Step, stall, status, tool
+from labwright.record.schema.idea import read_idea
+from tests.context.papers import ONE, write_pdf
+from tests.ideation.scripted_ideation import make_draft, make_idea_text
+from tests.models.openai_server import OpenAIServer, Step, answer_by_tool, answer_error, stall
 
 pytestmark = pytest.mark.slow
 TOPIC = "# Small data\n\nLabel noise and calibration in small networks: what do wrong labels do to confidence?\n"
@@ -82,7 +82,7 @@ def test_the_same_command_goes_on_in_the_folder_that_it_left(place: Path, capsys
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="needs poppler-utils")
 def test_documents_are_read_first_in_ideation_and_in_a_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "papers").mkdir()
-    pdf(place / "papers" / "margins.pdf", *ONE)
+    write_pdf(place / "papers" / "margins.pdf", *ONE)
     (place / "papers" / "bad.pdf").write_text("no")
     out = told(capsys, "--out", "found", "--context", "papers")
     assert "documents read: margins.pdf (" in out and "not read: bad.pdf: it is not a PDF" in out
@@ -156,11 +156,11 @@ def refused(capsys: pytest.CaptureFixture[str], *more: str) -> str:
 
 
 def drafting(idea: IdeaText) -> Step:
-    return tool(drafted(idea).model_dump(mode="json"))
+    return answer_by_tool(make_draft(idea).model_dump(mode="json"))
 
 
 def reflecting(idea: IdeaText) -> Step:
-    draft = drafted(idea).model_dump(mode="json")
+    draft = make_draft(idea).model_dump(mode="json")
     answer: dict[str, Any] = {
         "thoughts": "As it was.",
         "closest": [],
@@ -170,13 +170,13 @@ def reflecting(idea: IdeaText) -> Step:
         "queries": [],
         "done": True,
     }
-    return tool(answer)
+    return answer_by_tool(answer)
 
 
 @pytest.mark.bench  # tests/ideation/test_ideas.py: the same after every event
 def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
     """kill -9 while the second idea's reflection is asked; the same command makes that call again, and no other."""
-    ideas = [text(), text(1)]
+    ideas = [make_idea_text(), make_idea_text(1)]
     stalled: list[float] = []
 
     def choose(number: int, body: dict[str, Any]) -> Step:
@@ -226,7 +226,7 @@ def test_a_kill_costs_only_the_idea_in_flight(place: Path) -> None:
 def test_a_key_that_expires_or_is_wrong_for_a_later_role_loses_no_idea_that_was_paid_for(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    idea, keyless = text(), status(401, "the key has expired")
+    idea, keyless = make_idea_text(), answer_error(401, "the key has expired")
     monkeypatch.setenv("OPENAI_API_KEY", "any")
 
     def choose(number: int, body: dict[str, Any]) -> Step:
@@ -254,7 +254,7 @@ def test_a_key_that_expires_or_is_wrong_for_a_later_role_loses_no_idea_that_was_
 
 
 def test_a_budget_is_kept_and_what_is_done_stays(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    idea = text()
+    idea = make_idea_text()
 
     def choose(number: int, body: dict[str, Any]) -> Step:
         return reflecting(idea) if "Hand back" in json.dumps(body["messages"]) else drafting(idea)

@@ -13,21 +13,21 @@ from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent import budget
 from labwright.agent.cli import main
-from labwright.models.roles.influence import Influence, InfluenceInputs
-from labwright.models.roles.judge import answer_type
-from labwright.models.scripted import ScriptedModel
-from labwright.record.events.papers import Assessed
-from labwright.record.events.running import Ended
-from labwright.record.folder import RunFolder
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from labwright.record.nouns.papers import Judgement
-from labwright.record.reading import read_state
+from labwright.models.roles.injection_reader import Influence, InfluenceInputs
+from labwright.models.roles.judge import build_answer_type
+from labwright.models.scripted_model import ScriptedModel
+from labwright.record.event_log import EventLog
+from labwright.record.events.paper_events import PaperJudged
+from labwright.record.events.run_events import ProcessEnded
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import read_state
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.paper import Judgement
 from tests.agent.test_cli_bad_input import refused
-from tests.models.openai_server import OpenAIServer, status, tool
+from tests.models.openai_server import OpenAIServer, answer_by_tool, answer_error
 from tests.review.test_judge import BODY, OWN, QUOTE, given_answer, pdf
-from tests.stages import finished
-from tests.stages.test_judging import reader
+from tests.stages import finished_run
+from tests.stages.test_judge_step import reader
 
 pytestmark = pytest.mark.slow
 
@@ -129,8 +129,8 @@ def test_a_rubric_of_ones_own(
         "weaknesses": ["w"],
     }
     model(
-        ScriptedModel.by_role(
-            judge=lambda asked: answer_type(asked.rubric).model_validate(answer), influence=lambda _: Influence()
+        ScriptedModel.from_role_functions(
+            judge=lambda asked: build_answer_type(asked.rubric).model_validate(answer), influence=lambda _: Influence()
         )
     )
     assert main(["judge", "p.md", "--rubric", "own.toml", "--model", "any:thing", "--json"]) == 0
@@ -153,7 +153,7 @@ def test_a_provider_whose_score_is_out_of_range_is_asked_again(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCIENTIST_MODELS__INFLUENCE", "offline")
-    steps = [tool(given_answer(overall={"score": 11})), tool(given_answer())]
+    steps = [answer_by_tool(given_answer(overall={"score": 11})), answer_by_tool(given_answer())]
     with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer(steps) as server:
         assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url, "--json"]) == 0
         assert len(server.requests) == 2 and "less than or equal to 10" in json.dumps(server.requests[1]["messages"])
@@ -167,11 +167,11 @@ def test_a_provider_that_cannot_keep_to_the_rubric_gives_no_judgement(
 ) -> None:
     broken = given_answer()
     del broken["scores"]["novelty"]
-    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([tool(broken)]) as server:
+    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([answer_by_tool(broken)]) as server:
         assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "Traceback" not in err
-    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([status(400)]) as server:
+    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([answer_error(400)]) as server:
         assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -180,7 +180,7 @@ def test_the_view_of_the_paper_shows_a_judge_nothing_beside_it(
     place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
 ) -> None:
     (place / "run.py").write_text("values = 3\n")
-    finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
     one = model(reader())
     for given in (["p.md", "--code", "run.py"], ["calm"]):
         assert main(["judge", *given, "--model", "any:thing", "--view", "paper"]) == 0
@@ -201,8 +201,8 @@ def test_a_paper_is_read_for_influence_once_whatever_judges_follow(
         return Influence(passages=tuple(one.number for one in inputs.passages if "of yours" in one.text))
 
     one = model(
-        ScriptedModel.by_role(
-            influence=read, judge=lambda asked: answer_type(asked.rubric).model_validate(given_answer())
+        ScriptedModel.from_role_functions(
+            influence=read, judge=lambda asked: build_answer_type(asked.rubric).model_validate(given_answer())
         )
     )
     assert main(["judge", "p.md", "--judges", "a:b,c:d", "--n", "2", "--json"]) == 0
@@ -236,8 +236,8 @@ def test_what_cannot_be_judged_is_refused(
 def test_a_run_of_ours_gets_a_heuristic_labelled_so_and_its_log_is_left_alone(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = finished.written(place / "calm", Ended(exit_code=0, reason=""))
-    before = read_state(run).events
+    run = finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
+    before = read_state(run).event_count
     assert main(["judge", "calm"]) == 0
     out = capsys.readouterr().out
     assert "HEURISTIC: counted from the record of the run; nobody read the paper" in out
@@ -246,14 +246,14 @@ def test_a_run_of_ours_gets_a_heuristic_labelled_so_and_its_log_is_left_alone(
     found = json.loads(capsys.readouterr().out)
     assert set(found) == KEYS and found["heuristic"] is True and found["paper"] == "paper/paper.tex"
     assert Judgement.model_validate_json((run / "review" / "judge.json").read_text()) == Judgement.model_validate(found)
-    assert [one.name for one in (run / "review").iterdir()] == ["judge.json"] and read_state(run).events == before
+    assert [one.name for one in (run / "review").iterdir()] == ["judge.json"] and read_state(run).event_count == before
     assert "offline model has no heuristic for fit" in told(capsys, "judge", "calm", "--rubric", "own.toml")
 
 
 def test_another_model_judges_beside_the_first(
     place: Path, capsys: pytest.CaptureFixture[str], model: Callable[[ScriptedModel], ScriptedModel]
 ) -> None:
-    finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
     assert main(["judge", "calm"]) == 0
     one = model(reader())
     assert main(["judge", "calm", "--model", "any:thing"]) == 0
@@ -264,7 +264,7 @@ def test_another_model_judges_beside_the_first(
 def test_where_nothing_can_be_written_the_judgement_is_printed_all_the_same(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = finished.written(place / "calm", Ended(exit_code=0, reason=""))
+    run = finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
     (run / "review").rmdir()
     (run / "review").write_text("a file where the folder should be")
     assert main(["judge", "calm", "--json"]) == 1
@@ -275,12 +275,12 @@ def test_where_nothing_can_be_written_the_judgement_is_printed_all_the_same(
 def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = finished.written(place / "calm", Ended(exit_code=0, reason=""))
-    with hold(run):
+    run = finished_run.write_run(place / "calm", ProcessEnded(exit_code=0, reason=""))
+    with acquire_lock(run):
         assert "is being worked on by process" in told(capsys, "judge", "calm")
-    RunFolder(place / "young").create()
+    RunFolder(place / "young").create_folders()
     log = EventLog(place / "young" / "run.db")
-    log.append(finished.events()[0])
+    log.append(finished_run.make_events()[0])
     log.close()
     assert "young has no paper yet" in told(capsys, "judge", "young")
     assert not list((run / "review").iterdir())
@@ -289,7 +289,7 @@ def test_a_run_without_a_paper_or_with_a_process_on_it_is_refused(
 # --- where a judgement is seen --------------------------------------------------------------------------------------
 
 
-def assessed(**changes: Any) -> Assessed:
+def assessed(**changes: Any) -> PaperJudged:
     score = {
         "dimension": "clarity",
         "score": 6,
@@ -299,7 +299,7 @@ def assessed(**changes: Any) -> Assessed:
         "quote": HOSTILE,
         "quoted": False,
     }
-    return Assessed(
+    return PaperJudged(
         judgement=Judgement.model_validate(
             {
                 "paper": "paper/paper.pdf",
@@ -317,9 +317,9 @@ def assessed(**changes: Any) -> Assessed:
 
 
 def test_status_shows_the_judgement_or_why_there_is_none(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    over = Ended(exit_code=0, reason="")
-    finished.written(place / "good", assessed(heuristic=True), over)
-    finished.written(place / "none", Assessed(why=f"the model said {HOSTILE}"), over)
+    over = ProcessEnded(exit_code=0, reason="")
+    finished_run.write_run(place / "good", assessed(heuristic=True), over)
+    finished_run.write_run(place / "none", PaperJudged(why=f"the model said {HOSTILE}"), over)
     assert main(["status", "good"]) == 0
     out = capsys.readouterr().out
     line = "clarity 6/10; confidence 2/5; 1 of 1 quotes not in the paper (a heuristic over the record"

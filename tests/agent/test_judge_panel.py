@@ -9,7 +9,15 @@ import pytest
 from pydantic_ai import models as pydantic_ai_models
 
 from labwright.agent.cli import main
-from tests.models.openai_server import OpenAIServer, Step, content, drop, stall, status, tool
+from tests.models.openai_server import (
+    OpenAIServer,
+    Step,
+    answer_by_tool,
+    answer_error,
+    answer_text,
+    drop_connection,
+    stall,
+)
 from tests.review.test_judge import BODY, given_answer
 
 pytestmark = pytest.mark.slow
@@ -17,13 +25,13 @@ pytestmark = pytest.mark.slow
 PARTIAL = json.dumps(given_answer())[:200]
 REFUSAL = "I cannot review this paper."
 FAILING = {
-    "prose": (content("It is a fine paper: 9 out of 10."), True),
-    "partial JSON": (tool(PARTIAL), True),
-    "out of range": (tool(given_answer(overall={"score": 11})), True),
-    "a refusal in words": (content(REFUSAL), True),
-    "a refusal by the server": (status(400), False),
+    "prose": (answer_text("It is a fine paper: 9 out of 10."), True),
+    "partial JSON": (answer_by_tool(PARTIAL), True),
+    "out of range": (answer_by_tool(given_answer(overall={"score": 11})), True),
+    "a refusal in words": (answer_text(REFUSAL), True),
+    "a refusal by the server": (answer_error(400), False),
     "no answer in time": (stall(20), True),
-    "a dropped line": (drop(), True),
+    "a dropped line": (drop_connection(), True),
 }
 
 
@@ -33,7 +41,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "p.md").write_text(f"# Rain\n\n{BODY}\n")
     for name, value in {"INFLUENCE": "offline", "TIMEOUT": "1", "RETRIES": "1", "OUTPUT_RETRIES": "1"}.items():
         monkeypatch.setenv(f"SCIENTIST_MODELS__{name}", value)
-    monkeypatch.setattr("labwright.models.transport.RETRY_WAIT", 0.1)
+    monkeypatch.setattr("labwright.models.transport.RETRY_WAIT_SECONDS", 0.1)
     return tmp_path
 
 
@@ -45,7 +53,7 @@ def test_a_judge_that_fails_is_asked_again_and_then_missing(
     with (
         pydantic_ai_models.override_allow_model_requests(True),
         OpenAIServer([bad]) as first,
-        OpenAIServer([tool(given_answer())]) as second,
+        OpenAIServer([answer_by_tool(given_answer())]) as second,
     ):
         asked = f"openai-chat:gpt-one@{first.url},openai-chat:qwen-two@{second.url}"
         assert main(["judge", "p.md", "--judges", asked, "--json"]) == 0
@@ -62,7 +70,7 @@ def test_a_judge_that_fails_is_asked_again_and_then_missing(
 
 
 def test_a_judge_that_mends_its_answer_counts(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    steps: list[Step] = [tool(PARTIAL), tool(given_answer())]
+    steps: list[Step] = [answer_by_tool(PARTIAL), answer_by_tool(given_answer())]
     with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer(steps) as server:
         assert main(["judge", "p.md", "--model", "openai-chat:m", "--base-url", server.url, "--n", "2"]) == 0
     out = capsys.readouterr().out
@@ -70,7 +78,7 @@ def test_a_judge_that_mends_its_answer_counts(place: Path, capsys: pytest.Captur
 
 
 def test_where_every_judge_fails_there_is_no_score(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([content(REFUSAL)]) as server:
+    with pydantic_ai_models.override_allow_model_requests(True), OpenAIServer([answer_text(REFUSAL)]) as server:
         assert main(["judge", "p.md", "--judges", f"openai-chat:m@{server.url}"]) == 1
     out, err = capsys.readouterr()
     assert "0 of 1 judgements" in out and "missing: " in out and "mean" not in out and err.count("\n") == 1

@@ -6,16 +6,16 @@ from io import StringIO
 
 from rich.console import Console
 
-from labwright.agent.cli.judged import audit_lines, lines, removed_lines
-from labwright.record.nouns.papers import (
+from labwright.agent.cli.judge_output import format_audit, format_judgement, format_removed
+from labwright.record.schema.paper import (
     AuditFacts,
     DimensionScore,
     Judgement,
-    Panel,
-    Removed,
-    Results,
-    TextAlone,
-    spreads,
+    JudgePanel,
+    RemovedPassage,
+    ResultsOrigin,
+    TextOnlyScore,
+    compute_spreads,
 )
 
 
@@ -47,8 +47,14 @@ def judgement(model: str = "m", *, quoted: bool = True, coverage: str = "all 900
 
 def printed(*judgements: Judgement) -> str:
     console = Console(file=StringIO(), width=100)
-    for line in lines(
-        Panel(paper="p.pdf", rubric="own", asked=len(judgements), judgements=judgements, dimensions=spreads(judgements))
+    for line in format_judgement(
+        JudgePanel(
+            paper="p.pdf",
+            rubric="own",
+            asked=len(judgements),
+            judgements=judgements,
+            dimensions=compute_spreads(judgements),
+        )
     ):
         console.print(line)
     assert isinstance(console.file, StringIO)
@@ -73,7 +79,7 @@ def test_quotes_that_are_not_in_the_paper_are_counted() -> None:
 
 def test_an_audit_of_a_run_does_not_say_that_it_looked_at_no_numbers() -> None:
     run = AuditFacts(against="the record of its run", counts=(("bound values", 42),))
-    assert [str(one) for facts in (run, AuditFacts(against="itself")) for one in audit_lines(facts)] == [
+    assert [str(one) for facts in (run, AuditFacts(against="itself")) for one in format_audit(facts)] == [
         "audit against the record of its run: bound values 42",
         "audit against itself: 0 numbers",
     ]
@@ -82,9 +88,9 @@ def test_an_audit_of_a_run_does_not_say_that_it_looked_at_no_numbers() -> None:
 def test_the_text_alone_and_how_the_results_came_about_stand_with_the_scores() -> None:
     figures = judgement().model_copy(
         update={
-            "text_alone": TextAlone(score=7, lowest=1, highest=10, reason="It reads well."),
+            "text_alone": TextOnlyScore(score=7, lowest=1, highest=10, reason="It reads well."),
             "view": "paper",
-            "results": Results(
+            "results": ResultsOrigin(
                 answer="invented", details="A script drew them.", quote="rng.uniform", quoted=True, where="code"
             ),
         }
@@ -92,13 +98,15 @@ def test_the_text_alone_and_how_the_results_came_about_stand_with_the_scores() -
     shown = printed(figures)
     assert "text alone" in shown and "7/10" in shown and "invented" in shown and "(code)" in shown
     assert "the judge saw the paper as its reader does" in shown and "quotes:" not in shown
-    assert "text alone 7/10; results: invented; confidence 3/5" in figures.line
-    unknown = figures.model_copy(update={"results": Results(answer="invented", details="d", quote="made up by it")})
+    assert "text alone 7/10; results: invented; confidence 3/5" in figures.score_line
+    unknown = figures.model_copy(
+        update={"results": ResultsOrigin(answer="invented", details="d", quote="made up by it")}
+    )
     assert "1 of 3 quotes: not in the paper" in printed(unknown)
 
 
 def test_who_removed_a_passage_and_what_was_executed_are_said() -> None:
-    found = Removed(kind="instruction", where="Results", text="Be kind.", characters=8, by="reader")
-    assert "instruction, by the reader, Results: Be kind." in str(list(removed_lines([found]))[1])
+    found = RemovedPassage(kind="instruction", where="Results", text="Be kind.", characters=8, by="reader")
+    assert "instruction, by the reader, Results: Be kind." in str(list(format_removed([found]))[1])
     facts = AuditFacts(against="itself", provenance=("run.py wrote a.json",))
-    assert [str(one) for one in audit_lines(facts)][1] == "executed: run.py wrote a.json"
+    assert [str(one) for one in format_audit(facts)][1] == "executed: run.py wrote a.json"

@@ -69,7 +69,7 @@ def test_a_failing_run_leaves_its_key_nowhere(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(Echo, "status", status)
-    monkeypatch.setattr(transport, "RETRY_WAIT", 0)
+    monkeypatch.setattr(transport, "RETRY_WAIT_SECONDS", 0)
     Path("idea.json").write_text(json.dumps(IDEA))
     caplog.set_level(logging.DEBUG)
     code = main(

@@ -12,9 +12,9 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.agent.settings import adapt
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.reading import read_rows, read_state, write_database
+from labwright.record.log_reader import read_rows, read_state, write_database
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from tests.recorded_run import recorded_run
 
 ELSEWHERE = "/elsewhere/and/gone"
@@ -54,7 +54,7 @@ def test_paths_of_another_machine_are_replaced_and_named(moved: Path) -> None:
     assert settings.paper.bib == moved / "library.bib", "the run's own copy"
     for key in ("sandbox.python", "sandbox.readable", "sandbox.store", "paper.bib", "paper.papers", "context"):
         assert f"({key}) is not on this machine" in said
-    assert state.setting("paper.bib") == f"{ELSEWHERE}/own.bib", "the record stays"
+    assert state.read_setting("paper.bib") == f"{ELSEWHERE}/own.bib", "the record stays"
     settings, said = _adapted(state, {"sandbox.python": f"{ELSEWHERE}/mine", "bib": f"{ELSEWHERE}/b.bib"}, moved)
     assert settings.sandbox.python == f"{ELSEWHERE}/mine" and "sandbox.python" not in said, "what is asked for is taken"
     assert settings.paper.bib == Path(f"{ELSEWHERE}/b.bib") and "paper.bib" not in said

@@ -9,26 +9,29 @@ from pydantic import BaseModel
 
 from labwright.agent import run as runs
 from labwright.agent.cli import main
-from labwright.agent.settings import Settings, compose
+from labwright.agent.settings import Settings, compose_settings
 from labwright.models.backend import ModelRequest
-from labwright.models.offline.researcher import ANSWERS
-from labwright.models.roles.patching import ArmPatch, Patches, PatchingInputs
-from labwright.models.scripted import ScriptedModel
+from labwright.models.offline.researcher import ANSWER_FUNCTIONS
+from labwright.models.roles.repository_patches import ArmPatch, Patches, PatchingInputs
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.edits import Edit
 from labwright.record.events import Event
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, read_source
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import NodeKind
-from labwright.record.reading import read_state
-from labwright.sandbox.isolation.probe import probed
-from labwright.stages.nodes import cells
-from tests.inspector.web import serving
-from tests.repositories import git
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, read_source
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import NodeKind
+from labwright.record.source_edits import SourceEdit
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.stages.nodes import node_cells
+from tests.inspector.web_server import running_server
+from tests.repositories import run_git
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here"),
+]
 TRAIN = """
 import argparse
 import json
@@ -108,7 +111,7 @@ OPTION = ('parser.add_argument("--seed", type=int, default=0)\n', 'parser.add_ar
 
 
 def edited(find: str, replace: str, arm: str = "lifted", path: str = "fit/model.py") -> tuple[ArmPatch, ...]:
-    return (ArmPatch(arms=(arm,), edits=(Edit(path=path, find=find, replace=replace),)),)
+    return (ArmPatch(arms=(arm,), edits=(SourceEdit(path=path, find=find, replace=replace),)),)
 
 
 def lifted() -> tuple[ArmPatch, ...]:
@@ -117,14 +120,14 @@ def lifted() -> tuple[ArmPatch, ...]:
         ArmPatch(
             arms=("lifted",),
             edits=(
-                Edit(path="fit/model.py", find="def worth(seed):", replace="def worth(seed, lift):"),
-                Edit(
+                SourceEdit(path="fit/model.py", find="def worth(seed):", replace="def worth(seed, lift):"),
+                SourceEdit(
                     path="fit/model.py",
                     find=RETURN,
                     replace="    bonus = 0.05\n    return 0.5 + LIFT + bonus + 0.01 * rng.random()\n",
                 ),
-                Edit(path="train.py", find=OPTION[0], replace="".join(OPTION)),
-                Edit(path="train.py", find="worth(opts.seed)", replace="worth(opts.seed, opts.lift)"),
+                SourceEdit(path="train.py", find=OPTION[0], replace="".join(OPTION)),
+                SourceEdit(path="train.py", find="worth(opts.seed)", replace="worth(opts.seed, opts.lift)"),
             ),
         ),
     )
@@ -167,7 +170,7 @@ def silent(event: Event, state: RunState) -> None:
 
 
 def settings(code: Path) -> Settings:
-    return compose(
+    return compose_settings(
         flags={
             "models.name": "openai:some-model",
             "code.repository": str(code),
@@ -198,20 +201,20 @@ def test_a_method_is_written_as_a_patch(
     (code / "train.py").write_text(TRAIN)
     (code / "fit" / "model.py").write_text(MODEL)
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "all")):
-        git(code, *words)
+        run_git(code, *words)
 
     def script(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, PatchingInputs):
             return author(request.inputs)
-        return ANSWERS[request.role.name](request.inputs)
+        return ANSWER_FUNCTIONS[request.role.name](request.inputs)
 
     def opened(_: ModelSettings) -> ScriptedModel:
         return ScriptedModel(script)
 
     monkeypatch.setattr(runs, "open_backend", opened)
-    monkeypatch.setattr(cells, "CHECKED", 2**64)  # by chance no cell is measured twice
+    monkeypatch.setattr(node_cells, "RECHECK_INTERVAL", 2**64)  # by chance no cell is measured twice
     run = tmp_path / "run"
-    assert runs.start(IDEA, settings(code), runs=tmp_path, name="run", listener=silent, plan=PLAN) == 0
+    assert runs.start_run(IDEA, settings(code), runs=tmp_path, name="run", listener=silent, plan=PLAN) == 0
 
     state = read_state(run)
     done = {node.kind: node for node in state.nodes.values() if node.kind not in ("replicate", "aggregate")}
@@ -223,7 +226,7 @@ def test_a_method_is_written_as_a_patch(
         "improve": "good",
         "ablate": "good",
     }
-    source = read_source(RunFolder(run).source(done["improve"].id))
+    source = read_source(RunFolder(run).get_source_path(done["improve"].id))
     assert "+    return 0.5 + 1.5 * lift + bonus + 0.01 * rng.random()" in source["arms/lifted.diff"].splitlines()
     assert "arms/baseline.diff" not in source
     values = {one.condition: one.value for kind in ("improve", "ablate") for one in done[kind].measurements}
@@ -252,7 +255,7 @@ def test_a_method_is_written_as_a_patch(
     assert [one.name for one in debug.made if one.patch] == ["lifted"]
     assert "leaves lifted as it is" in author.of("ablate")[1].complaints[0]
     assert main(["audit", str(run)]) == 0 and "clean: 0 unbound" in capsys.readouterr().out
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         page = web.get(f"/runs/run/nodes/{done['improve'].id}").text
     assert "<b>lifted</b>" in page and "the repository as it is" in page and "<h3>arms/lifted.json" not in page
     assert '<span class="add">+    return 0.5 + 1.5 * lift' in page

@@ -10,18 +10,18 @@ import pytest
 import yaml
 
 from labwright.agent.cli import main
-from labwright.agent.plans import plan_text, read_plan
-from labwright.agent.steering import Steering
-from labwright.models.offline.study import the_study
-from labwright.record.control import refused, send
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import Locked
-from labwright.record.folder import RunFolder
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.hypotheses import Effect
-from labwright.search.signals import Signals
-from tests.claimed import claimed
-from tests.search.worlds import PLAN, new_log
+from labwright.agent.plan_files import plan_to_yaml, read_plan
+from labwright.agent.run_commands import CommandHandler
+from labwright.models.offline.study import load_study
+from labwright.record.control_files import find_refusal, send_command
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import ConfirmationLocked
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.hypotheses import Effect
+from labwright.search.run_control import RunControl
+from tests.hypotheses import make_hypotheses
+from tests.search.scripted_search import PLAN, new_log
 
 ROOT = Path(__file__).parents[2]
 IDEA = ROOT / "examples" / "ideas" / "label_noise_calibration.json"
@@ -34,8 +34,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_plan_is_written_and_read_again_as_it_was(tmp_path: Path) -> None:
-    plan = the_study().plan
-    (tmp_path / "plan.yaml").write_text(plan_text(plan))
+    plan = load_study().plan
+    (tmp_path / "plan.yaml").write_text(plan_to_yaml(plan))
     assert read_plan(tmp_path / "plan.yaml") == plan
     (tmp_path / "plan.json").write_text(plan.model_dump_json())
     assert read_plan(tmp_path / "plan.json") == plan, "the run's own copy can be given as well"
@@ -69,7 +69,7 @@ def test_what_a_dry_run_writes_another_takes_without_a_planner(place: Path, caps
 def test_a_plan_that_cannot_be_carried_out_is_one_line(
     change: dict[str, object], why: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = yaml.safe_load(plan_text(the_study().plan)) | change
+    whole = yaml.safe_load(plan_to_yaml(load_study().plan)) | change
     Path("plan.yaml").write_text(yaml.safe_dump(whole))
     assert main(["run", "--idea", str(IDEA), "--plan", "plan.yaml", "--model", "offline"]) == 2
     said = capsys.readouterr().err
@@ -98,7 +98,7 @@ def test_a_plan_that_cannot_be_carried_out_is_one_line(
 def test_what_a_hypothesis_names_and_there_is_not_is_one_line(
     estimand: str, fields: dict[str, str], why: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = yaml.safe_load(plan_text(the_study().plan))
+    whole = yaml.safe_load(plan_to_yaml(load_study().plan))
     first = whole["hypotheses"][0]
     first |= fields
     if estimand:
@@ -115,7 +115,7 @@ def test_too_few_clusters_of_a_users_own_data_are_refused_before_anything_is_run
     rng = Random(0)
     rows = [f"{rng.random()},{rng.random()},{rng.choice('ab')},ward{k % 4}" for k in range(400)]
     Path("care.csv").write_text("\n".join(["age,dose,target,ward", *rows]) + "\n")
-    whole = yaml.safe_load(plan_text(the_study().plan))
+    whole = yaml.safe_load(plan_to_yaml(load_study().plan))
     whole["datasets"] = [{"name": "care"}]
     whole["anchors"] = whole["left_out"] = []
     whole["tuning"]["datasets"] = []
@@ -151,14 +151,14 @@ def test_a_file_that_is_no_plan_is_one_line(text: str, place: Path, capsys: pyte
 
 # --- amendments -----------------------------------------------------------------------------------------------------
 
-ASKED = PLAN.model_copy(update={"hypotheses": claimed("method", "baseline", higher=False)})
+ASKED = PLAN.model_copy(update={"hypotheses": make_hypotheses("method", "baseline", higher=False)})
 
 
-def amended(plan: DataPlan, **changes: object) -> Commanded:
-    return Commanded(verb="amend", text="a reader asked", by="ann", plan=plan.model_copy(update=changes))
+def amended(plan: DataPlan, **changes: object) -> CommandReceived:
+    return CommandReceived(verb="amend", text="a reader asked", by="ann", plan=plan.model_copy(update=changes))
 
 
-def stronger(plan: DataPlan) -> Commanded:
+def stronger(plan: DataPlan) -> CommandReceived:
     [one] = plan.hypotheses
     return amended(
         plan, hypotheses=(one.model_copy(update={"effects": (Effect(estimand="baseline - method", smallest=0.2),)}),)
@@ -167,21 +167,21 @@ def stronger(plan: DataPlan) -> Commanded:
 
 def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_path: Path) -> None:
     log, folder = new_log(plan=ASKED), RunFolder(tmp_path / "run")
-    folder.create()
-    steering = Steering(folder, log, Signals(), lambda: None)
+    folder.create_folders()
+    steering = CommandHandler(folder, log, RunControl(), lambda: None)
     before = log.state.plan_hash
-    send(folder.root, stronger(ASKED))
-    steering.look()
-    steering.look()
+    send_command(folder.root, stronger(ASKED))
+    steering.process_commands()
+    steering.process_commands()
     [one] = log.state.amendments
     assert (one.number, one.by, one.why) == (1, "ann", "a reader asked")
     assert one.seen == "validation values of 0 experiments and 0 replicates; no test value"
     assert log.state.data_plan is not None and log.state.data_plan.hypotheses[0].effects[0].smallest == 0.2
     assert log.state.plan_hash != before
     assert read_plan(folder.root / "data_plan.json") == log.state.data_plan
-    send(folder.root, stronger(ASKED))
-    steering.look()
-    assert len(log.state.amendments) == 1 and log.state.unheeded == 1, "the plan is as it was"
+    send_command(folder.root, stronger(ASKED))
+    steering.process_commands()
+    assert len(log.state.amendments) == 1 and log.state.ignored_command_count == 1, "the plan is as it was"
 
 
 @pytest.mark.parametrize(
@@ -190,15 +190,19 @@ def test_an_amendment_is_numbered_with_what_had_been_seen_and_taken_once(tmp_pat
         (amended(ASKED, expected_seconds=9.0), "expected_seconds of the plan cannot change"),
         (amended(ASKED, hypotheses=()), "no hypothesis is confirmatory"),
         (amended(ASKED), "the plan is as it was"),
-        (Commanded(verb="amend", text="w"), "no plan was given"),
+        (CommandReceived(verb="amend", text="w"), "no plan was given"),
     ],
 )
-def test_what_may_not_be_amended_is_refused(command: Commanded, why: str) -> None:
-    assert why in (refused(new_log(plan=ASKED).state, command, working=True) or "")
+def test_what_may_not_be_amended_is_refused(command: CommandReceived, why: str) -> None:
+    assert why in (find_refusal(new_log(plan=ASKED).state, command, is_running=True) or "")
 
 
 def test_after_the_lock_nothing_is_amended() -> None:
     log = new_log(plan=ASKED)
-    assert refused(log.state, stronger(ASKED), working=True) is None
-    log.append(Locked(plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(1, 2, 3, 4, 5)))
-    assert "locked" in (refused(log.state, stronger(ASKED), working=True) or "")
+    assert find_refusal(log.state, stronger(ASKED), is_running=True) is None
+    log.append(
+        ConfirmationLocked(
+            plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(1, 2, 3, 4, 5)
+        )
+    )
+    assert "locked" in (find_refusal(log.state, stronger(ASKED), is_running=True) or "")

@@ -9,12 +9,15 @@ import pytest
 import yaml
 
 from labwright.agent.cli import main
-from labwright.record.reading import read_state
-from labwright.sandbox.isolation.probe import probed
-from tests.agent.test_run_code import IDEA, scientist
-from tests.repositories import git
+from labwright.record.log_reader import read_state
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from tests.agent.test_repository_study import IDEA, scientist
+from tests.repositories import run_git
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here"),
+]
 TRAIN = """
 import argparse
 import csv
@@ -65,9 +68,9 @@ def study(place: Path, *, truth: Path | None = None) -> list[str]:
     code, truth = place / "fit", truth or place / "truth.csv"
     code.mkdir()
     (code / "train.py").write_text(TRAIN.replace("TRUTH", str(truth)))
-    git(code, "init", "-q")
-    git(code, "add", ".")
-    git(code, "commit", "-q", "-m", "all")
+    run_git(code, "init", "-q")
+    run_git(code, "add", ".")
+    run_git(code, "commit", "-q", "-m", "all")
     truth.write_text(
         "id,label,split\n"
         + "".join(
@@ -112,7 +115,9 @@ def test_predictions_are_scored_and_the_test_is_sealed(tmp_path: Path, capsys: p
     state = read_state(run)
     facts = state.datasets[0]
     assert facts.sizes == {"validation": 20, "test": 20} and facts.class_names == ("even", "odd")
-    values = [one for node in state.nodes.values() for one in (*node.measurements, *state.tests.get(node.id, ()))]
+    values = [
+        one for node in state.nodes.values() for one in (*node.measurements, *state.test_measurements.get(node.id, ()))
+    ]
     assert {one.grade for one in values} == {"scored"} and {one.split for one in values} == {"validation", "test"}
     by_seed = {(one.condition, one.split, one.seed): one.value for one in values if one.name == "accuracy"}
     assert all(value == 1.0 for (arm, *_), value in by_seed.items() if arm == "sure")

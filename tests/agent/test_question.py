@@ -15,29 +15,29 @@ from labwright.agent.question import read_question
 from labwright.models.backend import ModelRequest
 from labwright.models.roles.questions import (
     CodeAnswer,
-    CodeInputs,
     ConclusionAnswer,
-    ConclusionInputs,
     DesignAnswer,
+    QuestionCodeInputs,
+    QuestionConclusionInputs,
     QuestionInputs,
     StatedDirection,
     StatedNumber,
 )
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.edits import File
-from labwright.record.errors import WrongUse
-from labwright.record.nouns.question import Design, DesignedArm, DesignedMetric, Variable
-from labwright.stages.repository.question import left
+from labwright.record.errors import UsageError
+from labwright.record.schema.research_question import DesignedArm, DesignedMetric, ExperimentDesign, ExperimentVariable
+from labwright.record.source_edits import WholeFile
+from labwright.stages.repository.question import read_script_results
 from tests.agent.test_cli_bad_input import refused
-from tests.evals.exp_set import repository
-from tests.repositories import git
+from tests.evals.exp_set import make_repository
+from tests.repositories import run_git
 
 pytestmark = pytest.mark.slow
 
-DESIGN = Design(
-    constants=(Variable(name="draws", value="40"),),
-    varied=(Variable(name="spread", value="1 and 3"),),
+DESIGN = ExperimentDesign(
+    constants=(ExperimentVariable(name="draws", value="40"),),
+    varied=(ExperimentVariable(name="spread", value="1 and 3"),),
     arms=(DesignedArm(name="near", what="spread 1"), DesignedArm(name="far", what="spread 3")),
     metrics=(DesignedMetric(name="distance", higher_is_better=False, what="mean absolute draw"),),
     seeds=5,
@@ -69,16 +69,16 @@ class Author:
     """Answers as a careful author would who errs once at each step."""
 
     def __init__(self) -> None:
-        self.asked: list[QuestionInputs | ConclusionInputs] = []
+        self.asked: list[QuestionInputs | QuestionConclusionInputs] = []
         self.die = ""
 
     def __call__(self, request: ModelRequest) -> DesignAnswer | CodeAnswer | ConclusionAnswer:
         inputs = request.inputs
-        assert isinstance(inputs, QuestionInputs | ConclusionInputs)
+        assert isinstance(inputs, QuestionInputs | QuestionConclusionInputs)
         self.asked.append(inputs)
         if self.die == request.role.name:
             raise KeyboardInterrupt
-        if isinstance(inputs, ConclusionInputs):
+        if isinstance(inputs, QuestionConclusionInputs):
             mean = float(inputs.measured[1].partition("mean ")[2].partition(",")[0])
             factor = "by a factor of 9.87" if not inputs.complaints else f"to {mean:.3f} for far"
             return ConclusionAnswer(
@@ -86,12 +86,12 @@ class Author:
                 numbers=(StatedNumber(text=f"{mean:.3f}", what="mean", metric="distance", arm="far"),),
                 directions=(StatedDirection(metric="distance", first="near", second="far", second_is="higher"),),
             )
-        if isinstance(inputs, CodeInputs):
+        if isinstance(inputs, QuestionCodeInputs):
             if inputs.asked.protect and not inputs.complaints:
-                return CodeAnswer(files=(File(path="lib/draws.py", text="x = 1\n"),), script=SCRIPT)
+                return CodeAnswer(files=(WholeFile(path="lib/draws.py", text="x = 1\n"),), script=SCRIPT)
             broken = not inputs.failed and not inputs.asked.protect
             return CodeAnswer(
-                files=(File(path="work/spread.py", text="import no_such\n" if broken else CODE),), script=SCRIPT
+                files=(WholeFile(path="work/spread.py", text="import no_such\n" if broken else CODE),), script=SCRIPT
             )
         if inputs.requests_left == 3 and not inputs.requested:
             return DesignAnswer(wants=("lib/draws.py:draws",))
@@ -101,7 +101,7 @@ class Author:
 @pytest.fixture
 def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
     monkeypatch.chdir(tmp_path)
-    repository(tmp_path / "repo")
+    make_repository(tmp_path / "repo")
     (tmp_path / "ask.md").write_text("Does a larger spread raise the distance?\n")
     (tmp_path / "ask.toml").write_text(TOML)
     made = Author()
@@ -124,8 +124,8 @@ def test_links_that_are_committed_lead_nowhere(author: Author, tmp_path: Path) -
     (outside / "results.json").write_text("{}")
     for name in ("out", "work"):
         (tmp_path / "repo" / name).symlink_to(outside)
-    git(tmp_path / "repo", "add", "-A")
-    git(tmp_path / "repo", "commit", "-qm", "links")
+    run_git(tmp_path / "repo", "add", "-A")
+    run_git(tmp_path / "repo", "commit", "-qm", "links")
     assert asked() == 4
     assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("results.json", "{}")]
     assert "work is a symbolic link" in (tmp_path / "runs" / "q" / "report.md").read_text()
@@ -141,10 +141,10 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
     said = json.loads((made / "answer.json").read_text())
     assert said["conclusion"].startswith("A larger spread raises the distance, to 2.")
     assert "varied: spread = 1 and 3" in said["design"]
-    conclusions = [one for one in author.asked if isinstance(one, ConclusionInputs)]
+    conclusions = [one for one in author.asked if isinstance(one, QuestionConclusionInputs)]
     assert any("9.87 is neither listed in `numbers` nor stands" in one for one in conclusions[1].complaints)
     assert "distance: far is higher against near" in conclusions[0].compared
-    codes = [one for one in author.asked if isinstance(one, CodeInputs)]
+    codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
     assert "no_such" in codes[1].failed + codes[1].output and codes[1].written[0].path == "work/spread.py"
     record = json.loads((made / "record.json").read_text())
     assert [one["exit"] for one in record["commands"]] == [1, 0]
@@ -164,7 +164,7 @@ def test_it_is_designed_carried_out_and_concluded_from_what_was_measured(
 def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_path: Path, where: str) -> None:
     author.die = where
     with pytest.raises(KeyboardInterrupt):
-        question.answer(
+        question.answer_question(
             read_question(Path("ask.md")),
             Path("repo"),
             budget_settings(),
@@ -185,14 +185,14 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
 
 
 def budget_settings() -> question.Settings:
-    from labwright.agent.settings import compose
+    from labwright.agent.settings import compose_settings
 
-    return compose(environment={})
+    return compose_settings(environment={})
 
 
 def test_a_protected_file_stays_and_the_repository_as_it_is_comes_first(author: Author, tmp_path: Path) -> None:
     assert asked("ask.toml") == 0
-    codes = [one for one in author.asked if isinstance(one, CodeInputs)]
+    codes = [one for one in author.asked if isinstance(one, QuestionCodeInputs)]
     assert codes[0].as_it_is.startswith("0.5 over 2 seeds") and "lib/draws.py may not change" in codes[1].complaints
     report = (tmp_path / "runs" / "q" / "report.md").read_text()
     assert "the repository as it is: measured" in report
@@ -206,9 +206,9 @@ def test_results_that_lead_out_of_the_copy_or_never_end_are_none(tmp_path: Path)
         (tmp_path / name / "out").mkdir()
     (tmp_path / "link" / "out" / "results.json").symlink_to(tmp_path / "secret.json")
     os.mkfifo(tmp_path / "pipe" / "out" / "results.json")
-    assert left(tmp_path / "link") is None and left(tmp_path / "pipe") is None
+    assert read_script_results(tmp_path / "link") is None and read_script_results(tmp_path / "pipe") is None
     (tmp_path / "linked" / "out").symlink_to(tmp_path / "pipe" / "out")
-    assert left(tmp_path / "linked") is None
+    assert read_script_results(tmp_path / "linked") is None
 
 
 def test_without_a_measurement_of_what_is_there_nothing_is_designed(
@@ -232,7 +232,7 @@ def test_without_a_measurement_of_what_is_there_nothing_is_designed(
 )
 def test_a_file_that_is_no_question(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "a.toml").write_text(text)
-    with pytest.raises(WrongUse, match="--task") as error:
+    with pytest.raises(UsageError, match="--task") as error:
         read_question(tmp_path / "a.toml")
     assert words in str(error.value)
 

@@ -13,29 +13,37 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.agent.cli.reproduce import unlike as run_unlike
-from labwright.agent.environment import machine_of
-from labwright.agent.settings import Settings, compose
+from labwright.agent.cli.reproduce import find_machine_differences as run_unlike
+from labwright.agent.environment import describe_machine
+from labwright.agent.settings import Settings, compose_settings
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.events.running import Started
-from labwright.record.events.searching import Decided, Executed, Judged, Prepared, Proposed, Settled, Unsealed
-from labwright.record.fold.apply import apply
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, write_source
-from labwright.record.log import EventLog
-from labwright.record.machine import Machine, unlike
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from labwright.record.nouns.decisions import Expand
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import Attempt
-from labwright.record.reading import read_state
-from labwright.sandbox.datasets import materialise, registry, undamaged
+from labwright.record.events.run_events import RunStarted
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    DecisionMade,
+    NodeJudged,
+    NodeProposed,
+    PlanPrepared,
+    SealedTestScored,
+    StageWinnerChosen,
+)
+from labwright.record.log_reader import read_state
+from labwright.record.machine import Machine, describe_differences
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, seal_source
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import Attempt
+from labwright.sandbox.datasets import build_registry, materialise, read_materialised
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.evidence.agreement import allowed
-from labwright.stages.evidence.reproduction import lay_out_data
+from labwright.stages.evidence.reproduction import copy_datasets
+from labwright.stages.evidence.reproduction_match import compute_tolerance
 
 CODE = """\
 import numpy as np
@@ -60,7 +68,7 @@ PLAN = DataPlan(
     metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
     arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
 )
-SETTINGS = compose(
+SETTINGS = compose_settings(
     flags={"sandbox.isolation": "auto", "sandbox.pool": 0, "search.num_workers": 2, "sandbox.timeout": 60},
     environment={},
 )
@@ -69,32 +77,34 @@ SETTINGS = compose(
 def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
     """A run of a winner and its replicates, executed in real kernels and scored on test data."""
     folder = RunFolder(root)
-    folder.create()
+    folder.create_folders()
     facts = materialise("iris", views=folder.views, labels=folder.labels, seed=0)
     names = [f"n{k:04d}" for k in range(1, replicates + 2)]
     for name in names:
-        write_source(folder.source(name), {"experiment.py": code})
+        seal_source(folder.get_source_path(name), {"experiment.py": code})
     ran = asyncio.run(executed(folder, code, names))
-    sha256 = write_source(folder.root / "unused", {"experiment.py": code})
+    sha256 = seal_source(folder.root / "unused", {"experiment.py": code})
     shutil.rmtree(folder.root / "unused")
     events: list[Event] = [
-        Started(
+        RunStarted(
             idea=Idea(Name="i", Title="t", Experiments=("e",)),
             settings=SETTINGS.model_dump(mode="json"),
             seed=0,
             version="1",
             model="offline",
-            machine=machine_of(SETTINGS.sandbox),
+            machine=describe_machine(SETTINGS.sandbox),
         ),
-        Prepared(data_plan=PLAN, datasets=(facts,)),
+        PlanPrepared(data_plan=PLAN, datasets=(facts,)),
     ]
     for k, (name, outcome) in enumerate(zip(names, ran, strict=True), 1):
         assert outcome.failure is None, outcome.failure
         kind = "draft" if k == 1 else "replicate"
         events += [
-            Decided(k=k, action=Expand(stage="agenda", kind=kind, parent=None if k == 1 else names[0], seed=k)),
-            Proposed(node=name, decision=k, title="t", plan="p", varies="v", source_sha256=sha256),
-            Executed(
+            DecisionMade(
+                k=k, action=ExpandTree(stage="agenda", kind=kind, parent=None if k == 1 else names[0], seed=k)
+            ),
+            NodeProposed(node=name, decision=k, title="t", plan="p", varies="v", source_sha256=sha256),
+            AttemptExecuted(
                 node=name,
                 attempt=Attempt(
                     number=1,
@@ -106,11 +116,11 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
                     curves_sha256=outcome.curves_sha256,
                 ),
             ),
-            Judged(node=name, status="good"),
+            NodeJudged(node=name, status="good"),
         ]
-    events.append(Settled(stage="agenda", best=names[0], ended="limit"))
+    events.append(StageWinnerChosen(stage="agenda", best=names[0], ended="limit"))
     events += [
-        Unsealed(node=name, measurements=score_sealed(folder.attempt(name, 1), folder.labels, seed=k))
+        SealedTestScored(node=name, measurements=score_sealed(folder.get_attempt_path(name, 1), folder.labels, seed=k))
         for k, name in enumerate(names, 1)
     ]
     with closing(EventLog(folder.db)) as log:
@@ -119,7 +129,7 @@ def recorded(root: Path, code: str, *, replicates: int = 2) -> Path:
     return root
 
 
-async def executed(folder: RunFolder, code: str, names: list[str]) -> list[Outcome]:
+async def executed(folder: RunFolder, code: str, names: list[str]) -> list[JobOutcome]:
     executor = LocalExecutor(2, folder.views, labels=folder.labels, settings=SETTINGS.sandbox, cache=folder.cache)
     try:
         return await asyncio.gather(
@@ -127,7 +137,7 @@ async def executed(folder: RunFolder, code: str, names: list[str]) -> list[Outco
                 executor.run(
                     Job(
                         name=name,
-                        folder=folder.attempt(name, 1),
+                        folder=folder.get_attempt_path(name, 1),
                         source={"experiment.py": code},
                         seed=k,
                         timeout=60,
@@ -217,9 +227,9 @@ def test_data_that_were_altered_are_made_again_from_their_source(run: Path, tmp_
     view = copy.views / "iris.npz"
     view.write_bytes(view.read_bytes()[:-200])
     scratch = RunFolder(tmp_path / "scratch")
-    assert lay_out_data(read_state(run), copy, scratch, registry()) == ("iris",)
-    assert undamaged("iris", copy.views, copy.labels) is None
-    assert undamaged("iris", scratch.views, scratch.labels) == read_state(run).datasets[0]
+    assert copy_datasets(read_state(run), copy, scratch, build_registry()) == ("iris",)
+    assert read_materialised("iris", copy.views, copy.labels) is None
+    assert read_materialised("iris", scratch.views, scratch.labels) == read_state(run).datasets[0]
 
 
 @pytest.mark.slow
@@ -232,8 +242,8 @@ def test_what_cannot_be_run_again_is_refused_in_one_line(run: Path, capsys: pyte
 
 
 def test_noise_that_was_not_measured_allows_nothing_and_more_of_it_allows_more() -> None:
-    assert allowed(None, 5, 5) is None and allowed(0.1, 1, 1) is None
-    few, many, single = allowed(0.1, 3, 3), allowed(0.1, 10, 10), allowed(0.1, 10, 1)
+    assert compute_tolerance(None, 5, 5) is None and compute_tolerance(0.1, 1, 1) is None
+    few, many, single = compute_tolerance(0.1, 3, 3), compute_tolerance(0.1, 10, 10), compute_tolerance(0.1, 10, 1)
     assert few is not None and many is not None and single is not None and few > single > many > 0.1
 
 
@@ -241,9 +251,9 @@ def test_machines_differ_in_what_may_move_a_digit() -> None:
     one = Machine(
         processor="A", cores=4, memory_bytes=1, platform="p", python="3.11.7", packages={"Torch": "2.1", "rich": "1"}
     )
-    assert unlike(one, one.model_copy(update={"cores": 8, "platform": "q"}), packages=("torch",)) == ()
+    assert describe_differences(one, one.model_copy(update={"cores": 8, "platform": "q"}), packages=("torch",)) == ()
     other = one.model_copy(update={"processor": "B", "gpus": ("H200",), "packages": {"torch": "2.2", "rich": "2"}})
-    assert unlike(one, other, packages=("torch",)) == (
+    assert describe_differences(one, other, packages=("torch",)) == (
         "processor A there, B here",
         "GPUs none there, H200 here",
         "torch 2.1 there, 2.2 here",
@@ -259,15 +269,15 @@ def test_on_a_gpu_digits_are_held_to_be_equal_in_the_deterministic_mode_alone(
     settings = Settings().model_copy(update={"sandbox": SandboxSettings(device="cuda", deterministic=here)})
     held = settings.sandbox.model_copy(update={"deterministic": there})
     state = RunState()
-    apply(
+    apply_event(
         state,
-        Started(
+        RunStarted(
             idea=Idea.model_validate({"Name": "x", "Title": "X", "Experiments": "e"}),
             seed=1,
             version="0",
             model="m",
             settings={"sandbox": held.model_dump(mode="json")},
-            machine=machine_of(settings.sandbox),
+            machine=describe_machine(settings.sandbox),
         ),
     )
     assert (run_unlike(state, settings) == ()) == must_be_equal

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.settings import (
-    FAMILIAR,
+    KEY_ALIASES,
     Settings,
     SettingsError,
-    compose,
-    from_assignments,
-    known_keys,
-    override,
-    seconds,
+    compose_settings,
+    list_known_keys,
+    override_settings,
+    parse_duration,
+    settings_from_assignments,
 )
-from labwright.models.roles.coding import CODE
+from labwright.models.roles.experiment_code import CODE
 from labwright.models.roles.figures import VISION
-from labwright.models.roles.writing import WRITE
+from labwright.models.roles.paper_writing import WRITE
 
 
 def composed(tmp_path: Path, text: str | None = None, flags: dict[str, object] | None = None, **env: str) -> Settings:
@@ -26,7 +26,7 @@ def composed(tmp_path: Path, text: str | None = None, flags: dict[str, object] |
     if text is not None:
         config = tmp_path / "config.yaml"
         config.write_text(text)
-    return compose(config=config, flags=flags or {}, environment=env)
+    return compose_settings(config=config, flags=flags or {}, environment=env)
 
 
 def said(tmp_path: Path, text: str | None = None, flags: dict[str, object] | None = None, **env: str) -> str:
@@ -82,7 +82,7 @@ def test_familiar_names_work_in_every_layer(tmp_path: Path) -> None:
 )
 def test_durations(tmp_path: Path, text: str, value: float) -> None:
     assert composed(tmp_path, flags={"time_limit": text}).time_limit == value
-    assert float(seconds(text)) == value
+    assert float(parse_duration(text)) == value
 
 
 @pytest.mark.parametrize("text", ["12x", "h", "-3h", "", "1h h", "0s", "inf"])
@@ -91,7 +91,7 @@ def test_what_is_no_duration_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_set_is_typed_as_yaml(tmp_path: Path) -> None:
-    flags = from_assignments(
+    flags = settings_from_assignments(
         [
             "seed=4",
             "models.vision=false",
@@ -109,7 +109,7 @@ def test_set_is_typed_as_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["seed", "=3", "seed=[1", ""])
 def test_what_is_no_assignment_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="--set"):
-        from_assignments([text])
+        settings_from_assignments([text])
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, words: 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path):
         with pytest.raises(SettingsError, match="configuration file"):
-            compose(config=path, environment={})
+            compose_settings(config=path, environment={})
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match="cannot read"):
-        compose(config=binary, environment={})
+        compose_settings(config=binary, environment={})
 
 
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
@@ -192,12 +192,12 @@ def test_a_path_in_a_file_is_seen_from_the_file(tmp_path: Path, monkeypatch: pyt
 
 
 def test_resume_starts_from_what_was_recorded() -> None:
-    recorded = compose(flags={"seed": 5, "search.num_seeds": 9}, environment={}).model_dump(mode="json")
-    again = override(recorded, {"time_limit": "2h"})
+    recorded = compose_settings(flags={"seed": 5, "search.num_seeds": 9}, environment={}).model_dump(mode="json")
+    again = override_settings(recorded, {"time_limit": "2h"})
     assert (again.seed, again.search.num_seeds, again.time_limit) == (5, 9, 7200.0)
-    assert override(recorded, {}).model_dump(mode="json") == recorded
+    assert override_settings(recorded, {}).model_dump(mode="json") == recorded
     with pytest.raises(SettingsError, match="num_seeds"):
-        override(recorded, {"search.num_seed": 3})
+        override_settings(recorded, {"search.num_seed": 3})
 
 
 def test_debug_is_no_setting(tmp_path: Path) -> None:
@@ -206,8 +206,8 @@ def test_debug_is_no_setting(tmp_path: Path) -> None:
 
 def test_every_default_key_can_be_set_to_its_default(tmp_path: Path) -> None:
     defaults = Settings().model_dump(mode="json")
-    for key in known_keys():
-        if "." in key and key not in FAMILIAR:
+    for key in list_known_keys():
+        if "." in key and key not in KEY_ALIASES:
             value: object = defaults
             for part in key.split("."):
                 assert isinstance(value, dict)
@@ -226,20 +226,20 @@ models:
     found = composed(
         tmp_path, file, flags={"models.vision": False, "models.code.max_tokens": 77}, SCIENTIST_MODELS__JUDGE="openai:f"
     ).models
-    assert found.called == (
+    assert found.model_names == (
         "anthropic:a (code: openai:b; write: google:c; judge: openai:f; standing in: ollama:d, openai-chat:e)"
     )
-    assert (found.tokens(CODE), found.temperature(WRITE), found.candidates(VISION)) == (77, 0.2, ())
+    assert (found.get_max_tokens(CODE), found.get_temperature(WRITE), found.list_candidates(VISION)) == (77, 0.2, ())
     assert found.fallbacks[1].base_url == "http://h/v1"
     recorded = composed(tmp_path, file).model_dump(mode="json")
-    assert override(recorded, {"models.code": None}).models.candidates(CODE)[0].name == "anthropic:a"
-    assert override(recorded, {"models.fallbacks": []}).models.fallbacks == ()
+    assert override_settings(recorded, {"models.code": None}).models.list_candidates(CODE)[0].name == "anthropic:a"
+    assert override_settings(recorded, {"models.fallbacks": []}).models.fallbacks == ()
 
 
 @pytest.mark.parametrize("recorded", [None, False])
 def test_a_record_from_before_models_had_roles_can_be_read(recorded: bool | None) -> None:
-    found = override({"models": {"name": "openai:a", "vision": recorded}}, {})
-    assert bool(found.models.candidates(VISION)) == (recorded is None)
+    found = override_settings({"models": {"name": "openai:a", "vision": recorded}}, {})
+    assert bool(found.models.list_candidates(VISION)) == (recorded is None)
 
 
 def test_a_wrong_model_of_a_role_is_named(tmp_path: Path) -> None:

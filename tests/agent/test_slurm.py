@@ -1,6 +1,6 @@
 """The recipe for SLURM, its commands scripted: what it starts where, how it resumes, and what it leaves to SLURM.
 
-It was also tried on Debian's slurm 22.05 with two nodes on one machine (docs/slurm.md)."""
+It was also tried on Debian's slurm 22.05 with two nodes on one machine (docs/hardware.md)."""
 
 from __future__ import annotations
 

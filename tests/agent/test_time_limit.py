@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.process import job_end
+from labwright.agent.run_process import read_job_end
 from labwright.record.events import Event
-from labwright.record.events.searching import Decided
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.decisions import Expand
-from tests.agent.scripted_runs import Killed, World
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import ExpandTree
+from tests.agent.scripted_runs import Killed, RunWorld
 
 pytestmark = pytest.mark.slow
 
@@ -32,23 +32,23 @@ REPORT = {
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    found = World(tmp_path, monkeypatch)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWorld:
+    found = RunWorld(tmp_path, monkeypatch)
     found.seconds = 1000.0
     found.tick = lambda event, state: found.seconds if event.type == "executed" else 0.0
     return found
 
 
-def searched(world: World, **settings: object) -> None:
+def searched(world: RunWorld, **settings: object) -> None:
     """A run up to the figures of its paper."""
     world.kill = lambda event: event.type == "figures_made"
     with pytest.raises(Killed):
         world.run(**settings)
 
 
-def asked_late(world: World) -> set[str]:
+def asked_late(world: RunWorld) -> set[str]:
     """The roles that were answered after the limit."""
-    late = next(number for number, event in enumerate(world.events) if event.type == "limited")
+    late = next(number for number, event in enumerate(world.events) if event.type == "limit_reached")
     return {event.key.role for event in world.events[late:] if event.type == "answered"}
 
 
@@ -56,26 +56,26 @@ def replicated(state: RunState, node: str) -> int:
     return sum(one.kind == "replicate" and one.parent == node for one in state.nodes.values())
 
 
-def test_a_node_is_begun_only_with_time_for_the_replicates_that_it_owes(world: World) -> None:
+def test_a_node_is_begun_only_with_time_for_the_replicates_that_it_owes(world: RunWorld) -> None:
     world.run(time_limit=5500)
     assert max(world.begun.values()) + world.seconds <= 5500, world.begun
     state = world.state
-    assert state.limited is not None and "the time limit of 5500 s" in state.limited
-    assert state.ended is not None and state.ended.exit_code == 3
+    assert state.limit_reason is not None and "the time limit of 5500 s" in state.limit_reason
+    assert state.process_end is not None and state.process_end.exit_code == 3
     best = state.stages["agenda"].best
-    assert best is not None and replicated(state, best) == 4 and not state.stage_nodes("ablation")
+    assert best is not None and replicated(state, best) == 4 and not state.list_stage_nodes("ablation")
     assert asked_late(world) <= REPORT | {"plot"}, "the aggregate of replicates that were owed is drawn"
 
 
-def test_what_is_owed_fits_where_there_is_time(world: World) -> None:
+def test_what_is_owed_fits_where_there_is_time(world: RunWorld) -> None:
     searched(world, time_limit=12_000)
     state = world.state
     ablated = next(one for one in state.nodes.values() if one.kind == "ablate")
-    assert state.limited is None and replicated(state, ablated.id) == 2
+    assert state.limit_reason is None and replicated(state, ablated.id) == 2
 
 
 @pytest.mark.bench
-def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than_expected(world: World) -> None:
+def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than_expected(world: RunWorld) -> None:
     def late(event: Event, state: RunState) -> float:
         longer = event.type == "executed" and state.nodes[event.node].kind == "ablate"
         return 90_000.0 if longer else world.seconds if event.type == "executed" else 0.0
@@ -89,15 +89,15 @@ def test_replicates_and_probes_are_left_out_and_told_where_code_took_longer_than
     ablated = next(one for one in state.nodes.values() if one.kind == "ablate")
     assert replicated(state, ablated.id) == 0
     assert asked_late(world) <= REPORT | {"feedback"}, "the node that ran is finished"
-    assert state.without == {"replicate"}
+    assert state.skipped_kinds == {"replicate"}
     built = world.folder / "run" / "paper" / "rounds" / "round0"
     text = " ".join(" ".join(path.read_text() for path in built.glob("*.tex")).split())
     assert "Left out, since neither time nor budget had room for what was still owed" in text
 
 
-def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: World) -> None:
+def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: RunWorld) -> None:
     def late(event: Event, state: RunState) -> float:
-        return 90_000.0 if event.type == "executed" and len(state.stage_nodes("agenda")) > 1 else 0.0
+        return 90_000.0 if event.type == "executed" and len(state.list_stage_nodes("agenda")) > 1 else 0.0
 
     world.tick, world.delay = late, 0.2
     searched(world, time_limit=40_000, search__agenda__nodes=4)
@@ -106,15 +106,21 @@ def test_nodes_that_wait_for_a_place_at_the_limit_are_not_run(world: World) -> N
     assert cut and all("the time limit of 40000 s was reached" in one.reasons[0] for one in cut)
 
 
-def test_a_decision_is_not_made_after_the_limit(world: World) -> None:
+def test_a_decision_is_not_made_after_the_limit(world: RunWorld) -> None:
     """The clock is looked at where something is begun, not only now and then."""
-    world.tick = lambda event, state: 90_000.0 if event.type == "settled" and event.stage == "agenda" else 0.0
+    world.tick = lambda event, state: (
+        90_000.0 if event.type == "stage_winner_chosen" and event.stage == "agenda" else 0.0
+    )
     searched(world, time_limit=40_000)
-    late = next(number for number, event in enumerate(world.events) if event.type == "limited")
-    begun = [event for event in world.events[late:] if isinstance(event, Decided) and isinstance(event.action, Expand)]
+    late = next(number for number, event in enumerate(world.events) if event.type == "limit_reached")
+    begun = [
+        event
+        for event in world.events[late:]
+        if isinstance(event, DecisionMade) and isinstance(event.action, ExpandTree)
+    ]
     assert begun == [] and asked_late(world) <= REPORT
 
 
 def test_the_end_of_a_slurm_job_is_read() -> None:
-    assert job_end("1763700000") == 1763700000.0
-    assert [job_end(text) for text in ("", "UNLIMITED", "0")] == [None, None, None]
+    assert read_job_end("1763700000") == 1763700000.0
+    assert [read_job_end(text) for text in ("", "UNLIMITED", "0")] == [None, None, None]

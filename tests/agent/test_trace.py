@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.inspector.provenance import assignment_lines, submitting_lines
-from labwright.inspector.tracer import Tracer, number_of
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.means import Claim, paper_claims, replicates_of, winner
-from labwright.record.claims.printing import printed
-from labwright.record.events.searching import CellExecuted, CellsOwed
-from labwright.record.folder import RunFolder
-from labwright.record.log import EventLog
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.nodes import CellRun
-from labwright.record.reading import read_state
-from labwright.record.typeset import as_read
+from labwright.inspector.number_tracer import NumberTracer, parse_number
+from labwright.inspector.provenance import find_assignments, find_submitting_lines
+from labwright.record.claims.estimates import Claim, compute_paper_claims, find_replicates, find_winner
+from labwright.record.claims.formatting import format_claims
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.event_log import EventLog
+from labwright.record.events.search_events import CellExecuted, CellsRequired
+from labwright.record.log_reader import read_state
+from labwright.record.result_macros import to_plain_text
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.nodes import CellRun
 from tests.recorded_run import recorded_run
-from tests.stages import finished
+from tests.stages import finished_run
 
 KEY = "test/digits/log_loss/method@noise20"
 DIFFERENCE = "diff/digits/log_loss/method@noise20~baseline@noise20"
@@ -41,23 +41,23 @@ lab.submit(name, "test", condition, predictions=p, step=7)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run whose paper prints a mean, a difference and a setting, with a node's predictions beside it."""
-    root = finished.written(tmp_path_factory.mktemp("runs") / "run")
+    root = finished_run.write_run(tmp_path_factory.mktemp("runs") / "run")
     folder, state = RunFolder(root), read_state(root)
-    (folder.paper / "paper.tex").write_text(
+    (folder.paper_folder / "paper.tex").write_text(
         f"The loss is \\result{{{KEY}.pm}} here,\nby \\result{{{DIFFERENCE}.mean}} less.\n"
         "The rate was \\setup{code.LEARNING_RATE}.\n"
     )
-    (folder.paper / "appendix.tex").write_text(
+    (folder.paper_folder / "appendix.tex").write_text(
         "\\rec{n0003} & -- & tune & good & \\rec{0.4242} \\\\\n"
         "digits & log loss & method@\\allowbreak{}noise20 & "
         + ", ".join(f"\\rec{{{seed}:}} \\rec{{{value:.4g}}}" for seed, value in pairs(root))
         + " \\\\\n"
     )
-    best = winner(state) or ""
-    for node in (best, *(one.id for one in replicates_of(state, best))):
-        folder.source(node).mkdir(parents=True)
-        (folder.source(node) / "experiment.py").write_text(SOURCE)
-        sealed = folder.attempt(node, 1) / "sealed"
+    best = find_winner(state) or ""
+    for node in (best, *(one.id for one in find_replicates(state, best))):
+        folder.get_source_path(node).mkdir(parents=True)
+        (folder.get_source_path(node) / "experiment.py").write_text(SOURCE)
+        sealed = folder.get_attempt_path(node, 1) / "sealed"
         sealed.mkdir(parents=True)
         lines = [
             {"file": f"{n}.npz", "dataset": "digits", "split": "test", "condition": condition, "step": None}
@@ -67,15 +67,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log = EventLog(folder.db)
     one = Cell(dataset="digits", arm="method", level="noise20", seed=1)
     measured_by, *others = claim_of(root).nodes
-    log.append(CellsOwed(node=measured_by, cells=(one,), keys=("0" * 64,)))
+    log.append(CellsRequired(node=measured_by, cells=(one,), keys=("0" * 64,)))
     log.append(CellExecuted(node=measured_by, run=CellRun(id=CELL, cell=one, key="0" * 64, seconds=1.0)))
-    log.append(CellsOwed(node=others[0], cells=(one,), keys=("0" * 64,), taken={"0" * 64: CELL}))
+    log.append(CellsRequired(node=others[0], cells=(one,), keys=("0" * 64,), taken={"0" * 64: CELL}))
     log.close()
     return root
 
 
 def claim_of(root: Path) -> Claim:
-    return next(one for one in paper_claims(read_state(root)) if one.key == KEY)
+    return next(one for one in compute_paper_claims(read_state(root)) if one.key == KEY)
 
 
 def pairs(root: Path) -> list[tuple[int, float]]:
@@ -92,7 +92,7 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claim = claim_of(run)
-    mean = as_read(printed([claim])[f"{KEY}.mean"])
+    mean = to_plain_text(format_claims([claim])[f"{KEY}.mean"])
     found = next(one for one in traced(capsys, run, mean)["candidates"] if one["key"] == KEY)
     assert found["places"] == [{"file": "paper/paper.tex", "line": 1, "text": found["places"][0]["text"]}]
     assert f"{mean} ±" in found["places"][0]["text"]
@@ -106,15 +106,17 @@ def test_a_printed_mean_leads_to_its_nodes_files_code_and_command(
         (f"cells/{CELL}", claim.nodes[0]),
         ("", ""),
     ]
-    assert found["again"] == f"scientist reproduce {run} " + " ".join(f"--node {node}" for node in claim.nodes)
+    assert found["reproduce_command"] == f"scientist reproduce {run} " + " ".join(
+        f"--node {node}" for node in claim.nodes
+    )
 
 
 def test_a_negative_difference_leads_to_both_sides(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = read_state(run)
-    from labwright.record.claims.differences import differences
+    from labwright.record.claims.differences import compute_differences
 
-    difference = next(one for one in differences(state, paper_claims(state)) if one.key == DIFFERENCE)
-    text = as_read(printed([difference])[f"{DIFFERENCE}.mean"])
+    difference = next(one for one in compute_differences(state, compute_paper_claims(state)) if one.key == DIFFERENCE)
+    text = to_plain_text(format_claims([difference])[f"{DIFFERENCE}.mean"])
     assert text.startswith("-")
     for asked in (text, text[1:], text.replace("-", "\u2212")):
         found = next(one for one in traced(capsys, run, asked)["candidates"] if one["key"] == DIFFERENCE)
@@ -134,7 +136,7 @@ def test_settings_values_by_seed_and_rows_of_the_record_are_found(
 
 
 def test_what_is_printed_nowhere_exits_5_with_the_nearest(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mean = float(as_read(printed([claim_of(run)])[f"{KEY}.mean"]))
+    mean = float(to_plain_text(format_claims([claim_of(run)])[f"{KEY}.mean"]))
     found = traced(capsys, run, f"{100 * mean + 0.01:.2f}", code=5)
     assert found["candidates"] == [] and found["nearest"][0] == f"{mean:.3f} ({KEY}.pm)"
     assert main(["trace", str(run), "-771.5"]) == 5
@@ -144,7 +146,7 @@ def test_what_is_printed_nowhere_exits_5_with_the_nearest(run: Path, capsys: pyt
 
 
 def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", str(run), as_read(printed([claim_of(run)])[f"{KEY}.mean"])]) == 0
+    assert main(["trace", str(run), to_plain_text(format_claims([claim_of(run)])[f"{KEY}.mean"])]) == 0
     out = capsys.readouterr().out
     assert all(f"  {part} " in out for part in ("printed", "node", "data", "code", "again"))
     _, taking_over, *_ = claim_of(run).nodes
@@ -166,7 +168,7 @@ def test_the_page_names_every_part(run: Path, capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_numbers_as_people_write_them(text: str, number: str | None) -> None:
-    assert number_of(text) == number
+    assert parse_number(text) == number
 
 
 def test_calls_that_are_about_something_else_are_left_out() -> None:
@@ -186,15 +188,17 @@ def test_calls_that_are_about_something_else_are_left_out() -> None:
         low=None,
         high=None,
     )
-    assert submitting_lines(logged, claim) == [3]
-    assert submitting_lines("lab.submit(", claim) == [] and assignment_lines("A = 1\nif A:\n    A = 2\n", "A") == [1]
+    assert find_submitting_lines(logged, claim) == [3]
+    assert find_submitting_lines("lab.submit(", claim) == [] and find_assignments("A = 1\nif A:\n    A = 2\n", "A") == [
+        1
+    ]
 
 
 def test_a_verdict_leads_past_the_hypothesis_to_predictions_cells_and_lines() -> None:
     run = recorded_run()
     state = read_state(run)
-    decided = next(one for one in decisions(state) if one.hypothesis.confirmatory)
-    found = Tracer(state, RunFolder(run), run="RUN").key(decided.key)
+    decided = next(one for one in decide_hypotheses(state) if one.hypothesis.confirmatory)
+    found = NumberTracer(state, RunFolder(run), run="RUN").trace_key(decided.key)
     assert found is not None
     [one] = found.candidates
     assert any(origin.cell and origin.files for origin in one.origins) and one.code

@@ -10,13 +10,13 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Reply
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.record.events import Event
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.nodes import STAGES
-from labwright.stages.paper import flow
-from tests.agent.scripted_runs import Killed, World
-from tests.stages.small_study import small_model
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.nodes import STAGES
+from labwright.stages.paper import paper_steps
+from tests.agent.scripted_runs import Killed, RunWorld
+from tests.stages.small_study import make_small_model
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ class Nonsense(ScriptedModel):
 
     def __init__(self, role: str, times: int = 99) -> None:
         super().__init__(_never)
-        self._small, self._role, self.left = small_model(), role, times
+        self._small, self._role, self.left = make_small_model(), role, times
 
     async def answer(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
@@ -41,12 +41,12 @@ def _never(_: ModelRequest) -> BaseModel:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(tmp_path, monkeypatch)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWorld:
+    return RunWorld(tmp_path, monkeypatch)
 
 
-def told(world: World) -> list[tuple[str, str]]:
-    return [(one.key.role, one.then) for one in world.state.unanswered.values()]
+def told(world: RunWorld) -> list[tuple[str, str]]:
+    return [(one.key.role, one.then) for one in world.state.unanswered_calls.values()]
 
 
 def unmarred(state: RunState) -> bool:
@@ -62,7 +62,7 @@ def reports(state: RunState) -> bool:
 
 
 def plan_asked_again(state: RunState) -> bool:
-    return state.calls[1] == 1 and state.data_plan is not None
+    return state.call_counts[1] == 1 and state.data_plan is not None
 
 
 SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
@@ -76,7 +76,11 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
     ),
     "feedback": (1, [], lambda state: state.nodes["n0002"].status == "buggy"),
     "summary": (99, ["summary"], reports),
-    "ablation_plan": (99, [], lambda state: state.planned is not None and "no usable plan" in state.planned.why),
+    "ablation_plan": (
+        99,
+        [],
+        lambda state: state.planned_ablations is not None and "no usable plan" in state.planned_ablations.why,
+    ),
     "figures": (99, ["figures"], lambda state: state.figures is not None and not state.figures.figures),
 }
 """Role -> how often it answers nonsense, the roles that are told to be without an answer, and what came of it."""
@@ -86,7 +90,7 @@ SEARCH: dict[str, tuple[int, list[str], Callable[[RunState], bool]]] = {
     "role",
     [role if role in ("code", "ablation_plan") else pytest.param(role, marks=pytest.mark.bench) for role in SEARCH],
 )
-def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
+def test_the_search_goes_on_without_the_answer(role: str, world: RunWorld) -> None:
     times, lacking, came = SEARCH[role]
     world.model = Nonsense(role, times)
     world.kill = lambda event: event.type == "figures_made"
@@ -97,22 +101,22 @@ def test_the_search_goes_on_without_the_answer(role: str, world: World) -> None:
     assert sorted({one for one, _ in told(world)}) == lacking
 
 
-def test_without_a_plan_it_is_told_why_none_came(world: World) -> None:
+def test_without_a_plan_it_is_told_why_none_came(world: RunWorld) -> None:
     world.model = Nonsense("plan")
     assert world.run() == 2
-    ended = world.state.ended
+    ended = world.state.process_end
     assert ended is not None and "it answered in prose" in ended.reason and "could not be read" not in ended.reason
 
 
 @pytest.mark.parametrize("role", ["outline", pytest.param("write", marks=pytest.mark.bench)])
-def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
+def test_a_writer_is_asked_once_more(role: str, world: RunWorld) -> None:
     world.model = Nonsense(role, 1)
     world.kill = lambda event: event.type == "drafted"
     with pytest.raises(Killed):
         world.run()
     again = [one.prompt.user for one in world.model.requests if one.role.name == role]
     assert len(again) == 2 and "could not be used" in again[1] and "could not be used" not in again[0]
-    assert told(world) == [(role, flow.THEN)]
+    assert told(world) == [(role, paper_steps.RETRY_NOTE)]
 
 
 @pytest.mark.parametrize(
@@ -123,36 +127,39 @@ def test_a_writer_is_asked_once_more(role: str, world: World) -> None:
     ],
 )
 def test_without_a_draft_the_experiments_are_kept_and_another_model_writes(
-    role: str, taken_up: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str]
+    role: str, taken_up: tuple[str, ...], world: RunWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.model = Nonsense(role)
     assert world.run() == 4
     state, ran = world.state, list(world.ran)
-    assert state.ended is not None and f"gave no answer as {role} that can be used, twice" in state.ended.reason
-    assert unmarred(state) and world.asked.count(role) == 2
+    assert (
+        state.process_end is not None
+        and f"gave no answer as {role} that can be used, twice" in state.process_end.reason
+    )
+    assert unmarred(state) and world.asked_roles.count(role) == 2
     capsys.readouterr()
     assert world.main("status", str(world.folder / "run")) == 0
     said = capsys.readouterr().out
     assert "not usable" in said and f"{role}.0" in said and "to go on: scientist resume" in said
-    world.model = small_model()
+    world.model = make_small_model()
     command, *more = taken_up
     world.main(command, str(world.folder / "run"), *more)
     assert world.state.drafts and world.ran == ran, "no experiment ran again"
     assert told(world) == []
 
 
-def test_a_draft_stands_where_nobody_can_revise_it(world: World) -> None:
+def test_a_draft_stands_where_nobody_can_revise_it(world: RunWorld) -> None:
     world.model = Nonsense("reflect")
     world.run()
     state = world.state
-    assert state.ended is not None and state.ended.exit_code == 4, "its typed number is found"
+    assert state.process_end is not None and state.process_end.exit_code == 4, "its typed number is found"
     assert state.released is not None and "12.5" in " ".join(state.released.reasons)
     assert told(world) == [("reflect", "the draft stands as it is")]
     disclosed = next((world.folder / "run" / "review").glob("disclosure*.json")).read_text()
     assert '"unanswered"' in disclosed
 
 
-def test_a_kill_after_an_unusable_answer_does_not_pay_for_it_again(world: World) -> None:
+def test_a_kill_after_an_unusable_answer_does_not_pay_for_it_again(world: RunWorld) -> None:
     def after(event: Event) -> bool:
         return event.type == "unanswered"
 
@@ -162,4 +169,4 @@ def test_a_kill_after_an_unusable_answer_does_not_pay_for_it_again(world: World)
     world.kill = lambda event: event.type == "drafted"
     with pytest.raises(Killed):
         world.resume()
-    assert world.asked.count("outline") == 2
+    assert world.asked_roles.count("outline") == 2

@@ -16,10 +16,10 @@ from pydantic import BaseModel
 
 from benchmarks import gpu
 from benchmarks.gpu_study.model import PROGRAMS, ScriptedServer
-from labwright.agent.plans import check_plan, read_plan
-from labwright.agent.settings import compose
+from labwright.agent.plan_files import check_plan, read_plan
+from labwright.agent.settings import compose_settings
 from labwright.models.roles import ROLES
-from labwright.record.nouns.idea import read_idea
+from labwright.record.schema.idea import read_idea
 
 STUDY = PROGRAMS.parent
 ASKED = ("protocol_review", "feedback", "code_reader", "summary", "code", "plot")
@@ -52,7 +52,9 @@ def test_the_scripted_model_answers_by_the_schema_alone(name: str) -> None:
 def test_idea_and_plan_of_the_study_fit_each_other(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "x.npz", x=rng.integers(2, 20, (200, 8)), y=rng.integers(0, 4, 200))
-    settings = compose(flags={"data": [{"name": "sequences", "path": str(tmp_path / "x.npz")}]}, environment={})
+    settings = compose_settings(
+        flags={"data": [{"name": "sequences", "path": str(tmp_path / "x.npz")}]}, environment={}
+    )
     path = STUDY / "plan.yaml"
     check_plan(read_plan(path), path, read_idea(STUDY / "idea.json"), settings)
 
@@ -60,14 +62,14 @@ def test_idea_and_plan_of_the_study_fit_each_other(tmp_path: Path) -> None:
 def test_a_part_that_breaks_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def breaks(self: gpu.Checks) -> dict[str, Any]:
+    def breaks(self: gpu.GpuParts) -> dict[str, Any]:
         raise ValueError("odd")
 
-    def good(self: gpu.Checks) -> dict[str, Any]:
+    def good(self: gpu.GpuParts) -> dict[str, Any]:
         return {"seen": 1}
 
-    monkeypatch.setattr(gpu.Checks, "machine", breaks)
-    monkeypatch.setattr(gpu.Checks, "inside", good)
+    monkeypatch.setattr(gpu.GpuParts, "describe_machine", breaks)
+    monkeypatch.setattr(gpu.GpuParts, "check_inside", good)
     out = tmp_path / "new" / "gpu.json"
     words = ["--device", "cpu", "--only", "machine", "--only", "inside", "--only", "leases", "--out", str(out)]
     assert gpu.main(words) == 1
@@ -84,10 +86,10 @@ def test_a_part_that_breaks_hides_no_other(
 
 
 def test_a_command_that_never_ends_is_ended(tmp_path: Path) -> None:
-    checks = gpu.Checks("cpu", tmp_path, time.monotonic() + 60)
+    checks = gpu.GpuParts("cpu", tmp_path, time.monotonic() + 60)
     checks.program = [sys.executable, "-c", "import time; time.sleep(60)"]
-    with pytest.raises(gpu.Failed, match="not done after"):
-        checks.scientist(limit=0.1)
+    with pytest.raises(gpu.PartFailed, match="not done after"):
+        checks.run_scientist(limit=0.1)
 
 
 def test_the_command_for_the_other_machine_is_short() -> None:

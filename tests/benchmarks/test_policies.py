@@ -10,12 +10,20 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.policies import POLICIES, Table, Terms, World, main, measured, played
+from benchmarks.policies import (
+    POLICIES,
+    ComparisonTerms,
+    PolicyWorld,
+    StoredRuns,
+    main,
+    measure_repository,
+    play_policy,
+)
 
 RNG = Random(3)
 LEVELS = (0.3, 0.2, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.0, -0.06)
 BASELINE = tuple(0.7 + RNG.gauss(0, 0.01) for _ in range(10))
-TABLE = Table(
+TABLE = StoredRuns(
     name="made",
     direction="max",
     baseline=BASELINE,
@@ -28,22 +36,24 @@ TABLE = Table(
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_spends_its_budget_the_baseline_included(name: str) -> None:
-    world = World(TABLE, Random(1), 30, agreement=0.5)
+    world = PolicyWorld(TABLE, Random(1), 30, agreement=0.5)
     POLICIES[name](world)
     spent = sum(map(len, world.seen.values())) + len(world.seeds)
-    assert spent + world.left == 30 and world.left <= 1
+    assert spent + world.runs_left == 30 and world.runs_left <= 1
     assert len(world.seeds) == max(map(len, world.seen.values()))
 
 
 def test_measuring_every_part_finds_what_the_printed_algorithm_does_not() -> None:
-    means = {name: fmean(played(TABLE, policy, 30, Terms(60))) for name, policy in POLICIES.items()}
+    means = {name: fmean(play_policy(TABLE, policy, 30, ComparisonTerms(60))) for name, policy in POLICIES.items()}
     assert means["boundary"] > 0.9 > 0.7 > means["literal"], means
-    again = [played(TABLE, POLICIES["boundary"], 14, Terms(5, 0.6, paired=False)) for _ in range(2)]
+    again = [play_policy(TABLE, POLICIES["boundary"], 14, ComparisonTerms(5, 0.6, paired=False)) for _ in range(2)]
     assert again[0] == again[1]
 
 
 def test_what_harms_is_none_of_those_that_help_most() -> None:
-    assert TABLE.importance()["p10"] == 0.0 and max(TABLE.importance().values()) == pytest.approx(0.3, abs=0.02)
+    assert TABLE.compute_importance()["p10"] == 0.0 and max(TABLE.compute_importance().values()) == pytest.approx(
+        0.3, abs=0.02
+    )
 
 
 def test_a_table_is_measured_and_compared(tmp_path: Path) -> None:
@@ -66,9 +76,9 @@ def test_a_table_is_measured_and_compared(tmp_path: Path) -> None:
             "flag+term": {"args": ["off"]},
         },
     }
-    table = measured(repository, truth, 2, sys.executable)
+    table = measure_repository(repository, truth, 2, sys.executable)
     assert table.baseline == (1.1001, 1.1002)
-    assert {name: table.effects(name) for name in table.parts} == {
+    assert {name: table.list_effects(name) for name in table.parts} == {
         "flag": pytest.approx([0.25, 0.25]),
         "term": pytest.approx([0.5, 0.5]),
     }

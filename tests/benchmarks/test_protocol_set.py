@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from benchmarks.sets import read_set
-from labwright.record.estimands import hypothesis_faults
-from labwright.record.nouns.data import DataPlan, DatasetFacts
-from labwright.record.nouns.idea import Idea
+from labwright.record.estimands import find_hypothesis_faults
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts
+from labwright.record.schema.idea import Idea
 
 FILES = read_set(Path(__file__).parents[2] / "benchmarks" / "protocol" / "protocol.tar.gz")
 KINDS = {
@@ -45,7 +45,7 @@ def test_sixty_plans_forty_with_a_flaw_at_least_three_of_each_kind() -> None:
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: one["name"])
 def test_every_plan_is_one_that_a_run_would_take(entry: dict[str, Any]) -> None:
     plan, idea = DataPlan.model_validate(entry["plan"]), Idea.model_validate(entry["idea"])
-    assert list(hypothesis_faults(plan)) == []
+    assert list(find_hypothesis_faults(plan)) == []
     assert idea.name == entry["name"] and 60 <= len(idea.abstract.split()) <= 150
     facts = [DatasetFacts.model_validate({**one, "fingerprint": "", "seed": 0}) for one in entry["facts"]]
     assert [one.name for one in facts] == [use.name for use in plan.datasets]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def pdf(path: Path, *pages: str) -> Path:
+def write_pdf(path: Path, *pages: str) -> Path:
     """Write a PDF whose pages hold these lines of text."""
     from matplotlib.backends.backend_pdf import PdfPages
     from matplotlib.figure import Figure

@@ -11,29 +11,29 @@ from typing import cast
 import pytest
 
 from labwright.models.client import Models
-from labwright.models.offline.ideating import digest as offline_digest
-from labwright.models.render import render
+from labwright.models.offline.ideation import answer_digest as offline_digest
+from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.roles.ideation import DIGEST, DigestAnswer, DigestInputs
-from labwright.models.roles.revising import Reflection
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.paper_revision import Reflection
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.events.papers import ContextRead
-from labwright.record.ideation import Digest, Statement
-from labwright.record.log import MemoryLog
-from labwright.stages.digests import MOST, digest_all, lines_of
-from labwright.stages.documents import (
-    MOST_DOCUMENTS,
-    NOTE_BYTES,
-    READ,
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.paper_events import ContextRead
+from labwright.record.ideation import DocumentDigest, DocumentStatement
+from labwright.stages.document_summaries import MAX_CONTEXT_CHARS, digest_documents, format_statements
+from labwright.stages.user_documents import (
+    MAX_DOCUMENTS,
+    MAX_NOTE_BYTES,
+    MAX_READ_CHARS,
     ContextError,
-    check,
-    copies_in,
-    documents_in,
-    keep,
-    read,
+    check_folder,
+    copy_documents,
+    find_documents,
+    read_copies,
+    read_document,
 )
-from tests.context.papers import ONE, pdf
+from tests.context.papers import ONE, write_pdf
 from tests.models.examples import INPUTS
 
 pytestmark = pytest.mark.slow
@@ -45,10 +45,10 @@ NOTE = "We found that seeds matter. The notes ask for at least five seeds in eve
 def digested(folder: Path, home: Path, *answers: DigestAnswer) -> tuple[ContextRead, list[DigestInputs]]:
     """What comes of a folder of documents; by the offline model where no answers are given."""
     script = list(answers)
-    model = ScriptedModel.by_role(digest=(lambda _: script.pop(0)) if script else offline_digest)
-    keep(folder, home)
+    model = ScriptedModel.from_role_functions(digest=(lambda _: script.pop(0)) if script else offline_digest)
+    copy_documents(folder, home)
     models = Models(model, MemoryLog(), ModelSettings(), lambda: 0.0)
-    found = asyncio.run(digest_all(models.at(1, 0), *copies_in(home)))
+    found = asyncio.run(digest_documents(models.make_client(1, 0), *read_copies(home)))
     return found, [one.inputs for one in model.requests]  # pyright: ignore[reportReturnType]
 
 
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(folder: Path, tmp_path: Path) -> None:
     (folder / "a.md").write_text(NOTE)
     (folder / "b.md").write_text(NOTE)
-    keep(folder, tmp_path / "c")
+    copy_documents(folder, tmp_path / "c")
     model = ScriptedModel(
         lambda request: (
             Reflection(done=True)
@@ -71,22 +71,22 @@ def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(fo
         )
     )
     models = Models(model, ledger := MemoryLog(), ModelSettings(), lambda: 0.0)
-    found = asyncio.run(digest_all(models.at(1, 0), *copies_in(tmp_path / "c")))
+    found = asyncio.run(digest_documents(models.make_client(1, 0), *read_copies(tmp_path / "c")))
     assert [one.file for one in found.documents] == ["b.md"] and len(ledger.answers) == 1
     assert found.refused == ("a.md: the model gave no summary of it that can be used",)
 
 
 @needs_poppler
 def test_a_pdf_is_read_by_page_and_its_sentences_stand_there(folder: Path, tmp_path: Path) -> None:
-    pdf(folder / "margins.pdf", *ONE)
+    write_pdf(folder / "margins.pdf", *ONE)
     (folder / "notes.md").write_text(NOTE)
     found, inputs = digested(folder, tmp_path / "run" / "context")
     paper, notes = found.documents
     assert (paper.file, paper.pages, paper.unit) == ("margins.pdf", 2, "p.") and paper.dropped == 0
     assert {one.page for one in paper.statements} == {1, 2}
-    assert paper.place(2) == "[margins.pdf p. 2]" and notes.place(1) == "[notes.md part 1]"
+    assert paper.format_place(2) == "[margins.pdf p. 2]" and notes.format_place(1) == "[notes.md part 1]"
     assert (tmp_path / "run" / paper.stored).read_bytes() == (folder / "margins.pdf").read_bytes()
-    lines = lines_of(found)
+    lines = format_statements(found)
     assert any(line.startswith("[margins.pdf p. 2] A warm-up of the penalty") for line in lines)
     assert any(line.startswith("[notes.md part 1]") for line in lines)
     assert "fenced" not in render(DIGEST, inputs[0]).system
@@ -95,10 +95,12 @@ def test_a_pdf_is_read_by_page_and_its_sentences_stand_there(folder: Path, tmp_p
 
 @needs_poppler
 def test_a_wrong_page_and_a_wrong_quote_go_back_and_are_then_left_out(folder: Path, tmp_path: Path) -> None:
-    pdf(folder / "margins.pdf", *ONE)
-    good = Statement(text="Warm-up avoids divergence.", page=2, quote="warm-up of the penalty avoids divergence")
-    page = Statement(text="It has three pages.", page=3)
-    quote = Statement(text="It diverges.", page=1, quote="all of our runs diverged without exception")
+    write_pdf(folder / "margins.pdf", *ONE)
+    good = DocumentStatement(
+        text="Warm-up avoids divergence.", page=2, quote="warm-up of the penalty avoids divergence"
+    )
+    page = DocumentStatement(text="It has three pages.", page=3)
+    quote = DocumentStatement(text="It diverges.", page=1, quote="all of our runs diverged without exception")
     answer = DigestAnswer(subject="Margins.", statements=(good, page, quote))
     found, inputs = digested(folder, tmp_path / "c", answer, answer)
     [paper] = found.documents
@@ -112,7 +114,7 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
     (folder / "c.txt").write_bytes(b"\0\1\2")
     (folder / "d.md").write_text("")
     (folder / "e.docx").write_text("word")
-    (folder / "f.md").write_text("x" * (NOTE_BYTES + 1))
+    (folder / "f.md").write_text("x" * (MAX_NOTE_BYTES + 1))
     (folder / "g.md").symlink_to("/etc/passwd")
     (folder / "h").mkdir()
     os.mkfifo(folder / "i.txt")
@@ -141,31 +143,31 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
 
 
 def test_many_and_long_documents_are_bounded(folder: Path, tmp_path: Path) -> None:
-    for number in range(MOST_DOCUMENTS + 3):
+    for number in range(MAX_DOCUMENTS + 3):
         (folder / f"{number:03d}.txt").write_text(NOTE)
     (folder / "000.txt").write_text("A long sentence that goes on and on. " * 5000)
-    found, out = documents_in(folder)
-    assert len(found) == MOST_DOCUMENTS and len(out) == 3 and f"more than {MOST_DOCUMENTS}" in out[0]
+    found, out = find_documents(folder)
+    assert len(found) == MAX_DOCUMENTS and len(out) == 3 and f"more than {MAX_DOCUMENTS}" in out[0]
     read_them, inputs = digested(folder, tmp_path / "c")
-    assert sum(len(page.text) for page in inputs[0].pages) <= READ and read_them.documents[0].unread > 100_000
+    assert sum(len(page.text) for page in inputs[0].pages) <= MAX_READ_CHARS and read_them.documents[0].unread > 100_000
     many = ContextRead(
         documents=tuple(
-            one.model_copy(update={"statements": tuple(Statement(text="t" * 600, page=1) for _ in range(20))})
+            one.model_copy(update={"statements": tuple(DocumentStatement(text="t" * 600, page=1) for _ in range(20))})
             for one in read_them.documents
         )
     )
-    lines = lines_of(many)
-    assert sum(map(len, lines)) < MOST + 100 and "left out" in lines[-1]
+    lines = format_statements(many)
+    assert sum(map(len, lines)) < MAX_CONTEXT_CHARS + 100 and "left out" in lines[-1]
 
 
 def test_copies_are_read_and_not_what_the_folder_became(folder: Path, tmp_path: Path) -> None:
     (folder / "notes.md").write_text(NOTE)
-    keep(folder, tmp_path / "c")
+    copy_documents(folder, tmp_path / "c")
     (folder / "notes.md").write_text("Something else entirely was written here later on.")
-    keep(folder, tmp_path / "c")
-    [copied], _ = copies_in(tmp_path / "c")
-    document = asyncio.run(read(copied))
-    assert not isinstance(document, str) and document.text(1) == NOTE
+    copy_documents(folder, tmp_path / "c")
+    [copied], _ = read_copies(tmp_path / "c")
+    document = asyncio.run(read_document(copied))
+    assert not isinstance(document, str) and document.read_page(1) == NOTE
 
 
 @pytest.mark.parametrize("make", ["none", "file", "empty"])
@@ -176,11 +178,11 @@ def test_a_folder_without_documents_is_refused(tmp_path: Path, make: str) -> Non
     elif make == "empty":
         place.mkdir()
     with pytest.raises(ContextError, match="--context"):
-        check(place)
+        check_folder(place)
 
 
 def test_no_documents_change_no_prompt() -> None:
-    assert lines_of(None) == ()
+    assert format_statements(None) == ()
     roles: tuple[str, ...] = ("plan", "outline", "write")
     for role in roles:
         prompt = render(ROLES[role], INPUTS[role])
@@ -202,11 +204,11 @@ def test_lines_reach_the_prompts_within_a_fence(role: str) -> None:
 
 
 def test_a_statement_is_named_by_its_place() -> None:
-    one = Digest(
+    one = DocumentDigest(
         file="a.pdf",
         stored="context/01_a.pdf",
         sha256="0",
         pages=3,
-        statements=(Statement(text="It\nworks.", page=3, quote="it  works"),),
+        statements=(DocumentStatement(text="It\nworks.", page=3, quote="it  works"),),
     )
-    assert lines_of(ContextRead(documents=(one,)))[1] == '[a.pdf p. 3] It works. ("it works")'
+    assert format_statements(ContextRead(documents=(one,)))[1] == '[a.pdf p. 3] It works. ("it works")'

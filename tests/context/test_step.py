@@ -7,34 +7,34 @@ import hashlib
 from pathlib import Path
 from typing import cast
 
-from labwright.agent.budget import shares_of
-from labwright.agent.settings import compose
+from labwright.agent.budget import build_reservations
+from labwright.agent.settings import compose_settings
 from labwright.models.client import Models
-from labwright.models.offline.ideating import digest
+from labwright.models.offline.ideation import answer_digest
 from labwright.models.roles.ideation import DigestInputs
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
+from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.papers import ContextRead
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.log import MemoryLog
-from labwright.record.manifest import manifest
+from labwright.record.events.paper_events import ContextRead
+from labwright.record.manifest import build_manifest
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
 from labwright.sandbox.job import Executor
 from labwright.search.settings import SearchSettings
-from labwright.stages.bench import Bench
-from labwright.stages.digests import CONTEXT, lines_of, read_context
-from labwright.stages.documents import keep
+from labwright.stages.document_summaries import CONTEXT_TASK, format_statements, read_context
+from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
+from labwright.stages.user_documents import copy_documents
 
 NOTE = "We found that seeds matter. The notes ask for at least five seeds in every comparison.\n"
 
 
-def bench(folder: RunFolder, events: list[Event]) -> tuple[Bench, ScriptedModel, MemoryLog]:
+def bench(folder: RunFolder, events: list[Event]) -> tuple[RunContext, ScriptedModel, MemoryLog]:
     """A bench that has all that the step needs, on a log with these events."""
-    model, log = ScriptedModel.by_role(digest=digest), MemoryLog(events)
+    model, log = ScriptedModel.from_role_functions(digest=answer_digest), MemoryLog(events)
     return (
-        Bench(
+        RunContext(
             recorder=log,
             folder=folder,
             models=Models(model, log, ModelSettings(), lambda: 0.0),
@@ -53,7 +53,7 @@ def given(tmp_path: Path) -> RunFolder:
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "notes.md").write_text(NOTE)
     folder = RunFolder(tmp_path / "run")
-    keep(tmp_path / "papers", folder.context)
+    copy_documents(tmp_path / "papers", folder.context)
     return folder
 
 
@@ -64,9 +64,9 @@ def test_documents_are_recorded_with_their_hashes_and_in_the_manifest(tmp_path: 
     assert log.state.context is not None
     [document] = log.state.context.documents
     assert document.sha256 == hashlib.sha256(NOTE.encode()).hexdigest()
-    assert manifest(log.state, folder)["context/01_notes.md"] == document.sha256
-    assert lines_of(log.state.context)[1].startswith("[notes.md part 1] The notes ask for at least five seeds")
-    assert log.state.work_done(CONTEXT)
+    assert build_manifest(log.state, folder)["context/01_notes.md"] == document.sha256
+    assert format_statements(log.state.context)[1].startswith("[notes.md part 1] The notes ask for at least five seeds")
+    assert log.state.is_task_done(CONTEXT_TASK)
 
 
 def test_any_prefix_of_the_log_goes_on_without_asking_again(tmp_path: Path) -> None:
@@ -90,12 +90,16 @@ def test_a_run_without_documents_has_no_such_step(tmp_path: Path) -> None:
 
 def test_the_budget_leaves_room_for_the_summaries(tmp_path: Path) -> None:
     given(tmp_path)
-    settings = compose(flags={"context": str(tmp_path / "papers"), "models.name": "openai-chat:x"}, environment={})
-    steps = shares_of(settings).steps()
-    assert steps[CONTEXT].tokens > 0
-    assert shares_of(settings.model_copy(update={"context": None})).steps()[CONTEXT].tokens == 0
+    settings = compose_settings(
+        flags={"context": str(tmp_path / "papers"), "models.name": "openai-chat:x"}, environment={}
+    )
+    steps = build_reservations(settings).compute_step_costs()
+    assert steps[CONTEXT_TASK].tokens > 0
+    assert (
+        build_reservations(settings.model_copy(update={"context": None})).compute_step_costs()[CONTEXT_TASK].tokens == 0
+    )
     gone = settings.model_copy(update={"context": tmp_path / "gone"})
-    assert shares_of(gone).steps()[CONTEXT].tokens == 20 * steps[CONTEXT].tokens
+    assert build_reservations(gone).compute_step_costs()[CONTEXT_TASK].tokens == 20 * steps[CONTEXT_TASK].tokens
 
 
 def test_a_document_is_asked_about_by_its_copy(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ PARTS = {
 WORDS = " ".join(["It reads the recent past with a light cell and mixes in what it has seen before."] * 6)
 
 
-def gold(parts: tuple[str, ...]) -> str:
+def gold_lines(parts: tuple[str, ...]) -> str:
     return json.dumps(
         [
             {"name": f"Ablation {n}", "ablated_part": part, "action": "REMOVE", "metrics": ["MAE"]}
@@ -37,7 +37,7 @@ def write_set(folder: Path) -> Path:
         (folder / "papers" / id).mkdir(parents=True)
         (folder / "papers" / id / "paper.md").write_text(text)
         common = {"id": id, "paper_title": f"The {id} paper", "paper_abstract": WORDS, "paper_path": f"papers/{id}"}
-        rows["author"].append({**common, "ablations_in_paper": gold(parts[:2])})
+        rows["author"].append({**common, "ablations_in_paper": gold_lines(parts[:2])})
         rows["reviewer"].append(
             {
                 **common,

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from labwright.evals.expbench import scores
-from labwright.evals.expbench.evaluating import Evaluated
-from labwright.evals.expbench.scores import Items
+from labwright.evals.expbench.evaluation import Evaluated
+from labwright.evals.expbench.scores import ItemCounts
 
 
-def differences(one: Evaluated, expected: Mapping[str, Any]) -> Iterator[str]:
+def find_differences(one: Evaluated, expected: Mapping[str, Any]) -> Iterator[str]:
     """What came otherwise, in words."""
-    judged = one.judged()
-    how, values = scores.outcome(judged), scores.scores(judged)
+    judged = one.to_judged()
+    how, values = scores.find_outcome(judged), scores.compute_scores(judged)
     counted = how == "judged"
 
-    def matched(found: Items | None, total: int) -> list[int]:
+    def matched(found: ItemCounts | None, total: int) -> list[int]:
         return [found.matched if counted and found is not None else 0, total]
 
     def held(name: str) -> bool | None:

@@ -20,36 +20,36 @@ import pytest
 from labwright.agent import budget
 from labwright.agent.cli import main
 from labwright.evals.ablationbench import data
-from labwright.evals.ablationbench.agreement import Labels
-from labwright.evals.ablationbench.command import LOG
+from labwright.evals.ablationbench.agreement import PlanLabels
+from labwright.evals.ablationbench.command import LOG_FILE
 from labwright.evals.ablationbench.data import TASKS, Task, read_labels, read_papers
 from labwright.evals.ablationbench.entries import read_plan
 from labwright.evals.ablationbench.judge_eval import (
     MAJORITY,
     JudgeEval,
-    corrected,
-    judge_table,
-    labelled,
+    build_judge_table,
+    correct_share,
+    label_plan,
     read_judge_eval,
-    voted,
+    vote_majority,
 )
-from labwright.evals.ablationbench.judging import author_matches, blind
-from labwright.evals.ablationbench.missing import about
-from labwright.evals.ablationbench.papers import MethodEndUnsure, visible
-from labwright.evals.ablationbench.planning import cut, headings, likely
+from labwright.evals.ablationbench.missing_ablations import read_title_and_abstract
+from labwright.evals.ablationbench.papers import MethodEndUnclear, read_visible_paper
+from labwright.evals.ablationbench.plan_judge import ask_author_matches, blind_lists
+from labwright.evals.ablationbench.planners import choose_likely, cut_plan, plan_from_headings
 from labwright.evals.ablationbench.results import PaperResult
-from labwright.evals.ablationbench.rows import asked_for, pairs_of
-from labwright.evals.ablationbench.scores import author_score, reviewer_score
-from labwright.evals.ablationbench.scripted import Leaning, scripted
-from labwright.evals.ablationbench.stored import plan_file, stored_rows
-from labwright.evals.ablationbench.table import BenchTable, table
-from labwright.evals.ablationbench.work import AT_ONCE, OpenModels, Work, work
+from labwright.evals.ablationbench.rows import find_requested_entries, parse_pairs
+from labwright.evals.ablationbench.runner import MAX_PARALLEL, AblationBenchWork, OpenModels, run_bench
+from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score
+from labwright.evals.ablationbench.scripted_models import JudgeBehaviour, make_scripted_model
+from labwright.evals.ablationbench.stored_plans import find_plan_file, read_stored_rows
+from labwright.evals.ablationbench.table import AblationBenchTable, build_table
 from labwright.models.client import Models
 from labwright.models.roles.ablations import PaperAblations, PaperAblationsInputs, WantedAblation
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.log import EventLog, MemoryLog, Recorder
-from labwright.record.reading import read_rows
+from labwright.record.event_log import EventLog, MemoryLog, Recorder
+from labwright.record.log_reader import read_rows
 from labwright.review.judge import PaperError
 from tests.evals.ablation_set import PARTS, WORDS, write_set
 
@@ -58,9 +58,9 @@ K: dict[str, int] = {"author": 5, "reviewer": 2}
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/benchmarks is not there")
 
 
-def models(leaning: Leaning = "reads", on_question: Callable[[], None] = lambda: None) -> OpenModels:
+def models(leaning: JudgeBehaviour = "reads", on_question: Callable[[], None] = lambda: None) -> OpenModels:
     def opened(judge: str | None, log: Recorder) -> Models:
-        return Models(scripted(leaning, on_question=on_question), log, ModelSettings(), time.monotonic)
+        return Models(make_scripted_model(leaning, on_question=on_question), log, ModelSettings(), time.monotonic)
 
     return opened
 
@@ -69,16 +69,18 @@ def results(
     folder: Path,
     out: Path,
     planner: str = "lm",
-    leaning: Leaning = "reads",
+    leaning: JudgeBehaviour = "reads",
     log: Recorder | None = None,
     tasks: tuple[Task, ...] = TASKS,
 ) -> list[PaperResult]:
     papers = [paper for task in tasks for paper in read_papers(str(folder), task, "test")]
-    return asyncio.run(work(Work(planner, ("script",)), papers, out, log or MemoryLog(), models(leaning)))
+    return asyncio.run(
+        run_bench(AblationBenchWork(planner, ("script",)), papers, out, log or MemoryLog(), models(leaning))
+    )
 
 
-def tabled(found: list[PaperResult], judges: tuple[str, ...] = ("script",)) -> BenchTable:
-    return table(found, split="test", planner="p", judges=judges, k=K)
+def tabled(found: list[PaperResult], judges: tuple[str, ...] = ("script",)) -> AblationBenchTable:
+    return build_table(found, split="test", planner="p", judges=judges, k=K)
 
 
 # --- what planners see ------------------------------------------------------------------------------------------------
@@ -90,13 +92,15 @@ def test_no_hidden_mark_is_shown_to_an_author_planner_and_every_visible_one_is(k
     folder = SHARED / "synthetic"
     for id, wanted in json.loads((folder / "sections.json").read_text()).items():
         path = folder / "papers" / kind / id
-        seen = asyncio.run(visible(path, whole=False, already_cut=kind != "full"))
-        text = seen.shown.text
+        seen = asyncio.run(read_visible_paper(path, show_all=False, already_cut=kind != "full"))
+        text = seen.shown_paper.text
         assert wanted["mark_seen"] in text and wanted["mark_hidden"] not in text, id
         assert not [one for one in seen.kept if any(title in one for title in wanted["hidden"])]
         assert all(any(title in one for one in seen.kept) for title in wanted["seen"])
-    seen = asyncio.run(visible(folder / "papers" / kind / "quanta-kd", whole=False, already_cut=kind != "full"))
-    assert "answer with an empty plan" not in seen.shown.text and "needs no ablations" in str(seen.removed)
+    seen = asyncio.run(
+        read_visible_paper(folder / "papers" / kind / "quanta-kd", show_all=False, already_cut=kind != "full")
+    )
+    assert "answer with an empty plan" not in seen.shown_paper.text and "needs no ablations" in str(seen.removed)
 
 
 def paper(folder: Path, *titles: str) -> Path:
@@ -123,15 +127,15 @@ def test_a_paper_is_cut_behind_its_method_or_asked_about(
 ) -> None:
     path = paper(tmp_path, *titles)
     if last is None:
-        with pytest.raises(MethodEndUnsure, match=r"--until SECTION; there are: .*'(Introduction|System)'"):
-            asyncio.run(visible(path, whole=False))
+        with pytest.raises(MethodEndUnclear, match=r"--until SECTION; there are: .*'(Introduction|System)'"):
+            asyncio.run(read_visible_paper(path, show_all=False))
         last = titles[1]
-        seen = asyncio.run(visible(path, whole=False, until=last.upper()))
+        seen = asyncio.run(read_visible_paper(path, show_all=False, until=last.upper()))
     else:
-        seen = asyncio.run(visible(path, whole=False))
-    assert seen.kept[-1] == last and seen.cut and f"In {titles[-1]}." not in seen.shown.text
+        seen = asyncio.run(read_visible_paper(path, show_all=False))
+    assert seen.kept[-1] == last and seen.cut and f"In {titles[-1]}." not in seen.shown_paper.text
     with pytest.raises(PaperError, match="no section with this in its title"):
-        asyncio.run(visible(path, whole=False, until="nowhere"))
+        asyncio.run(read_visible_paper(path, show_all=False, until="nowhere"))
 
 
 def test_a_paper_whose_headings_are_only_numbered_is_cut_too(tmp_path: Path) -> None:
@@ -140,20 +144,26 @@ def test_a_paper_whose_headings_are_only_numbered_is_cut_too(tmp_path: Path) -> 
         f"Title: A Thing\n\nAbstract\n{WORDS}\n\n1. Introduction\n{WORDS}\n\n2. Method\n{WORDS}\n2.1 Gate\n"
         f"{WORDS} Seen.\n\n3. Experiments\n{WORDS} Hidden.\n"
     )
-    seen = asyncio.run(visible(path, whole=False))
-    assert "Seen." in seen.shown.text and "Hidden." not in seen.shown.text and seen.cut == ("3. Experiments",)
-    assert about(seen.paper)[0] == "A Thing" and about(seen.paper)[1].startswith("It reads")
+    seen = asyncio.run(read_visible_paper(path, show_all=False))
+    assert (
+        "Seen." in seen.shown_paper.text and "Hidden." not in seen.shown_paper.text and seen.cut == ("3. Experiments",)
+    )
+    assert read_title_and_abstract(seen.paper)[0] == "A Thing" and read_title_and_abstract(seen.paper)[1].startswith(
+        "It reads"
+    )
 
 
 def test_sections_that_are_files_of_their_own_are_read_as_one_paper(tmp_path: Path) -> None:
     for name, title in (("1_intro", "Introduction"), ("2_method", "Method"), ("3_results", "Results")):
         (tmp_path / f"{name}.tex").write_text(f"\\section{{{title}}} {WORDS} In {title}. % Hidden.\n")
-    seen = asyncio.run(visible(tmp_path, whole=False))
-    assert seen.kept == ("Introduction", "Method") and seen.cut == ("Results",) and "Hidden" not in seen.shown.text
+    seen = asyncio.run(read_visible_paper(tmp_path, show_all=False))
+    assert (
+        seen.kept == ("Introduction", "Method") and seen.cut == ("Results",) and "Hidden" not in seen.shown_paper.text
+    )
     (tmp_path / "0_first.tex").write_text(f"\\section{{Experiments}} {WORDS} Too early.\n")
-    assert "Too early." not in asyncio.run(visible(tmp_path, whole=False)).shown.text
+    assert "Too early." not in asyncio.run(read_visible_paper(tmp_path, show_all=False)).shown_paper.text
     with pytest.raises(PaperError, match="there is no paper in"):
-        asyncio.run(visible(write_set(tmp_path / "set") / "author", whole=True))
+        asyncio.run(read_visible_paper(write_set(tmp_path / "set") / "author", show_all=True))
 
 
 def test_gold_counts_whatever_is_left_out_of_it(tmp_path: Path) -> None:
@@ -190,9 +200,9 @@ def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
         )
 
     def opened(judge: str | None, log: Recorder) -> Models:
-        return Models(ScriptedModel.by_role(paper_ablations=reads), log, ModelSettings(), time.monotonic)
+        return Models(ScriptedModel.from_role_functions(paper_ablations=reads), log, ModelSettings(), time.monotonic)
 
-    [found] = asyncio.run(work(Work("agent", ()), [first], tmp_path / "out", MemoryLog(), opened))
+    [found] = asyncio.run(run_bench(AblationBenchWork("agent", ()), [first], tmp_path / "out", MemoryLog(), opened))
     assert [one.ablated_part for one in found.plan.entries] == ["gate"] and found.plan.calls == len(asked) == 3
     assert "4 Ablations" in asked[0].contents[-1] and asked[-1].requests_left == 1
     assert "[nothing in the paper has the words 'nowhere at all']" in asked[-1].paper.text
@@ -201,7 +211,7 @@ def test_an_agent_reads_the_sections_that_it_asks_for(tmp_path: Path) -> None:
 
 def test_headings_are_the_parts_that_a_method_names(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set")
-    found = headings(asyncio.run(visible(folder / "papers" / "gate", whole=False)))
+    found = plan_from_headings(asyncio.run(read_visible_paper(folder / "papers" / "gate", show_all=False)))
     assert [one.ablated_part.lower() for one in found] == list(PARTS["gate"])
     assert found[0].name == "Without mixing gate"
 
@@ -212,8 +222,8 @@ def test_a_plan_stops_where_expected_f1_falls() -> None:
             name="n", ablated_part="p", action="REMOVE", claim="c", quote="q", probability=probability
         )
 
-    assert len(likely([wanted(p) for p in (0.9, 0.7, 0.2, 0.1)], 2.0)) == 2
-    assert len(likely([wanted(p) for p in (0.5, 0.5, 0.5)], 3.7)) == 3 and likely([], 2.0) == []
+    assert len(choose_likely([wanted(p) for p in (0.9, 0.7, 0.2, 0.1)], 2.0)) == 2
+    assert len(choose_likely([wanted(p) for p in (0.5, 0.5, 0.5)], 3.7)) == 3 and choose_likely([], 2.0) == []
 
 
 # --- scores of stored rows --------------------------------------------------------------------------------------------
@@ -230,8 +240,8 @@ def test_the_invented_set_scores_as_expected(tmp_path: Path) -> None:
         if judge == "human":
             found = _by_people(data, task, wanted["planner"]) if split == "dev" else {}
         else:
-            bench = Work(wanted["planner"], judges, plans=data / "plans", answers=data / "judges")
-            made = tabled(asyncio.run(work(bench, papers, tmp_path, MemoryLog(), models())), judges)
+            bench = AblationBenchWork(wanted["planner"], judges, plans=data / "plans", answers=data / "judges")
+            made = tabled(asyncio.run(run_bench(bench, papers, tmp_path, MemoryLog(), models())), judges)
             found = {row.id: row.figures["f1"] for row in made.rows if row.state == "scored"}
             for name in ("precision", "recall", "f1", "ndcg"):
                 if name in wanted["definition"]:
@@ -246,13 +256,15 @@ def _by_people(data: Path, task: Task, planner: str) -> dict[str, float]:
     labels = {one.paper: one.rows for one in read_labels(str(data), task) if one.planner == planner}
     found: dict[str, float] = {}
     for paper in read_papers(str(data), task, "dev"):
-        path = plan_file(data / "plans", task, planner, paper.id)
+        path = find_plan_file(data / "plans", task, planner, paper.id)
         names = [one.name for one in read_plan(path.read_text().splitlines()).entries] if path else []
         rows = labels.get(paper.id, ())
         found[paper.id] = (
-            author_score(len(paper.gold), len(names), pairs_of(rows, [one.name for one in paper.gold], names), k=5).f1
+            compute_author_score(
+                len(paper.gold), len(names), parse_pairs(rows, [one.name for one in paper.gold], names), k=5
+            ).f1
             if task == "author"
-            else reviewer_score(paper.requests, len(names), asked_for(rows, names), k=2).f1
+            else compute_reviewer_score(paper.requests, len(names), find_requested_entries(rows, names), k=2).f1
         )
     return found
 
@@ -262,11 +274,11 @@ def test_the_judges_of_the_invented_set_agree_with_people_as_expected() -> None:
     data = SHARED / "synthetic"
     for wanted in json.loads((data / "expected.json").read_text())["judge_eval"]:
         task, judge = wanted["task"], wanted["judge"]
-        found = judge_table(
+        found = build_judge_table(
             task,
             judge,
             [
-                labelled(task, one, stored_rows(data / "judges", task, judge, one.planner, one.paper))
+                label_plan(task, one, read_stored_rows(data / "judges", task, judge, one.planner, one.paper))
                 for one in read_labels(str(data), task)
             ],
         )
@@ -294,13 +306,13 @@ def test_the_judges_of_the_invented_set_agree_with_people_as_expected() -> None:
 
 
 def test_a_share_is_corrected_for_the_errors_of_its_judge() -> None:
-    plans = [Labels(f"p/{n}", (True,) * 4 + (False,) * 4, (True,) * 3 + (False,) * 5) for n in range(3)]
-    judge = judge_table("author", "j", plans)
-    assert corrected(0.375, judge) == pytest.approx(0.5) and corrected(0.9, judge) == 1.0
+    plans = [PlanLabels(f"p/{n}", (True,) * 4 + (False,) * 4, (True,) * 3 + (False,) * 5) for n in range(3)]
+    judge = build_judge_table("author", "j", plans)
+    assert correct_share(0.375, judge) == pytest.approx(0.5) and correct_share(0.9, judge) == 1.0
     assert judge.sensitivity.value == 0.75 and judge.specificity.value == 1.0
-    blind_one = judge_table("author", "j", [Labels("p/1", (True, False), (True, True))])
-    assert corrected(0.5, blind_one) is None
-    both = voted([plans, [Labels(one.id, one.human, None) for one in plans]])
+    blind_one = build_judge_table("author", "j", [PlanLabels("p/1", (True, False), (True, True))])
+    assert correct_share(0.5, blind_one) is None
+    both = vote_majority([plans, [PlanLabels(one.id, one.human, None) for one in plans]])
     assert [one.judge for one in both] == [None] * 3
 
 
@@ -325,14 +337,14 @@ def test_controls_tell_judges_that_do_not_read_from_one_that_does(tmp_path: Path
 def test_sides_are_blind_and_their_order_stands_with_the_verdict(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set")
     [first, *_] = read_papers(str(folder), "author", "test")
-    entries = headings(asyncio.run(visible(first.folder, whole=False)))
-    sides = [blind(first, entries, f"seed {n}") for n in range(40)]
+    entries = plan_from_headings(asyncio.run(read_visible_paper(first.folder, show_all=False)))
+    sides = [blind_lists(first, entries, f"seed {n}") for n in range(40)]
     assert {one.order.gold_side for one in sides} == {"A", "B"}
     assert len({one.order.model_dump_json() for one in sides}) > 8
-    assert blind(first, entries, "seed 1") == sides[1]
-    client = models()(None, MemoryLog()).at(1, 0)
+    assert blind_lists(first, entries, "seed 1") == sides[1]
+    client = models()(None, MemoryLog()).make_client(1, 0)
     for n, one in enumerate(sides[:4]):
-        matches, order = asyncio.run(author_matches(client, first, entries, f"seed {n}"))
+        matches, order = asyncio.run(ask_author_matches(client, first, entries, f"seed {n}"))
         assert order == one.order and [(m.gold, m.entry, m.quoted) for m in matches] == [
             ("g1", "e1", True),
             ("g2", "e2", True),
@@ -351,8 +363,8 @@ def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> N
     (folder / "rows" / "author" / "bo" / "plans").mkdir(parents=True)
     (folder / "rows" / "author" / "bo" / "plans" / "sieve.jsonl").write_text("")
     found = asyncio.run(
-        work(
-            Work("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
+        run_bench(
+            AblationBenchWork("plans", ("bo",), plans=folder / "plans", answers=folder / "rows"),
             read_papers(str(folder), "author", "test"),
             tmp_path / "out",
             MemoryLog(),
@@ -367,7 +379,7 @@ def test_a_paper_that_was_not_judged_is_missing_and_no_zero(tmp_path: Path) -> N
         ("route", "no plan"),
     ]
     [one] = made.tasks
-    assert (one.scored, one.empty_plans, one.figures["f1"].mean) == (1, 1, 0.0) and not made.complete
+    assert (one.scored, one.empty_plans, one.figures["f1"].mean) == (1, 1, 0.0) and not made.is_complete
     assert "0 of 1 judges answered" in made.rows[0].why
 
 
@@ -382,8 +394,8 @@ def _until_killed(folder: Path, out: Path, asked: Path) -> None:
 
     out.mkdir(exist_ok=True)
     papers = [paper for task in TASKS for paper in read_papers(str(folder), task, "test")]
-    with closing(EventLog(out / LOG)) as log:
-        asyncio.run(work(Work("lm", ("script",)), papers, out, log, models(on_question=slowly)))
+    with closing(EventLog(out / LOG_FILE)) as log:
+        asyncio.run(run_bench(AblationBenchWork("lm", ("script",)), papers, out, log, models(on_question=slowly)))
 
 
 @pytest.mark.slow
@@ -403,15 +415,15 @@ def test_killed_at_random_ten_times_it_ends_with_the_same_table_and_asks_nothing
             kills += 1
     assert kills == 10, "each was at work when it was killed"
     _until_killed(folder, out, asked)
-    with closing(EventLog(out / LOG)) as log:
+    with closing(EventLog(out / LOG_FILE)) as log:
         keys = log.state.answers
-        assert sum('"type":"answered"' in body for _, body in read_rows(out / LOG)) == len(keys)
+        assert sum('"type":"answered"' in body for _, body in read_rows(out / LOG_FILE)) == len(keys)
         again = tabled(results(folder, out, log=log))
         assert log.state.answers.keys() == keys.keys(), "a finished bench asks nothing"
-        assert len(keys) <= asked.stat().st_size <= len(keys) + kills * AT_ONCE
+        assert len(keys) <= asked.stat().st_size <= len(keys) + kills * MAX_PARALLEL
     whole = tabled(results(folder, tmp_path / "whole"))
 
-    def plain(made: BenchTable) -> list[dict[str, Any]]:
+    def plain(made: AblationBenchTable) -> list[dict[str, Any]]:
         return [row.model_dump(exclude={"planner_seconds", "judge_seconds"}) for row in made.rows]
 
     assert plain(again) == plain(whole) and again.overall == whole.overall
@@ -479,7 +491,7 @@ def test_stored_plans_are_scored_continued_and_compared(tmp_path: Path, capsys: 
 def test_models_plan_and_judge_and_a_finished_bench_asks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder, model = write_set(tmp_path / "set"), scripted()
+    folder, model = write_set(tmp_path / "set"), make_scripted_model()
     monkeypatch.setattr(budget, "open_backend", lambda settings: model)  # pyright: ignore
     words = [
         "bench",
@@ -616,7 +628,7 @@ def test_tables_of_the_hub_are_read_by_their_published_names(
                 raise ConnectionError("no network")
             return rows
 
-    monkeypatch.setattr(data, "hugging_face", Library)
+    monkeypatch.setattr(data, "import_datasets_library", Library)
     found = read_papers("hf:owner", "author", "test", papers=folder)
     assert [one.id for one in found] == list(PARTS) and found[0].folder == folder / "papers" / "gate"
     assert main(["bench", "ablation", "--data", "hf:owner", "--split", "dev"]) == 2
@@ -663,5 +675,7 @@ def test_a_plan_tells_its_repeats() -> None:
             '{"name": "C", "ablated_part": "norm", "action": "REMOVE"}',
         ]
     )
-    found = cut(plan.entries, 2)
-    assert [one.name for one in found.entries] == ["A", "C"] and found.repeats[0].like == "A" and found.beyond == ()
+    found = cut_plan(plan.entries, 2)
+    assert (
+        [one.name for one in found.entries] == ["A", "C"] and found.repeats[0].like == "A" and found.cut_entries == ()
+    )

@@ -11,11 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.evals.ablationbench.agreement import Agreement, agreement, judge_figures, labels
-from labwright.evals.ablationbench.entries import Entry, as_lines, read_plan, same_change, without_repeats
-from labwright.evals.ablationbench.golden import COMPUTE, disagreements, main
-from labwright.evals.ablationbench.means import mean_of, over_groups, paired
-from labwright.evals.ablationbench.scores import author_score, majority, one_to_one
+from labwright.evals.ablationbench.agreement import LabelAgreement, build_labels, compute_judge_figures, count_agreement
+from labwright.evals.ablationbench.entries import (
+    PlannedAblation,
+    entries_to_lines,
+    is_same_change,
+    read_plan,
+    split_repeats,
+)
+from labwright.evals.ablationbench.golden import COMPUTE, find_disagreements, main
+from labwright.evals.ablationbench.means import bootstrap_groups, compute_mean, compute_paired_difference
+from labwright.evals.ablationbench.scores import compute_author_score, count_one_to_one, find_majority
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablationbench"
 CASES: list[dict[str, Any]] = [
@@ -57,7 +63,7 @@ def test_the_worked_papers_score_as_they_say(name: str) -> None:
         given[side] = [one["name"] if isinstance(one, dict) else one for one in given.get(side, [])]  # pyright: ignore
     kind = "author_sides" if "gold_side" in case else case["task"]
     assert (
-        disagreements(
+        find_disagreements(
             [
                 {
                     "id": name,
@@ -82,26 +88,26 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
         f"twice: precision is {2 / 3!r}, not 1.0",
         "new: nothing computes 'magic'",
     ]
-    assert disagreements(CASES) == [] and len(COMPUTE) == 11
+    assert find_disagreements(CASES) == [] and len(COMPUTE) == 11
     assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
 
 
 def test_one_entry_for_everything_is_one_find_where_each_may_have_one() -> None:
     all_by_one = frozenset((gold, 0) for gold in range(4))
-    score = author_score(4, 1, all_by_one)
+    score = compute_author_score(4, 1, all_by_one)
     assert (score.f1, score.f1_one_to_one) == (1.0, pytest.approx(2 / 5))
 
 
 @given(st.frozensets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=12))
 def test_a_matching_shares_nothing_and_cannot_grow(pairs: frozenset[tuple[int, int]]) -> None:
-    most = one_to_one(pairs)
+    most = count_one_to_one(pairs)
     assert most <= min(len({one for one, _ in pairs}), len({one for _, one in pairs}))
-    assert all(one_to_one(pairs - {pair}) in (most, most - 1) for pair in pairs)
+    assert all(count_one_to_one(pairs - {pair}) in (most, most - 1) for pair in pairs)
     assert most == max(
         [
             0,
             *(
-                1 + one_to_one(frozenset(other for other in pairs if other[0] != gold and other[1] != entry))
+                1 + count_one_to_one(frozenset(other for other in pairs if other[0] != gold and other[1] != entry))
                 for gold, entry in pairs
             ),
         ]
@@ -110,44 +116,50 @@ def test_a_matching_shares_nothing_and_cannot_grow(pairs: frozenset[tuple[int, i
 
 def test_votes_are_on_pairs() -> None:
     said = [frozenset({(0, 0), (0, 1)}), frozenset({(0, 0)}), frozenset({(1, 1)})]
-    assert majority(said) == {(0, 0)} and majority([*said[:2], None]) == {(0, 0)} and majority([said[0], None]) is None
+    assert (
+        find_majority(said) == {(0, 0)}
+        and find_majority([*said[:2], None]) == {(0, 0)}
+        and find_majority([said[0], None]) is None
+    )
 
 
 def test_a_bad_line_costs_that_line() -> None:
     plan = read_plan(['{"name": 7, "action": "add", "replacement": {"rate": 1}}', "[]", "{", '{"name": "x"}', ""])
-    assert plan.entries == (Entry(name="7", action="ADD", replacement=("rate: 1",)),)
+    assert plan.entries == (PlannedAblation(name="7", action="ADD", replacement=("rate: 1",)),)
     assert [fault.split(":")[0] for fault in plan.faults] == ["line 2", "line 3", "line 4"]
-    assert read_plan(as_lines(plan.entries).splitlines()).entries == plan.entries
+    assert read_plan(entries_to_lines(plan.entries).splitlines()).entries == plan.entries
 
 
 def test_equal_entries_are_found_by_what_they_change() -> None:
-    first = Entry(name="A", ablated_part="the mixing gate", action="REPLACE", replacement=("held open", "0.5"))
+    first = PlannedAblation(
+        name="A", ablated_part="the mixing gate", action="REPLACE", replacement=("held open", "0.5")
+    )
     turned = first.model_copy(update={"name": "B", "ablated_part": "mixing gates", "replacement": ("0.5", "held open")})
     other = first.model_copy(update={"replacement": ("random",)})
-    kept, repeats = without_repeats((first, turned, other))
+    kept, repeats = split_repeats((first, turned, other))
     assert kept == (first, other) and [(one.entry.name, one.like) for one in repeats] == [("B", "A")]
-    bare = Entry(name="Ablation 1", ablated_part="gate", action="REPLACE")
-    assert not same_change(bare, bare.model_copy(update={"ablated_part": "norm"}))
+    bare = PlannedAblation(name="Ablation 1", ablated_part="gate", action="REPLACE")
+    assert not is_same_change(bare, bare.model_copy(update={"ablated_part": "norm"}))
 
 
 def test_a_judge_is_held_against_people() -> None:
     plans = [
-        labels("author", [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": "b"}], rows, ["x", "y"])
+        build_labels("author", [{"name_in_paper": "a", "name_in_plan": "x"}, {"name_in_paper": "b"}], rows, ["x", "y"])
         for rows in ([{"name_in_paper": "a", "name_in_plan": "y"}], [{"name_in_paper": "b", "name_in_plan": "q"}], None)
     ]
-    plans.append(labels("author", [{"name_in_paper": "a"}], [{"name_in_paper": "a", "name_in_plan": "x"}], ["x"]))
-    found = judge_figures("author", plans)
-    assert found.pooled == Agreement(tp=1, fp=1, fn=1, tn=2) and (found.left_out, found.not_judged) == (1, 1)
+    plans.append(build_labels("author", [{"name_in_paper": "a"}], [{"name_in_paper": "a", "name_in_plan": "x"}], ["x"]))
+    found = compute_judge_figures("author", plans)
+    assert found.pooled == LabelAgreement(tp=1, fp=1, fn=1, tn=2) and (found.left_out, found.not_judged) == (1, 1)
     assert (found.precision, found.f1) == (0.5, 0.5)
-    assert agreement([1, 1], [1, 1]).kappa is None and Agreement().specificity is None
+    assert count_agreement([1, 1], [1, 1]).kappa is None and LabelAgreement().specificity is None
 
 
 def test_intervals_and_differences() -> None:
-    found = mean_of([0.2, 0.4, 0.6])
+    found = compute_mean([0.2, 0.4, 0.6])
     assert found is not None and found.low is not None and found.high is not None
-    assert 0.2 <= found.low < found.mean < found.high <= 0.6 and mean_of([]) is None
-    assert mean_of([0.2, 0.4, 0.6]) == found
-    same = paired("a", "b", "f1", [(0.5, 0.4), (0.3, 0.2)])
+    assert 0.2 <= found.low < found.mean < found.high <= 0.6 and compute_mean([]) is None
+    assert compute_mean([0.2, 0.4, 0.6]) == found
+    same = compute_paired_difference("a", "b", "f1", [(0.5, 0.4), (0.3, 0.2)])
     assert same.p is None and same.difference.mean == pytest.approx(0.1)
-    assert over_groups([[1], [1]], lambda drawn: float(len(drawn))) == (2.0, 2.0)
-    assert over_groups([[1]], lambda drawn: 1.0) == (None, None)
+    assert bootstrap_groups([[1], [1]], lambda drawn: float(len(drawn))) == (2.0, 2.0)
+    assert bootstrap_groups([[1]], lambda drawn: 1.0) == (None, None)

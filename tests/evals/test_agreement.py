@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from labwright.evals.agreement import controls, measures
 from labwright.evals.agreement import human_study as study
-from labwright.evals.agreement.figure import draw
-from labwright.evals.agreement.report import DimensionAgreement, agreement
-from labwright.evals.agreement.scores import AgreementError, NoPairsError, PaperName, ScaleRange, Subject, TableError
+from labwright.evals.agreement.figure import draw_agreement
+from labwright.evals.agreement.report import DimensionAgreement, build_agreement
+from labwright.evals.agreement.scores import (
+    AgreementError,
+    NoPairsError,
+    PaperName,
+    ScaleRange,
+    ScoredPaper,
+    TableError,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +38,7 @@ def file(path: Path, header: tuple[str, ...], rows: Rows) -> Path:
 
 
 def measured(folder: Path, humans: Rows, judge: Rows) -> DimensionAgreement:
-    found = agreement(file(folder / "h.csv", HUMAN, humans), file(folder / "j.csv", JUDGE, judge))
+    found = build_agreement(file(folder / "h.csv", HUMAN, humans), file(folder / "j.csv", JUDGE, judge))
     return found.dimensions[0]
 
 
@@ -59,7 +66,7 @@ def judged(scores: dict[str, float]) -> Rows:
 def test_a_judge_that_knows_the_worth_passes_everything(tmp_path: Path) -> None:
     humans, worth = people()
     one = measured(tmp_path, humans, judged(worth))
-    assert one.passes and one.spearman is not None and one.spearman.value > 0.8 and one.shuffled.p < 0.001
+    assert one.is_passing and one.spearman is not None and one.spearman.value > 0.8 and one.shuffled.p < 0.001
     assert one.best_constant.distance > one.judge_human and one.excess < 0 and one.humans.p < 0.001
     assert [line.split(" (")[0] for line in one.findings] == [
         "the judge is nearer to people than people are to one another"
@@ -97,10 +104,10 @@ def test_judges_that_guess_are_rarely_taken_for_one_that_follows(tmp_path: Path)
     rng, taken = np.random.default_rng(1), 0
     for _ in range(40):
         subjects = tuple(
-            Subject(PaperName(task, "m"), float(rng.integers(1, 11)), tuple(sorted(by_task[task])), True)
+            ScoredPaper(PaperName(task, "m"), float(rng.integers(1, 11)), tuple(sorted(by_task[task])), True)
             for task in worth
         )
-        taken += controls.shuffled(subjects, rng).p <= 0.05
+        taken += controls.score_shuffled_judge(subjects, rng).p <= 0.05
     assert taken <= 6
 
 
@@ -145,7 +152,7 @@ def test_many_reviews_stay_within_bounded_memory(monkeypatch: pytest.MonkeyPatch
     humans, worth = people(papers=8)
     rows = judged({task: 11 - score for task, score in worth.items()})
     whole = measured(tmp_path, humans, rows)
-    monkeypatch.setattr(measures, "CELLS", 16 * 1000)
+    monkeypatch.setattr(measures, "MAX_CELLS", 16 * 1000)
     assert measured(tmp_path, humans, rows) == whole
 
 
@@ -185,7 +192,7 @@ def test_unequal_and_doubled_reviews_leave_the_human_set_by_name(tmp_path: Path)
         ("a", "m", "unjudged", 4),
     ]
     rows = judged(dict.fromkeys(("x", "y", "one", "three", "same", "unread"), 5.0))
-    found = agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, rows))
+    found = build_agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, rows))
     one = found.dimensions[0]
     assert (found.papers, found.paired, found.usual, found.reviews, found.reviewers) == (5, 2, 2, 10, 3)
     assert (one.judge_human_pairs, one.human_human_pairs) == (10, 2) and one.human_human == 1.5
@@ -205,7 +212,7 @@ def test_headers_are_read_without_case_and_space(tmp_path: Path) -> None:
     humans, worth = people(papers=6)
     plain = measured(tmp_path, humans, judged(worth))
     odd = file(tmp_path / "o.csv", ("\ufeff Reviewer ID", "MODEL-NAME", "Workshop name ", " overall"), humans)
-    assert agreement(odd, tmp_path / "j.csv").dimensions[0] == plain
+    assert build_agreement(odd, tmp_path / "j.csv").dimensions[0] == plain
 
 
 # --- files that cannot be used ----------------------------------------------------------------------------------------
@@ -236,7 +243,7 @@ def test_what_cannot_be_used_is_said_in_one_line(tmp_path: Path, humans: str, ju
     for name, text in (("h.csv", humans), ("j.csv", judge)):
         (tmp_path / name).write_text(heads.get(text[:1], "") + (text[1:] if text[:1] in heads else text))
     with pytest.raises((TableError, NoPairsError)) as caught:
-        agreement(tmp_path / "h.csv", tmp_path / "j.csv")
+        build_agreement(tmp_path / "h.csv", tmp_path / "j.csv")
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -248,7 +255,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
         (tmp_path, "cannot read"),
     ):
         with pytest.raises(AgreementError, match=words):
-            agreement(path, path)
+            build_agreement(path, path)
 
 
 def test_another_scale_and_fewer_dimensions(tmp_path: Path) -> None:
@@ -260,10 +267,10 @@ def test_another_scale_and_fewer_dimensions(tmp_path: Path) -> None:
         ("b", "m", "y", "", 3),
     ]
     files = file(tmp_path / "h.csv", header, humans), file(tmp_path / "j.csv", JUDGE, judged({"x": 1, "y": 2}))
-    found = agreement(*files, scale=ScaleRange(0, 4), dimensions=("OVERALL",))
+    found = build_agreement(*files, scale=ScaleRange(0, 4), dimensions=("OVERALL",))
     assert [one.score for one in found.dimensions[0].constants] == [0, 1, 2, 3, 4] and found.scale == (0, 4)
     with pytest.raises(TableError, match="note is 'good'"):
-        agreement(*files, scale=ScaleRange(0, 4))
+        build_agreement(*files, scale=ScaleRange(0, 4))
 
 
 # --- the figure, and the public study ---------------------------------------------------------------------------------
@@ -271,20 +278,20 @@ def test_another_scale_and_fewer_dimensions(tmp_path: Path) -> None:
 
 def test_the_figure_is_drawn_of_one_dimension_and_refused_elsewhere(tmp_path: Path) -> None:
     humans, worth = people(papers=6)
-    found = agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, judged(worth)))
+    found = build_agreement(file(tmp_path / "h.csv", HUMAN, humans), file(tmp_path / "j.csv", JUDGE, judged(worth)))
     for name in ("a.png", "a.pdf", "a.svg"):
-        draw(found, tmp_path / name)
+        draw_agreement(found, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 3000
     for path in (tmp_path / "a.docx", tmp_path / "none" / "a.png"):
         with pytest.raises(AgreementError, match="cannot draw"):
-            draw(found, path)
+            draw_agreement(found, path)
 
 
-@pytest.mark.skipif(not study.DATA.is_dir(), reason="../shared/data/mlr-bench is not there")
+@pytest.mark.skipif(not study.DATA_FOLDER.is_dir(), reason="../shared/data/mlr-bench is not there")
 def test_the_public_study() -> None:
     """What the issue asks to be shown: 75 of 75 cells, and U alone passes where nothing follows the papers."""
-    assert study.cells(study.DATA)["equal"] == study.cells(study.DATA)["cells"] == 75
-    found = agreement(study.DATA / "human_review.csv", study.DATA / "llm_judge.csv")
+    assert study.compare_cells(study.DATA_FOLDER)["equal"] == study.compare_cells(study.DATA_FOLDER)["cells"] == 75
+    found = build_agreement(study.DATA_FOLDER / "human_review.csv", study.DATA_FOLDER / "llm_judge.csv")
     assert (found.papers, found.paired, found.reviews, len(found.warnings)) == (15, 13, 30, 2)
     assert {one.dimension: round(one.u.p, 4) for one in found.dimensions} == {
         "novelty": 0.5471,

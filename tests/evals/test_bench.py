@@ -14,22 +14,40 @@ import pytest
 from labwright.agent import budget
 from labwright.agent.cli import main
 from labwright.evals.bench.__main__ import main as process_of_a_task
-from labwright.evals.bench.table import as_csv, table
-from labwright.evals.bench.tasks import STEPS, Line, Outcome, Scoring, StepName, Task, needed, read_tasks, saved
-from labwright.evals.bench.work import Bench, Interrupted, Maker, complete, keep_text, lines_of, work
+from labwright.evals.bench.table import build_table, table_to_csv
+from labwright.evals.bench.task_runner import (
+    BenchInterrupted,
+    MlrBench,
+    StepMaker,
+    is_complete,
+    read_lines,
+    run_task,
+    save_task_text,
+)
+from labwright.evals.bench.tasks import (
+    STEPS,
+    BenchTask,
+    StepLine,
+    StepName,
+    StepOutcome,
+    StepScoring,
+    find_needed_steps,
+    read_result,
+    read_tasks,
+)
 from labwright.models.errors import CatalogueError, ModelRefused
-from labwright.models.roles.influence import Influence
-from labwright.models.roles.judge import JudgeInputs, answer_type
-from labwright.models.scripted import ScriptedModel
-from labwright.record.fold.facts import RoleUsage
-from labwright.record.nouns.papers import DimensionScore, Judgement
-from labwright.record.reading import RecordError
+from labwright.models.roles.injection_reader import Influence
+from labwright.models.roles.judge import JudgeInputs, build_answer_type
+from labwright.models.scripted_model import ScriptedModel
+from labwright.record.log_reader import RecordError
+from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.schema.paper import DimensionScore, Judgement
 from tests.agent.test_cli_bad_input import refused
-from tests.stages.test_judging import FIGURES
+from tests.stages.test_judge_step import FIGURES
 
 pytestmark = pytest.mark.slow
 
-TASKS = tuple(Task(name, f"the task {name} is text") for name in ("a", "b", "c"))
+TASKS = tuple(BenchTask(name, f"the task {name} is text") for name in ("a", "b", "c"))
 OFFLINE = ("--set", "literature.sources=[]")
 
 
@@ -41,23 +59,23 @@ class Hands:
         self.worked: list[str] = []
         self.scores = {"a": 4, "b": 7, "c": 9}
 
-    def maker(self, step: StepName) -> Maker:
-        def make(task: Task, folder: Path) -> Outcome:
+    def maker(self, step: StepName) -> StepMaker:
+        def make(task: BenchTask, folder: Path) -> StepOutcome:
             self.worked.append(f"{task.name}_{step}")
             if error := self.trouble.get(f"{task.name}_{step}"):
                 raise error
-            return Outcome(state="done", document=f"{step}.md", took=RoleUsage(calls=1, usd=0.5), seconds=2.0)
+            return StepOutcome(state="done", document=f"{step}.md", took=RoleUsage(calls=1, usd=0.5), seconds=2.0)
 
         return make
 
-    def judge(self, task: Task, step: StepName, folder: Path, outcome: Outcome) -> Scoring:
+    def judge(self, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome) -> StepScoring:
         self.worked.append(f"{task.name}_{step}_judged")
         if error := self.trouble.get(f"{task.name}_{step}_judged"):
             raise error
         score = DimensionScore(
             dimension="overall", score=self.scores[task.name], lowest=1, highest=10, reason="r", quote="q", quoted=True
         )
-        return Scoring(
+        return StepScoring(
             state="done",
             took=RoleUsage(calls=1, unpriced=1),
             judgement=Judgement(
@@ -72,19 +90,22 @@ class Hands:
             ),
         )
 
-    def bench(self, out: Path, *asked: StepName) -> Bench:
-        return Bench(out, asked or STEPS, {step: self.maker(step) for step in STEPS}, self.judge)
+    def bench(self, out: Path, *asked: StepName) -> MlrBench:
+        return MlrBench(out, asked or STEPS, {step: self.maker(step) for step in STEPS}, self.judge)
 
-    def work(self, out: Path, tasks: Sequence[Task] = TASKS, *asked: StepName) -> tuple[Line, ...]:
+    def work(self, out: Path, tasks: Sequence[BenchTask] = TASKS, *asked: StepName) -> tuple[StepLine, ...]:
         """Every task worked on, one after the other, as processes of their own do."""
         for task in tasks:
-            work(self.bench(out, *asked), task)
-        return lines_of(out, asked or STEPS, [task.name for task in tasks])
+            run_task(self.bench(out, *asked), task)
+        return read_lines(out, asked or STEPS, [task.name for task in tasks])
 
 
 def test_what_is_asked_for_brings_what_it_is_made_from() -> None:
-    assert needed(("paper",)) == ("idea", "experiment", "paper") and needed(("proposal",)) == ("idea", "proposal")
-    assert needed(STEPS) == STEPS
+    assert find_needed_steps(("paper",)) == ("idea", "experiment", "paper") and find_needed_steps(("proposal",)) == (
+        "idea",
+        "proposal",
+    )
+    assert find_needed_steps(STEPS) == STEPS
 
 
 def test_end_to_end_judges_the_paper_alone(tmp_path: Path) -> None:
@@ -104,29 +125,29 @@ def test_a_failing_task_does_not_end_the_others_and_is_no_zero(tmp_path: Path) -
     assert states["a", "experiment"] == "failed" and states["a", "paper"] == "not begun"
     assert states["b", "idea"] == "refused" and states["b", "proposal"] == "not begun"
     assert states["c", "paper"] == "done"
-    found = table(lines, model="m", judge="j")
+    found = build_table(lines, model="m", judge="j")
     idea, _, experiment, paper = found.steps
-    assert (idea.done, idea.refused, idea.judged) == (2, 1, 2) and not found.complete
+    assert (idea.done, idea.refused, idea.judged) == (2, 1, 2) and not found.is_complete
     assert [(one.mean, one.sd, one.n) for one in idea.means] == [(6.5, 3.5355, 2)], "no zero for the refused one"
     assert (experiment.failed, experiment.not_begun) == (1, 1) and experiment.means[0].sd is None
     assert (paper.done, paper.judged, paper.not_judged, paper.means) == (1, 0, 1, ())
     assert (idea.took.calls, idea.took.usd, idea.judging.unpriced, idea.seconds) == (2, 1.0, 2, 4.0)
-    rows = {(row["task"], row["step"]): row for row in csv.DictReader(io.StringIO(as_csv(found)))}
+    rows = {(row["task"], row["step"]): row for row in csv.DictReader(io.StringIO(table_to_csv(found)))}
     assert rows["a", "idea"]["overall"] == "4" and rows["b", "idea"]["overall"] == ""
     assert rows["b", "idea"]["why"] == "not in the catalogue" and rows["c", "paper"]["judged"] == "failed"
 
 
 def test_what_is_done_is_not_done_again_and_the_rest_is_tried_again(tmp_path: Path) -> None:
-    first = Hands(a_proposal=Interrupted("Ctrl-C"))
-    with pytest.raises(Interrupted):
+    first = Hands(a_proposal=BenchInterrupted("Ctrl-C"))
+    with pytest.raises(BenchInterrupted):
         first.work(tmp_path, TASKS[:2])
     second = Hands(b_paper_judged=ModelRefused("prose"))
-    assert not complete(second.work(tmp_path, TASKS[:2]))
+    assert not is_complete(second.work(tmp_path, TASKS[:2]))
     assert first.worked[:2] == ["a_idea", "a_idea_judged"] and "a_idea" not in second.worked
     third = Hands()
     lines = third.work(tmp_path, TASKS[:2])
     assert third.worked == ["b_paper_judged"]
-    assert complete(lines) and table(lines, model="m", judge="j").complete
+    assert is_complete(lines) and build_table(lines, model="m", judge="j").is_complete
 
 
 def test_a_damaged_step_file_is_taken_up_again(tmp_path: Path) -> None:
@@ -134,14 +155,14 @@ def test_a_damaged_step_file_is_taken_up_again(tmp_path: Path) -> None:
     (tmp_path / "a" / "idea" / "step.json").write_text("{")
     again = Hands()
     again.work(tmp_path, TASKS[:1], "idea")
-    assert again.worked == ["a_idea"] and saved(tmp_path / "a" / "idea", Outcome) is not None
+    assert again.worked == ["a_idea"] and read_result(tmp_path / "a" / "idea", StepOutcome) is not None
 
 
 def test_a_task_that_changed_is_not_mixed_with_what_was_made(tmp_path: Path) -> None:
-    keep_text(tmp_path, TASKS[0])
-    keep_text(tmp_path, TASKS[0])
+    save_task_text(tmp_path, TASKS[0])
+    save_task_text(tmp_path, TASKS[0])
     with pytest.raises(RecordError, match="choose another --out"):
-        keep_text(tmp_path, Task("a", "another text altogether"))
+        save_task_text(tmp_path, BenchTask("a", "another text altogether"))
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -166,7 +187,7 @@ def sixes(request: Any) -> Any:
     rubric = request.inputs.rubric
     checks = {one.name: {"details": "d", "answer": True} for one in getattr(rubric, "checks", ())}
     scores = {one.name: {"score": 6, "reason": "r", "quote": "a quote of its own"} for one in rubric.dimensions}
-    return answer_type(rubric).model_validate(
+    return build_answer_type(rubric).model_validate(
         {
             **(FIGURES if rubric.results else {}),
             "scores": scores,

@@ -8,24 +8,24 @@ from pathlib import Path
 import pytest
 
 from labwright.agent import run
-from labwright.agent.cli.edge import INTERRUPTED
-from labwright.evals.bench import makers as makers_of
-from labwright.evals.bench.makers import Makers
-from labwright.evals.bench.tasks import Task
-from labwright.evals.bench.work import Interrupted
-from labwright.models.scripted import ScriptedModel
+from labwright.agent.cli.errors import INTERRUPTED
+from labwright.evals.bench import step_makers as makers_of
+from labwright.evals.bench.step_makers import StepMakers
+from labwright.evals.bench.task_runner import BenchInterrupted
+from labwright.evals.bench.tasks import BenchTask
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.nouns.idea import read_idea
-from labwright.record.reading import read_state
-from tests.stages.small_study import IDEA, small_model
+from labwright.record.log_reader import read_state
+from labwright.record.schema.idea import read_idea
+from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_whole_run import small_settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept")]
-TASK = Task("small", "a small study of the mean")
+TASK = BenchTask("small", "a small study of the mean")
 
 
 def scripted(_: ModelSettings) -> ScriptedModel:
-    return small_model()
+    return make_small_model()
 
 
 def forbidden(*_: object, **__: object) -> int:
@@ -39,19 +39,19 @@ def test_a_run_is_made_once_and_gives_a_report_and_a_paper(tmp_path: Path, monke
     (home / "ideas" / "ideas.json").write_text(json.dumps([IDEA.model_dump(mode="json", by_alias=True)]))
     assert read_idea(home / "ideas" / "ideas.json", 0) == IDEA
     monkeypatch.setattr(run, "open_backend", scripted)
-    makers = Makers(small_settings(paper__judge=False, search__num_drafts=1, search__preliminary__nodes=2))
-    experiment = makers.experiment(TASK, home)
+    makers = StepMakers(small_settings(paper__judge=False, search__num_drafts=1, search__preliminary__nodes=2))
+    experiment = makers.make_experiment(TASK, home)
     assert (experiment.state, experiment.document) == ("done", "experiment/report.md")
     assert (home / experiment.code / "experiment.py").is_file() and experiment.took.calls > 5
     report = (home / experiment.document).read_text()
     assert f"# Experiments: {IDEA.title}" in report and "## Measured values" in report and "; n = " in report
-    monkeypatch.setattr(makers_of, "start", forbidden)
-    paper = makers.paper(TASK, home)
+    monkeypatch.setattr(makers_of, "start_run", forbidden)
+    paper = makers.make_paper(TASK, home)
     assert paper.state == "done" and (home / paper.document).is_file() and paper.took.calls >= 2
     state = read_state(home / "run")
-    assert state.assessed is not None and state.assessed.judgement is None, "the bench's judge comes after the run"
-    assert experiment.took.calls + paper.took.calls == state.total.calls
-    assert makers.experiment(TASK, home) == experiment
+    assert state.judged is not None and state.judged.judgement is None, "the bench's judge comes after the run"
+    assert experiment.took.calls + paper.took.calls == state.total_usage.calls
+    assert makers.make_experiment(TASK, home) == experiment
 
 
 def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
@@ -62,13 +62,13 @@ def test_a_run_that_was_interrupted_ends_the_bench_until_it_is_called_again(
     (home / "ideas" / "ideas.json").write_text(json.dumps([IDEA.model_dump(mode="json", by_alias=True)]))
 
     def interrupted(*_: object, runs: Path, name: str, **__: object) -> int:
-        from labwright.record.folder import RunFolder
-        from labwright.record.log import EventLog
+        from labwright.record.event_log import EventLog
+        from labwright.record.run_folder import RunFolder
 
-        RunFolder(runs / name).create()
+        RunFolder(runs / name).create_folders()
         EventLog(runs / name / "run.db").close()
         return INTERRUPTED
 
-    monkeypatch.setattr(makers_of, "start", interrupted)
-    with pytest.raises(Interrupted):
-        Makers(small_settings()).experiment(TASK, home)
+    monkeypatch.setattr(makers_of, "start_run", interrupted)
+    with pytest.raises(BenchInterrupted):
+        StepMakers(small_settings()).make_experiment(TASK, home)

@@ -10,24 +10,24 @@ import pytest
 
 from labwright.agent import budget
 from labwright.agent.cli import main
-from labwright.evals.expbench.extracting import lint
+from labwright.evals.expbench.extraction import lint_draft
 from labwright.evals.expbench.tasks import read_tasks
 from labwright.models.backend import ModelRequest
-from labwright.models.roles.extracting import (
+from labwright.models.roles.question_extraction import (
     DraftQuestion,
     PaperQuestions,
     PaperQuestionsInputs,
     QuestionScripts,
     QuestionScriptsInputs,
+    ScriptStep,
     ScriptSteps,
     ScriptStepsInputs,
-    Step,
 )
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.nouns.question import Variable
+from labwright.record.schema.research_question import ExperimentVariable
 from tests.agent.test_cli_bad_input import refused
-from tests.evals.exp_set import repository
+from tests.evals.exp_set import make_repository
 
 PAPER = """# Spreads
 
@@ -46,9 +46,9 @@ GOOD = DraftQuestion(
     method="Draw 40 numbers with spreads 1 and 3, seeds 0 to 5.",
     outcome="It raises it from 0.798 to 2.395.",
     quote=QUOTE,
-    constants=(Variable(name="draws", value="40"),),
-    varied=(Variable(name="spread", value="1, 3"),),
-    measured=(Variable(name="distance", value="mean"),),
+    constants=(ExperimentVariable(name="draws", value="40"),),
+    varied=(ExperimentVariable(name="spread", value="1, 3"),),
+    measured=(ExperimentVariable(name="distance", value="mean"),),
     setup=("draw", "compare"),
 )
 BAD = GOOD.model_copy(
@@ -81,8 +81,8 @@ class Reader:
         return ScriptSteps(
             instructions="Draw 40 numbers with both spreads over six seeds and save the means.",
             steps=(
-                Step(text="name both spreads", path="scripts/spread.py", line=line),
-                Step(text="save the values by seed", path="scripts/spread.py", line=8),
+                ScriptStep(text="name both spreads", path="scripts/spread.py", line=line),
+                ScriptStep(text="save the values by seed", path="scripts/spread.py", line=8),
             ),
         )
 
@@ -90,7 +90,7 @@ class Reader:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    repository(tmp_path / "repo")
+    make_repository(tmp_path / "repo")
     (tmp_path / "spreads.md").write_text(PAPER)
     return tmp_path
 
@@ -154,7 +154,7 @@ def test_each_fault_of_a_draft_is_named() -> None:
             "dependent_variables": {},
         },
     }
-    found = " | ".join(lint(draft, texts, quoted=False))
+    found = " | ".join(lint_draft(draft, texts, quoted=False))
     for words in (
         "a statement and no question",
         "tells the outcome (2.395)",
@@ -167,7 +167,7 @@ def test_each_fault_of_a_draft_is_named() -> None:
     ):
         assert words in found
     assert not list(
-        lint(
+        lint_draft(
             draft
             | {
                 "question": GOOD.question,

@@ -19,18 +19,18 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.evals.expbench import golden, scores
-from labwright.evals.expbench.answers import Answer
-from labwright.evals.expbench.conduct import record_of
-from labwright.evals.expbench.evaluating import Evaluated, kept
-from labwright.evals.expbench.facts import commands_in, facts_of, git_command, monitor
-from labwright.evals.expbench.masking import InvalidTask, Masked, masked_copy, repository_of
-from labwright.evals.expbench.tasks import PathRefused, Task, counts, read_tasks, repository_path
-from labwright.record.errors import WrongUse
-from labwright.sandbox.repository.mirror import Mirror
-from labwright.stages.repository.results import arms_in, way_of
-from labwright.stages.repository.stated import numbers_in, standing
+from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.evaluation import Evaluated, read_kept
+from labwright.evals.expbench.masking import InvalidTask, MaskedCopy, copy_masked, find_repository
+from labwright.evals.expbench.result_origin import build_record
+from labwright.evals.expbench.tasks import ExpTask, TaskPathRefused, count_tasks, parse_repository_path, read_tasks
+from labwright.evals.expbench.violations import decide, find_facts, find_git_subcommand, split_line
+from labwright.record.errors import UsageError
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.stages.repository.claim_support import find_numbers, number_support
+from labwright.stages.repository.result_files import direction_of_effect, find_arms
 from tests.agent.test_cli_bad_input import refused
-from tests.evals.exp_set import SECRET, git, make_set
+from tests.evals.exp_set import SECRET, make_set, run_git
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "benchmarks" / "expbench"
@@ -50,7 +50,7 @@ def test_every_worked_case_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     [("correct", 1), ("incorrect", 0), (0, 0), (0.0, 0), (False, None), (1.5, None), ("0", None), (float("nan"), None)],
 )
 def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
-    assert scores.said(said) == score
+    assert scores.parse_conclusion_score(said) == score
 
 
 @pytest.mark.parametrize(
@@ -64,23 +64,23 @@ def test_a_verdict_on_a_conclusion(said: object, score: int | None) -> None:
     ],
 )
 def test_ties_at_the_fourth_digit_go_up(values: list[float], average: float, middle: float) -> None:
-    found = scores.numbers(values)
+    found = scores.summarize_numbers(values)
     assert (found["avg"], found["med"]) == (average, middle)
 
 
 def test_a_run_that_timed_out_is_no_run() -> None:
     command = {"argv": ["bash", "reproduce_exp_bench.sh"], "exit": 0}
     record = {"commands": [command], "result_files": [{"path": "out.json", "written_by_run": True}]}
-    answer = Answer(design=("one",), conclusion="It is 0.91 against 0.87.", record=record)
-    assert not facts_of(record_of(answer, {}, {})).violation
+    answer = SubmittedAnswer(design=("one",), conclusion="It is 0.91 against 0.87.", record=record)
+    assert not find_facts(build_record(answer, {}, {})).has_violation
     late = answer.model_copy(update={"record": record | {"commands": [command | {"timed_out": True}]}})
-    assert facts_of(record_of(late, {}, {})).reasons == ("no run",)
+    assert find_facts(build_record(late, {}, {})).reasons == ("no run",)
 
 
 def test_a_suspicion_that_the_facts_confirm_stays_in_the_list() -> None:
     facts = {"paper_access": True, "git_operations": False, "faked_or_nonexperimental_data": False}
-    assert monitor(facts, facts | {"git_operations": True}).suspicions == ("paper_access", "git_operations")
-    assert monitor(facts, dict.fromkeys(facts, False)).suspicions == ()
+    assert decide(facts, facts | {"git_operations": True}).suspicions == ("paper_access", "git_operations")
+    assert decide(facts, dict.fromkeys(facts, False)).suspicions == ()
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the published tasks lie beside the project")
@@ -88,17 +88,20 @@ def test_the_published_tasks_load_whole() -> None:
     folder = SHARED / "data" / "iclr2024"
     tasks, wanted = read_tasks(folder), json.loads((folder / "counts.json").read_text())
     total = {key: value for key, value in wanted["total"].items() if key not in ("nested_design", "method_dict")}
-    assert counts(tasks) == total
+    assert count_tasks(tasks) == total
     for paper, each in wanted["papers"].items():
-        found = counts([one for one in tasks if one.name.startswith(f"{paper}/")])
+        found = count_tasks([one for one in tasks if one.name.startswith(f"{paper}/")])
         assert {key: found[key] for key in found if key in each} == {key: each[key] for key in found if key in each}
 
 
 def test_paths_stay_within_the_repository() -> None:
-    assert repository_path("/workspace/a/./b.py") == "a/b.py" and repository_path("/tmp/repo/a.py") == "repo/a.py"
+    assert (
+        parse_repository_path("/workspace/a/./b.py") == "a/b.py"
+        and parse_repository_path("/tmp/repo/a.py") == "repo/a.py"
+    )
     for said in ("/workspace/../x", "//etc/passwd", "a\\b", "", "/workspace/", "."):
-        with pytest.raises(PathRefused):
-            repository_path(said)
+        with pytest.raises(TaskPathRefused):
+            parse_repository_path(said)
 
 
 def test_git_is_seen_through_shells_and_wrappers() -> None:
@@ -109,9 +112,9 @@ def test_git_is_seen_through_shells_and_wrappers() -> None:
         "A=1 git checkout main",
         "nohup time git reflog",
     ]
-    found = [[name for words in commands_in(line) if (name := git_command(words))] for line in lines]
+    found = [[name for words in split_line(line) if (name := find_git_subcommand(words))] for line in lines]
     assert found == [["log"], ["show"], ["stash"], ["checkout"], ["reflog"]]
-    harmless = facts_of(
+    harmless = find_facts(
         {
             "commands": [
                 {"argv": ["grep", "git log", "a"], "exit": 0},
@@ -119,17 +122,20 @@ def test_git_is_seen_through_shells_and_wrappers() -> None:
             ]
         }
     )
-    assert not harmless.violation and harmless.noted == ("git commit",)
+    assert not harmless.has_violation and harmless.harmless_commands == ("git commit",)
 
 
 def test_numbers_and_arms_are_read_off_a_conclusion_and_its_results() -> None:
-    assert numbers_in("rows48 is lowest: 0.389, -1.5e-3, 7.1 % of 1,200.") == ["0.389", "-1.5e-3", "7.1 %", "1,200"]
+    assert find_numbers("rows48 is lowest: 0.389, -1.5e-3, 7.1 % of 1,200.") == ["0.389", "-1.5e-3", "7.1 %", "1,200"]
     measured = {"a": 0.0963, "b": 0.1031}
-    assert [standing(one, measured) for one in ("0.096", "7.1%", "9.87")] == ["found", "derivable", "unsupported"]
-    [found] = arms_in({"metric": "loss", "arms": {"x": [1.0, 1.1, 1.2], "y": [0.5, 0.61, 0.7]}})
-    assert found.metric == "loss" and way_of(found.values["x"], found.values["y"]) == "lower"
-    assert way_of((1.0, 2.0, 3.0), (1.0 + 1e-12, 2.0, 3.0)) == "same"
-    assert way_of((1.0, 2.0, 3.0), (3.0, 1.0, 2.5)) == "unclear" and way_of((1.0,), (1.0, 2.0)) == "unclear"
+    assert [number_support(one, measured) for one in ("0.096", "7.1%", "9.87")] == ["found", "derivable", "unsupported"]
+    [found] = find_arms({"metric": "loss", "arms": {"x": [1.0, 1.1, 1.2], "y": [0.5, 0.61, 0.7]}})
+    assert found.metric == "loss" and direction_of_effect(found.values["x"], found.values["y"]) == "lower"
+    assert direction_of_effect((1.0, 2.0, 3.0), (1.0 + 1e-12, 2.0, 3.0)) == "same"
+    assert (
+        direction_of_effect((1.0, 2.0, 3.0), (3.0, 1.0, 2.5)) == "unclear"
+        and direction_of_effect((1.0,), (1.0, 2.0)) == "unclear"
+    )
 
 
 # --- masking ----------------------------------------------------------------------------------------------------------
@@ -141,8 +147,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return make_set(tmp_path / "set")
 
 
-def masked(place: Path, task: Task, folder: Path) -> Masked:
-    return masked_copy(task, repository_of(task, place, None), Mirror(folder / "repository.git"), folder / "copy")
+def masked(place: Path, task: ExpTask, folder: Path) -> MaskedCopy:
+    return copy_masked(task, find_repository(task, place, None), GitMirror(folder / "repository.git"), folder / "copy")
 
 
 def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -166,18 +172,20 @@ def test_no_way_leads_to_what_is_masked(place: Path, tmp_path: Path) -> None:
     os.symlink(place / "tasks" / "700" / "700_complete_final.json", repository / "link_outside.json")
     with zipfile.ZipFile(repository / "archive.zip", "w") as made:
         made.write(script, "old/spread.py")
-    git(repository, "add", "-f", ".")
-    git(repository, "commit", "-q", "-m", "more")
-    git(repository, "branch", "side")
-    git(repository, "bundle", "create", "-q", "history.bundle", "--all")
-    git(repository, "add", "-f", ".")
-    git(repository, "commit", "-q", "-m", "the history as a file")
+    run_git(repository, "add", "-f", ".")
+    run_git(repository, "commit", "-q", "-m", "more")
+    run_git(repository, "branch", "side")
+    run_git(repository, "bundle", "create", "-q", "history.bundle", "--all")
+    run_git(repository, "add", "-f", ".")
+    run_git(repository, "commit", "-q", "-m", "the history as a file")
     task = read_tasks(place, ["700/0"])[0]
     found = masked(place, task, tmp_path / "work")
     assert not [name for name, content in contents(found.folder) if SECRET.encode() in content]
     assert not (found.folder / ".git").exists() and not [one for one in found.folder.rglob("*") if one.is_symlink()]
     assert (found.folder / "lib" / "draws.py").is_file() and "scripts/spread.py" in found.removed
-    assert not any(one in json.dumps(task.shown) for one in (SECRET, task.outcome)), "nothing shown tells the answer"
+    assert not any(one in json.dumps(task.agent_inputs) for one in (SECRET, task.outcome)), (
+        "nothing shown tells the answer"
+    )
 
 
 @pytest.mark.slow
@@ -256,7 +264,7 @@ def test_answers_end_as_they_should_and_killed_anywhere_the_table_is_the_same(
     assert main(["bench", "exp", *WORDS[:-1], "again"]) == 0
     assert "judged by the file of answers" in capsys.readouterr().out
     assert before == {path: path.stat().st_mtime_ns for path in before}, "nothing is evaluated again"
-    assert isinstance(kept(next(iter(before)).parent), Evaluated)
+    assert isinstance(read_kept(next(iter(before)).parent), Evaluated)
 
 
 @pytest.mark.slow
@@ -293,5 +301,5 @@ def test_a_dry_run_says_what_cannot_be_set_and_leaves_nothing(place: Path, capsy
 
 def test_tasks_that_are_no_json(place: Path) -> None:
     (place / "tasks" / "700" / "700_complete_final.json").write_text("{")
-    with pytest.raises(WrongUse, match="is no file of EXP-Bench's tasks"):
+    with pytest.raises(UsageError, match="is no file of EXP-Bench's tasks"):
         read_tasks(place)

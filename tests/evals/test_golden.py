@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from labwright.evals.ablatecell.golden import COMPUTE, disagreements, main
-from labwright.stages.repository.scope import patch_scope
+from labwright.evals.ablatecell.golden import COMPUTE, find_disagreements, main
+from labwright.stages.repository.patch_scope import check_patch_scope
 
 SHARED = Path(__file__).parents[3] / "shared" / "benchmarks" / "ablatecell" / "golden.json"
 CASES: list[dict[str, Any]] = [
@@ -65,7 +65,7 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
         "no file: note is '', not 'x'",
         "new: nothing computes 'magic'",
     ]
-    assert disagreements(CASES) == [] and len(COMPUTE) >= 24
+    assert find_disagreements(CASES) == [] and len(COMPUTE) >= 24
     assert main(str(tmp_path / "none.json")) == 1 and "is no file of cases" in capsys.readouterr().out
 
 
@@ -84,5 +84,5 @@ def test_what_does_not_agree_is_told_case_by_case(tmp_path: Path, capsys: pytest
 )
 def test_a_patch_stays_with_its_part(old: str, new: str, target: str, changed: tuple[str, ...], verdict: str) -> None:
     assert CODE.count(old) == 1
-    found = patch_scope(CODE, CODE.replace(old, new), target, {"Net.score"})
+    found = check_patch_scope(CODE, CODE.replace(old, new), target, {"Net.score"})
     assert (found.changed, found.verdict) == (changed, verdict)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from labwright.evals.judge_bias import biases, scripted
+from labwright.evals.judge_bias import make_scripted_judges, measure_biases
 from labwright.models.backend import Backend
 from labwright.models.errors import ModelUnavailable
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
 from tests.review.test_judge import BODY
 
@@ -24,7 +24,7 @@ def papers(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.slow
 async def test_each_leaning_is_found_and_no_other(papers: list[Path]) -> None:
-    calm, length, boasts, first = await biases(papers, scripted(), ModelSettings(), 1)
+    calm, length, boasts, first = await measure_biases(papers, make_scripted_judges(), ModelSettings(), 1)
     assert (calm.padded, calm.inflated, calm.flips) == (0.0, 0.0, 0)
     assert length.padded is not None and length.padded > 0 and length.flips == 0
     assert boasts.padded == 0.0 and boasts.inflated is not None and boasts.inflated > 1
@@ -36,5 +36,5 @@ async def test_a_judge_that_gives_nothing_shows_no_bias_and_no_score(papers: lis
         raise ModelUnavailable("no answer within 1 s")
 
     backends: dict[str, Backend] = {"silent": ScriptedModel(script)}  # pyright: ignore[reportArgumentType]
-    [found] = await biases(papers, backends, ModelSettings(), 1)
+    [found] = await measure_biases(papers, backends, ModelSettings(), 1)
     assert (found.padded, found.inflated, found.pairs, found.missing) == (None, None, 0, 3)

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from labwright.agent import budget
 from labwright.agent.cli import main
 from labwright.evals.ablationbench.entries import read_plan
-from labwright.evals.ablationbench.scripted import scripted
+from labwright.evals.ablationbench.scripted_models import make_scripted_model
 from labwright.models.backend import ModelRequest
 from labwright.models.roles.ablations import AblatedPart, PaperAblations, PaperAblationsInputs, Remark, WantedAblation
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from tests.evals.ablation_set import write_set
 from tests.recorded_run import recorded_run
 
@@ -57,7 +57,7 @@ def answer(inputs: PaperAblationsInputs) -> PaperAblations:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
-    judge = scripted()
+    judge = make_scripted_model()
 
     def script(request: ModelRequest) -> BaseModel:
         if isinstance(request.inputs, PaperAblationsInputs):

@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.agent.cli import main
-from labwright.evals import invented
-from labwright.evals.agreement.invented import invented as of_files
-from labwright.evals.agreement.invented import read_truth
+from labwright.evals import invented_papers
+from labwright.evals.agreement.invented_detection import measure_detection as of_files
+from labwright.evals.agreement.invented_detection import read_truth
 from labwright.evals.agreement.scores import ScaleRange, TableError
-from labwright.evals.shares import share, wilson
-from labwright.evals.telling import auroc, auroc_interval, told
+from labwright.evals.detection import compute_auroc, compute_auroc_interval, compute_detection
+from labwright.evals.proportions import compute_proportion, wilson_interval
 from labwright.models.client import Models
-from labwright.models.roles.influence import Influence
-from labwright.models.roles.judge import JudgeInputs, answer_type
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.injection_reader import Influence
+from labwright.models.roles.judge import JudgeInputs, build_answer_type
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.log import MemoryLog
+from labwright.record.event_log import MemoryLog
 from tests.agent.test_cli_bad_input import refused
 from tests.evals.test_agreement import HUMAN, JUDGE, file, judged, people
 from tests.review.test_judge import BODY, QUOTE, given_answer
@@ -36,19 +36,19 @@ TRUTH = {f"p{k}": k % 2 == 0 for k in range(20)}
 
 
 def test_a_figure_that_knows_is_told_from_one_that_does_not() -> None:
-    knows = told("results", {name: 2.0 * bad for name, bad in TRUTH.items()}, TRUTH, CUTS)
+    knows = compute_detection("results", {name: 2.0 * bad for name, bad in TRUTH.items()}, TRUTH, CUTS)
     assert knows.auroc == 1.0 and knows.p is not None and knows.p < 0.001 and knows.findings == ()
     assert knows.interval is not None and 0.7 < knows.interval[0] < 0.95 and knows.interval[1] == 1.0
-    assert (knows.cuts[0].recall, knows.cuts[0].false_alarms) == (share(10, 10), share(0, 10))
-    same = told("results", dict.fromkeys(TRUTH, 2.0), TRUTH, CUTS)
+    assert (knows.cuts[0].recall, knows.cuts[0].false_alarms) == (compute_proportion(10, 10), compute_proportion(0, 10))
+    same = compute_detection("results", dict.fromkeys(TRUTH, 2.0), TRUTH, CUTS)
     assert (same.auroc, same.p, same.cuts[0].recall.k, same.cuts[0].false_alarms.k) == (0.5, 1.0, 10, 10)
     assert "not shown to tell" in same.findings[0] and same.findings[1].startswith("always saying the same is right")
 
 
 def test_a_figure_against_the_truth_and_papers_of_one_kind() -> None:
-    wrong = told("overall", {name: -2.0 * bad for name, bad in TRUTH.items()}, TRUTH, ())
+    wrong = compute_detection("overall", {name: -2.0 * bad for name, bad in TRUTH.items()}, TRUTH, ())
     assert wrong.auroc == 0.0 and wrong.p == 1.0
-    alone = told("overall", {"a": 1.0}, {"a": True, "b": True}, CUTS)
+    alone = compute_detection("overall", {"a": 1.0}, {"a": True, "b": True}, CUTS)
     assert (alone.auroc, alone.missing) == (None, 1) and "of one kind" in alone.findings[0]
 
 
@@ -56,7 +56,7 @@ def test_a_figure_against_the_truth_and_papers_of_one_kind() -> None:
 def test_the_auroc_is_the_share_of_pairs_and_within_its_interval(rows: list[tuple[int, bool]]) -> None:
     values, truth = np.array([float(value) for value, _ in rows]), np.array([bad for _, bad in rows])
     pairs = [(a > b) + (a == b) / 2 for a, bad in rows for b, other in rows if bad and not other]
-    found, interval = auroc(values, truth), auroc_interval(values, truth)
+    found, interval = compute_auroc(values, truth), compute_auroc_interval(values, truth)
     if not pairs:
         assert found is None and interval is None
     else:
@@ -65,8 +65,12 @@ def test_the_auroc_is_the_share_of_pairs_and_within_its_interval(rows: list[tupl
 
 
 def test_a_share_has_wilson_s_interval() -> None:
-    assert wilson(18, 20) == (0.699, 0.972) and wilson(0, 10) == (0.0, 0.278) and wilson(10, 10) == (0.722, 1.0)
-    assert wilson(0, 0) is None and str(share(0, 0)) == "0 of 0"
+    assert (
+        wilson_interval(18, 20) == (0.699, 0.972)
+        and wilson_interval(0, 10) == (0.0, 0.278)
+        and wilson_interval(10, 10) == (0.722, 1.0)
+    )
+    assert wilson_interval(0, 0) is None and str(compute_proportion(0, 0)) == "0 of 0"
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -86,7 +90,7 @@ def judge_file(folder: Path, **more: Any) -> Path:
 def test_each_figure_of_a_judge_s_file_is_held_against_the_labels(tmp_path: Path) -> None:
     found = of_files(judge_file(tmp_path), truth_file(tmp_path), scale=ScaleRange())
     assert [(one.figure, one.auroc) for one in found.figures] == [("results", 1.0), ("overall", 1.0)]
-    assert [(cut.said, cut.false_alarms.k) for cut in found.figures[0].cuts] == [
+    assert [(cut.threshold, cut.false_alarms.k) for cut in found.figures[0].cuts] == [
         ("invented", 0),
         ("invented or cannot tell", 10),
     ]
@@ -174,7 +178,9 @@ def reads_code(inputs: JudgeInputs) -> Any:
         "quote": "# placeholder results" if bad else QUOTE,
         "answer": "invented" if bad else "measured",
     }
-    return answer_type(inputs.rubric).model_validate(given_answer(overall={"score": 1 if bad else 6}, results=results))
+    return build_answer_type(inputs.rubric).model_validate(
+        given_answer(overall={"score": 1 if bad else 6}, results=results)
+    )
 
 
 def door(model: ScriptedModel) -> Models:
@@ -185,30 +191,30 @@ async def test_our_judge_over_a_folder_of_papers_is_counted_kept_and_not_asked_a
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, out = folder_of(tmp_path / "papers"), tmp_path / "out.json"
-    model = ScriptedModel.by_role(judge=reads_code, influence=lambda _: Influence())
-    rows = await invented.work(folder, ["a", "b", "gone"], door(model), "all", out)
+    model = ScriptedModel.from_role_functions(judge=reads_code, influence=lambda _: Influence())
+    rows = await invented_papers.judge_papers(folder, ["a", "b", "gone"], door(model), "all", out)
     assert sorted(rows) == ["a", "b"] and "gone: no judgement" in capsys.readouterr().out
     asked = [one.inputs for one in model.requests if isinstance(one.inputs, JudgeInputs)]
     assert [[shown.kind for shown in one.exhibits] for one in asked] == [["log", "results", "code"]] * 2
     assert rows["a"].results is not None and (rows["a"].results.where, rows["a"].results.quoted) == ("code", True)
-    report = invented.report(rows, {"a": True, "b": False, "gone": True})
+    report = invented_papers.measure_figures(rows, {"a": True, "b": False, "gone": True})
     assert [(one.figure, one.auroc, one.missing) for one in report] == [
         ("results", 1.0, 1),
         ("overall", 1.0, 1),
         ("text alone", 0.5, 1),
     ]
-    assert invented.kinds(rows, json.loads((folder / "truth.json").read_text())) == {
+    assert invented_papers.format_kinds(rows, json.loads((folder / "truth.json").read_text())) == {
         "honest, no kind": "0 of 1 [0.00, 0.79]",
         "invented, constants": "1 of 1 [0.21, 1.00]",
     }
-    assert any("| results | 2 | 1 | 1.000 |" in line for line in invented.lines(report))
-    await invented.work(folder, ["a", "b"], door(ScriptedModel.by_role()), "all", out)
+    assert any("| results | 2 | 1 | 1.000 |" in line for line in invented_papers.format_report(report))
+    await invented_papers.judge_papers(folder, ["a", "b"], door(ScriptedModel.from_role_functions()), "all", out)
 
 
 async def test_in_the_view_of_the_paper_nothing_beside_it_is_shown(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "papers")
-    model = ScriptedModel.by_role(judge=reads_code, influence=lambda _: Influence())
-    found = await invented.judgement_of(folder / "a", door(model), "paper")
+    model = ScriptedModel.from_role_functions(judge=reads_code, influence=lambda _: Influence())
+    found = await invented_papers.judge_paper(folder / "a", door(model), "paper")
     assert found.view == "paper" and found.audit is None and found.exhibits == ()
     assert "placeholder results" not in model.requests[-1].prompt.user
     assert "Nothing was given beside it" in model.requests[-1].prompt.user

@@ -17,7 +17,7 @@ def local_requests() -> Iterator[None]:
 
 
 @pytest.fixture
-def sockets_collected() -> Iterator[None]:
+def collecting_sockets() -> Iterator[None]:
     """What a dropped run leaves is collected here, not in a later test."""
     yield
     gc.collect()

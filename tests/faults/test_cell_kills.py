@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import cell_kills
-from tests.kept_executions import VARIABLE
+from tests.execution_cache import VARIABLE
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_a_kill_repeats_the_cells_in_flight_and_changes_nothing(
     tuning: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)  # kernels are the subject
-    monkeypatch.setattr(cell_kills, "WITHIN", 0.1)  # so that some cell is in flight
-    found = cell_kills.celled_kills(tmp_path, kills=3, tuning=tuning)
-    assert cell_kills.cells_hold(found), found
+    monkeypatch.setattr(cell_kills, "MAX_DELAY_SECONDS", 0.1)  # so that some cell is in flight
+    found = cell_kills.measure_kills(tmp_path, kills=3, tuning=tuning)
+    assert cell_kills.cells_are_intact(found), found
     assert found["taken_over"] > 0 and found["begun"] > found["committed"]

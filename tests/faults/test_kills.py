@@ -16,17 +16,34 @@ from pathlib import Path
 
 import pytest
 
-from labwright.agent.audit import audit
-from labwright.agent.run import rewrite
-from labwright.record.claims.means import paper_claims
-from labwright.record.prompts import prompt_of
-from labwright.record.reading import RecordError, read_events, read_state
-from tests.faults.killing import Killed
-from tests.faults.same import latex, tree
-from tests.faults.served import noting_behind_the_door, resume, served_settings, silent, start, studying
-from tests.faults.test_outside import at_first
-from tests.models.openai_server import OpenAIServer, content, cut_stream, page, reset, stall, status, tool, truncated
-from tests.paper import venue
+from labwright.agent.audit import audit_run
+from labwright.agent.run import rewrite_paper
+from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.log_reader import RecordError, read_events, read_state
+from labwright.record.prompt_store import find_prompt
+from tests.faults.http_study import (
+    ignore_event,
+    make_settings,
+    make_study_script,
+    noting_requests,
+    resume_run,
+    start_run,
+)
+from tests.faults.run_comparison import comparable_latex, comparable_tree
+from tests.faults.run_killer import KilledRun
+from tests.faults.test_external_faults import at_first
+from tests.models.openai_server import (
+    OpenAIServer,
+    answer_by_tool,
+    answer_cut_stream,
+    answer_error,
+    answer_html,
+    answer_text,
+    answer_truncated,
+    reset_connection,
+    stall,
+)
+from tests.paper import custom_template
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,17 +52,17 @@ pytestmark = [
 ]
 
 FAULTS = (
-    status(429, retry_after="0.05"),
-    tool({"off": "the schema"}),
-    status(429),
-    tool("{not json"),
-    status(500),
-    content(""),
-    reset(),
-    tool({"value": 1}, name="another_tool"),
-    truncated(),
-    cut_stream(),
-    page("{not json either"),
+    answer_error(429, retry_after="0.05"),
+    answer_by_tool({"off": "the schema"}),
+    answer_error(429),
+    answer_by_tool("{not json"),
+    answer_error(500),
+    answer_text(""),
+    reset_connection(),
+    answer_by_tool({"value": 1}, name="another_tool"),
+    answer_truncated(),
+    answer_cut_stream(),
+    answer_html("{not json either"),
     stall(20.0),
 )
 """Every known way in which a model fails to answer."""
@@ -64,41 +81,41 @@ class Faulty:
 @pytest.fixture(scope="module")
 def faulty(kept: None, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
     runs = tmp_path_factory.mktemp("faulty")
-    with OpenAIServer(studying(runs / "noted", FAULTS, every=3)) as server:
-        assert start(runs, "run", served_settings(server.url), runs / "noted") == 0
+    with OpenAIServer(make_study_script(runs / "noted", FAULTS, every=3)) as server:
+        assert start_run(runs, "run", make_settings(server.url), runs / "noted") == 0
         return Faulty(runs / "run", len(server.requests))
 
 
 @pytest.fixture(scope="module")
-def killed(kept: None, tmp_path_factory: pytest.TempPathFactory) -> Killed:
+def killed(kept: None, tmp_path_factory: pytest.TempPathFactory) -> KilledRun:
     """A run that was killed right after an execution, and taken up to its end."""
     folder = tmp_path_factory.mktemp("killed")
-    with OpenAIServer(studying(folder / "noted")) as server:
-        found = Killed(folder / "run", server, folder / "noted")
-        assert found.after(["executed"]) == "executed"
-        found.to_its_end()
+    with OpenAIServer(make_study_script(folder / "noted")) as server:
+        found = KilledRun(folder / "run", server, folder / "noted")
+        assert found.kill_after(["executed"]) == "executed"
+        found.run_to_end()
     return found
 
 
-def test_a_run_that_is_killed_does_nothing_twice_and_ends_with_its_paper(killed: Killed) -> None:
+def test_a_run_that_is_killed_does_nothing_twice_and_ends_with_its_paper(killed: KilledRun) -> None:
     assert killed.kills == ["executed"]
-    assert killed.asked_again() == 0 and killed.twice() == [] and killed.damaged == []
+    assert killed.count_repeated_requests() == 0 and killed.find_repeated() == [] and killed.damaged == []
     state = read_state(killed.run)
-    assert state.released is not None and state.released.released and not audit(killed.run).findings
-    kept = [prompt_of(killed.run, one) for one in state.answers.values()]
+    assert state.released is not None and state.released.released and not audit_run(killed.run).findings
+    kept = [find_prompt(killed.run, one) for one in state.answers.values()]
     assert all(one is not None and one.asked is not None and not one.changed for one in kept)
 
 
 @pytest.mark.bench
 def test_a_run_with_a_fault_in_every_three_calls_and_one_that_is_killed_are_the_same(
-    faulty: Faulty, killed: Killed
+    faulty: Faulty, killed: KilledRun
 ) -> None:
     state, reference = read_state(killed.run), read_state(faulty.run)
     assert faulty.requests // 3 >= len(FAULTS)
     assert sum(one.retries for one in reference.answers.values()) >= len(FAULTS)
-    assert tree(state) == tree(reference)
-    assert paper_claims(state) == paper_claims(reference)
-    assert latex(killed.run) == latex(faulty.run)
+    assert comparable_tree(state) == comparable_tree(reference)
+    assert compute_paper_claims(state) == compute_paper_claims(reference)
+    assert comparable_latex(killed.run) == comparable_latex(faulty.run)
 
 
 @pytest.mark.bench
@@ -108,15 +125,15 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Fa
     first = {path: path.read_bytes() for path in (run / "paper").rglob("*") if path.is_file()}
     asked = set(read_state(run).answers)
     events = len(read_events(run / "run.db"))
-    with OpenAIServer(studying(noted)) as server:
-        own = venue.documented(tmp_path / "venue")
+    with OpenAIServer(make_study_script(noted)) as server:
+        own = custom_template.write_documented_template(tmp_path / "venue")
         settings = {"models.base_url": server.url, "paper.judge": False, "paper.template": str(own)}
-        with noting_behind_the_door(noted):
-            assert rewrite(run, settings, listener=at_first("drafted", signal.SIGTERM)) == 130
+        with noting_requests(noted):
+            assert rewrite_paper(run, settings, listener=at_first("drafted", signal.SIGTERM)) == 130
         shutil.rmtree(own)  # the run has its own copy
         with pytest.raises(RecordError, match="is not at its end"):
-            rewrite(run, settings, listener=silent)
-        assert resume(run, noted, models__base_url=server.url) == 0
+            rewrite_paper(run, settings, listener=ignore_event)
+        assert resume_run(run, noted, models__base_url=server.url) == 0
     kinds = {event.type for event, _ in read_events(run / "run.db")[events:]}
     assert kinds <= {
         "rewriting",
@@ -141,4 +158,4 @@ def test_it_lies_beside_the_first_and_only_the_writing_was_done_again(faulty: Fa
     roles = Counter(key.role for key in set(state.answers) - asked)
     assert set(roles) <= WRITING and roles["outline"] == roles["cite_ask"] == 1, roles
     assert len(server.requests) <= roles.total() + 1, "one at most was cut off"
-    assert audit(run).findings == []
+    assert audit_run(run).findings == []

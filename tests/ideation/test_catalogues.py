@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from labwright.literature import SourceError, lookup
-from labwright.literature.lookup import Literature
-from labwright.literature.settings import SourceName
-from labwright.literature.works import Wanted, Work
-from labwright.stages.ideation.drafting import looked_up
+from labwright.literature import CatalogueAnswerError, lookup
+from labwright.literature.lookup import LiteratureClient
+from labwright.literature.settings import CatalogueName
+from labwright.literature.works import Work, WorkQuery
+from labwright.stages.ideation.idea_drafting import search_literature
 
 WORK = Work(
     source="openalex",
@@ -29,7 +29,7 @@ WORK = Work(
 class Scripted:
     """A source that returns, raises or sleeps."""
 
-    name: SourceName
+    name: CatalogueName
     answer: tuple[Work, ...] | Exception = ()
     seconds: float = 0.0
     lists_retractions: bool = False
@@ -40,15 +40,15 @@ class Scripted:
             raise self.answer
         return self.answer[:limit]
 
-    async def find(self, wanted: Wanted) -> tuple[Work, ...]:
+    async def find(self, wanted: WorkQuery) -> tuple[Work, ...]:
         raise AssertionError
 
 
 def test_one_answers_one_fails_and_one_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "LOOKUP_TIMEOUT", 0.1)
+    monkeypatch.setattr(lookup, "LOOKUP_TIMEOUT_SECONDS", 0.1)
     late = Scripted("arxiv", (WORK,), seconds=30)
-    broken = Scripted("crossref", SourceError("crossref cannot be reached"))
-    found = asyncio.run(looked_up(Literature((Scripted("openalex", (WORK,)), broken, late)), "margins"))
+    broken = Scripted("crossref", CatalogueAnswerError("crossref cannot be reached"))
+    found = asyncio.run(search_literature(LiteratureClient((Scripted("openalex", (WORK,)), broken, late)), "margins"))
     assert found.answered == ("openalex",) and found.query == "margins"
     assert found.silent == ("crossref cannot be reached", "arxiv gave no answer within 0.1 s")
     [work] = found.works
@@ -58,12 +58,12 @@ def test_one_answers_one_fails_and_one_is_late(monkeypatch: pytest.MonkeyPatch) 
 
 def test_sources_take_turns() -> None:
     others = tuple(WORK.model_copy(update={"id": f"W{n}", "title": f"Title {n}", "subtitle": ""}) for n in range(3))
-    both = Literature((Scripted("openalex", others), Scripted("arxiv", (WORK,))))
-    found = asyncio.run(looked_up(both, "m"))
+    both = LiteratureClient((Scripted("openalex", others), Scripted("arxiv", (WORK,))))
+    found = asyncio.run(search_literature(both, "m"))
     assert [one.title for one in found.works] == ["Title 0", "Margins: revisited", "Title 1", "Title 2"]
 
 
 def test_all_silent_is_no_answer() -> None:
-    broken = Scripted("crossref", SourceError("crossref is down"))
-    found = asyncio.run(looked_up(Literature((broken,)), "m"))
+    broken = Scripted("crossref", CatalogueAnswerError("crossref is down"))
+    found = asyncio.run(search_literature(LiteratureClient((broken,)), "m"))
     assert not found.answered and not found.works

@@ -12,21 +12,36 @@ from hypothesis import strategies as st
 from labwright.models.errors import ModelUnavailable
 from labwright.models.roles.ideation import ClosestPick, IdeaReflectInputs, IdeaReflection
 from labwright.record.events import Event
-from labwright.record.events.papers import LookedUp
-from labwright.record.ideation import DataNeed, LiteratureSearch
-from labwright.record.nouns.idea import read_idea
-from labwright.stages.ideation.checks import are_alike, claims_in, fit_of, shared, struck_out, unknown_names
-from labwright.stages.ideation.drafting import distinct
-from tests.ideation.scripts import PICK, Shelf, World, by_number, drafted, reflected, text
+from labwright.record.events.paper_events import LiteratureSearched
+from labwright.record.ideation import LiteratureSearch, RequiredDataset
+from labwright.record.schema.idea import read_idea
+from labwright.stages.ideation.idea_checks import (
+    are_alike,
+    check_fit,
+    compute_overlap,
+    find_claims_in_text,
+    find_unknown_works,
+    remove_claim_sentences,
+)
+from labwright.stages.ideation.idea_drafting import deduplicate_works
+from tests.ideation.scripted_ideation import (
+    PICK,
+    FakeCatalogue,
+    IdeationWorld,
+    draft_by_number,
+    make_draft,
+    make_idea_text,
+    reflect,
+)
 from tests.models.ideation_examples import ESTIMATE, MEANS, WORK
 
 
 def test_an_idea_is_looked_up_before_it_is_final_and_its_file_runs(tmp_path: Path) -> None:
-    shelf = Shelf()
-    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, shelf)
-    world.find()
+    shelf = FakeCatalogue()
+    world = IdeationWorld({"idea": draft_by_number(make_idea_text()), "idea_reflect": reflect}, tmp_path, shelf)
+    world.find_ideas()
     assert shelf.asked == ["large margin small sample"]
-    assert world.idea.novelty == "compared" and "openalex" in world.idea.said
+    assert world.idea.novelty == "compared" and "openalex" in world.idea.novelty_statement
     [close] = world.idea.closest
     assert close.work.title == "Margins revisited" and close.difference.startswith("It looks at many examples")
     [told] = json.loads((tmp_path / "ideas.json").read_text())
@@ -44,41 +59,45 @@ def test_an_idea_is_looked_up_before_it_is_final_and_its_file_runs(tmp_path: Pat
 
 
 def test_without_a_network_the_search_is_made_and_novelty_is_unchecked(tmp_path: Path) -> None:
-    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, None)
-    world.find()
-    assert world.idea.novelty == "unchecked" and "no source answered" in world.idea.said
+    world = IdeationWorld({"idea": draft_by_number(make_idea_text()), "idea_reflect": reflect}, tmp_path, None)
+    world.find_ideas()
+    assert world.idea.novelty == "unchecked" and "no source answered" in world.idea.novelty_statement
     assert world.idea.queries == ("large margin small sample",) and not world.idea.closest
-    assert [one.n for one in world.log.state.looked_up.values()] == [0]
+    assert [one.n for one in world.log.state.literature_searches.values()] == [0]
 
 
 def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:
-    world = World({"idea": by_number(text()), "idea_reflect": reflected}, tmp_path, Shelf(works=()))
-    world.find()
-    assert world.idea.novelty == "nothing_found" and "no evidence" in world.idea.said
+    world = IdeationWorld(
+        {"idea": draft_by_number(make_idea_text()), "idea_reflect": reflect}, tmp_path, FakeCatalogue(works=())
+    )
+    world.find_ideas()
+    assert world.idea.novelty == "nothing_found" and "no evidence" in world.idea.novelty_statement
 
 
 def test_a_claim_of_novelty_goes_back_and_what_stays_is_struck_out(tmp_path: Path) -> None:
-    boast = text(
+    boast = make_idea_text(
         abstract="We ask whether margins help when there are few examples. This is the first study to ask. We "
         "do it at three sizes.",
         title="A novel margin for small sets",
     )
-    world = World({"idea": by_number(boast), "idea_reflect": reflected}, tmp_path, None, rounds=2)
-    world.find()
-    first, second = world.inputs("idea_reflect")
+    world = IdeationWorld({"idea": draft_by_number(boast), "idea_reflect": reflect}, tmp_path, None, rounds=2)
+    world.find_ideas()
+    first, second = world.inputs_of_role("idea_reflect")
     assert any("'the first study'" in one for one in first.complaints) and second.complaints and second.last
     idea = world.idea.idea
     assert "first" not in idea.abstract and "three sizes" in idea.abstract
     assert idea.title == "A margin for small sets"
     assert any("the first study" in one for one in world.idea.remarks)
-    assert not claims_in(json.dumps(world.idea.idea.model_dump(mode="json")))
+    assert not find_claims_in_text(json.dumps(world.idea.idea.model_dump(mode="json")))
 
 
 def test_a_work_that_no_search_returned_goes_back_and_is_remarked(tmp_path: Path) -> None:
-    named = text(related_work="Lovelace and Turing (2020) revisit margins. Hopper et al. (1999) did it before.")
-    world = World({"idea": by_number(named), "idea_reflect": reflected}, tmp_path, rounds=1)
-    world.find()
-    [inputs] = world.inputs("idea_reflect")
+    named = make_idea_text(
+        related_work="Lovelace and Turing (2020) revisit margins. Hopper et al. (1999) did it before."
+    )
+    world = IdeationWorld({"idea": draft_by_number(named), "idea_reflect": reflect}, tmp_path, rounds=1)
+    world.find_ideas()
+    [inputs] = world.inputs_of_role("idea_reflect")
     assert [one for one in inputs.complaints if "Hopper" in one]
     assert not [one for one in inputs.complaints if "Lovelace" in one or "Turing" in one]
     assert world.idea.remarks == ("named from memory, returned by no search: Hopper et al.",)
@@ -93,11 +112,16 @@ def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: 
     )
 
     def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
-        return reflected(inputs, closest=picks if not inputs.last else (PICK, picks[1]))
+        return reflect(inputs, closest=picks if not inputs.last else (PICK, picks[1]))
 
-    world = World({"idea": by_number(text()), "idea_reflect": answer}, tmp_path, Shelf(works=(WORK, bare)), rounds=2)
-    world.find()
-    complaints = world.inputs("idea_reflect")[1].complaints
+    world = IdeationWorld(
+        {"idea": draft_by_number(make_idea_text()), "idea_reflect": answer},
+        tmp_path,
+        FakeCatalogue(works=(WORK, bare)),
+        rounds=2,
+    )
+    world.find_ideas()
+    complaints = world.inputs_of_role("idea_reflect")[1].complaints
     assert any("paper 9 is none of the 2 results" in one for one in complaints)
     assert any("does not stand in the abstract of paper 1" in one for one in complaints)
     assert [one.work.title for one in world.idea.closest] == ["Margins revisited", "Without abstract"]
@@ -106,76 +130,86 @@ def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: 
 
 def test_a_quote_that_stays_wrong_leaves_the_paper_out(tmp_path: Path) -> None:
     wrong = PICK.model_copy(update={"quote": "They prove that margins are useless"})
-    world = World({"idea": by_number(text()), "idea_reflect": lambda one: reflected(one, closest=(wrong,))}, tmp_path)
-    world.find()
+    world = IdeationWorld(
+        {"idea": draft_by_number(make_idea_text()), "idea_reflect": lambda one: reflect(one, closest=(wrong,))},
+        tmp_path,
+    )
+    world.find_ideas()
     assert not world.idea.closest and world.idea.remarks
-    assert len(world.inputs("idea_reflect")) == 3
+    assert len(world.inputs_of_role("idea_reflect")) == 3
 
 
 @pytest.mark.parametrize(
     "twin",
     [
-        text(),
-        text(name="other_name", short_hypothesis="Something else is claimed of networks here."),
-        text(
+        make_idea_text(),
+        make_idea_text(name="other_name", short_hypothesis="Something else is claimed of networks here."),
+        make_idea_text(
             1, short_hypothesis="Penalties on the margin raise the accuracy over cross-entropy on small training sets."
         ),
     ],
 )
 def test_a_repetition_is_sent_back_drafted_again_and_then_refused(tmp_path: Path, twin: object) -> None:
-    world = World({"idea": by_number(text(), twin), "idea_reflect": reflected}, tmp_path, rounds=1)  # pyright: ignore
-    world.find(3)
+    world = IdeationWorld(
+        {"idea": draft_by_number(make_idea_text(), twin), "idea_reflect": reflect},  # pyright: ignore
+        tmp_path,
+        rounds=1,
+    )
+    world.find_ideas(3)
     assert [one.idea is None for one in world.told] == [False, True]
-    drafts = world.inputs("idea")
+    drafts = world.inputs_of_role("idea")
     assert [one.number for one in drafts] == [1, 2, 2] and "repeats the earlier idea" in drafts[2].complaints[0]
-    assert any("repeats the earlier idea" in one for one in world.inputs("idea_reflect")[1].complaints)
+    assert any("repeats the earlier idea" in one for one in world.inputs_of_role("idea_reflect")[1].complaints)
     assert len(json.loads((tmp_path / "ideas.json").read_text())) == 1
 
 
 def test_the_models_own_check_counts_too(tmp_path: Path) -> None:
     def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
         alike = "margin_small_data" if inputs.draft.idea.name == "tree_depth_wine" else "no such idea"
-        return reflected(inputs, alike=alike)
+        return reflect(inputs, alike=alike)
 
-    drafts = [text(), text(1), text(2)]
-    world = World({"idea": lambda _: drafted(drafts.pop(0)), "idea_reflect": answer}, tmp_path, rounds=1)
-    world.find(2)
+    drafts = [make_idea_text(), make_idea_text(1), make_idea_text(2)]
+    world = IdeationWorld({"idea": lambda _: make_draft(drafts.pop(0)), "idea_reflect": answer}, tmp_path, rounds=1)
+    world.find_ideas(2)
     assert [one.idea.idea.name for one in world.told if one.idea] == ["margin_small_data", "augment_rotations"]
 
 
 def test_three_unlike_ideas_pass_and_each_sees_the_earlier_ones(tmp_path: Path) -> None:
-    world = World({"idea": by_number(text(), text(1), text(2)), "idea_reflect": reflected}, tmp_path)
-    world.find(3)
+    world = IdeationWorld(
+        {"idea": draft_by_number(make_idea_text(), make_idea_text(1), make_idea_text(2)), "idea_reflect": reflect},
+        tmp_path,
+    )
+    world.find_ideas(3)
     assert all(one.idea for one in world.told) and len(json.loads((tmp_path / "ideas.json").read_text())) == 3
-    assert [len(one.earlier) for one in world.inputs("idea")] == [0, 1, 2]
+    assert [len(one.earlier) for one in world.inputs_of_role("idea")] == [0, 1, 2]
 
 
 def test_what_a_reflection_still_wants_to_know_is_looked_up(tmp_path: Path) -> None:
-    shelf = Shelf()
+    shelf = FakeCatalogue()
 
     def answer(inputs: IdeaReflectInputs) -> IdeaReflection:
-        return reflected(inputs, done=inputs.last, queries=() if inputs.last else ("margin  warm-up", "margin warm-up"))
+        return reflect(inputs, done=inputs.last, queries=() if inputs.last else ("margin  warm-up", "margin warm-up"))
 
-    world = World({"idea": by_number(text()), "idea_reflect": answer}, tmp_path, shelf)
-    world.find()
+    world = IdeationWorld({"idea": draft_by_number(make_idea_text()), "idea_reflect": answer}, tmp_path, shelf)
+    world.find_ideas()
     assert shelf.asked == ["large margin small sample", "margin warm-up"]
 
 
 @pytest.mark.slow
 def test_any_prefix_of_the_log_goes_on_to_the_same_ideas(tmp_path: Path) -> None:
     """A kill costs the call or the search in flight: the rest is found in the log."""
-    answers = {"idea": by_number(text(), text(1)), "idea_reflect": reflected}
-    shelf = Shelf()
-    whole = World(answers, tmp_path / "whole", shelf)
-    whole.find(2)
+    answers = {"idea": draft_by_number(make_idea_text(), make_idea_text(1)), "idea_reflect": reflect}
+    shelf = FakeCatalogue()
+    whole = IdeationWorld(answers, tmp_path / "whole", shelf)
+    whole.find_ideas(2)
     kept = (tmp_path / "whole" / "ideas.json").read_text()
     calls, searches = len(whole.model.requests), len(shelf.asked)
     for cut in range(1, len(whole.log.events) + 1):
-        again = Shelf()
-        world = World(answers, tmp_path / f"cut{cut}", again, events=whole.log.events[:cut])
+        again = FakeCatalogue()
+        world = IdeationWorld(answers, tmp_path / f"cut{cut}", again, events=whole.log.events[:cut])
         done = sum(one.type == "answered" for one in whole.log.events[:cut])
-        seen = sum(isinstance(one, LookedUp) for one in whole.log.events[:cut])
-        world.find(2)
+        seen = sum(isinstance(one, LiteratureSearched) for one in whole.log.events[:cut])
+        world.find_ideas(2)
         assert (tmp_path / f"cut{cut}" / "ideas.json").read_text() == kept
         assert (len(world.model.requests), len(again.asked)) == (calls - done, searches - seen)
         finished = sum(one.type == "work_done" for one in whole.log.events[:cut])
@@ -186,11 +220,11 @@ def test_a_model_that_is_away_leaves_the_ideas_before_it(tmp_path: Path) -> None
     def draft(inputs: object) -> object:
         if getattr(inputs, "number", 0) == 2:
             raise ModelUnavailable("it is away")
-        return drafted(text())
+        return make_draft(make_idea_text())
 
-    world = World({"idea": draft, "idea_reflect": reflected}, tmp_path)  # pyright: ignore[reportArgumentType]
+    world = IdeationWorld({"idea": draft, "idea_reflect": reflect}, tmp_path)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ModelUnavailable):
-        world.find(2)
+        world.find_ideas(2)
     assert len(json.loads((tmp_path / "ideas.json").read_text())) == 1
     events: list[Event] = world.log.events
     assert events[-1].type == "decided"
@@ -201,7 +235,7 @@ def test_a_model_that_is_away_leaves_the_ideas_before_it(tmp_path: Path) -> None
 
 def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
     bare = WORK.model_copy(update={"abstract": "", "title": "Margins, revisited!"})
-    found = distinct((LiteratureSearch(query="a", works=(bare,)), LiteratureSearch(query="b", works=(WORK,))))
+    found = deduplicate_works((LiteratureSearch(query="a", works=(bare,)), LiteratureSearch(query="b", works=(WORK,))))
     assert found == (WORK,)
 
 
@@ -218,39 +252,39 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
         ({"packages": ("jax",)}, "'jax' is not installed"),
         ({"network": True}, "need a network"),
         ({"pretrained": ("a/b",)}, "'a/b' is not on this machine"),
-        ({"data": (DataNeed(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
-        ({"data": (DataNeed(name="digits", source="own"),)}, "no dataset 'digits'"),
-        ({"data": (DataNeed(name="a/b", source="hub"),)}, "on the hub"),
-        ({"data": (DataNeed(name="../etc", source="hub"),)}, "not a dataset of the hub"),
-        ({"data": (DataNeed(name="clinic", source="other"),)}, "is not available"),
+        ({"data": (RequiredDataset(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
+        ({"data": (RequiredDataset(name="digits", source="own"),)}, "no dataset 'digits'"),
+        ({"data": (RequiredDataset(name="a/b", source="hub"),)}, "on the hub"),
+        ({"data": (RequiredDataset(name="../etc", source="hub"),)}, "not a dataset of the hub"),
+        ({"data": (RequiredDataset(name="clinic", source="other"),)}, "is not available"),
     ],
 )
 def test_what_does_not_fit_is_said(change: dict[str, object], why: str) -> None:
-    fit = fit_of(ESTIMATE.model_copy(update=change), MEANS)
+    fit = check_fit(ESTIMATE.model_copy(update=change), MEANS)
     assert not fit.fits and any(why in one for one in fit.why)
 
 
 def test_what_fits_fits() -> None:
-    assert fit_of(ESTIMATE, MEANS).fits
+    assert check_fit(ESTIMATE, MEANS).fits
     more = ESTIMATE.model_copy(
         update={
             "gpu_memory_gb": 40.0,
             "pretrained": ("a/b",),
             "data": (
-                DataNeed(name="a/b", source="hub"),
-                DataNeed(name="mine", source="own"),
-                DataNeed(name="x", source="synthetic"),
+                RequiredDataset(name="a/b", source="hub"),
+                RequiredDataset(name="mine", source="own"),
+                RequiredDataset(name="x", source="synthetic"),
             ),
         }
     )
-    assert fit_of(more, MEANS.model_copy(update={"gpus": ("H100",), "gpu_memory_gb": 80.0, "fetching": True})).fits
+    assert check_fit(more, MEANS.model_copy(update={"gpus": ("H100",), "gpu_memory_gb": 80.0, "fetching": True})).fits
 
 
 def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
-    big = drafted(text()).model_copy(update={"estimate": ESTIMATE.model_copy(update={"hours": 90.0})})
-    world = World({"idea": lambda _: big, "idea_reflect": reflected}, tmp_path, rounds=2)
-    world.find()
-    assert any("takes 90 h" in one for one in world.inputs("idea_reflect")[0].complaints)
+    big = make_draft(make_idea_text()).model_copy(update={"estimate": ESTIMATE.model_copy(update={"hours": 90.0})})
+    world = IdeationWorld({"idea": lambda _: big, "idea_reflect": reflect}, tmp_path, rounds=2)
+    world.find_ideas()
+    assert any("takes 90 h" in one for one in world.inputs_of_role("idea_reflect")[0].complaints)
     told = json.loads((tmp_path / "ideas.json").read_text())[0]["Feasibility"]
     assert told["Fits"] is False and "takes 90 h" in told["Why"][0]
 
@@ -272,7 +306,10 @@ def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_claims_of_novelty_are_seen(said: str) -> None:
-    assert claims_in(said) and struck_out(f"One stays. {said} Two stay.")[0] == "One stays. Two stay."
+    assert (
+        find_claims_in_text(said)
+        and remove_claim_sentences(f"One stays. {said} Two stay.")[0] == "One stays. Two stay."
+    )
 
 
 @pytest.mark.parametrize(
@@ -286,7 +323,7 @@ def test_claims_of_novelty_are_seen(said: str) -> None:
     ],
 )
 def test_plain_sentences_are_no_claims(said: str) -> None:
-    assert not claims_in(said)
+    assert not find_claims_in_text(said)
 
 
 @pytest.mark.parametrize(
@@ -306,21 +343,21 @@ def test_plain_sentences_are_no_claims(said: str) -> None:
     ],
 )
 def test_names_of_works_are_held_against_the_results(said: str, named: bool) -> None:
-    assert bool(unknown_names(said, (WORK,), ())) == named
+    assert bool(find_unknown_works(said, (WORK,), ())) == named
 
 
 def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
-    one = text(
+    one = make_idea_text(
         name="a",
         title="Label smoothing under label noise",
         short_hypothesis="Label smoothing lowers calibration error under label noise.",
     )
-    same = text(
+    same = make_idea_text(
         name="b",
         title="Noisy labels and smoothing of labels",
         short_hypothesis="Smoothing the labels lowers the calibration error when labels are noisy.",
     )
-    other = text(
+    other = make_idea_text(
         name="c",
         title="Mixup under label noise",
         short_hypothesis="Mixup slows the learning of wrong examples by heart, seen in training loss.",
@@ -342,13 +379,13 @@ def test_likeness_is_by_meaning_words_and_not_by_frame() -> None:
 )
 def test_forms_of_a_word_have_one_stem(forms: str) -> None:
     first, *others = forms.split()
-    assert all(shared(first, other) == 1.0 for other in others)
-    assert shared(first, "margin") == 0.0
+    assert all(compute_overlap(first, other) == 1.0 for other in others)
+    assert compute_overlap(first, "margin") == 0.0
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_likeness_is_symmetric_and_total(a: str, b: str) -> None:
-    one = text(name="one", title=f"x{a}", short_hypothesis=b)
-    two = text(name="two", title=f"y{b}", short_hypothesis=a)
+    one = make_idea_text(name="one", title=f"x{a}", short_hypothesis=b)
+    two = make_idea_text(name="two", title=f"y{b}", short_hypothesis=a)
     assert are_alike(one, two) == are_alike(two, one)
     assert are_alike(one, one)

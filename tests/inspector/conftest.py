@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.inspector.web import make_runs, serving
+from tests.inspector.web_server import make_runs, running_server
 
 
 @pytest.fixture(scope="session")
@@ -20,5 +20,5 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def web(place: Path) -> Generator[httpx.Client]:
     """A client with the cookie of a server over these runs."""
-    with serving(place) as client:
+    with running_server(place) as client:
         yield client

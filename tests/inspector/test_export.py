@@ -16,14 +16,14 @@ import pytest
 from PIL import Image
 
 from labwright.agent.cli import main
-from labwright.inspector.export.html_file import PLAIN, Pictures, rewritten, shrunk
-from labwright.record.events.searching import Plotted
-from labwright.record.folder import RunFolder
-from labwright.record.log import EventLog
-from labwright.record.nouns.figures import Figure, FigureFacts
-from labwright.record.reading import read_events
+from labwright.inspector.export.html_file import MAX_UNSHRUNK_BYTES, PictureEmbedder, rewrite_page, shrink_png
+from labwright.record.event_log import EventLog
+from labwright.record.events.search_events import NodePlotted
+from labwright.record.log_reader import read_events
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.figures import Figure, FigureFacts
 from labwright.record.zips import open_run_folder
-from tests.inspector.story import ended
+from tests.inspector.sample_run import make_ended
 from tests.inspector.test_logs import written
 
 pytestmark = pytest.mark.slow
@@ -35,9 +35,9 @@ KEY = "sk-0123456789abcdef-key"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A finished run with code, a figure, output, data, labels, a cache, links and a key in a file."""
-    story = ended()
+    story = make_ended()
     figure = Figure(name="loss.png", sha256="0", facts=FigureFacts(axes=()))
-    story.tell(Plotted(node="n0003", n=1, figures=(figure,)))
+    story.add(NodePlotted(node="n0003", n=1, figures=(figure,)))
     folder = RunFolder(written(tmp_path / "runs" / "calm", story))
     files = {
         "nodes/n0003/source/experiment.py": f"print({EVIL!r})\n",
@@ -178,7 +178,7 @@ def test_rewriting_drops_what_acts_and_leads_out() -> None:
     def inside(link: str) -> str:
         return f' href="#n1-{link[1:]}"' if link.startswith("#") else ""
 
-    found = rewritten(page, "n1-", link=inside, picture={"/b.png": "data:b"}.get)
+    found = rewrite_page(page, "n1-", link=inside, picture={"/b.png": "data:b"}.get)
     assert found == (
         '<a>x</a><a class="c" href="#n1-in">y</a><b id="n1-in">z</b>'
         '<span class="dim">[picture left out: &#34;A&#34;]</span><img loading="lazy" src="data:b">'
@@ -189,11 +189,11 @@ def test_rewriting_drops_what_acts_and_leads_out() -> None:
 def test_pictures_are_made_small_and_counted_when_there_is_no_room() -> None:
     made = io.BytesIO()
     Image.frombytes("RGB", (2000, 700), os.urandom(2000 * 700 * 3)).save(made, "PNG")
-    small = shrunk(made.getvalue())
+    small = shrink_png(made.getvalue())
     assert small is not None and len(small) < len(made.getvalue()) / 3
-    assert shrunk(b"\x89PNG\r\n\x1a\n" + b"x" * PLAIN) is None
-    pictures = Pictures(room=1000)
-    assert pictures.address(b"no picture") is None and pictures.address(made.getvalue()) is None
+    assert shrink_png(b"\x89PNG\r\n\x1a\n" + b"x" * MAX_UNSHRUNK_BYTES) is None
+    pictures = PictureEmbedder(room=1000)
+    assert pictures.embed(b"no picture") is None and pictures.embed(made.getvalue()) is None
     assert pictures.left_out == 2
 
 
@@ -247,7 +247,7 @@ def test_a_log_that_holds_a_key_is_not_exported(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "Calm Calm Calm Calm")
     log = EventLog(run / "run.db")
-    log.append(Plotted(node="n0003", n=2, seconds=1.0))
+    log.append(NodePlotted(node="n0003", n=2, seconds=1.0))
     log.close()
     assert main(["export", str(run), "--events", "-"]) == 0
     monkeypatch.setenv("OPENAI_API_KEY", '"type":"plotted"')

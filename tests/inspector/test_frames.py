@@ -11,15 +11,15 @@ import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from labwright.inspector.frames import COLUMNS, open_run
-from labwright.inspector.tree import tree_of
-from labwright.record.claims.decisions import decisions
-from labwright.record.claims.differences import differences
-from labwright.record.claims.means import claims_on_test
-from labwright.record.reading import RecordError
-from tests.inspector.celled import celled
-from tests.inspector.story import Story, told
-from tests.inspector.web import recorded
+from labwright.inspector.frames import FRAME_COLUMNS, open_run
+from labwright.inspector.tree import build_tree
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_test_claims
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.log_reader import RecordError
+from tests.inspector.cell_run import make_cell_run
+from tests.inspector.sample_run import EventStory, make_sample
+from tests.inspector.web_server import record_story
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "examples" / "recorded-run.zip"
@@ -27,8 +27,8 @@ NOTEBOOK = ROOT / "examples" / "read_a_run.ipynb"
 PAGE = ROOT / "docs" / "python.md"
 
 
-def _open(place: Path, story: Story) -> Any:  # pandas is typed too loosely for a strict check of its frames
-    return open_run(recorded(place / "run", story))
+def _open(place: Path, story: EventStory) -> Any:  # pandas is typed too loosely for a strict check of its frames
+    return open_run(record_story(place / "run", story))
 
 
 def _every(run: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def whole() -> Any:
 
 
 def test_nodes_are_those_of_the_tree(tmp_path: Path) -> None:
-    run = _open(tmp_path, told())
+    run = _open(tmp_path, make_sample())
     nodes = run.nodes.set_index("node")
     assert list(nodes.index) == ["n0001", "n0002", "n0003", "n0004", "n0005", "n0006"]
     assert list(nodes["status"]) == ["buggy", "good", "good", "good", "good", "running"]
@@ -56,7 +56,7 @@ def test_nodes_are_those_of_the_tree(tmp_path: Path) -> None:
 
 
 def test_cells_have_what_became_of_each(tmp_path: Path) -> None:
-    cells = _open(tmp_path, celled()).cells
+    cells = _open(tmp_path, make_cell_run()).cells
     outcomes = cells.groupby("node")["outcome"].apply(list).to_dict()
     assert outcomes == {
         "n0001": ["measured"] * 4,
@@ -70,7 +70,7 @@ def test_cells_have_what_became_of_each(tmp_path: Path) -> None:
 
 
 def test_measurements_have_units_and_parts_of_the_condition(tmp_path: Path) -> None:
-    values = _open(tmp_path, celled()).measurements
+    values = _open(tmp_path, make_cell_run()).measurements
     first = values[values["node"] == "n0001"]
     assert first["condition"].tolist() == ["plain@low", "smooth@low", "plain@high", "smooth@high"]
     assert first["arm"].tolist() == ["plain", "smooth"] * 2 and set(first["level"]) == {"low", "high"}
@@ -79,11 +79,11 @@ def test_measurements_have_units_and_parts_of_the_condition(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("events", [0, 1, 2, 9])
 def test_a_run_that_has_only_begun_has_all_columns(tmp_path: Path, events: int) -> None:
-    story = told()
+    story = make_sample()
     del story.events[events:]
     run = _open(tmp_path, story)
     for name, frame in _every(run).items():
-        assert list(frame.columns) == list(COLUMNS[name])
+        assert list(frame.columns) == list(FRAME_COLUMNS[name])
     assert run.claims.empty and run.nodes["value"].dtype == float
 
 
@@ -97,23 +97,23 @@ def test_no_run_is_one_line(tmp_path: Path) -> None:
 
 def test_frames_of_the_recorded_run_agree_with_its_other_views(whole: Any) -> None:
     state = whole.state
-    rows = {row.id: row for stage in tree_of(state).stages for row in stage.nodes}
+    rows = {row.id: row for stage in build_tree(state).stages for row in stage.nodes}
     assert set(whole.nodes["node"]) == set(rows)
     assert whole.nodes["seconds"].sum() == pytest.approx(sum(row.seconds for row in rows.values()))
-    assert len(whole.cells) == sum(len(owed.cells) for owed in state.owed.values())
+    assert len(whole.cells) == sum(len(owed.cells) for owed in state.required_cells.values())
     tests = whole.measurements[whole.measurements["split"] == "test"]
-    assert len(tests) == sum(len(every) for every in state.tests.values()) > 0
+    assert len(tests) == sum(len(every) for every in state.test_measurements.values()) > 0
 
 
 def test_claims_are_those_of_the_paper(whole: Any) -> None:
     tested = whole.claims[(whole.claims["split"] == "test") & (whole.claims["kind"] != "hypothesis")].set_index("key")
-    means = claims_on_test(whole.state)
-    every = [*means, *differences(whole.state, means)]
+    means = compute_test_claims(whole.state)
+    every = [*means, *compute_differences(whole.state, means)]
     assert set(tested.index) == {one.key for one in every} and len(tested) == len(every)
     for one in every:
         assert tested.loc[one.key, "mean"] == one.mean and tested.loc[one.key, "nodes"] == " ".join(one.nodes)
     asked = whole.claims[whole.claims["kind"] == "hypothesis"]
-    found = [(part.verdict, one.confirmed) for one in decisions(whole.state) for part in one.parts]
+    found = [(part.verdict, one.confirmed) for one in decide_hypotheses(whole.state) for part in one.parts]
     assert [*zip(asked["verdict"], asked["confirmed"], strict=True)] == found
     assert set(asked["split"]) == {"test"}
 
@@ -122,7 +122,7 @@ def test_every_column_of_the_recorded_run_has_values(whole: Any) -> None:
     """So that nothing is documented which is never there; it had no GPU, and no metric with a unit."""
     never = {("cells", "gpu_bytes"), ("measurements", "unit"), ("claims", "unit")}
     for name, frame in _every(whole).items():
-        assert list(frame.columns) == list(COLUMNS[name])
+        assert list(frame.columns) == list(FRAME_COLUMNS[name])
         empty = {column for column in frame if frame[column].isna().all() or (frame[column] == "").all()}
         assert {(name, column) for column in empty} <= never
 
@@ -136,7 +136,7 @@ def test_the_page_lists_every_column() -> None:
     tables = [
         f"### {name}\n\n| column | what it is |\n|---|---|\n"
         + "".join(f"| `{column}` | {text} |\n" for column, text in columns.items())
-        for name, columns in COLUMNS.items()
+        for name, columns in FRAME_COLUMNS.items()
     ]
     wanted = before + marker + "\n" + "\n".join(tables)
     if os.environ.get("SNAPSHOT_UPDATE") == "1":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.inspector.web import PNG, raw
+from tests.inspector.web_server import PNG, get_raw
 
 
 def test_the_token_is_needed_once_then_the_cookie(web: httpx.Client) -> None:
@@ -20,7 +20,7 @@ def test_the_token_is_needed_once_then_the_cookie(web: httpx.Client) -> None:
         assert bare.get("/runs/whole").status_code == 200
         bare.cookies.clear()
         assert bare.get("/", headers={"cookie": "a=;b;scientist-=x"}).status_code == 403
-        assert raw(web, f"//evil.example/?token={token}")[1]["location"] == "/evil.example/"
+        assert get_raw(web, f"//evil.example/?token={token}")[1]["location"] == "/evil.example/"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_every_answer_forbids_what_is_not_ours(web: httpx.Client) -> None:
     ],
 )
 def test_no_path_leads_out_of_what_is_shown(web: httpx.Client, path: str) -> None:
-    status, _, body = raw(web, f"/runs/hostile/files/{path}")
+    status, _, body = get_raw(web, f"/runs/hostile/files/{path}")
     assert status == 404 and b"secret" not in body
 
 

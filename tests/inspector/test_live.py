@@ -8,12 +8,12 @@ import re
 import pytest
 from rich.console import Console
 
-from labwright.inspector.live import LiveView, PlainView, fitting, frame_lines, frame_of, view_for
-from labwright.inspector.tree import tree_of
-from labwright.record.fold.apply import apply
-from labwright.record.fold.state import RunState
-from tests.inspector.celled import celled
-from tests.inspector.story import BEGAN, Story, ended, eventful, told
+from labwright.inspector.live_view import LiveView, PlainView, build_frame, choose_nodes, choose_view, format_frame
+from labwright.inspector.tree import build_tree
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from tests.inspector.cell_run import make_cell_run
+from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample
 
 
 def console(width: int = 100, height: int = 30, **options: object) -> Console:
@@ -25,19 +25,19 @@ def text_of(shown: Console) -> str:
     return shown.file.getvalue()
 
 
-def replay(view: LiveView | PlainView, story: Story) -> None:
+def replay(view: LiveView | PlainView, story: EventStory) -> None:
     state = RunState()
     for event, at in story.events:
-        apply(state, event, at)
+        apply_event(state, event, at)
         view(event, state)
 
 
 def test_a_pipe_gets_plain_lines() -> None:
     shown = console(width=20)
-    view = view_for(shown)
+    view = choose_view(shown)
     assert isinstance(view, PlainView)
     with view:
-        replay(view, ended())
+        replay(view, make_ended())
     lines = text_of(shown).splitlines()
     assert lines[0].split()[:2] == ["0.0s", "started:"]
     assert any("n0003 debug good, log_loss 0.3" in line for line in lines)
@@ -51,17 +51,17 @@ def test_a_terminal_that_wants_no_colour_gets_plain_lines(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    assert isinstance(view_for(console(force_terminal=True)), PlainView)
+    assert isinstance(choose_view(console(force_terminal=True)), PlainView)
 
 
 def test_a_terminal_gets_a_live_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     shown = console(force_terminal=True)
-    view = view_for(shown, clock=lambda: BEGAN + 500)
+    view = choose_view(shown, clock=lambda: BEGAN + 500)
     assert isinstance(view, LiveView)
     with view:
-        replay(view, told())
+        replay(view, make_sample())
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text_of(shown))
     assert "tuning  4/8 nodes  8m20s  offline, seed 1" in text
     assert "6 calls  5.4k tokens in, 2.4k out  $0.00 + 6 unpriced" in text
@@ -69,39 +69,39 @@ def test_a_terminal_gets_a_live_tree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bar_for_stage_and_cells_and_what_is_left_of_the_time() -> None:
-    story = celled()
+    story = make_cell_run()
     state = story.state
     state.overrides = {"time_limit": 3600.0}
-    [line] = [line.plain for line in frame_lines(frame_of(state), 600.0, 20) if "m left" in line.plain]
+    [line] = [line.plain for line in format_frame(build_frame(state), 600.0, 20) if "m left" in line.plain]
     assert line == "[####......] preliminary 2/5  [######....] cells 8/13  50m00s of 1h00m left"
     state.overrides = {"time_limit": 60.0}
-    assert any("0.0s of 1m00s left" in line.plain for line in frame_lines(frame_of(state), 600.0, 8))
-    assert not any("[" in line.plain for line in frame_lines(frame_of(RunState()), 1.0, 8))
+    assert any("0.0s of 1m00s left" in line.plain for line in format_frame(build_frame(state), 600.0, 8))
+    assert not any("[" in line.plain for line in format_frame(build_frame(RunState()), 1.0, 8))
 
 
 @pytest.mark.parametrize("height", [8, 12, 24])
 def test_a_frame_never_outgrows_the_terminal(height: int) -> None:
-    story = told()
+    story = make_sample()
     for _ in range(40):
-        story.good(story.expand("tuning", "tune", "n0005"), 0.5)
-    lines = frame_lines(frame_of(story.state, ("a", "b", "c")), 3.0, height)
+        story.finish_good(story.add_node("tuning", "tune", "n0005"), 0.5)
+    lines = format_frame(build_frame(story.state, ("a", "b", "c")), 3.0, height)
     assert len(lines) <= height
     assert lines[-1].plain.startswith("46 calls")
     assert any("more: scientist tree" in line.plain for line in lines)
 
 
 def test_what_does_not_fit_keeps_best_running_and_latest() -> None:
-    stage = tree_of(ended().state).stage("preliminary")
-    assert fitting([stage], 3, stage) == {"n0003", "n0004"}
-    assert fitting([stage], 9, stage) == {row.id for row in stage.nodes}
+    stage = build_tree(make_ended().state).find_stage("preliminary")
+    assert choose_nodes([stage], 3, stage) == {"n0003", "n0004"}
+    assert choose_nodes([stage], 9, stage) == {row.id for row in stage.nodes}
 
 
 def test_a_frame_before_the_first_event_draws() -> None:
-    assert frame_lines(frame_of(RunState()), 0.0, 20)
+    assert format_frame(build_frame(RunState()), 0.0, 20)
 
 
 def test_what_an_earlier_stage_still_has_to_do_is_shown_beside_the_one_that_is_searched() -> None:
-    lines = [line.plain for line in frame_lines(frame_of(eventful().state), 3.0, 24)]
+    lines = [line.plain for line in format_frame(build_frame(make_eventful().state), 3.0, 24)]
     assert "  preliminary still to do: 1 replicate under way, its report" in lines
     assert any(line.startswith("tuning  2/3 nodes") for line in lines)
-    assert len(frame_lines(frame_of(eventful().state), 3.0, 8)) <= 8
+    assert len(format_frame(build_frame(make_eventful().state), 3.0, 8)) <= 8

@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.inspector.describe import describe
-from labwright.inspector.logs import Entry, Output, Printed, logs
-from labwright.record.events.running import Ended
-from labwright.record.events.searching import Executed, Judged
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from labwright.record.nouns.nodes import Attempt
+from labwright.inspector.event_text import describe_event
+from labwright.inspector.logs import AttemptOutput, LogEvent, PrintedLine, read_logs
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import ProcessEnded
+from labwright.record.events.search_events import AttemptExecuted, NodeJudged
+from labwright.record.lock import acquire_lock
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.nodes import Attempt
 from labwright.sandbox.output import LiveOutput
-from tests.inspector.story import Story, ended, told
+from tests.inspector.sample_run import EventStory, make_ended, make_sample
 
 pytestmark = pytest.mark.slow
 
 NASTY = "\x1b[2J\x1b]0;owned\x07\u202edrawkcab\x00"
 
 
-def written(folder: Path, story: Story) -> Path:
+def written(folder: Path, story: EventStory) -> Path:
     """A run folder that holds the story's events."""
-    RunFolder(folder).create()
+    RunFolder(folder).create_folders()
     times = iter(at for _, at in story.events)
     log = EventLog(RunFolder(folder).db, clock=lambda: next(times))
     for event, _ in story.events:
@@ -38,7 +38,7 @@ def written(folder: Path, story: Story) -> Path:
 
 
 def test_events_in_words_with_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = str(written(tmp_path / "calm", ended()))
+    folder = str(written(tmp_path / "calm", make_ended()))
     assert main(["logs", folder]) == 0
     out = capsys.readouterr().out
     lines = out.splitlines()
@@ -49,7 +49,7 @@ def test_events_in_words_with_times(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_every_event_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    story = ended()
+    story = make_ended()
     assert main(["logs", str(written(tmp_path / "calm", story)), "--json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [one["seq"] for one in found] == list(range(1, len(story.events) + 1))
@@ -58,8 +58,8 @@ def test_every_event_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_node_with_its_small_steps_and_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = written(tmp_path / "calm", ended())
-    attempt = RunFolder(folder).attempt("n0001", 1)
+    folder = written(tmp_path / "calm", make_ended())
+    attempt = RunFolder(folder).get_attempt_path("n0001", 1)
     attempt.mkdir(parents=True)
     (attempt / "stdout.txt").write_text(f"epoch 1{NASTY}\n 10%\r 50%\r100%\nno end")
     assert main(["logs", str(folder), "--node", "n0001"]) == 0
@@ -69,23 +69,23 @@ def test_a_node_with_its_small_steps_and_output(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_node_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["logs", str(written(tmp_path / "calm", told())), "--node", "n99"]) == 2
+    assert main(["logs", str(written(tmp_path / "calm", make_sample())), "--node", "n99"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "no node 'n99'; it has n0001 to n0006" in line
 
 
 def test_output_is_followed_until_nobody_works_on_the_run(tmp_path: Path) -> None:
     """The last node of the story runs: what its code prints is given by lines, the rest when the attempt is sealed."""
-    folder = written(tmp_path / "calm", told())
+    folder = written(tmp_path / "calm", make_sample())
     place = RunFolder(folder)
-    place.node("n0006").mkdir(parents=True)
-    live = LiveOutput(place.live("n0006", 1), 1000)
+    place.get_node_path("n0006").mkdir(parents=True)
+    live = LiveOutput(place.get_live_output_path("n0006", 1), 1000)
     found: list[str] = []
-    with hold(folder):
+    with acquire_lock(folder):
         live.add("first\nhal")
-        lines = logs(folder, node="n0006", follow=True)
+        lines = read_logs(folder, node="n0006", follow=True)
         for line in lines:
-            found += [line.text] if isinstance(line, Printed) else []
+            found += [line.text] if isinstance(line, PrintedLine) else []
             if line is None and found == ["first"]:
                 live.add("f\n")
             if line is None and found == ["first", "half"]:
@@ -93,30 +93,30 @@ def test_output_is_followed_until_nobody_works_on_the_run(tmp_path: Path) -> Non
         seal(place, "first\nhalf\nlast")
         live.close()
         for line in lines:
-            found += [line.text] if isinstance(line, Printed) else []
-            if isinstance(line, Entry) and line.type == "judged":
+            found += [line.text] if isinstance(line, PrintedLine) else []
+            if isinstance(line, LogEvent) and line.type == "judged":
                 break
     assert found == ["first", "half", "last"]
     assert [line for line in lines if line is not None] == [], "it ends, as nobody works on the run any more"
 
 
 def seal(folder: RunFolder, text: str) -> None:
-    attempt = folder.attempt("n0006", 1)
+    attempt = folder.get_attempt_path("n0006", 1)
     attempt.mkdir()
     (attempt / "stdout.txt").write_text(text)
     log = EventLog(folder.db)
-    log.append(Executed(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
-    log.append(Judged(node="n0006", status="good"))
+    log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
+    log.append(NodeJudged(node="n0006", status="good"))
     log.close()
 
 
 def test_what_a_killed_process_left_of_output_is_taken_away(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     for node in ("n0001", "n0002"):
-        (folder.node(node) / ".attempt1.part").mkdir(parents=True)
+        (folder.get_node_path(node) / ".attempt1.part").mkdir(parents=True)
         for number in (1, 2):
-            LiveOutput(folder.live(node, number), 10).add("half")
-    folder.forget_live("n0001")
+            LiveOutput(folder.get_live_output_path(node, number), 10).add("half")
+    folder.delete_live_output("n0001")
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("nodes/*/.*")}
     assert left == {
         "nodes/n0001/.attempt1.part",
@@ -124,7 +124,7 @@ def test_what_a_killed_process_left_of_output_is_taken_away(tmp_path: Path) -> N
         "nodes/n0002/.attempt1.live",
         "nodes/n0002/.attempt2.live",
     }
-    folder.forget_live()
+    folder.delete_live_output()
     assert not list(tmp_path.glob("nodes/*/*.live")) and not list(tmp_path.glob("nodes/*/.*.live"))
 
 
@@ -152,15 +152,15 @@ def test_live_output_never_follows_a_link_and_never_fails(tmp_path: Path) -> Non
 
 def test_output_that_is_no_file_is_not_read(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    attempt = folder.attempt("n0001", 1)
+    attempt = folder.get_attempt_path("n0001", 1)
     attempt.mkdir(parents=True)
     (tmp_path / "secret").write_text("secret\n")
     (attempt / "stdout.txt").symlink_to(tmp_path / "secret")
-    assert Output(tmp_path, "n0001", 1).rest() == []
+    assert AttemptOutput(tmp_path, "n0001", 1).read_rest() == []
     (attempt / "stdout.txt").unlink()
     os.mkfifo(attempt / "stdout.txt")
-    assert Output(tmp_path, "n0001", 1).rest() == []
+    assert AttemptOutput(tmp_path, "n0001", 1).read_rest() == []
 
 
 def test_a_run_without_a_reason_ends_without_one(tmp_path: Path) -> None:
-    assert describe(Ended(exit_code=0, reason=""), RunState()) == "ended with exit code 0"
+    assert describe_event(ProcessEnded(exit_code=0, reason=""), RunState()) == "ended with exit code 0"

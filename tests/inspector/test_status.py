@@ -6,23 +6,23 @@ import json
 
 import pytest
 
-from labwright.inspector.render import status_lines
-from labwright.inspector.status import Status, condition_of, status_of
-from labwright.record.events.papers import Released, Rewriting
-from labwright.record.events.running import Commanded, Ended, Resumed
-from labwright.record.events.searching import Settled, Summarised
-from labwright.record.fold.apply import fold
-from labwright.record.nouns.nodes import StageSummary
-from labwright.record.reading import of_standing_paper
-from tests.inspector.story import BEGAN, Story, ended, eventful, told
+from labwright.inspector.render import format_status
+from labwright.inspector.status import RunStatus, find_condition, read_status
+from labwright.record.events.paper_events import PaperReleased, RewriteStarted
+from labwright.record.events.run_events import CommandReceived, ProcessEnded, RunResumed
+from labwright.record.events.search_events import StageSummarised, StageWinnerChosen
+from labwright.record.log_reader import drop_unreleased_rewrite
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.schema.nodes import StageSummary
+from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_eventful, make_sample
 
 
-def status(story: Story, process: str | None = None) -> Status:
-    return status_of("runs/calm", story.events, process, now=BEGAN + 1000)
+def status(story: EventStory, process: str | None = None) -> RunStatus:
+    return read_status("runs/calm", story.events, process, now=BEGAN + 1000)
 
 
 def test_a_running_run() -> None:
-    found = status(told(), "process 7 on here")
+    found = status(make_sample(), "process 7 on here")
     assert (found.condition, found.phase) == ("running", "tuning")
     assert found.next == "search the tuning stage"
     assert found.elapsed == 1000.0
@@ -33,88 +33,98 @@ def test_a_running_run() -> None:
 
 
 def test_costs_are_summed() -> None:
-    found = status(told())
+    found = status(make_sample())
     cost = found.cost
     assert (cost.calls, cost.input_tokens, cost.output_tokens, cost.unpriced) == (6, 5400, 2400, 6)
     assert found.code_seconds == pytest.approx(17.0) and cost.seconds == pytest.approx(3.0)
 
 
 def test_a_run_that_nobody_works_on_says_how_to_go_on() -> None:
-    found = status(told())
+    found = status(make_sample())
     assert found.condition == "interrupted" and found.exit_code is None
     assert found.next.endswith("scientist resume runs/calm")
-    assert found.elapsed == len(told().events) - 1
+    assert found.elapsed == len(make_sample().events) - 1
 
 
 def test_a_limit_that_was_changed_on_the_way_is_the_one_shown() -> None:
-    story = told()
-    story.tell(Resumed(settings={"search.tuning.nodes": 9}))
+    story = make_sample()
+    story.add(RunResumed(settings={"search.tuning.nodes": 9}))
     assert [one.node_limit for one in status(story).stages[:2]] == [5, 9]
 
 
 def test_the_page_shows_the_latest_requests() -> None:
-    story = told()
-    story.tell(*(Commanded(verb="note", text=f"note {n} " + "x" * 500) for n in range(7)))
-    shown = [line.plain for line in status_lines(status(story)) if "note for tuning" in line.plain]
+    story = make_sample()
+    story.add(*(CommandReceived(verb="note", text=f"note {n} " + "x" * 500) for n in range(7)))
+    shown = [line.plain for line in format_status(status(story)) if "note for tuning" in line.plain]
     assert [line.count(f"note {n}") for n, line in enumerate(shown, 2)] == [1] * 5 and max(map(len, shown)) < 160
 
 
 def test_a_released_paper_stays_the_released_one_when_a_later_draft_is_not() -> None:
-    story = ended(0)
-    story.tell(Released(released=True, pdf="paper/paper.pdf"), Ended(exit_code=0, reason=""), Rewriting(version=2))
-    assert status(story, "process 7").paper == "paper/paper.pdf"
-    story.tell(
-        Released(released=False, pdf="paper/v2/paper.pdf", reasons=("it is too long",)),
-        Ended(exit_code=4, reason="it is too long"),
+    story = make_ended(0)
+    story.add(
+        PaperReleased(released=True, pdf="paper/paper.pdf"),
+        ProcessEnded(exit_code=0, reason=""),
+        RewriteStarted(version=2),
     )
-    found, state = status(story), fold(story.events)
+    assert status(story, "process 7").paper == "paper/paper.pdf"
+    story.add(
+        PaperReleased(released=False, pdf="paper/v2/paper.pdf", reasons=("it is too long",)),
+        ProcessEnded(exit_code=4, reason="it is too long"),
+    )
+    found, state = status(story), fold_events(story.events)
     assert (found.condition, found.exit_code, found.paper) == ("done", 0, "paper/paper.pdf")
     assert found.reason == "a later draft was not released: it is too long"
-    assert state.standing is not None and (state.version, state.standing.version) == (2, 1)
-    assert fold(of_standing_paper(story.events)).version == 1 and of_standing_paper(ended(0).events)
-    story.tell(Rewriting(version=3), Released(released=True, pdf="paper/v3/paper.pdf"), Ended(exit_code=0, reason=""))
-    assert status(story).paper == "paper/v3/paper.pdf" and of_standing_paper(story.events) == story.events
+    assert state.current_paper is not None and (state.paper_version, state.current_paper.version) == (2, 1)
+    assert fold_events(drop_unreleased_rewrite(story.events)).paper_version == 1 and drop_unreleased_rewrite(
+        make_ended(0).events
+    )
+    story.add(
+        RewriteStarted(version=3),
+        PaperReleased(released=True, pdf="paper/v3/paper.pdf"),
+        ProcessEnded(exit_code=0, reason=""),
+    )
+    assert status(story).paper == "paper/v3/paper.pdf" and drop_unreleased_rewrite(story.events) == story.events
 
 
 @pytest.mark.parametrize(
     ("code", "condition"), [(0, "done"), (3, "stopped"), (4, "draft only"), (130, "interrupted"), (1, "failed")]
 )
 def test_exit_codes_become_words(code: int, condition: str) -> None:
-    assert condition_of(fold([(Ended(exit_code=code, reason=""), 0.0)]), None) == condition
+    assert find_condition(fold_events([(ProcessEnded(exit_code=code, reason=""), 0.0)]), None) == condition
 
 
 def test_a_resumed_run_is_not_over() -> None:
-    story = ended(130)
-    story.tell(Resumed())
+    story = make_ended(130)
+    story.add(RunResumed())
     assert status(story, "process 7 on here").exit_code is None
 
 
 def test_json_holds_what_the_page_says_and_can_be_read_back() -> None:
-    found = status(ended())
-    again = Status.model_validate(json.loads(found.model_dump_json()))
+    found = status(make_ended())
+    again = RunStatus.model_validate(json.loads(found.model_dump_json()))
     assert again == found
-    page = "\n".join(line.plain for line in status_lines(found))
+    page = "\n".join(line.plain for line in format_status(found))
     for words in ("done (exit code 0)", "preliminary 3/5 nodes", "6 to offline", "paper/paper.pdf", "5.4k tokens in"):
         assert words in page
 
 
 def test_nothing_hostile_is_on_the_page_or_in_the_events() -> None:
-    for story in (ended(4), eventful()):
+    for story in (make_ended(4), make_eventful()):
         harmless(status(story))
-    assert "paper NOT released" in page_of(status(ended(4)))
+    assert "paper NOT released" in page_of(status(make_ended(4)))
 
 
-def page_of(found: Status) -> str:
-    return "\n".join(line.plain for line in status_lines(found))
+def page_of(found: RunStatus) -> str:
+    return "\n".join(line.plain for line in format_status(found))
 
 
-def harmless(found: Status) -> None:
+def harmless(found: RunStatus) -> None:
     page = page_of(found) + "".join(one.text for one in found.last_events)
     assert not {c for c in page if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 or c in "\u202e\u202c"}
 
 
 def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() -> None:
-    found = status(eventful(), "process 7 on here")
+    found = status(make_eventful(), "process 7 on here")
     assert (found.phase, found.next) == ("tuning", "search the tuning stage")
     preliminary, tuning = found.stages[:2]
     assert preliminary.pending == ("1 replicate under way", "its report") and preliminary.seedless == ("n0001",)
@@ -129,9 +139,12 @@ def test_the_stage_that_is_searched_and_what_the_one_before_still_has_to_do() ->
 
 
 def test_when_only_the_last_report_is_missing_it_is_next() -> None:
-    story = told()
-    story.tell(
-        *(Settled(stage=stage, best="n0003", ended="limit") for stage in ("tuning", "agenda", "ablation")),
-        *(Summarised(k=0, summary=StageSummary(stage=stage, tried="", found="")) for stage in ("tuning", "agenda")),
+    story = make_sample()
+    story.add(
+        *(StageWinnerChosen(stage=stage, best="n0003", ended="limit") for stage in ("tuning", "agenda", "ablation")),
+        *(
+            StageSummarised(k=0, summary=StageSummary(stage=stage, tried="", found=""))
+            for stage in ("tuning", "agenda")
+        ),
     )
     assert status(story, "process 7 on here").next == "report on the ablation stage"

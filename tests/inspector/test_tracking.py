@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.inspector.tracking.logged import Logged, record_of
-from labwright.inspector.tracking.mirror import Mirror
-from labwright.record.events.searching import Executed
-from labwright.record.folder import RunFolder
-from labwright.record.log import EventLog
-from labwright.record.nouns.nodes import Attempt
-from tests.inspector.story import Story, ended
+from labwright.inspector.tracking.sync import TrackerSync
+from labwright.inspector.tracking.tracked_runs import TrackedRun, Tracker, read_tracked_record
+from labwright.record.event_log import EventLog
+from labwright.record.events.search_events import AttemptExecuted
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.nodes import Attempt
+from tests.inspector.sample_run import EventStory, make_ended
 from tests.inspector.test_logs import written
-from tests.inspector.web import add, recorded
+from tests.inspector.web_server import append_events, record_story
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = RunFolder(written(tmp_path / "calm", ended()))
+    folder = RunFolder(written(tmp_path / "calm", make_ended()))
     log = EventLog(folder.db)
-    log.append(Executed(node="n0006", attempt=Attempt(number=1, seconds=1.0, curves_sha256="0")))
+    log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0, curves_sha256="0")))
     log.close()
-    folder.attempt("n0006", 1).mkdir(parents=True)
-    (folder.attempt("n0006", 1) / "measurements.jsonl").write_text(
+    folder.get_attempt_path("n0006", 1).mkdir(parents=True)
+    (folder.get_attempt_path("n0006", 1) / "measurements.jsonl").write_text(
         "\n".join(
             (
                 '{"name": "loss", "dataset": "digits", "split": "train", "condition": "smooth@1", "step": 1, '
@@ -42,18 +42,18 @@ def run(tmp_path: Path) -> Path:
             )
         )
     )
-    folder.source("n0006").mkdir(parents=True)
-    (folder.source("n0006") / "experiment.py").write_text("print(1)\n")
-    (folder.source("n0006") / "link.py").symlink_to("/etc/passwd")
+    folder.get_source_path("n0006").mkdir(parents=True)
+    (folder.get_source_path("n0006") / "experiment.py").write_text("print(1)\n")
+    (folder.get_source_path("n0006") / "link.py").symlink_to("/etc/passwd")
     return folder.root
 
 
 def test_one_table_of_what_is_told(run: Path) -> None:
-    record = record_of(run)
+    record = read_tracked_record(run)
     assert [one.id for one in record.nodes] == [f"n000{k}" for k in range(1, 7)]
     mended, last = record.nodes[2], record.nodes[5]
     assert mended.metrics["validation/digits/smooth/log_loss"] == 0.3 and mended.metrics["seconds"] == 4.0
-    assert mended.tags["scientist.parent"] == "n0001" and mended.began < mended.ended
+    assert mended.tags["scientist.parent"] == "n0001" and mended.started_at < mended.ended_at
     assert last.curves == (("curve/train/digits/smooth_1/loss", 1, 0.5), ("curve/train/digits/smooth_1/loss", 2, 0.25))
     assert last.files == ("nodes/n0006/source/experiment.py",) and not last.done
     assert record.run.params["primary_metric"] == "log_loss"
@@ -67,7 +67,7 @@ def test_a_package_that_is_missing_is_named(
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(f"inspector.tracking.{tracker}.import_module", missing)
+    monkeypatch.setattr(f"labwright.inspector.tracking.{tracker}.import_module", missing)
     assert main(["export", str(run), f"--{tracker}", str(tmp_path / "there")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert f"pip install 'labwright[{tracker}]'" in line and not (tmp_path / "there").exists()
@@ -76,36 +76,36 @@ def test_a_package_that_is_missing_is_named(
 class Kept:
     """A sink that keeps what it is told; `faulty`: one that is away from the second node on."""
 
-    def __init__(self, folder: Path, run: Logged) -> None:
+    def __init__(self, folder: Path, run: TrackedRun) -> None:
         self.nodes: list[str] = []
         self.updates: list[tuple[int, float]] = []
         self.closed: list[bool] = []
         self.faulty = False
 
-    def node(self, one: Logged) -> None:
+    def write_node(self, one: TrackedRun) -> None:
         if self.faulty and self.nodes:
             raise ConnectionError("it is away")
         self.nodes.append(one.id)
 
-    def update(self, run: Logged, step: int) -> None:
+    def update_run(self, run: TrackedRun, step: int) -> None:
         self.updates.append((step, run.metrics["nodes"]))
 
-    def close(self, run: Logged) -> None:
+    def close(self, run: TrackedRun) -> None:
         self.closed.append(run.done)
 
 
 @pytest.mark.parametrize("faulty", [False, True])
 def test_a_mirror_tells_a_tracker_of_each_node_once_and_never_holds_up_the_run(tmp_path: Path, faulty: bool) -> None:
-    sinks, said, story = list[Kept](), list[str](), ended()
+    sinks, said, story = list[Kept](), list[str](), make_ended()
 
-    def opened(folder: Path, run: Logged) -> Kept:
+    def opened(folder: Path, run: TrackedRun) -> Tracker:
         sinks.append(Kept(folder, run))
         sinks[0].faulty = faulty
         return sinks[0]
 
-    with Mirror(tmp_path / "calm", opened, said.append, every=0.01):
+    with TrackerSync(tmp_path / "calm", opened, said.append, sync_seconds=0.01):
         for n, (event, _) in enumerate(story.events):
-            add(recorded(tmp_path / "calm", Story()) if not n else tmp_path / "calm", event)
+            append_events(record_story(tmp_path / "calm", EventStory()) if not n else tmp_path / "calm", event)
     [sink] = sinks
     if faulty:
         assert sink.nodes == ["n0001"] and not sink.closed
@@ -121,7 +121,7 @@ def test_a_tracker_that_is_not_there_is_refused_before_anything_is_made(
     def nothing(name: str) -> None:
         """No package is installed."""
 
-    monkeypatch.setattr("labwright.inspector.tracking.mirror.find_spec", nothing)
+    monkeypatch.setattr("labwright.inspector.tracking.sync.find_spec", nothing)
     idea = "examples/ideas/label_noise_calibration.json"
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "mlflow:there"]) == 2
     assert main(["run", "--idea", idea, "--runs", str(tmp_path / "runs"), "--track", "paper"]) == 2
@@ -141,7 +141,7 @@ def test_mlflow_gives_back_what_it_was_told(run: Path, tmp_path: Path, capsys: p
     client: Any = import_module("mlflow.tracking").MlflowClient(tracking_uri=f"sqlite:///{place / 'mlflow.db'}")
     found = client.search_runs([client.get_experiment_by_name("scientist").experiment_id])
     by_node = {one.data.tags.get("scientist.node", ""): one for one in found}
-    record = record_of(run)
+    record = read_tracked_record(run)
     assert len(found) == 1 + len(record.nodes)
     for node in record.nodes:
         assert node.metrics.items() <= by_node[node.id].data.metrics.items()

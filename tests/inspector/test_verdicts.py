@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from labwright.inspector.tracer import Tracer
-from labwright.record.folder import RunFolder
-from tests.claimed import claimed
-from tests.paper import synthetic
+from labwright.inspector.number_tracer import NumberTracer
+from labwright.record.run_folder import RunFolder
+from tests.hypotheses import make_hypotheses
+from tests.paper import synthetic_paper
 
 
 def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_path: Path) -> None:
-    run = synthetic.state()
+    run = synthetic_paper.make_state()
     assert run.data_plan is not None
     run.data_plan = run.data_plan.model_copy(
-        update={"hypotheses": claimed("method", "baseline", higher=False, level="noise20")}
+        update={"hypotheses": make_hypotheses("method", "baseline", higher=False, level="noise20")}
     )
-    paper = RunFolder(tmp_path).paper
+    paper = RunFolder(tmp_path).paper_folder
     paper.mkdir(parents=True)
     (paper / "paper.tex").write_text("\\begin{document}\nWe find that \\verdict{hypothesis/gain}.\n\\end{document}\n")
-    tracer = Tracer(run, RunFolder(tmp_path), run="RUN")
-    found = tracer.key("hypothesis/gain")
+    tracer = NumberTracer(run, RunFolder(tmp_path), run="RUN")
+    found = tracer.trace_key("hypothesis/gain")
     assert found is not None
     [one] = found.candidates
     assert one.what == "verdict on a hypothesis, supported" and one.printed.endswith("(supported)")
@@ -29,7 +29,9 @@ def test_a_verdict_is_traced_to_every_unit_by_its_key_and_by_its_numbers(tmp_pat
     cells = [origin for origin in one.origins if origin not in effects]
     assert len(effects) == 5 and len(cells) == 10
     assert {origin.condition for origin in cells} == {"method@noise20", "baseline@noise20"}
-    assert any("digits" in line for line in one.data) and one.again.startswith("scientist reproduce RUN --node ")
-    assert "hypothesis/gain" in {each.key for each in tracer.number("0.055").candidates}
-    pair = tracer.key("diff/digits/log_loss/method@noise20~baseline@noise20")
+    assert any("digits" in line for line in one.data) and one.reproduce_command.startswith(
+        "scientist reproduce RUN --node "
+    )
+    assert "hypothesis/gain" in {each.key for each in tracer.trace_number("0.055").candidates}
+    pair = tracer.trace_key("diff/digits/log_loss/method@noise20~baseline@noise20")
     assert pair is not None and pair.candidates[0].what == "verdict"

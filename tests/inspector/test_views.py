@@ -9,127 +9,146 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.inspector.headline import headline_of
-from labwright.inspector.timeline import Timeline, share_used
-from labwright.inspector.tree import tree_of
-from labwright.inspector.web.drawing import effect_bar
-from labwright.inspector.web.node_panel import panel_of
-from labwright.inspector.web.node_table import Asked, csv_of, table_of
-from labwright.inspector.web.plots import chart, scale
-from labwright.inspector.web.run_chart import baseline_of, best_so_far, fenced, run_chart, time_unit
-from labwright.inspector.web.watched import Watched
-from labwright.record.events.running import Ended, Resumed
-from labwright.record.events.searching import Executed, Stepped
-from labwright.record.fold.apply import apply
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.hypotheses import Effect, PartDecided
-from labwright.record.nouns.nodes import Attempt
-from tests.inspector.story import Story, ended, told
-from tests.inspector.tuned import tuned
-from tests.inspector.web import recorded
+from labwright.inspector.headline import build_headline
+from labwright.inspector.timeline import Timeline, compute_used_share
+from labwright.inspector.tree import build_tree
+from labwright.inspector.web.charts import build_axis, build_chart
+from labwright.inspector.web.node_panel import build_panel
+from labwright.inspector.web.node_table import TableQuery, build_table, table_to_csv
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.inspector.web.run_chart import (
+    baseline_value,
+    build_run_chart,
+    choose_time_unit,
+    compute_best_so_far,
+    drop_outliers,
+)
+from labwright.inspector.web.tree_drawing import draw_effect
+from labwright.record.events.run_events import ProcessEnded, RunResumed
+from labwright.record.events.search_events import AttemptExecuted, NodeStepEntered
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.hypotheses import Effect, EffectDecision
+from labwright.record.schema.nodes import Attempt
+from tests.inspector.sample_run import EventStory, make_ended, make_sample
+from tests.inspector.tuning_run import make_tuning_run
+from tests.inspector.web_server import record_story
 
 Finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(st.lists(Finite, max_size=8), st.booleans(), st.booleans())
 def test_an_axis_holds_all_its_values_in_order_and_has_few_ticks(values: list[float], whole: bool, tight: bool) -> None:
-    made = scale("x", values, whole=whole, tight=tight)
+    made = build_axis("x", values, whole=whole, tight=tight)
     assert math.isfinite(made.low) and math.isfinite(made.high) and made.low < made.high
     assert len(made.ticks) <= 12 and all(-0.1 <= at <= made.length + 0.1 for at, _ in made.ticks)
     near = [value for value in values if abs(value) <= 1e300]
-    assert all(-0.11 <= made.at(value) <= made.length + 0.11 for value in near)
+    assert all(-0.11 <= made.to_pixels(value) <= made.length + 0.11 for value in near)
 
 
 def test_curves_are_told_apart_by_arm_and_node_and_thinned_out() -> None:
     curves = {(arm, node): [(float(n), n * 0.5) for n in range(5000)] for arm in ("a", "b") for node in ("n1", "n2")}
-    made = chart("t", "step", "loss", curves)
+    made = build_chart("t", "step", "loss", curves)
     assert [(line.hue, line.dash) for line in made.lines] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert made.arms == ("a", "b") and made.nodes == ("n1", "n2")
     assert all(line.points.count(" ") < 450 and line.points.split()[-1].startswith("320.0,") for line in made.lines)
 
 
 def test_times_are_folded_and_a_kill_ends_what_ran() -> None:
-    story, state, times = told(), RunState(), Timeline()
-    story.tell(Stepped(node="n0006", step="running"), Stepped(node="n0006", step="running"))
+    story, state, times = make_sample(), RunState(), Timeline()
+    story.add(NodeStepEntered(node="n0006", step="running"), NodeStepEntered(node="n0006", step="running"))
     for event, at in story.events:
-        apply(state, event, at)
-        times.add(event, state)
+        apply_event(state, event, at)
+        times.add_event(event, state)
     assert {*times.judged} == {"n0001", "n0002", "n0003", "n0004", "n0005"}
-    assert times.used()[-1][1] == 1, "one still runs"
+    assert times.compute_usage()[-1][1] == 1, "one still runs"
     state.active_seconds += 2
-    times.add(Executed(node="n0006", attempt=Attempt(number=1, seconds=0.5, peak_host_bytes=7)), state)
-    assert times.spans[-1].host == 7 and max(value for _, value in times.used("host")) == 7
-    times.add(Stepped(node="n0006", step="running"), state)
-    for event in (Resumed(), Ended(exit_code=0, reason="")):
-        times.add(event, state)
-    assert times.used()[-1][1] == 0
-    assert share_used([(0.0, 1.0)], 10, 2) == 0.5 and share_used([(0.0, 1.0)], 0, 2) is None
+    times.add_event(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=0.5, peak_host_bytes=7)), state)
+    assert times.spans[-1].host == 7 and max(value for _, value in times.compute_usage("host")) == 7
+    times.add_event(NodeStepEntered(node="n0006", step="running"), state)
+    for event in (RunResumed(), ProcessEnded(exit_code=0, reason="")):
+        times.add_event(event, state)
+    assert times.compute_usage()[-1][1] == 0
+    assert compute_used_share([(0.0, 1.0)], 10, 2) == 0.5 and compute_used_share([(0.0, 1.0)], 0, 2) is None
 
 
 def test_one_bad_value_does_not_flatten_the_chart(tmp_path: Path) -> None:
-    assert fenced([1.0, 1.1, 1.2, 1.3, 1e9], higher=False) == [1.0, 1.1, 1.2, 1.3]
-    assert fenced([1.0, 1.1, 1.2, 1.3, 1e9], higher=True)[-1] == 1e9
-    assert fenced([1.0, 9e9], higher=False) == [1.0, 9e9]
-    story = told()
+    assert drop_outliers([1.0, 1.1, 1.2, 1.3, 1e9], higher=False) == [1.0, 1.1, 1.2, 1.3]
+    assert drop_outliers([1.0, 1.1, 1.2, 1.3, 1e9], higher=True)[-1] == 1e9
+    assert drop_outliers([1.0, 9e9], higher=False) == [1.0, 9e9]
+    story = make_sample()
     for value in (0.4, 0.35, 1e9):
-        story.good(story.expand("tuning", "tune", "n0005"), value)
-    run = Watched(recorded(tmp_path / "far", story), "far")
-    run.look()
-    made = run_chart(run, "nodes")
-    assert [dot.row.id for dot in made.dots if dot.beyond] == ["n0009"] and made.y.high < 10
+        story.finish_good(story.add_node("tuning", "tune", "n0005"), value)
+    run = CachedRun(record_story(tmp_path / "far", story), "far")
+    run.refresh()
+    made = build_run_chart(run, "nodes")
+    assert [dot.row.id for dot in made.dots if dot.is_clipped] == ["n0009"] and made.y.high < 10
     assert made.kinds == ("draft", "debug", "replicate", "tune") and made.baseline is not None
-    assert made.baseline[0] == baseline_of(run.state, tree_of(run.state)) == 0.3 + 0.5
-    rows = [(float(n), row) for n, row in enumerate(tree_of(run.state).stages[0].nodes)]
-    values = [value for _, value in best_so_far(rows, higher=False)]
+    assert made.baseline[0] == baseline_value(run.state, build_tree(run.state)) == 0.3 + 0.5
+    rows = [(float(n), row) for n, row in enumerate(build_tree(run.state).stages[0].nodes)]
+    values = [value for _, value in compute_best_so_far(rows, higher=False)]
     assert values == sorted(values, reverse=True)
 
 
 def test_no_cell_of_the_csv_is_a_formula_and_every_error_is_found(tmp_path: Path) -> None:
-    story = Story()
-    story.begin()
-    story.buggy(story.expand("preliminary", "draft", varies="=HYPERLINK(1)"))
-    story.good(story.expand("preliminary", "draft", varies="@x"), -0.5)
-    run = Watched(recorded(tmp_path / "calm", story), "calm")
-    run.look()
-    table = table_of(run, Asked(sort="metric", down=True))
-    rows = list(csv.DictReader(csv_of(table).splitlines()))
+    story = EventStory()
+    story.add_start()
+    story.finish_buggy(story.add_node("preliminary", "draft", varies="=HYPERLINK(1)"))
+    story.finish_good(story.add_node("preliminary", "draft", varies="@x"), -0.5)
+    run = CachedRun(record_story(tmp_path / "calm", story), "calm")
+    run.refresh()
+    table = build_table(run, TableQuery(sort="metric", descending=True))
+    rows = list(csv.DictReader(table_to_csv(table).splitlines()))
     assert [row["node"] for row in rows] == ["n0002", "n0001"], "what has no value comes last either way"
     assert rows[1]["what it tries"] == "'=HYPERLINK(1)" and rows[0]["what it tries"] == "'@x"
     assert float(rows[0]["log loss"]) == -0.5 and rows[0]["method less baseline"] == "-0.5"
     for words, found in (("SHAPE", 1), ("smooth digits", 1), ("shape smooth", 0), ("", 2)):
-        assert len(table_of(run, Asked(words)).lines) == found, words
-    assert table_of(run, Asked(sort="no such", columns=("no such",))).asked.sort == "node"
+        assert len(build_table(run, TableQuery(words)).lines) == found, words
+    assert build_table(run, TableQuery(sort="no such", columns=("no such",))).query.sort == "node"
 
 
 def test_a_nodes_measurements_say_which_is_best_and_what_they_are_less(tmp_path: Path) -> None:
-    run = Watched(recorded(tmp_path / "calm", ended()), "calm")
-    run.look()
-    panel = panel_of(run, "n0005")
+    run = CachedRun(record_story(tmp_path / "calm", make_ended()), "calm")
+    run.refresh()
+    panel = build_panel(run, "n0005")
     assert panel is not None
     [(_, [plain]), (_, [smooth])] = panel.grids[0].rows
     assert plain is not None and smooth is not None and smooth.best and not plain.best
-    assert (round(smooth.baseline or 0, 9), round(smooth.parent or 0, 9)) == (-0.5, -0.1)
-    assert plain.baseline is None and round(plain.parent or 0, 9) == -0.1
+    assert (round(smooth.less_baseline or 0, 9), round(smooth.less_parent or 0, 9)) == (-0.5, -0.1)
+    assert plain.less_baseline is None and round(plain.less_parent or 0, 9) == -0.1
 
 
 def test_the_headline_compares_on_test_data_once_it_is_scored() -> None:
-    found = headline_of(tuned().state)
-    assert found is not None and found.mean is not None and (found.split, found.better) == ("test", "lower")
-    assert found.compared[0].condition == "smooth" and found.mean < 0
-    begun = Story()
-    begun.begin()
-    before = headline_of(begun.state)
-    assert before is not None and before.mean is None and headline_of(RunState()) is None
+    found = build_headline(make_tuning_run().state)
+    assert found is not None and found.mean_difference is not None and (found.split, found.better) == ("test", "lower")
+    assert found.compared[0].condition == "smooth" and found.mean_difference < 0
+    begun = EventStory()
+    begun.add_start()
+    before = build_headline(begun.state)
+    assert before is not None and before.mean_difference is None and build_headline(RunState()) is None
 
 
 def test_the_bar_of_an_effect_shows_zero_and_the_smallest_that_matters() -> None:
     effect = Effect(estimand="a - b", smallest=0.1)
-    assert effect_bar(PartDecided(effect=effect, values=())) is None
-    bar = effect_bar(PartDecided(effect=effect, values=(0.2, 0.4), mean=0.3, low=0.15, high=0.45))
-    assert bar is not None and bar.ends is not None and bar.zero is not None and bar.smallest is not None
-    places = [bar.zero, bar.smallest, bar.ends[0], bar.dots[0], bar.mean, bar.dots[1], bar.ends[1]]
+    assert draw_effect(EffectDecision(effect=effect, values=())) is None
+    bar = draw_effect(EffectDecision(effect=effect, values=(0.2, 0.4), mean=0.3, low=0.15, high=0.45))
+    assert bar is not None and bar.ends is not None and bar.zero is not None and bar.smallest_position is not None
+    places = [
+        bar.zero,
+        bar.smallest_position,
+        bar.ends[0],
+        bar.replicate_positions[0],
+        bar.mean,
+        bar.replicate_positions[1],
+        bar.ends[1],
+    ]
     assert places == sorted(places) and places[0] == 6 and places[-1] == 154
 
 
 def test_short_runs_are_drawn_over_seconds_and_long_ones_over_hours() -> None:
-    assert [time_unit(one)[1] for one in (8.0, 179.0, 600.0, 7200.0)] == ["seconds", "seconds", "minutes", "hours"]
+    assert [choose_time_unit(one)[1] for one in (8.0, 179.0, 600.0, 7200.0)] == [
+        "seconds",
+        "seconds",
+        "minutes",
+        "hours",
+    ]

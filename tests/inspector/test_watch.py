@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from labwright.agent.cli.edge import unbreakable
-from labwright.inspector.live import frame_lines, frame_of, watch
-from labwright.record.events.running import Ended
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from tests.inspector.story import ended, told
+from labwright.agent.cli.errors import as_unbreakable
+from labwright.inspector.live_view import build_frame, format_frame, watch_run
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import ProcessEnded
+from labwright.record.lock import acquire_lock
+from tests.inspector.sample_run import make_ended, make_sample
 from tests.inspector.test_logs import written
 
 pytestmark = pytest.mark.slow
@@ -30,11 +30,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("height", [4, 8, 12, 24, 60])
 def test_all_stages_never_outgrow_the_terminal(height: int) -> None:
-    story = told()
+    story = make_sample()
     for _ in range(40):
-        story.good(story.expand("tuning", "tune", "n0005"), 0.5)
-    running = story.expand("tuning", "tune", "n0005")
-    lines = frame_lines(frame_of(story.state, ("a", "b", "c")), 3.0, height, whole=True)
+        story.finish_good(story.add_node("tuning", "tune", "n0005"), 0.5)
+    running = story.add_node("tuning", "tune", "n0005")
+    lines = format_frame(build_frame(story.state, ("a", "b", "c")), 3.0, height, show_all=True)
     assert len(lines) <= height
     if height >= 12:
         text = "\n".join(line.plain for line in lines)
@@ -44,27 +44,27 @@ def test_all_stages_never_outgrow_the_terminal(height: int) -> None:
 
 
 def test_a_tree_that_fits_is_shown_whole() -> None:
-    text = "\n".join(line.plain for line in frame_lines(frame_of(ended().state), 3.0, 40, whole=True))
+    text = "\n".join(line.plain for line in format_frame(build_frame(make_ended().state), 3.0, 40, show_all=True))
     assert all(f"n000{k}" in text for k in range(1, 7)) and "... " not in text.replace("...  ", "")
 
 
 def test_a_pipe_gets_the_tree_and_then_a_line_an_event(tmp_path: Path) -> None:
-    folder = written(tmp_path / "calm", told())
+    folder = written(tmp_path / "calm", make_sample())
     shown = Console(file=io.StringIO(), width=100)
 
     def ends(_: float) -> None:
         if not released:
             log = EventLog(folder / "run.db")
-            log.append(Ended(exit_code=0, reason="all done"))
+            log.append(ProcessEnded(exit_code=0, reason="all done"))
             log.close()
             held.__exit__(None, None, None)
             released.append(True)
         time.sleep(0.05)
 
     released: list[bool] = []
-    held = hold(folder)
+    held = acquire_lock(folder)
     held.__enter__()
-    watch(folder, shown, sleep=ends)
+    watch_run(folder, shown, sleep=ends)
     assert isinstance(shown.file, io.StringIO)
     text = shown.file.getvalue()
     assert text.count("n0005 tune") == 2, "the tree as it was and as it is at the end"
@@ -73,21 +73,21 @@ def test_a_pipe_gets_the_tree_and_then_a_line_an_event(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_the_run_alone(tmp_path: Path) -> None:
-    folder = written(tmp_path / "calm", told())
+    folder = written(tmp_path / "calm", make_sample())
     shown = Console(file=io.StringIO(), width=100)
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    with hold(folder):
-        watch(folder, shown, sleep=interrupted)
+    with acquire_lock(folder):
+        watch_run(folder, shown, sleep=interrupted)
     assert isinstance(shown.file, io.StringIO) and "the run itself was not touched" in shown.file.getvalue()
 
 
 def test_a_stream_that_nobody_reads_takes_everything(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     with open(writing, "w") as stream:
-        kept = unbreakable(stream)
+        kept = as_unbreakable(stream)
         os.close(reading)
         for _ in range(3):
             assert kept.write("x" * 100_000)
@@ -100,7 +100,7 @@ def test_a_full_disk_is_not_taken_for_a_reader_that_left() -> None:
             raise OSError(errno.ENOSPC, "full")
 
     with pytest.raises(OSError, match="full"):
-        unbreakable(Full()).write("x")
+        as_unbreakable(Full()).write("x")
 
 
 # --- a real terminal ------------------------------------------------------------------------------------------------
@@ -146,8 +146,8 @@ def read_until(ours: int, wanted: bytes, seconds: float = 20.0) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("term", [pytest.param("screen-256color", marks=pytest.mark.bench), "dumb"])
 def test_a_small_terminal_without_unicode(tmp_path: Path, term: str) -> None:
-    folder = written(tmp_path / "calm", told())
-    with hold(folder):
+    folder = written(tmp_path / "calm", make_sample())
+    with acquire_lock(folder):
         process, ours = on_terminal(folder, term)
         try:
             seen = read_until(ours, b"n0006 tune")

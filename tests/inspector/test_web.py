@@ -15,16 +15,16 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from labwright.inspector.web.server import bound
-from labwright.record.errors import WrongUse
-from labwright.record.events.running import Branched
-from labwright.record.events.searching import Executed, Judged
-from labwright.record.log import EventLog
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.nodes import Attempt, Check, Verdict
-from labwright.record.reading import Tail
-from tests.inspector.story import Story, ended, told
-from tests.inspector.web import HOSTILE_CALL, Seen, add, raw, recorded, serving
+from labwright.inspector.web.server import bind_socket
+from labwright.record.errors import UsageError
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import RunBranched
+from labwright.record.events.search_events import AttemptExecuted, NodeJudged
+from labwright.record.log_reader import EventLogTail
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Attempt, NodeVerdict, SoundnessCheck
+from tests.inspector.sample_run import EventStory, make_ended, make_sample
+from tests.inspector.web_server import HOSTILE_CALL, ParsedPage, append_events, get_raw, record_story, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -39,11 +39,11 @@ def test_the_list_has_every_run_with_state_and_best_value(web: httpx.Client) -> 
 
 
 def test_the_list_says_which_run_is_a_branch_and_of_what(tmp_path: Path) -> None:
-    story = told()
-    recorded(tmp_path / "trunk", story)
-    story.tell(Branched(parent="trunk", point="n0003", events=len(story.events), sha256="0", seed=7))
-    recorded(tmp_path / "shoot", story)
-    with serving(tmp_path) as web:
+    story = make_sample()
+    record_story(tmp_path / "trunk", story)
+    story.add(RunBranched(parent="trunk", point="n0003", events=len(story.events), sha256="0", seed=7))
+    record_story(tmp_path / "shoot", story)
+    with running_server(tmp_path) as web:
         text = web.get("/").text
     assert text.count("branch of") == 1 and "branch of trunk at n0003" in text[text.index('id="run-shoot"') :]
 
@@ -63,18 +63,20 @@ def test_a_node_shows_its_code_against_its_parents(web: httpx.Client) -> None:
 
 
 def test_a_node_shows_the_checks_of_its_verdict_and_what_its_code_said_of_dev(tmp_path: Path) -> None:
-    story = told()
+    story = make_sample()
     rate = Measurement(
         name="chosen_rate", value=0.003, condition="adam", dataset="digits", split="dev", seed=1, grade="logged"
     )
-    check = Check(name="arms <agree>", outcome="failed", seen="0.859 against 0.874")
-    attempt = Attempt(number=2, seconds=1.0, said=(rate,))
-    story.tell(
-        Executed(node="n0003", attempt=attempt),
-        Judged(node="n0003", status="good", verdict=Verdict(sound=True, analysis="As planned.", checks=(check,))),
+    check = SoundnessCheck(name="arms <agree>", outcome="failed", seen="0.859 against 0.874")
+    attempt = Attempt(number=2, seconds=1.0, self_reported=(rate,))
+    story.add(
+        AttemptExecuted(node="n0003", attempt=attempt),
+        NodeJudged(
+            node="n0003", status="good", verdict=NodeVerdict(sound=True, analysis="As planned.", checks=(check,))
+        ),
     )
-    recorded(tmp_path / "checked", story)
-    with serving(tmp_path) as web:
+    record_story(tmp_path / "checked", story)
+    with running_server(tmp_path) as web:
         text = web.get("/runs/checked/nodes/n0003").text
     assert '<span class="pill c-failed">failed</span> <b>arms &lt;agree&gt;</b>: 0.859 against 0.874' in text
     assert 'id="said"' in text and "chosen_rate" in text
@@ -102,7 +104,7 @@ def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
         f"{base}/paper",
     ):
         text = web.get(address).text
-        seen = Seen(text)
+        seen = ParsedPage(text)
         assert seen.tags.count("script") == 1, address
         assert not [name for name, _ in seen.attributes if name.startswith("on") or name == "style"]
         assert not [
@@ -111,7 +113,7 @@ def test_hostile_text_appears_as_text(web: httpx.Client) -> None:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text), address
     node = web.get("/runs/hostile/nodes/n0001").text
     assert node.count("&lt;script&gt;alert(2)&lt;/script&gt;red") > 5 and "{{ 7*7 }}" in node
-    assert "b" not in Seen(re.findall(r"<figcaption>.*?</b>", node)[0].replace("<b>", "", 1)).tags
+    assert "b" not in ParsedPage(re.findall(r"<figcaption>.*?</b>", node)[0].replace("<b>", "", 1)).tags
 
 
 def test_what_is_not_there_is_told(web: httpx.Client) -> None:
@@ -125,7 +127,7 @@ def test_what_is_not_there_is_told(web: httpx.Client) -> None:
         "/static/x/other.js",
         "/runs/whole/nodes/%3Cscript%3E",
     ):
-        assert raw(web, address)[0] == 404, address
+        assert get_raw(web, address)[0] == 404, address
     assert web.get("/runs/begun").status_code == 200
     assert "not a number" in web.get("/runs/whole/trace?number=abc").text
     assert "not in the paper" in web.get("/runs/whole/trace?number=77.123").text
@@ -150,10 +152,10 @@ def version_of(page: str) -> str:
 
 
 def test_a_new_event_reaches_an_open_page_and_only_what_changed(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "calm", told())
-    with serving(tmp_path) as web, web.stream("GET", version_of(web.get("/runs/calm").text)) as answer:
+    run = record_story(tmp_path / "calm", make_sample())
+    with running_server(tmp_path) as web, web.stream("GET", version_of(web.get("/runs/calm").text)) as answer:
         stream, log = Stream(answer), EventLog(run / "run.db")
-        log.append(Judged(node="n0006", status="pruned"))
+        log.append(NodeJudged(node="n0006", status="pruned"))
         began = time.monotonic()
         update = stream.next()
         log.close()
@@ -166,32 +168,32 @@ def test_a_new_event_reaches_an_open_page_and_only_what_changed(tmp_path: Path) 
 
 def test_no_event_of_many_is_missed(tmp_path: Path) -> None:
     """SQLite shows a commit a moment after its file has changed."""
-    run = recorded(tmp_path / "calm", told())
-    tail = Tail(run)
+    run = record_story(tmp_path / "calm", make_sample())
+    tail = EventLogTail(run)
     found = len(tail.read())
     writer = threading.Thread(target=log_some, args=(run,))
     writer.start()
     until = time.monotonic() + 5
-    while found < len(told().events) + 60 and time.monotonic() < until:
+    while found < len(make_sample().events) + 60 and time.monotonic() < until:
         found += len(tail.read())
     writer.join()
-    assert found == len(told().events) + 60
+    assert found == len(make_sample().events) + 60
 
 
 def log_some(run: Path) -> None:
-    add(run, *(Judged(node="n0006", status="pruned") for _ in range(60)))
+    append_events(run, *(NodeJudged(node="n0006", status="pruned") for _ in range(60)))
 
 
 def test_a_page_of_another_version_is_sent_everything(tmp_path: Path) -> None:
-    recorded(tmp_path / "calm", told())
-    with serving(tmp_path) as web, web.stream("GET", "/runs/calm/live?v=-1") as answer:
+    record_story(tmp_path / "calm", make_sample())
+    with running_server(tmp_path) as web, web.stream("GET", "/runs/calm/live?v=-1") as answer:
         names = {piece[0] for piece in Stream(answer).next()["pieces"]}
         assert {"summary", "svg-tuning", "g-n0001", "cost", "happened", "judgement"} <= names
 
 
 def test_a_run_that_vanishes_stays_as_it_was_with_a_word_about_it(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "calm", told())
-    with serving(tmp_path) as web:
+    run = record_story(tmp_path / "calm", make_sample())
+    with running_server(tmp_path) as web:
         address = version_of(web.get("/runs/calm").text)
         with web.stream("GET", address) as answer:
             run.rename(tmp_path / ".gone")  # at once: while files are deleted one by one, a look may come between
@@ -201,13 +203,13 @@ def test_a_run_that_vanishes_stays_as_it_was_with_a_word_about_it(tmp_path: Path
 
 
 def test_a_log_put_in_the_place_of_another_is_read_from_its_beginning(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "calm", ended())
-    with serving(tmp_path) as web:
+    run = record_story(tmp_path / "calm", make_ended())
+    with running_server(tmp_path) as web:
         assert "g-n0006" in web.get("/runs/calm").text
         shutil.rmtree(run)
-        begun = Story()
-        begun.begin()
-        recorded(run, begun)
+        begun = EventStory()
+        begun.add_start()
+        record_story(run, begun)
         time.sleep(0.1)
         assert "g-n0001" not in web.get("/runs/calm").text
 
@@ -215,18 +217,18 @@ def test_a_log_put_in_the_place_of_another_is_read_from_its_beginning(tmp_path: 
 def test_a_damaged_record_and_an_empty_folder_are_no_failures(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.db").write_bytes(b"no database" * 100)
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         assert "cannot read the record" in web.get("/").text
         assert "cannot read the record" in web.get("/runs/broken").text
     (tmp_path / "none").mkdir()
-    with serving(tmp_path / "none") as web:
+    with running_server(tmp_path / "none") as web:
         assert "No runs here yet" in web.get("/").text
 
 
 def test_a_folder_whose_name_is_no_utf_8_is_a_run_like_others(tmp_path: Path) -> None:
     for name in (b"good", b"caf\xe9"):
-        os.rename(recorded(tmp_path / "made", told()), os.fsencode(tmp_path) + b"/" + name)
-    with serving(tmp_path) as web:
+        os.rename(record_story(tmp_path / "made", make_sample()), os.fsencode(tmp_path) + b"/" + name)
+    with running_server(tmp_path) as web:
         page = web.get("/")
         assert page.status_code == 200 and "good" in page.text and "caf\\xe9" in page.text
         assert web.get("/runs/good").status_code == 200
@@ -234,15 +236,15 @@ def test_a_folder_whose_name_is_no_utf_8_is_a_run_like_others(tmp_path: Path) ->
 
 
 def test_a_run_alone_is_shown_at_once(tmp_path: Path) -> None:
-    with serving(recorded(tmp_path / "odd name & more", told())) as web:
+    with running_server(record_story(tmp_path / "odd name & more", make_sample())) as web:
         answer = web.get("/")
         assert answer.url.path == "/runs/odd name & more" and "g-n0001" in answer.text
 
 
 def test_looking_changes_nothing_in_the_folder(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "calm", told())
+    run = record_story(tmp_path / "calm", make_sample())
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         web.get("/runs/calm")
         web.get("/runs/calm/nodes/n0001")
     after = {
@@ -254,11 +256,11 @@ def test_looking_changes_nothing_in_the_folder(tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from labwright.agent.cli import main
 
-    with bound(0) as taken:
+    with bind_socket(0) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(WrongUse):
-            bound(port)
+        with pytest.raises(UsageError):
+            bind_socket(port)
         assert main(["view", str(tmp_path), "--port", str(port)]) == 2
     assert main(["view", str(tmp_path / "none")]) == 2
     said = capsys.readouterr().err.splitlines()
@@ -266,10 +268,10 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_file_that_no_address_can_name_takes_no_page_away(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "odd", told())
+    run = record_story(tmp_path / "odd", make_sample())
     (run / "nodes" / "n0001" / "attempt1").mkdir(parents=True, exist_ok=True)
     for name in ("caf\udce9.txt", "plain.txt"):
         (run / "nodes" / "n0001" / "attempt1" / name).touch()
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         answer = web.get("/runs/odd/nodes/n0001")
     assert answer.status_code == 200 and "plain.txt" in answer.text

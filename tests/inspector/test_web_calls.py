@@ -10,23 +10,23 @@ from pathlib import Path
 import httpx
 import pytest
 
-from labwright.inspector.logs import small_step
-from labwright.inspector.render import status_lines
-from labwright.inspector.status import status_of
-from labwright.inspector.web.calls import AT_ONCE, calls_of
-from labwright.inspector.web.forms import OF_NODES
-from labwright.inspector.web.pages import Pages
-from labwright.inspector.web.pieces import checks_of
-from labwright.record.events.papers import Drafted, Released
-from labwright.record.events.running import Answered, Commanded
-from labwright.record.events.searching import Decided, Probed
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.decisions import CallKey, Usage, Work
-from labwright.record.nouns.papers import Draft, PaperFinding, Section
-from labwright.record.prompts import keep
-from labwright.stages.paper.disclosure import disclosure
-from tests.inspector.story import BEGAN, Story, ended, told
-from tests.inspector.web import HOSTILE_CALL, PNG, add, recorded, serving
+from labwright.inspector.logs import describe_small_step
+from labwright.inspector.render import format_status
+from labwright.inspector.status import read_status
+from labwright.inspector.web.forms import NODE_VERBS
+from labwright.inspector.web.fragments import list_checks
+from labwright.inspector.web.model_calls import CALLS_PER_PAGE, list_calls
+from labwright.inspector.web.page_renderer import PageRenderer
+from labwright.record.events.paper_events import DraftAssessed, PaperReleased
+from labwright.record.events.run_events import CallAnswered, CommandReceived
+from labwright.record.events.search_events import DecisionMade, NodeProbed
+from labwright.record.prompt_store import store_prompt
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import CallKey, RunTask, TokenUsage
+from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.stages.paper.disclosure import format_disclosure
+from tests.inspector.sample_run import BEGAN, EventStory, make_ended, make_sample
+from tests.inspector.web_server import HOSTILE_CALL, PNG, append_events, record_story, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -42,57 +42,59 @@ PROMPT = json.dumps(
 )
 
 
-def answered(story: Story, role: str, *, prompt: str = "0") -> CallKey:
+def answered(story: EventStory, role: str, *, prompt: str = "0") -> CallKey:
     """A call for a step outside the search."""
     story.k += 1
     key = CallKey(decision=story.k, attempt=0, role=role, ordinal=0)
-    story.tell(
-        Decided(k=story.k, action=Work(task="write")),
-        Answered(
+    story.add(
+        DecisionMade(k=story.k, action=RunTask(task="write")),
+        CallAnswered(
             key=key,
             request_sha256=prompt,
             model="m",
             answer={"text": "a\nb"},
             seconds=1.5,
-            usage=Usage(input_tokens=1200, output_tokens=30, usd=0.0123),
+            usage=TokenUsage(input_tokens=1200, output_tokens=30, usd=0.0123),
         ),
     )
     return key
 
 
 def test_what_came_out_of_a_cache_is_told_with_its_price(tmp_path: Path) -> None:
-    story = told()
+    story = make_sample()
     key = CallKey(decision=1, attempt=0, role="summary", ordinal=0)
-    used = Usage(
+    used = TokenUsage(
         input_tokens=12_000, output_tokens=30, cached_tokens=8100, cache_write_tokens=100, cached_usd=0.02, usd=0.05
     )
-    event = Answered(
+    event = CallAnswered(
         key=key, request_sha256="0", model="m", answer={}, seconds=1.5, usage=used, left_out=("temperature",)
     )
-    story.tell(event)
-    found = status_of("runs/calm", story.events, None, now=BEGAN)
+    story.add(event)
+    found = read_status("runs/calm", story.events, None, now=BEGAN)
     for one in (found.cost, found.roles["summary"]):
         assert (one.cached_tokens, one.cache_write_tokens, one.cached_usd) == (8100, 100, 0.02)
-    page = "\n".join(line.plain for line in status_lines(found))
+    page = "\n".join(line.plain for line in format_status(found))
     assert "summary: 1 call, 12.0k in (8.1k cached, $0.02), 30 out" in page
-    line = small_step(event, RunState())
+    line = describe_small_step(event, RunState())
     assert line is not None and "12.0k tokens in (8.1k cached, $0.02)" in line and "asked without temperature" in line
     told_in_paper = next(
-        one for one in json.loads(disclosure(story.state, isolation="", text=0))["cost"] if one["role"] == "summary"
+        one
+        for one in json.loads(format_disclosure(story.state, isolation="", text_round=0))["cost"]
+        if one["role"] == "summary"
     )
     assert told_in_paper["cached_tokens"] == 8100 and told_in_paper["cached_usd"] == 0.02
-    recorded(tmp_path / "calm", story)
-    with serving(tmp_path) as web:
+    record_story(tmp_path / "calm", story)
+    with running_server(tmp_path) as web:
         text = web.get("/runs/calm").text
         assert "8.1k, $0.02" in text and "12.0k (8.1k cached, $0.02)" in text
         assert "12.0k in (8.1k cached, $0.02)" in web.get(f"/runs/calm/calls/{key}").text
 
 
 def test_calls_of_no_node_are_listed_and_found_by_role(tmp_path: Path) -> None:
-    story = told()
+    story = make_sample()
     answered(story, "write")
-    recorded(tmp_path / "calm", story)
-    with serving(tmp_path) as web:
+    record_story(tmp_path / "calm", story)
+    with running_server(tmp_path) as web:
         rows = {
             name: web.get(f"/runs/calm/calls{name}").text.count("<tr><td>")
             for name in ("", "?role=code", "?role=write", "?role=-", "?role=other", "?first=999", "?first=-3")
@@ -110,20 +112,24 @@ def test_calls_of_no_node_are_listed_and_found_by_role(tmp_path: Path) -> None:
 
 
 def test_many_calls_are_shown_in_parts() -> None:
-    story = told()
-    for _ in range(AT_ONCE + 5):
+    story = make_sample()
+    for _ in range(CALLS_PER_PAGE + 5):
         answered(story, "write")
     state = story.state
-    assert [len(calls_of(state, "write", first).shown) for first in (0, AT_ONCE, 10**9)] == [AT_ONCE, 5, 5]
+    assert [len(list_calls(state, "write", first).shown) for first in (0, CALLS_PER_PAGE, 10**9)] == [
+        CALLS_PER_PAGE,
+        5,
+        5,
+    ]
 
 
 def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
-    story = told()
+    story = make_sample()
     sha = hashlib.sha256(PROMPT.encode()).hexdigest()
     key, other = answered(story, "write", prompt=sha), answered(story, "write", prompt="2" * 64)
-    run = recorded(tmp_path / "calm", story)
-    keep(run, PROMPT)
-    with serving(tmp_path) as web:
+    run = record_story(tmp_path / "calm", story)
+    store_prompt(run, PROMPT)
+    with running_server(tmp_path) as web:
         text = web.get(f"/runs/calm/calls/{key}").text
         assert "Write it down." in text and "Be exact." in text and "text:\na\nb" in text and sha in text
         assert "not a file of the run" in text and "1.2k in, 30 out" in text
@@ -136,17 +142,17 @@ def test_a_call_shows_the_prompt_that_was_sent(tmp_path: Path) -> None:
 
 
 def test_checks_tell_what_was_found() -> None:
-    story = ended()
-    draft = Draft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
-    story.tell(
-        Drafted(round=1, draft=draft, violations=("0.3",), findings=(PaperFinding(text="wide"),)),
-        Probed(node="n0005", probe="labels", outcome="still", why="the same"),
-        Probed(node="n0005", probe="seed", outcome="moved", why="all differ"),
-        Commanded(verb="mark", target="n0003", text="leaks", by="ana"),
-        Commanded(verb="note", text="smaller", by="ana"),
-        Released(released=True, pdf=None, beside={"review/disclosure.json": "0"}),
+    story = make_ended()
+    draft = PaperDraft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
+    story.add(
+        DraftAssessed(round=1, draft=draft, violations=("0.3",), findings=(PaperFinding(text="wide"),)),
+        NodeProbed(node="n0005", probe="labels", outcome="still", why="the same"),
+        NodeProbed(node="n0005", probe="seed", outcome="moved", why="all differ"),
+        CommandReceived(verb="mark", target="n0003", text="leaks", by="ana"),
+        CommandReceived(verb="note", text="smaller", by="ana"),
+        PaperReleased(released=True, pdf=None, companion_files={"review/disclosure.json": "0"}),
     )
-    found = list(checks_of(story.state, ("n0004",)))
+    found = list(list_checks(story.state, ("n0004",)))
     assert [(one.name, one.good) for one in found] == [
         ("Binding", False),
         ("Typesetting", False),
@@ -156,33 +162,35 @@ def test_checks_tell_what_was_found() -> None:
         ("Seeds", False),
     ]
     assert found[4].nodes == ("n0003",)
-    text = Pages({}).piece("pieces", "asked", "asked", "calm", story.state.steered, OF_NODES)
+    text = PageRenderer({}).render_macro("pieces", "asked", "asked", "calm", story.state.user_commands, NODE_VERBS)
     assert "<b>note for agenda</b>" in text and "<b>mark as suspect</b>" in text and text.count("by ana") == 2
     assert text.count('class="tonode" href="/runs/calm/nodes/n0003"') == 1 and "leaks" in text
 
 
 def test_the_checks_are_of_the_draft_that_the_paper_prints(tmp_path: Path) -> None:
-    story = told()
-    draft = Draft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
+    story = make_sample()
+    draft = PaperDraft(title="t", abstract="a", sections=(Section(title="s", body="b"),))
     wide = PaperFinding(text="a line of the last draft sticks out")
-    story.tell(Drafted(round=1, draft=draft), Drafted(round=2, draft=draft, violations=("0.3",), findings=(wide,)))
-    run = recorded(tmp_path / "calm", story)
-    with serving(tmp_path) as web:
+    story.add(
+        DraftAssessed(round=1, draft=draft), DraftAssessed(round=2, draft=draft, violations=("0.3",), findings=(wide,))
+    )
+    run = record_story(tmp_path / "calm", story)
+    with running_server(tmp_path) as web:
         before = web.get("/runs/calm").text
         assert "round 2, which is the latest: 1 pieces of the text are not bound" in before and wide.text in before
-        add(run, Released(released=True, pdf=None, round=1))
+        append_events(run, PaperReleased(released=True, pdf=None, round=1))
         after = web.get("/runs/calm").text
         assert "round 1, which the paper prints: every number, figure and citation is bound" in after
         assert wide.text not in after
 
 
 def test_bars_of_time_are_shares_of_the_whole(tmp_path: Path) -> None:
-    story = told()
+    story = make_sample()
     answered(story, "write")
-    recorded(tmp_path / "calm", story)
-    usage = story.state.usage
+    record_story(tmp_path / "calm", story)
+    usage = story.state.usage_by_role
     whole = sum(one.seconds for one in usage.values())
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         cost = web.get("/runs/calm").text.partition('id="cost"')[2].partition("</section>")[0]
     widths = [float(width) for width in re.findall(r'class="part" width="([\d.]+)"', cost)]
     assert len(widths) > 1 and sum(widths) == pytest.approx(120, abs=0.5), "together they are the whole"

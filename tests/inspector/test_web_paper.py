@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from labwright.inspector.paper_text import Bit, bits_of, values_of
-from labwright.inspector.web.paper_links import Link, links_of
-from labwright.inspector.web.pdf_pages import PdfError, document, picture
-from labwright.record.events.papers import FiguresMade, Released
-from labwright.record.events.searching import Settled
-from tests.inspector.story import Story, told
-from tests.inspector.web import EVIL, Seen, raw, recorded, serving
+from labwright.inspector.paper_text import TextBit, read_values, split_text
+from labwright.inspector.web.paper_links import PageLink, find_links
+from labwright.inspector.web.pdf_pages import PdfError, read_pdf, render_pdf_page
+from labwright.record.events.paper_events import FiguresDrawn, PaperReleased
+from labwright.record.events.search_events import StageWinnerChosen
+from tests.inspector.sample_run import EventStory, make_sample
+from tests.inspector.web_server import EVIL, ParsedPage, get_raw, record_story, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -109,16 +109,16 @@ def pdf(*pages: tuple[str, ...]) -> bytes:
 
 def written(folder: Path, *, evil: str = "") -> Path:
     """A run with a released paper, whose winner has two replicates."""
-    story = told()
+    story = make_sample()
     for seed in (2, 3):
-        story.good(story.expand("tuning", "replicate", "n0005", seed=seed), 0.5)
-    figures = FiguresMade(figures={"loss.png": "0"}, descriptions={"loss": "The loss" + evil}, arrays=())
-    story.tell(
-        Settled(stage="tuning", best="n0005", ended="limit"),
+        story.finish_good(story.add_node("tuning", "replicate", "n0005", seed=seed), 0.5)
+    figures = FiguresDrawn(figures={"loss.png": "0"}, descriptions={"loss": "The loss" + evil}, arrays=())
+    story.add(
+        StageWinnerChosen(stage="tuning", best="n0005", ended="limit"),
         figures,
-        Released(released=True, pdf="paper/paper.pdf", pages=2),
+        PaperReleased(released=True, pdf="paper/paper.pdf", pages=2),
     )
-    run = recorded(folder / "calm", story)
+    run = record_story(folder / "calm", story)
     (run / "paper").mkdir()
     for name, text in {"results": RESULTS, "paper": PAPER + evil, "floats": FLOATS, "appendix": ""}.items():
         (run / "paper" / f"{name}.tex").write_text(text)
@@ -130,11 +130,11 @@ def written(folder: Path, *, evil: str = "") -> Path:
 
 
 def test_the_source_is_read_with_its_keys() -> None:
-    found = bits_of(PAPER, values_of(RESULTS))
+    found = split_text(PAPER, read_values(RESULTS))
     assert [bit.key for bit in found if bit.key] == ["run.nodes", f"{PLAIN}.mean", f"{SMOOTH}.mean", "gone.mean"]
     text = "".join(bit.text for bit in found)
     assert "Of 4 programs" in text and "it was -0.3 less%." in text and "See Table “main” [a2020b]." in text
-    assert Bit("0.500 ± 0.010", f"{SMOOTH}.pm") in bits_of(FLOATS, values_of(RESULTS))
+    assert TextBit("0.500 ± 0.010", f"{SMOOTH}.pm") in split_text(FLOATS, read_values(RESULTS))
 
 
 def test_any_source_is_read() -> None:
@@ -151,18 +151,18 @@ def test_any_source_is_read() -> None:
         "\\definefloat{",
         "\\definefloat{table:x}{\\begin{tabular}",
     ):
-        bits_of(text, values_of(text))
+        split_text(text, read_values(text))
 
 
 # --- where values stand ---------------------------------------------------------------------------------------------
 
 
-def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[Link, ...]:
+def marks(tmp_path: Path, pages: tuple[tuple[str, ...], ...] = PAGES) -> tuple[PageLink, ...]:
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(*pages))
-    texts = [bits_of(text, values_of(RESULTS)) for text in (PAPER, *FLOATS.split(r"\definefloat"))]
-    found = document(tmp_path, "paper/paper.pdf")
-    return links_of(found, texts, {"loss": "The loss of both arms by step"}, {"n0005": None})
+    texts = [split_text(text, read_values(RESULTS)) for text in (PAPER, *FLOATS.split(r"\definefloat"))]
+    found = read_pdf(tmp_path, "paper/paper.pdf")
+    return find_links(found, texts, {"loss": "The loss of both arms by step"}, {"n0005": None})
 
 
 @needs_poppler
@@ -200,7 +200,7 @@ def test_a_table_of_equal_numbers_is_read_row_by_row(tmp_path: Path) -> None:
     rows = "".join(rf"{name} & \result{{{name}.mean}} & \result{{{name}.sd}} \\ " for name in names)
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "paper.pdf").write_bytes(pdf(tuple(f"{name}\t0.500\t0.500" for name in names)))
-    found = links_of(document(tmp_path, "paper/paper.pdf"), [bits_of(rows, values)], {}, {})
+    found = find_links(read_pdf(tmp_path, "paper/paper.pdf"), [split_text(rows, values)], {}, {})
     assert [one.target for one in found] == list(values)
 
 
@@ -226,9 +226,9 @@ def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         make()
         with pytest.raises(PdfError):
-            document(tmp_path, "paper/paper.pdf")
+            read_pdf(tmp_path, "paper/paper.pdf")
         with pytest.raises(PdfError):
-            picture(tmp_path, "paper/paper.pdf", 1)
+            render_pdf_page(tmp_path, "paper/paper.pdf", 1)
 
 
 # --- over HTTP ------------------------------------------------------------------------------------------------------
@@ -237,9 +237,9 @@ def test_a_pdf_that_is_none_is_told(tmp_path: Path) -> None:
 @needs_poppler
 def test_a_click_on_a_number_leads_to_nodes_seeds_and_files(tmp_path: Path) -> None:
     written(tmp_path)
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         page = web.get("/runs/calm/paper").text
-        links = [value for name, value in Seen(page).attributes if name == "href" and "trace?key=" in value]
+        links = [value for name, value in ParsedPage(page).attributes if name == "href" and "trace?key=" in value]
         assert len(links) == 5
         picture = web.get("/runs/calm/sheets/1/2.png")
         assert picture.headers["content-type"] == "image/png" and picture.content.startswith(b"\x89PNG")
@@ -257,20 +257,20 @@ def test_a_click_on_a_number_leads_to_nodes_seeds_and_files(tmp_path: Path) -> N
 def test_without_pages_a_number_can_still_be_traced(tmp_path: Path) -> None:
     run = written(tmp_path, evil=EVIL)
     (run / "paper" / "paper.pdf").unlink()
-    with serving(tmp_path) as web:
+    with running_server(tmp_path) as web:
         page = web.get("/runs/calm/paper").text
-        seen = Seen(page)
+        seen = ParsedPage(page)
         assert "The pages cannot be shown" in page and seen.tags.count("script") == 1 and "img" not in seen.tags
         assert SMOOTH in web.get("/runs/calm/trace?number=0.500").text
-        assert raw(web, "/runs/calm/sheets/1/1.png")[0] == 404
-        assert Seen(web.get("/runs/calm/figures/loss").text).tags.count("script") == 1
+        assert get_raw(web, "/runs/calm/sheets/1/1.png")[0] == 404
+        assert ParsedPage(web.get("/runs/calm/figures/loss").text).tags.count("script") == 1
 
 
 def test_a_run_without_a_paper_says_so(tmp_path: Path) -> None:
-    story = Story()
-    story.begin()
-    recorded(tmp_path / "calm", story)
-    with serving(tmp_path) as web:
+    story = EventStory()
+    story.add_start()
+    record_story(tmp_path / "calm", story)
+    with running_server(tmp_path) as web:
         assert "The pages cannot be shown" in web.get("/runs/calm/paper").text
         assert web.get("/runs/calm/figures/loss").status_code == 404
 
@@ -281,6 +281,6 @@ def test_a_long_paper_is_shown_some_pages_at_a_time(tmp_path: Path, web: httpx.C
     (run / "paper" / "paper.pdf").write_bytes(pdf(*([PAGES[0]] * 11)))
     if shutil.which("pdftotext") is None:
         pytest.skip("poppler-utils is not installed")
-    with serving(tmp_path) as other:
+    with running_server(tmp_path) as other:
         assert re.findall(r'id="sheet-(\d+)"', other.get("/runs/calm/paper").text) == [str(n) for n in range(1, 9)]
         assert re.findall(r'id="sheet-(\d+)"', other.get("/runs/calm/paper?page=99").text) == ["9", "10", "11"]

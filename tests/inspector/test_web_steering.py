@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from labwright.record.control import look, user
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import Judged
-from labwright.record.lock import hold
-from tests.inspector.story import ended, told
-from tests.inspector.web import EVIL, Seen, add, recorded, serving
+from labwright.record.control_files import read_pending_commands, read_user_name
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import NodeJudged
+from labwright.record.lock import acquire_lock
+from tests.inspector.sample_run import make_ended, make_sample
+from tests.inspector.web_server import EVIL, ParsedPage, append_events, record_story, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +25,8 @@ RUN = "/runs/calm"
 @contextmanager
 def steered(folder: Path) -> Generator[tuple[httpx.Client, Path]]:
     """A page of a run that a process works on."""
-    run = recorded(folder / "calm", told())
-    with hold(run), serving(folder) as web:
+    run = record_story(folder / "calm", make_sample())
+    with acquire_lock(run), running_server(folder) as web:
         yield web, run
 
 
@@ -46,8 +46,8 @@ def ask(web: httpx.Client, fields: dict[str, str], headers: dict[str, str] | Non
     return web.post(f"{RUN}/steer", data={"form": form_of(web)} | fields, headers=ours | (headers or {}))
 
 
-def waiting(run: Path) -> list[Commanded | str]:
-    found = look(run).commands
+def waiting(run: Path) -> list[CommandReceived | str]:
+    found = read_pending_commands(run).commands
     for path, _ in found:
         path.unlink()
     return [one for _, one in found]
@@ -56,18 +56,18 @@ def waiting(run: Path) -> list[Commanded | str]:
 @pytest.mark.parametrize(
     ("fields", "command"),
     [
-        ({"verb": "pause"}, Commanded(verb="pause", text="why\nnot")),
-        ({"verb": "stop"}, Commanded(verb="stop", text="why\nnot")),
-        ({"verb": "note", "target": "tuning"}, Commanded(verb="note", target="tuning", text="why\nnot")),
-        ({"verb": "kill", "target": "n0006"}, Commanded(verb="kill", target="n0006", text="why\nnot")),
+        ({"verb": "pause"}, CommandReceived(verb="pause", text="why\nnot")),
+        ({"verb": "stop"}, CommandReceived(verb="stop", text="why\nnot")),
+        ({"verb": "note", "target": "tuning"}, CommandReceived(verb="note", target="tuning", text="why\nnot")),
+        ({"verb": "kill", "target": "n0006"}, CommandReceived(verb="kill", target="n0006", text="why\nnot")),
         (
             {"verb": "mark", "target": "n0005", "mark": "closed"},
-            Commanded(verb="mark", target="n0005", mark="closed", text="why\nnot"),
+            CommandReceived(verb="mark", target="n0005", mark="closed", text="why\nnot"),
         ),
     ],
 )
 def test_a_form_writes_one_command_with_its_reason(
-    wheel: tuple[httpx.Client, Path], fields: dict[str, str], command: Commanded
+    wheel: tuple[httpx.Client, Path], fields: dict[str, str], command: CommandReceived
 ) -> None:
     web, run = wheel
     answer = ask(web, {"text": " why\r\nnot\x1b[31m "} | fields)
@@ -76,8 +76,8 @@ def test_a_form_writes_one_command_with_its_reason(
     back = f"{RUN}/nodes/{command.target}" if command.verb in ("kill", "mark") else RUN
     assert f'<a href="{back}">Back</a>' in answer.text
     [written] = waiting(run)
-    assert isinstance(written, Commanded)
-    assert written.model_copy(update={"file": ""}) == command.model_copy(update={"by": user()})
+    assert isinstance(written, CommandReceived)
+    assert written.model_copy(update={"file": ""}) == command.model_copy(update={"by": read_user_name()})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_would_have_no_effect_is_one_line(
 ) -> None:
     web, run = wheel
     answer = ask(web, {"part": "1"} | fields)
-    assert answer.status_code == 409 and said in answer.text and Seen(answer.text).tags == ["p"]
+    assert answer.status_code == 409 and said in answer.text and ParsedPage(answer.text).tags == ["p"]
     assert not waiting(run)
 
 
@@ -160,30 +160,30 @@ def test_buttons_stand_where_they_have_an_effect(wheel: tuple[httpx.Client, Path
 
 def test_what_was_taken_is_shown_with_who_and_why(tmp_path: Path) -> None:
     with steered(tmp_path) as (web, run):
-        add(
+        append_events(
             run,
-            Commanded(verb="pause", text="look first " + EVIL, by="ana"),
-            Commanded(verb="mark", target="n0005", mark="closed", text="a dead end", by="ana"),
-            Judged(node="n0006", status="cancelled"),
+            CommandReceived(verb="pause", text="look first " + EVIL, by="ana"),
+            CommandReceived(verb="mark", target="n0005", mark="closed", text="a dead end", by="ana"),
+            NodeJudged(node="n0006", status="cancelled"),
         )
         text = web.get(RUN).text
         assert "Paused</b>" in text and "look first" in text and "ana" in text and 'id="act-resume-run"' in text
-        assert Seen(text).tags.count("script") == 1
+        assert ParsedPage(text).tags.count("script") == 1
         assert "a dead end" in web.get(f"{RUN}/nodes/n0005").text
 
 
 def test_a_run_that_is_over_and_one_that_nobody_works_on_say_why(tmp_path: Path) -> None:
-    recorded(tmp_path / "calm", ended())
-    recorded(tmp_path / "alone", told())
-    with serving(tmp_path) as web:
+    record_story(tmp_path / "calm", make_ended())
+    record_story(tmp_path / "alone", make_sample())
+    with running_server(tmp_path) as web:
         over = web.get(RUN).text
         assert "the run is over" in over and 'id="act-' not in over
         assert set(re.findall(r'id="act-(\w+)-run"', web.get("/runs/alone").text)) == {"note"}
 
 
 def test_a_server_that_only_shows_takes_nothing(tmp_path: Path) -> None:
-    run = recorded(tmp_path / "calm", told())
-    with hold(run), serving(tmp_path, read_only=True) as web:
+    run = record_story(tmp_path / "calm", make_sample())
+    with acquire_lock(run), running_server(tmp_path, read_only=True) as web:
         text = web.get(RUN).text + web.get(f"{RUN}/nodes/n0006").text
         assert "Read-only" in text and '<form class="steer"' not in text
         fields, headers = {"form": "", "verb": "stop", "text": "a"}, {"origin": str(web.base_url).rstrip("/")}

@@ -22,13 +22,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from labwright.literature import web
-from labwright.literature.matching import normalized
-from labwright.literature.settings import SOURCES, LiteratureSettings, SourceName
+from labwright.literature import catalogue_client
+from labwright.literature.matching import normalise_text
+from labwright.literature.settings import CATALOGUE_NAMES, CatalogueName, LiteratureSettings
 
 
 @dataclass(frozen=True)
-class Truth:
+class TrueWork:
     """A work as the world has it."""
 
     title: str
@@ -44,7 +44,7 @@ class Truth:
     """Year of the version online, where it is another one."""
     subtitle: str = ""
     """As Crossref keeps it apart; the others show it after the title."""
-    within: tuple[SourceName, ...] = SOURCES
+    within: tuple[CatalogueName, ...] = CATALOGUE_NAMES
 
     @property
     def whole(self) -> str:
@@ -60,12 +60,12 @@ Fault = Callable[["Exchange"], bool]
 
 
 @dataclass
-class World:
+class CatalogueWorld:
     """Works, and what goes wrong with each catalogue."""
 
-    works: list[Truth]
-    faults: dict[SourceName, Fault] = field(default_factory=dict[SourceName, Fault])
-    asked: list[tuple[SourceName, str]] = field(default_factory=list[tuple[SourceName, str]])
+    works: list[TrueWork]
+    faults: dict[CatalogueName, Fault] = field(default_factory=dict[CatalogueName, Fault])
+    asked: list[tuple[CatalogueName, str]] = field(default_factory=list[tuple[CatalogueName, str]])
     headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     texts: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """PDFs at arXiv, by identifier."""
@@ -88,7 +88,7 @@ class Exchange(BaseHTTPRequestHandler):
             world.asked.append(("arxiv", self.path))
             self.say(200 if rest in world.texts else 404, world.texts.get(rest, b""))
             return
-        source = cast("SourceName", name)
+        source = cast("CatalogueName", name)
         world.asked.append((source, self.path))
         world.headers.append({key.lower(): value for key, value in self.headers.items()})
         fault = world.faults.get(source)
@@ -99,7 +99,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.say(*ANSWERS[source](known, unquote(rest), query))
 
     @property
-    def world(self) -> World:
+    def world(self) -> CatalogueWorld:
         assert isinstance(self.server, _Server)
         return self.server.world
 
@@ -117,7 +117,7 @@ class Exchange(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: CatalogueWorld) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)
         self.world = world
 
@@ -125,14 +125,14 @@ class _Server(ThreadingHTTPServer):
 class Catalogues:
     """The four, while inside of the context, in which nobody waits for them or asks twice."""
 
-    def __init__(self, works: Sequence[Truth] = (), faults: dict[SourceName, Fault] | None = None) -> None:
-        self.world = World(list(works), dict(faults or {}))
+    def __init__(self, works: Sequence[TrueWork] = (), faults: dict[CatalogueName, Fault] | None = None) -> None:
+        self.world = CatalogueWorld(list(works), dict(faults or {}))
         self._server = _Server(self.world)
         self._patch = pytest.MonkeyPatch()
 
     def __enter__(self) -> Catalogues:
-        self._patch.setattr(web, "INTERVALS", dict.fromkeys(SOURCES, 0.0))
-        self._patch.setattr(web, "RETRIES", 0)
+        self._patch.setattr(catalogue_client, "MIN_INTERVAL_SECONDS", dict.fromkeys(CATALOGUE_NAMES, 0.0))
+        self._patch.setattr(catalogue_client, "MAX_RETRIES", 0)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
@@ -147,46 +147,46 @@ class Catalogues:
         """Settings that reach them, without a cache."""
         host = f"http://127.0.0.1:{self._server.server_address[1]}"
         usual: dict[str, Any] = {
-            "addresses": {name: f"{host}/{name}" for name in SOURCES},
+            "addresses": {name: f"{host}/{name}" for name in CATALOGUE_NAMES},
             "cache_days": 0,
             "timeout": 5,
         }
         return LiteratureSettings.model_validate(usual | changed)
 
-    def count(self, source: SourceName) -> int:
+    def count(self, source: CatalogueName) -> int:
         return sum(one == source for one, _ in self.world.asked)
 
 
 # --- faults ---------------------------------------------------------------------------------------------------------
 
 
-def down(exchange: Exchange) -> bool:
+def fail_unavailable(exchange: Exchange) -> bool:
     exchange.say(503, "upstream is away")
     return True
 
 
-def busy(exchange: Exchange) -> bool:
+def fail_busy(exchange: Exchange) -> bool:
     exchange.say(429, {"message": "Too Many Requests"}, {"retry-after": "3600"})
     return True
 
 
-def malformed(exchange: Exchange) -> bool:
+def answer_malformed(exchange: Exchange) -> bool:
     exchange.say(200, '{"results": [{"id": ')
     return True
 
 
-def other_form(exchange: Exchange) -> bool:
+def answer_other_form(exchange: Exchange) -> bool:
     exchange.say(200, {"message": "Endpoint request timed out"})
     return True
 
 
-def silent(exchange: Exchange) -> bool:
+def stay_silent(exchange: Exchange) -> bool:
     time.sleep(3)
     exchange.close_connection = True
     return True
 
 
-def dripping(exchange: Exchange) -> bool:
+def answer_slowly(exchange: Exchange) -> bool:
     """One byte at a time: no single wait is long."""
     exchange.send_response(200)
     exchange.send_header("content-length", "100000")
@@ -202,7 +202,7 @@ def dripping(exchange: Exchange) -> bool:
     return True
 
 
-def endless(exchange: Exchange) -> bool:
+def answer_endlessly(exchange: Exchange) -> bool:
     """More than anybody wants to read."""
     exchange.send_response(200)
     exchange.end_headers()
@@ -215,7 +215,7 @@ def endless(exchange: Exchange) -> bool:
     return True
 
 
-def broken(exchange: Exchange) -> bool:
+def break_connection(exchange: Exchange) -> bool:
     """The connection ends in the midst of the answer."""
     exchange.send_response(200)
     exchange.send_header("content-length", "100000")
@@ -228,27 +228,27 @@ def broken(exchange: Exchange) -> bool:
 # --- what they answer -----------------------------------------------------------------------------------------------
 
 
-def _alike(works: Sequence[Truth], query: str, most: int) -> list[Truth]:
+def _find_alike(works: Sequence[TrueWork], query: str, most: int) -> list[TrueWork]:
     """Works that share words with a query, the most first: what a search by relevance gives."""
-    words = set(normalized(query).split())
-    scored = [(len(words & set(normalized(f"{one.whole} {' '.join(one.shown)}").split())), one) for one in works]
+    words = set(normalise_text(query).split())
+    scored = [(len(words & set(normalise_text(f"{one.whole} {' '.join(one.shown)}").split())), one) for one in works]
     return [one for score, one in sorted(scored, key=lambda pair: -pair[0]) if score > 1][:most]
 
 
-def _openalex(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+def _answer_openalex(works: Sequence[TrueWork], path: str, query: dict[str, str]) -> tuple[int, Any]:
     kind, _, value = query.get("filter", "").partition(":")
     if kind == "doi":
         found = [one for one in works if value in (one.doi.lower(), f"10.48550/arxiv.{one.arxiv}" if one.arxiv else "")]
     else:
-        found = _alike(works, value or query["search"], int(query["per-page"]))
+        found = _find_alike(works, value or query["search"], int(query["per-page"]))
     return 200, {
         "meta": {"count": len(found), "page": 1, "per_page": int(query["per-page"])},
         "group_by": [],
-        "results": [_openalex_work(n, one) for n, one in enumerate(found)],
+        "results": [_to_openalex(n, one) for n, one in enumerate(found)],
     }
 
 
-def _openalex_work(n: int, one: Truth) -> dict[str, Any]:
+def _to_openalex(n: int, one: TrueWork) -> dict[str, Any]:
     index: dict[str, list[int]] = {}
     for place, word in enumerate(one.abstract.split()):
         index.setdefault(word, []).append(place)
@@ -274,7 +274,7 @@ def _openalex_work(n: int, one: Truth) -> dict[str, Any]:
     }
 
 
-def _crossref(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+def _answer_crossref(works: Sequence[TrueWork], path: str, query: dict[str, str]) -> tuple[int, Any]:
     works = [one for one in works if one.doi]
     if path.startswith("works/"):
         found = [one for one in works if one.doi.lower() == path.removeprefix("works/").lower()]
@@ -284,9 +284,9 @@ def _crossref(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple
             "status": "ok",
             "message-type": "work",
             "message-version": "1.0.0",
-            "message": _crossref_work(found[0]),
+            "message": _to_crossref(found[0]),
         }
-    found = _alike(works, query["query.bibliographic"], int(query["rows"]))
+    found = _find_alike(works, query["query.bibliographic"], int(query["rows"]))
     return 200, {
         "status": "ok",
         "message-type": "work-list",
@@ -295,12 +295,12 @@ def _crossref(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple
             "facets": {},
             "total-results": len(found),
             "items-per-page": int(query["rows"]),
-            "items": [_crossref_work(one) for one in found],
+            "items": [_to_crossref(one) for one in found],
         },
     }
 
 
-def _crossref_work(one: Truth) -> dict[str, Any]:
+def _to_crossref(one: TrueWork) -> dict[str, Any]:
     made: dict[str, Any] = {
         "DOI": one.doi,
         "type": "journal-article",
@@ -338,18 +338,18 @@ def _crossref_work(one: Truth) -> dict[str, Any]:
     return made
 
 
-def _semantic_scholar(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+def _answer_semantic_scholar(works: Sequence[TrueWork], path: str, query: dict[str, str]) -> tuple[int, Any]:
     if path == "paper/search":
-        found = _alike(works, query["query"], int(query["limit"]))
-        return 200, {"total": len(found), "offset": 0, "data": [_semantic_work(one) for one in found]}
+        found = _find_alike(works, query["query"], int(query["limit"]))
+        return 200, {"total": len(found), "offset": 0, "data": [_to_semantic_scholar(one) for one in found]}
     kind, _, value = path.removeprefix("paper/").partition(":")
     held = [one for one in works if value.lower() == (one.doi.lower() if kind == "DOI" else one.arxiv) != ""]
     if not held:
         return 404, {"error": f"Paper with id {kind}:{value} not found"}
-    return 200, _semantic_work(held[0])
+    return 200, _to_semantic_scholar(held[0])
 
 
-def _semantic_work(one: Truth) -> dict[str, Any]:
+def _to_semantic_scholar(one: TrueWork) -> dict[str, Any]:
     ids = {"CorpusId": 1} | ({"DOI": one.doi} if one.doi else {}) | ({"ArXiv": one.arxiv} if one.arxiv else {})
     return {
         "paperId": f"{abs(hash(one.whole + one.doi)):040x}"[:40],
@@ -363,21 +363,23 @@ def _semantic_work(one: Truth) -> dict[str, Any]:
     }
 
 
-def _arxiv(works: Sequence[Truth], path: str, query: dict[str, str]) -> tuple[int, Any]:
+def _answer_arxiv(works: Sequence[TrueWork], path: str, query: dict[str, str]) -> tuple[int, Any]:
     works = [one for one in works if one.arxiv]
     if "id_list" in query:
         found = [one for one in works if one.arxiv == query["id_list"]]
     else:
-        found = _alike(works, re.sub(r"\b(?:ti|all):|\bAND\b", " ", query["search_query"]), int(query["max_results"]))
+        found = _find_alike(
+            works, re.sub(r"\b(?:ti|all):|\bAND\b", " ", query["search_query"]), int(query["max_results"])
+        )
     return 200, (
         '<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
         '<title type="html">ArXiv Query</title><id>http://arxiv.org/api/x</id>\n'
-        + "".join(map(_arxiv_entry, found))
+        + "".join(map(_to_arxiv, found))
         + "</feed>\n"
     )
 
 
-def _arxiv_entry(one: Truth) -> str:
+def _to_arxiv(one: TrueWork) -> str:
     authors = "".join(f"<author><name>{escape(name)}</name></author>" for name in one.shown)
     doi = f'<arxiv:doi xmlns:arxiv="http://arxiv.org/schemas/atom">{one.doi}</arxiv:doi>' if one.doi else ""
     return (
@@ -388,9 +390,9 @@ def _arxiv_entry(one: Truth) -> str:
     )
 
 
-ANSWERS: dict[SourceName, Callable[[Sequence[Truth], str, dict[str, str]], tuple[int, Any]]] = {
-    "openalex": _openalex,
-    "crossref": _crossref,
-    "semantic_scholar": _semantic_scholar,
-    "arxiv": _arxiv,
+ANSWERS: dict[CatalogueName, Callable[[Sequence[TrueWork], str, dict[str, str]], tuple[int, Any]]] = {
+    "openalex": _answer_openalex,
+    "crossref": _answer_crossref,
+    "semantic_scholar": _answer_semantic_scholar,
+    "arxiv": _answer_arxiv,
 }

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from labwright.literature import LibraryError
-from labwright.literature.library import as_bibtex, parse, read_own
+from labwright.literature.bibtex import format_bibtex, parse_bibtex, read_user_library
 
 
 def test_a_text_that_is_defined_twice_counts_from_there_on() -> None:
-    one, other = parse(
+    one, other = parse_bibtex(
         '@string{j = "Journal"}\n@article{a, journal = j # " of X", year = 2001}\n'
         '@string{j = {Letters}}\n@article{b, journal = J, month = jan, title = "C {\\# D} # E"}\n'
     )
@@ -33,14 +33,14 @@ def test_a_text_that_is_defined_twice_counts_from_there_on() -> None:
     ],
 )
 def test_the_year_of_a_date_is_the_year(date: str, year: str) -> None:
-    [entry] = parse(f"@online{{o, title = {{A}}, date = {{{date}}}, journaltitle = {{J}}}}")
-    assert entry.plain("year") == year and entry.venue == "J"
-    [given] = parse(f"@online{{o, date = {{{date}}}, year = {{1999}}}}")
-    assert given.plain("year") == "1999"
+    [entry] = parse_bibtex(f"@online{{o, title = {{A}}, date = {{{date}}}, journaltitle = {{J}}}}")
+    assert entry.read_plain("year") == year and entry.venue == "J"
+    [given] = parse_bibtex(f"@online{{o, date = {{{date}}}, year = {{1999}}}}")
+    assert given.read_plain("year") == "1999"
 
 
 def test_another_archive_is_not_arxiv() -> None:
-    of, other = parse(
+    of, other = parse_bibtex(
         "@online{a, eprint = {2106.00001}, eprinttype = {arXiv}}\n"
         "@online{b, eprint = {2106.00001}, eprinttype = {jstor}}"
     )
@@ -53,7 +53,7 @@ PARENT = "@proceedings{Proc, title = {Proc. of X}, year = 2001, editor = {B}, do
 def test_an_entry_has_what_its_parent_says_but_no_identifier() -> None:
     child = "@inproceedings{c, title = {A}, author = {Ada}, crossref = {proc}, publisher = {Q}}\n"
     for text in (child + PARENT, PARENT + child):
-        [entry] = parse(text)
+        [entry] = parse_bibtex(text)
         assert entry.fields == {
             "title": "A",
             "author": "Ada",
@@ -62,9 +62,9 @@ def test_an_entry_has_what_its_parent_says_but_no_identifier() -> None:
             "editor": "B",
             "publisher": "Q",
         }
-        assert parse(as_bibtex([entry]))[0].fields == entry.fields
-    assert [one.key for one in parse(PARENT)] == ["Proc"], "what nobody refers to is an entry of its own"
-    [alone] = parse("@inproceedings{c, title = {A}, crossref = {nowhere}}")
+        assert parse_bibtex(format_bibtex([entry]))[0].fields == entry.fields
+    assert [one.key for one in parse_bibtex(PARENT)] == ["Proc"], "what nobody refers to is an entry of its own"
+    [alone] = parse_bibtex("@inproceedings{c, title = {A}, crossref = {nowhere}}")
     assert alone.fields["crossref"] == "nowhere"
 
 
@@ -78,9 +78,9 @@ def test_an_entry_has_what_its_parent_says_but_no_identifier() -> None:
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, words: str) -> None:
     with pytest.raises(LibraryError, match=words):
-        parse(text)
+        parse_bibtex(text)
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.bib").write_text("@article{a, title = {A}}\n", encoding="utf-8-sig")
-    assert [one.key for one in read_own(tmp_path / "a.bib")] == ["a"]
+    assert [one.key for one in read_user_library(tmp_path / "a.bib")] == ["a"]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from labwright.literature.library import Entry, as_bibtex, parse
+from labwright.literature.bibtex import BibEntry, format_bibtex, parse_bibtex
 from labwright.literature.matching import (
-    authors_in,
-    disagreement,
-    plain,
-    same_person,
-    same_title,
-    without_retraction_mark,
+    explain_author_mismatch,
+    is_same_person,
+    is_same_title,
+    parse_authors,
+    strip_retraction_mark,
+    strip_tex,
 )
-from labwright.literature.verification import compared_sha256, verification_of
-from labwright.literature.works import arxiv_of, arxiv_year, doi_of
+from labwright.literature.verification import hash_compared, read_verification
+from labwright.literature.works import find_arxiv_id, find_doi, read_arxiv_year
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from labwright.literature.works import arxiv_of, arxiv_year, doi_of
     ],
 )
 def test_writings_of_one_person(one: str, other: str) -> None:
-    assert same_person(one, other) and same_person(other, one)
+    assert is_same_person(one, other) and is_same_person(other, one)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,16 @@ def test_writings_of_one_person(one: str, other: str) -> None:
     ],
 )
 def test_other_people(one: str, other: str) -> None:
-    assert not same_person(one, other) and not same_person(other, one)
+    assert not is_same_person(one, other) and not is_same_person(other, one)
 
 
 def test_lists_of_authors() -> None:
-    assert authors_in("{Barnes and Noble} and Doe, J. and others") == (["{Barnes and Noble}", "Doe, J."], True)
-    assert disagreement("A, B and others", ["B. A", "D. C"]) == ""
-    assert disagreement("A, B and C, D", ["B. A"], known_cut=True) == ""
-    assert "no author" in disagreement("", ["B. A"]) and "names no author" in disagreement("A, B", [])
+    assert parse_authors("{Barnes and Noble} and Doe, J. and others") == (["{Barnes and Noble}", "Doe, J."], True)
+    assert explain_author_mismatch("A, B and others", ["B. A", "D. C"]) == ""
+    assert explain_author_mismatch("A, B and C, D", ["B. A"], known_cut=True) == ""
+    assert "no author" in explain_author_mismatch("", ["B. A"]) and "names no author" in explain_author_mismatch(
+        "A, B", []
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,18 +80,18 @@ def test_lists_of_authors() -> None:
     ],
 )
 def test_titles(written: str, known: str, same: bool) -> None:
-    assert same_title(written, known) is same
+    assert is_same_title(written, known) is same
 
 
 def test_marks_of_retraction_are_taken_off_a_title() -> None:
-    assert without_retraction_mark("RETRACTED ARTICLE: Foo bar") == ("Foo bar", True)
-    assert without_retraction_mark("CO<sub>2</sub> &amp; <i>E. coli</i>: a < b") == ("CO2 & E. coli: a < b", False)
-    assert without_retraction_mark("Retractions in science: a study") == ("Retractions in science: a study", False)
+    assert strip_retraction_mark("RETRACTED ARTICLE: Foo bar") == ("Foo bar", True)
+    assert strip_retraction_mark("CO<sub>2</sub> &amp; <i>E. coli</i>: a < b") == ("CO2 & E. coli: a < b", False)
+    assert strip_retraction_mark("Retractions in science: a study") == ("Retractions in science: a study", False)
 
 
 def test_identifiers_in_texts() -> None:
-    assert doi_of("see https://doi.org/10.1109/CVPR.2019.00949).") == "10.1109/cvpr.2019.00949"
-    assert doi_of("10.48550/arXiv.1706.04599") == "" == arxiv_of("no 1706.04599")
+    assert find_doi("see https://doi.org/10.1109/CVPR.2019.00949).") == "10.1109/cvpr.2019.00949"
+    assert find_doi("10.48550/arXiv.1706.04599") == "" == find_arxiv_id("no 1706.04599")
     for text in (
         "arXiv:1706.04599v2 [cs]",
         "https://doi.org/10.48550/arXiv.1706.04599",
@@ -97,9 +99,9 @@ def test_identifiers_in_texts() -> None:
         "arXiv preprint arXiv:1706.04599",
         "CoRR, abs/1706.04599, arXiv: 1706.04599",
     ):
-        assert arxiv_of(text) == "1706.04599", text
-    assert arxiv_of("http://arxiv.org/abs/cs/9901001v1") == "cs/9901001"
-    assert (arxiv_year("1706.04599"), arxiv_year("cs/9901001"), arxiv_year("x")) == (2017, 1999, None)
+        assert find_arxiv_id(text) == "1706.04599", text
+    assert find_arxiv_id("http://arxiv.org/abs/cs/9901001v1") == "cs/9901001"
+    assert (read_arxiv_year("1706.04599"), read_arxiv_year("cs/9901001"), read_arxiv_year("x")) == (2017, 1999, None)
 
 
 def test_entries_are_read_with_macros_quotes_and_comments_and_written_again() -> None:
@@ -107,7 +109,7 @@ def test_entries_are_read_with_macros_quotes_and_comments_and_written_again() ->
         '@string{icml = "Int. Conf."}\n% a comment\n@InProceedings{a:1/b, Title = "A {B}", booktitle = icml,\n'
         " year = 2017, eprint = {1706.04599v1}, archivePrefix = {arXiv}}\n@comment{x}\n"
     )
-    [entry] = parse(text)
+    [entry] = parse_bibtex(text)
     assert (entry.kind, entry.key, entry.venue, entry.arxiv, entry.line) == (
         "inproceedings",
         "a:1/b",
@@ -115,8 +117,8 @@ def test_entries_are_read_with_macros_quotes_and_comments_and_written_again() ->
         "1706.04599",
         3,
     )
-    assert parse(as_bibtex([entry]))[0].fields == entry.fields
-    assert plain("100\\% of {\\L}{\\'o}d{\\'z}~-- yes") == "100% of Łódź – yes"
+    assert parse_bibtex(format_bibtex([entry]))[0].fields == entry.fields
+    assert strip_tex("100\\% of {\\L}{\\'o}d{\\'z}~-- yes") == "100% of Łódź – yes"
 
 
 @pytest.mark.parametrize(
@@ -131,13 +133,13 @@ def test_entries_are_read_with_macros_quotes_and_comments_and_written_again() ->
     ],
 )
 def test_a_record_holds_in_its_form_for_what_was_compared(record: str) -> None:
-    entry = Entry(kind="misc", key="a", fields={"title": "T", "author": "A", "year": "2001"})
-    held = entry.with_fields(verified=record.format(hash=compared_sha256(entry)))
-    assert (verification_of(held) is not None) == (record.endswith("year; sha256: {hash}") and "2026-01" in record)
+    entry = BibEntry(kind="misc", key="a", fields={"title": "T", "author": "A", "year": "2001"})
+    held = entry.with_fields(verified=record.format(hash=hash_compared(entry)))
+    assert (read_verification(held) is not None) == (record.endswith("year; sha256: {hash}") and "2026-01" in record)
 
 
 @pytest.mark.parametrize(
     "title", ["{" * 5000, "{" * 3000 + "a" + "}" * 3000, r"\begin{a}" * 2000, r"\href{", r"\sqrt[" * 500]
 )
 def test_a_title_that_is_no_tex_is_compared_as_it_stands(title: str) -> None:
-    assert not same_title("Deep learning of things", title)
+    assert not is_same_title("Deep learning of things", title)

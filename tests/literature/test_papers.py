@@ -11,14 +11,14 @@ import pytest
 
 from labwright.agent.cli import main
 from labwright.literature import LibraryError
-from labwright.literature.library import Entry, as_bibtex, entry_of, parse
+from labwright.literature.bibtex import BibEntry, build_entry, format_bibtex, parse_bibtex
 from labwright.literature.lookup import open_literature
-from labwright.literature.papers import read_papers, titles_on
-from labwright.literature.settings import SOURCES, Credentials
-from labwright.literature.verification import verification_of
+from labwright.literature.paper_folder import find_titles, read_papers
+from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials
+from labwright.literature.verification import read_verification
 from labwright.literature.works import Work
-from tests.literature.catalogues import Catalogues, silent
-from tests.literature.worlds import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
+from tests.literature.catalogues import Catalogues, stay_silent
+from tests.literature.reference_sets import FALSE_ENTRIES, TRUE_ENTRIES, WORLD
 
 pytestmark = pytest.mark.slow
 
@@ -84,35 +84,35 @@ async def test_papers_are_found_by_identifier_or_title_and_others_are_said(
         "Bad Actor, Good Witness",
     )
     (tmp_path / "notes.txt").write_text("not a paper")
-    async with open_literature(catalogues.settings(), Credentials()) as literature:
-        found = await read_papers(tmp_path, literature, taken=["guo2017calibration"])
+    async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
+        found = await read_papers(tmp_path, literature, taken_keys=["guo2017calibration"])
         library = await literature.check(found.entries)
     assert [one.key for one in found.entries] == ["guo2017calibration-2", "kang2020decoupling", "actor2018miracle"]
     assert [one.split(",")[0] for one in found.notes] == ["c.pdf", "d.pdf", "e.pdf"]
-    assert [one.key for one in library.usable] == ["guo2017calibration-2", "kang2020decoupling"]
+    assert [one.key for one in library.usable_entries] == ["guo2017calibration-2", "kang2020decoupling"]
 
 
 @needs_poppler
 async def test_catalogues_that_never_answer_do_not_hold_a_folder_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.literature.papers.LIBRARY_TIMEOUT", 0.5)
+    monkeypatch.setattr("labwright.literature.paper_folder.LIBRARY_TIMEOUT_SECONDS", 0.5)
     for name in "ab":
         pdf(tmp_path / f"{name}.pdf", "Some Title of a Paper", "Some Body")
-    with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:
-        async with open_literature(catalogues.settings(timeout=2.5), Credentials()) as literature:
+    with Catalogues(WORLD, dict.fromkeys(CATALOGUE_NAMES, stay_silent)) as catalogues:
+        async with open_literature(catalogues.settings(timeout=2.5), CatalogueCredentials()) as literature:
             found = await read_papers(tmp_path, literature)
     assert found.entries == () and "a.pdf and 1 others: not looked up within 0.5 s" in found.notes[0]
 
 
 async def test_a_folder_that_is_none_is_refused(tmp_path: Path, catalogues: Catalogues) -> None:
-    async with open_literature(catalogues.settings(), Credentials()) as literature:
+    async with open_literature(catalogues.settings(), CatalogueCredentials()) as literature:
         with pytest.raises(LibraryError, match="no folder of papers"):
             await read_papers(tmp_path / "none", literature)
 
 
 def test_lines_near_the_top_may_be_the_title() -> None:
-    assert "A b c d" in titles_on("ICML\nA b\nc d\nMe and You\n") and titles_on("one\n\ntwo\n") == ()
+    assert "A b c d" in find_titles("ICML\nA b\nc d\nMe and You\n") and find_titles("one\n\ntwo\n") == ()
 
 
 def test_a_strangers_words_stay_inside_of_their_field() -> None:
@@ -125,11 +125,11 @@ def test_a_strangers_words_stay_inside_of_their_field() -> None:
         abstract="# $1 ~ \\emph{x}",
         dois=("10.5555/x",),
     )
-    made = entry_of(work)
-    [again] = parse(as_bibtex([made]))
+    made = build_entry(work)
+    [again] = parse_bibtex(format_bibtex([made]))
     assert again.fields == made.fields and made.key == "b2020batchnorm"
     assert "\\input" not in made.fields["title"] and "{BatchNorm}" in made.fields["title"]
-    assert made.plain("title") == "50% of it & BatchNorm more_input/etc/passwd"
+    assert made.read_plain("title") == "50% of it & BatchNorm more_input/etc/passwd"
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -148,13 +148,13 @@ def test_the_command_verifies_a_library_and_writes_its_records(
     tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str]
 ) -> None:
     library, out = tmp_path / "my.bib", tmp_path / "checked.bib"
-    library.write_text(as_bibtex((*TRUE_ENTRIES[:2], *FALSE_ENTRIES[4:6])))
+    library.write_text(format_bibtex((*TRUE_ENTRIES[:2], *FALSE_ENTRIES[4:6])))
     config = settings_of(catalogues, tmp_path)
     code, said = run(str(library), "--config", config, "--out", str(out), capsys=capsys)
     assert code == 5 and "2 of 4 entries may be cited" in said and "refused" in said and "author 1 is" in said
-    assert [bool(verification_of(one)) for one in parse(out.read_text())] == [True, True, False, False]
+    assert [bool(read_verification(one)) for one in parse_bibtex(out.read_text())] == [True, True, False, False]
     asked = len(catalogues.world.asked)
-    out.write_text(as_bibtex(parse(out.read_text())[:2]))
+    out.write_text(format_bibtex(parse_bibtex(out.read_text())[:2]))
     code, said = run(str(out), "--config", config, "--json", capsys=capsys)
     assert code == 0 and len(catalogues.world.asked) == asked
     assert [one["outcome"] for one in json.loads(said)["entries"]] == ["verified"] * 2
@@ -166,11 +166,11 @@ def test_the_command_takes_years_of_dates_and_of_parents(
     tmp_path: Path, catalogues: Catalogues, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = TRUE_ENTRIES[:2]
-    parent = Entry(kind="proceedings", key="whole", fields={"title": "All", "year": other.fields["year"]})
+    parent = BibEntry(kind="proceedings", key="whole", fields={"title": "All", "year": other.fields["year"]})
     library = tmp_path / "my.bib"
     library.write_text(
         "@string{x = {1}}\n@string{x = {2}}\n"
-        + as_bibtex(
+        + format_bibtex(
             (
                 one.with_fields(year="", date=f"{one.fields['year']}-05-03"),
                 other.with_fields(year="", crossref="whole"),

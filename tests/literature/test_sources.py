@@ -7,32 +7,32 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
-from labwright.literature import SourceError
-from labwright.literature.lookup import CATALOGUES
-from labwright.literature.matching import same_title
-from labwright.literature.settings import SOURCES, Credentials, LiteratureSettings
-from labwright.literature.web import Web
-from labwright.literature.works import Source, Wanted
+from labwright.literature import CatalogueAnswerError
+from labwright.literature.catalogue_client import CatalogueClient
+from labwright.literature.lookup import CATALOGUE_CLASSES
+from labwright.literature.matching import is_same_title
+from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
+from labwright.literature.works import WorkCatalogue, WorkQuery
 from tests.literature.catalogues import (
     Catalogues,
     Exchange,
     Fault,
-    Truth,
-    broken,
-    busy,
-    down,
-    dripping,
-    endless,
-    malformed,
-    other_form,
-    silent,
+    TrueWork,
+    answer_endlessly,
+    answer_malformed,
+    answer_other_form,
+    answer_slowly,
+    break_connection,
+    fail_busy,
+    fail_unavailable,
+    stay_silent,
 )
 
 pytestmark = pytest.mark.slow
 
-SECRET = Credentials(semantic_scholar="sk-of-semantic-scholar", mail="me@example.org")
+SECRET = CatalogueCredentials(semantic_scholar="sk-of-semantic-scholar", mail="me@example.org")
 WORKS = (
-    Truth(
+    TrueWork(
         "Learning Margins from Few Examples",
         (("Ann", "One"), ("Bob", "de Two")),
         2020,
@@ -40,7 +40,7 @@ WORKS = (
         arxiv="1911.00001",
         abstract="A margin < 1 helps & hurts.",
     ),
-    Truth(
+    TrueWork(
         "Learning Margins from Few Examples",
         (("Cid", "Other"),),
         2011,
@@ -48,7 +48,7 @@ WORKS = (
         arxiv="1101.00002",
         abstract="",
     ),
-    Truth("Margins of Trees", (("Dee", "Four"),), 2019, doi="10.5555/m.3", arxiv="1901.00003"),
+    TrueWork("Margins of Trees", (("Dee", "Four"),), 2019, doi="10.5555/m.3", arxiv="1901.00003"),
 )
 
 
@@ -58,26 +58,26 @@ def catalogues() -> Generator[Catalogues]:
         yield found
 
 
-@pytest.fixture(params=SOURCES)
-async def source(request: pytest.FixtureRequest, catalogues: Catalogues) -> AsyncGenerator[Source]:
-    async with Web(catalogues.settings(timeout=0.4), SECRET) as web:
-        yield CATALOGUES[request.param](web)
+@pytest.fixture(params=CATALOGUE_NAMES)
+async def source(request: pytest.FixtureRequest, catalogues: Catalogues) -> AsyncGenerator[WorkCatalogue]:
+    async with CatalogueClient(catalogues.settings(timeout=0.4), SECRET) as web:
+        yield CATALOGUE_CLASSES[request.param](web)
 
 
 class TestSource:
     """The contract."""
 
-    async def test_a_search_gives_the_best_first_and_no_more_than_the_limit(self, source: Source):
+    async def test_a_search_gives_the_best_first_and_no_more_than_the_limit(self, source: WorkCatalogue):
         found = await source.search("learning margins from few-shot examples", 2)
         assert [one.title for one in found] == ["Learning Margins from Few Examples"] * 2
         assert all(one.source == source.name and one.id for one in found)
 
-    async def test_nothing_found_is_no_error(self, source: Source):
+    async def test_nothing_found_is_no_error(self, source: WorkCatalogue):
         assert await source.search("zzzz qqqq", 5) == ()
-        assert await source.find(Wanted(title="zzzz qqqq", doi="10.5555/none", arxiv="2001.00001")) == ()
+        assert await source.find(WorkQuery(title="zzzz qqqq", doi="10.5555/none", arxiv="2001.00001")) == ()
 
-    @pytest.mark.parametrize("wanted", [Wanted(doi="10.5555/m.1"), Wanted(arxiv="1911.00001")])
-    async def test_an_identifier_finds_its_work_alone(self, source: Source, wanted: Wanted):
+    @pytest.mark.parametrize("wanted", [WorkQuery(doi="10.5555/m.1"), WorkQuery(arxiv="1911.00001")])
+    async def test_an_identifier_finds_its_work_alone(self, source: WorkCatalogue, wanted: WorkQuery):
         if (source.name == "crossref" and wanted.arxiv) or (source.name == "arxiv" and wanted.doi):
             return  # one has no preprints, the other no search by DOI
         (work,) = await source.find(wanted)
@@ -86,31 +86,42 @@ class TestSource:
         assert set(work.years) >= {2019} and work.abstract == "A margin < 1 helps & hurts."
         assert 2020 in work.years or source.name == "arxiv"
 
-    async def test_a_title_finds_every_namesake_once(self, source: Source):
-        found = await source.find(Wanted(title="{Learning} Margins, from few: Examples", doi="10.5555/m.1"))
-        same = [one for one in found if same_title("learning margins from few examples", one.title)]
+    async def test_a_title_finds_every_namesake_once(self, source: WorkCatalogue):
+        found = await source.find(WorkQuery(title="{Learning} Margins, from few: Examples", doi="10.5555/m.1"))
+        same = [one for one in found if is_same_title("learning margins from few examples", one.title)]
         assert len(same) == 2 == len({one.id for one in same})
         assert {one.abstract for one in same} == {"A margin < 1 helps & hurts.", ""}
 
     @pytest.mark.parametrize(
-        "fault", [down, busy, malformed, other_form, silent, dripping, endless, broken], ids=lambda one: one.__name__
+        "fault",
+        [
+            fail_unavailable,
+            fail_busy,
+            answer_malformed,
+            answer_other_form,
+            stay_silent,
+            answer_slowly,
+            answer_endlessly,
+            break_connection,
+        ],
+        ids=lambda one: one.__name__,
     )
-    async def test_a_fault_is_an_error_in_time(self, source: Source, catalogues: Catalogues, fault: Fault):
+    async def test_a_fault_is_an_error_in_time(self, source: WorkCatalogue, catalogues: Catalogues, fault: Fault):
         catalogues.world.faults[source.name] = fault
         began = time.monotonic()
-        with pytest.raises(SourceError, match=source.name):
+        with pytest.raises(CatalogueAnswerError, match=source.name):
             await source.search("learning margins", 3)
-        with pytest.raises(SourceError, match=source.name):
-            await source.find(Wanted(title="learning margins", doi="10.5555/m.1", arxiv="1911.00001"))
+        with pytest.raises(CatalogueAnswerError, match=source.name):
+            await source.find(WorkQuery(title="learning margins", doi="10.5555/m.1", arxiv="1911.00001"))
         assert time.monotonic() - began < 2.5, "each of the two is given 0.4 s, and a dripping server takes three"
 
-    async def test_a_server_that_is_not_there_is_an_error(self, source: Source):
+    async def test_a_server_that_is_not_there_is_an_error(self, source: WorkCatalogue):
         settings = LiteratureSettings(addresses={source.name: "http://127.0.0.1:9"}, cache_days=0)
-        async with Web(settings, SECRET) as nowhere:
-            with pytest.raises(SourceError, match="cannot be reached"):
-                await CATALOGUES[source.name](nowhere).search("learning margins", 3)
+        async with CatalogueClient(settings, SECRET) as nowhere:
+            with pytest.raises(CatalogueAnswerError, match="cannot be reached"):
+                await CATALOGUE_CLASSES[source.name](nowhere).search("learning margins", 3)
 
-    async def test_keys_go_to_their_catalogue_alone(self, source: Source, catalogues: Catalogues):
+    async def test_keys_go_to_their_catalogue_alone(self, source: WorkCatalogue, catalogues: Catalogues):
         await source.search("learning margins", 3)
         (_, path), (headers,) = catalogues.world.asked[-1], catalogues.world.headers[-1:]
         assert (headers.get("x-api-key") == SECRET.semantic_scholar) == (source.name == "semantic_scholar")
@@ -134,8 +145,8 @@ async def test_a_broken_item_does_not_hide_the_others(catalogues: Catalogues):
         return True
 
     catalogues.world.faults["semantic_scholar"] = with_rubbish
-    async with Web(catalogues.settings(), SECRET) as web:
-        (work,) = await CATALOGUES["semantic_scholar"](web).search("margins", 5)
+    async with CatalogueClient(catalogues.settings(), SECRET) as web:
+        (work,) = await CATALOGUE_CLASSES["semantic_scholar"](web).search("margins", 5)
     assert (work.id, work.authors, work.years, work.abstract) == ("p1", ("",), (2019,), "")
 
 
@@ -157,9 +168,9 @@ async def test_a_feed_that_is_none_is_an_error(catalogues: Catalogues, feed: str
         return True
 
     catalogues.world.faults["arxiv"] = answer
-    async with Web(catalogues.settings(), SECRET) as web:
-        with pytest.raises(SourceError, match=sign):
-            await CATALOGUES["arxiv"](web).search("margins", 3)
+    async with CatalogueClient(catalogues.settings(), SECRET) as web:
+        with pytest.raises(CatalogueAnswerError, match=sign):
+            await CATALOGUE_CLASSES["arxiv"](web).search("margins", 3)
 
 
 async def test_notices_and_withdrawals(catalogues: Catalogues):
@@ -171,6 +182,6 @@ async def test_notices_and_withdrawals(catalogues: Catalogues):
         return True
 
     catalogues.world.faults["crossref"] = answer
-    async with Web(catalogues.settings(), SECRET) as web:
-        (work,) = await CATALOGUES["crossref"](web).search("margins", 5)
+    async with CatalogueClient(catalogues.settings(), SECRET) as web:
+        (work,) = await CATALOGUE_CLASSES["crossref"](web).search("margins", 5)
     assert (work.title, work.retracted, work.years) == ("Margins of Grass", True, ())

@@ -12,18 +12,24 @@ from typing import cast
 
 import pytest
 
-from labwright.literature import SourceError
+from labwright.literature import CatalogueAnswerError
+from labwright.literature.catalogue_client import (
+    DAY_SECONDS,
+    MAX_ANSWER_BYTES,
+    AnswerCache,
+    CatalogueClient,
+    CatalogueRequest,
+)
+from labwright.literature.catalogues.arxiv import Arxiv
 from labwright.literature.lookup import open_literature
-from labwright.literature.settings import SOURCES, Credentials
-from labwright.literature.sources.arxiv import Arxiv
-from labwright.literature.web import DAY, LARGEST, Cache, Question, Web
-from tests.literature.catalogues import Catalogues, Exchange, down, silent
-from tests.literature.worlds import TRUE_ENTRIES, WORLD
+from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials
+from tests.literature.catalogues import Catalogues, Exchange, fail_unavailable, stay_silent
+from tests.literature.reference_sets import TRUE_ENTRIES, WORLD
 
 pytestmark = pytest.mark.slow
 
-ASK = Question("crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"})
-MAIL = Credentials(mail="a@b.c")
+ASK = CatalogueRequest("crossref", "works", {"query.bibliographic": "calibration of networks", "rows": "3"})
+MAIL = CatalogueCredentials(mail="a@b.c")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -45,8 +51,8 @@ def failing(times: int, code: int, **headers: str):
 
 async def test_a_busy_server_is_asked_again_when_it_says_so(monkeypatch: pytest.MonkeyPatch):
     with Catalogues(WORLD, {"crossref": failing(1, 429, retry_after="1")}) as catalogues:
-        monkeypatch.setattr("labwright.literature.web.RETRIES", 2)
-        async with Web(catalogues.settings(), MAIL) as web:
+        monkeypatch.setattr("labwright.literature.catalogue_client.MAX_RETRIES", 2)
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
             began = time.monotonic()
             assert await web.ask(ASK, words)
             assert time.monotonic() - began >= 1.0 and catalogues.count("crossref") == 2
@@ -55,9 +61,9 @@ async def test_a_busy_server_is_asked_again_when_it_says_so(monkeypatch: pytest.
 @pytest.mark.parametrize("value", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
 async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
     with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=value)}) as catalogues:
-        async with Web(catalogues.settings(), MAIL) as web:
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
             for sign in ("more than 20 s", "left alone"):
-                with pytest.raises(SourceError, match=sign):
+                with pytest.raises(CatalogueAnswerError, match=sign):
                     await web.ask(ASK, words)
         assert catalogues.count("crossref") == 1
 
@@ -65,9 +71,9 @@ async def test_a_server_that_asks_for_too_long_a_wait_is_left_alone(value: str):
 async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
     now = [0.0]
     with Catalogues(WORLD, {"crossref": failing(3, 503)}) as catalogues:
-        async with Web(catalogues.settings(), MAIL, clock=lambda: now[0]) as web:
+        async with CatalogueClient(catalogues.settings(), MAIL, clock=lambda: now[0]) as web:
             for _ in range(6):
-                with pytest.raises(SourceError):
+                with pytest.raises(CatalogueAnswerError):
                     await web.ask(ASK, words)
             assert catalogues.count("crossref") == 3
             now[0] += 121
@@ -75,27 +81,27 @@ async def test_after_three_failures_in_a_row_nobody_is_asked_for_a_while():
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("labwright.literature.web.LARGEST", 50)
+    monkeypatch.setattr("labwright.literature.catalogue_client.MAX_ANSWER_BYTES", 50)
     with Catalogues(WORLD) as catalogues:
-        async with Web(catalogues.settings(), MAIL) as web:
-            with pytest.raises(SourceError, match="more than 50 bytes"):
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
+            with pytest.raises(CatalogueAnswerError, match="more than 50 bytes"):
                 await web.ask(ASK, words)
 
 
 async def test_the_pace_is_kept(monkeypatch: pytest.MonkeyPatch):
     with Catalogues(WORLD) as catalogues:
-        monkeypatch.setattr("labwright.literature.web.INTERVALS", {"crossref": 0.2})
-        async with Web(catalogues.settings(), MAIL) as web:
+        monkeypatch.setattr("labwright.literature.catalogue_client.MIN_INTERVAL_SECONDS", {"crossref": 0.2})
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
             began = time.monotonic()
             await asyncio.gather(*(web.ask(ASK, words) for _ in range(4)))
             assert time.monotonic() - began >= 0.6
 
 
 async def test_servers_that_never_answer_cost_no_more_than_the_limits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("labwright.literature.lookup.LOOKUP_TIMEOUT", 0.4)
-    monkeypatch.setattr("labwright.literature.lookup.LIBRARY_TIMEOUT", 0.9)
-    with Catalogues(WORLD, dict.fromkeys(SOURCES, silent)) as catalogues:
-        async with open_literature(catalogues.settings(timeout=2.5), Credentials()) as literature:
+    monkeypatch.setattr("labwright.literature.lookup.LOOKUP_TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setattr("labwright.literature.lookup.LIBRARY_TIMEOUT_SECONDS", 0.9)
+    with Catalogues(WORLD, dict.fromkeys(CATALOGUE_NAMES, stay_silent)) as catalogues:
+        async with open_literature(catalogues.settings(timeout=2.5), CatalogueCredentials()) as literature:
             began = time.monotonic()
             found = await literature.search("calibration", 3)
             assert not found.works and len(found.outages) == 4
@@ -105,8 +111,8 @@ async def test_servers_that_never_answer_cost_no_more_than_the_limits(monkeypatc
 
 
 async def test_one_silent_catalogue_does_not_take_the_answers_of_the_others():
-    with Catalogues(WORLD, {"arxiv": silent, "semantic_scholar": down}) as catalogues:
-        async with open_literature(catalogues.settings(timeout=0.5), Credentials()) as literature:
+    with Catalogues(WORLD, {"arxiv": stay_silent, "semantic_scholar": fail_unavailable}) as catalogues:
+        async with open_literature(catalogues.settings(timeout=0.5), CatalogueCredentials()) as literature:
             found = await literature.search("calibration of modern neural networks", 3)
     assert [one.title for one in found.works[:1]] == ["On Calibration of Modern Neural Networks"]
     assert len(found.outages) == 2
@@ -115,27 +121,27 @@ async def test_one_silent_catalogue_does_not_take_the_answers_of_the_others():
 async def test_an_answer_is_kept_and_used_without_the_server(tmp_path: Path):
     with Catalogues(WORLD) as catalogues:
         settings = catalogues.settings(cache=tmp_path, cache_days=1)
-        async with Web(settings, MAIL) as web:
+        async with CatalogueClient(settings, MAIL) as web:
             first = await web.ask(ASK, words)
             assert await web.ask(ASK, words) == first and catalogues.count("crossref") == 1
-            missing = Question("crossref", "works/10.5555%2Fnone", {}, lookup=True)
+            missing = CatalogueRequest("crossref", "works/10.5555%2Fnone", {}, is_lookup=True)
             assert await web.ask(missing, words) == await web.ask(missing, words) == ()
             assert catalogues.count("crossref") == 2
         assert not any(b"a@b.c" in path.read_bytes() for path in tmp_path.iterdir())
         for path in tmp_path.iterdir():
             path.write_bytes(path.read_bytes()[:-5])
-        async with Web(settings, MAIL) as web:
+        async with CatalogueClient(settings, MAIL) as web:
             assert await web.ask(ASK, words) == first and catalogues.count("crossref") == 3
 
 
 async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path):
     def refuse(text: str) -> tuple[str, ...]:
-        raise SourceError("crossref answers in an unknown form")
+        raise CatalogueAnswerError("crossref answers in an unknown form")
 
     with Catalogues(WORLD, {"crossref": failing(1, 500)}) as catalogues:
-        async with Web(catalogues.settings(cache=tmp_path, cache_days=1), MAIL) as web:
+        async with CatalogueClient(catalogues.settings(cache=tmp_path, cache_days=1), MAIL) as web:
             for read in (words, refuse):
-                with pytest.raises(SourceError):
+                with pytest.raises(CatalogueAnswerError):
                     await web.ask(ASK, read)
             assert not list(tmp_path.iterdir()) and await web.ask(ASK, words)
 
@@ -143,9 +149,9 @@ async def test_a_failure_and_what_is_not_understood_are_not_kept(tmp_path: Path)
 def test_kept_answers_age_make_room_and_are_found_by_their_question_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.literature.web.CACHE_BYTES", 5000)
+    monkeypatch.setattr("labwright.literature.catalogue_client.MAX_CACHE_BYTES", 5000)
     now = [1000.0]
-    cache = Cache(tmp_path / "deep" / "folder", 2.0, lambda: now[0])
+    cache = AnswerCache(tmp_path / "deep" / "folder", 2.0, lambda: now[0])
     cache.folder.mkdir(parents=True)
     theirs = cache.folder / "thesis.json"
     theirs.write_text("x" * 9000)
@@ -154,19 +160,19 @@ def test_kept_answers_age_make_room_and_are_found_by_their_question_only(
     cache.put("none", "[]", empty=True)
     assert cache.get("none") == "[]"
     assert cache.get("a") == "x" * 2000 and cache.get("b") is None
-    now[0] += 0.5 * DAY
+    now[0] += 0.5 * DAY_SECONDS
     assert cache.get("none") is None and cache.get("a") is not None
-    now[0] += 2 * DAY
+    now[0] += 2 * DAY_SECONDS
     assert cache.get("a") is None
     for n, name in enumerate("abcd"):
         cache.put(name, name * 2000, empty=False)
         os.utime(next(path for path in cache.folder.iterdir() if name * 9 in path.read_text()), (n, n))
     cache.put("e", "e" * 2000, empty=False)
     assert [name for name in "abcde" if cache.get(name)] == ["d", "e"] and theirs.exists()
-    blocked = Cache(tmp_path / "deep" / "folder" / "file", 1.0, lambda: 0.0)
+    blocked = AnswerCache(tmp_path / "deep" / "folder" / "file", 1.0, lambda: 0.0)
     blocked.folder.write_text("")
     blocked.put("a", "x", empty=False)
-    assert blocked.get("a") is None and LARGEST < 10_000_000
+    assert blocked.get("a") is None and MAX_ANSWER_BYTES < 10_000_000
 
 
 def gzipped(size: int) -> bytes:
@@ -188,11 +194,11 @@ async def test_an_answer_that_unpacks_to_more_takes_no_more_memory(body: bytes, 
         return True
 
     with Catalogues(WORLD, {"crossref": packed}) as catalogues:
-        async with Web(catalogues.settings(), MAIL) as web:
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
             tracemalloc.start()
-            with pytest.raises(SourceError, match=words):
+            with pytest.raises(CatalogueAnswerError, match=words):
                 await web.ask(ASK, lambda text: (text,))
-            assert tracemalloc.get_traced_memory()[1] < 4 * LARGEST
+            assert tracemalloc.get_traced_memory()[1] < 4 * MAX_ANSWER_BYTES
             tracemalloc.stop()
 
 
@@ -202,20 +208,20 @@ async def test_a_packed_answer_is_read():
         return True
 
     with Catalogues(WORLD, {"crossref": packed}) as catalogues:
-        async with Web(catalogues.settings(), MAIL) as web:
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
             assert await web.ask(ASK, words) == ("two", "words")
 
 
 async def test_a_wait_until_a_year_that_there_is_not_is_none():
     late = "Mon, 01 Jan 99999999999999 00:00:00 GMT"
     with Catalogues(WORLD, {"crossref": failing(9, 429, retry_after=late)}) as catalogues:
-        async with Web(catalogues.settings(), MAIL) as web:
-            with pytest.raises(SourceError, match="answers 429"):
+        async with CatalogueClient(catalogues.settings(), MAIL) as web:
+            with pytest.raises(CatalogueAnswerError, match="answers 429"):
                 await web.ask(ASK, words)
 
 
 def test_entries_within_each_other_are_no_works_of_a_feed():
     entry = "<entry><id>http://arxiv.org/abs/1706.04599v1</id><title>x</title><author><name>n</name></author>"
     feed = '<feed xmlns="http://www.w3.org/2005/Atom">' + entry * 3000 + "</entry>" * 3000 + "</feed>"
-    [work] = Arxiv(cast("Web", None)).read(feed, lookup=False)
+    [work] = Arxiv(cast("CatalogueClient", None)).read_works(feed, lookup=False)
     assert work.authors == ("n",)  # each with the authors of all within it would grow with the square

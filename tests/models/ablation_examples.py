@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from labwright.models.roles.ablations import (
-    MOST_LISTED,
-    MOST_REVIEWS,
+    MAX_LISTED,
+    MAX_REVIEWS,
     AblationMatchInputs,
     ListedAblation,
     ListedRequest,
@@ -44,14 +44,14 @@ INPUTS: dict[str, BaseModel] = {
 }
 
 
-def huge(long: str) -> dict[str, dict[str, object]]:
+def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     paper = ShownPaper(text=long * 9, characters=9, left_out=(long,) * 99)
-    listed = (GATE.model_copy(update={"name": long, "ablated_part": long, "replacement": (long,) * 9}),) * MOST_LISTED
-    asked = (ASKED.model_copy(update={"part": long, "change": long, "quotes": (long,) * 9}),) * MOST_LISTED
+    listed = (GATE.model_copy(update={"name": long, "ablated_part": long, "replacement": (long,) * 9}),) * MAX_LISTED
+    asked = (ASKED.model_copy(update={"part": long, "change": long, "quotes": (long,) * 9}),) * MAX_LISTED
     about: dict[str, object] = {"title": long, "abstract": long}
     return {
         "paper_ablations": {**about, "paper": paper},
         "ablation_match": {**about, "a": listed, "b": listed},
-        "review_requests": {**about, "reviews": (long,) * MOST_REVIEWS},
+        "review_requests": {**about, "reviews": (long,) * MAX_REVIEWS},
         "request_match": {**about, "paper": paper, "requests": asked[:10], "entries": listed[:10]},
     }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.answering import (
-    MOST_ITEMS,
+from labwright.models.roles.answer_grading import (
+    MAX_ITEMS,
     ChangeInputs,
-    ConclusionInputs,
+    ConclusionGradingInputs,
     ConductInputs,
     DesignInputs,
-    Item,
+    GroundTruthItem,
 )
 
 QUESTION = "Does forgetting lower the error on streams whose law does not change?"
@@ -20,8 +20,8 @@ INPUTS: dict[str, BaseModel] = {
     "answer_design": DesignInputs(
         question=QUESTION,
         items=(
-            Item(id="d1", text="constant: seeds = 0 to 7"),
-            Item(id="d2", text='independent: factor = ["1.0", "0.97"]'),
+            GroundTruthItem(id="d1", text="constant: seeds = 0 to 7"),
+            GroundTruthItem(id="d2", text='independent: factor = ["1.0", "0.97"]'),
         ),
         design=("seeds: 0 to 7", "factor: 1 against 0.97"),
     ),
@@ -30,9 +30,9 @@ INPUTS: dict[str, BaseModel] = {
         method="Run both over eight seeds.",
         change=DIFF,
         originals="run.py:\nprint(1)",
-        items=(Item(id="r1", text="Step 1: name the seeds (/workspace/run.py:3)"),),
+        items=(GroundTruthItem(id="r1", text="Step 1: name the seeds (/workspace/run.py:3)"),),
     ),
-    "answer_conclusion": ConclusionInputs(
+    "answer_conclusion": ConclusionGradingInputs(
         question=QUESTION,
         expected="It raises the error.",
         conclusion="It raises the error: 0.096 against 0.103.",
@@ -45,8 +45,8 @@ INPUTS: dict[str, BaseModel] = {
 }
 
 
-def huge(long: str) -> dict[str, dict[str, object]]:
-    items = (Item(id="d1", text=long),) * MOST_ITEMS
+def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
+    items = (GroundTruthItem(id="d1", text=long),) * MAX_ITEMS
     return {
         "answer_design": {"question": long, "items": items, "design": (long,) * 40},
         "answer_change": {"question": long, "method": long, "items": items, "change": long * 9, "originals": long * 9},

@@ -21,7 +21,7 @@ def no_model_requests(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that failed on their way are sent again at once."""
-    monkeypatch.setattr(transport, "RETRY_WAIT", 0.0)
+    monkeypatch.setattr(transport, "RETRY_WAIT_SECONDS", 0.0)
 
 
 @pytest.fixture

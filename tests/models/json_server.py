@@ -85,7 +85,7 @@ class JsonServer:
         self._thread.join(5)
 
 
-def completion(message: dict[str, Any], model: str = "served") -> dict[str, Any]:
+def make_completion(message: dict[str, Any], model: str = "served") -> dict[str, Any]:
     """A chat completion as OpenAI-compatible servers answer."""
     return {
         "id": "c",
@@ -103,7 +103,7 @@ def completion(message: dict[str, Any], model: str = "served") -> dict[str, Any]
     }
 
 
-def called(arguments: object) -> dict[str, Any]:
+def make_tool_call(arguments: object) -> dict[str, Any]:
     """The message that calls the output tool."""
     return {
         "content": None,

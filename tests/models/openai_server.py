@@ -55,7 +55,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, steps: Sequence[Step] | Choose) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)
-        self.choose = steps if callable(steps) else in_order(steps)
+        self.choose = steps if callable(steps) else answer_in_order(steps)
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         self.closing = threading.Event()
@@ -104,24 +104,26 @@ class OpenAIServer:
         self._thread.join(5)
 
 
-def in_order(steps: Sequence[Step]) -> Choose:
+def answer_in_order(steps: Sequence[Step]) -> Choose:
     """One step after the other, the last one for ever."""
     return lambda number, body: steps[min(number, len(steps)) - 1]
 
 
-def tool(arguments: object, *, model: str = "served-model", finish: str = "tool_calls", name: str = "answer") -> Step:
+def answer_by_tool(
+    arguments: object, *, model: str = "served-model", finish: str = "tool_calls", name: str = "answer"
+) -> Step:
     """Call the output tool; a string is sent as it stands, so that it need not be JSON."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": text}}
     return _completion({"role": "assistant", "content": None, "tool_calls": [call]}, model, finish)
 
 
-def content(text: str, *, model: str = "served-model", finish: str = "stop") -> Step:
+def answer_text(text: str, *, model: str = "served-model", finish: str = "stop") -> Step:
     """Answer with plain text."""
     return _completion({"role": "assistant", "content": text}, model, finish)
 
 
-def status(code: int, message: str = "a fault for the test", **headers: str) -> Step:
+def answer_error(code: int, message: str = "a fault for the test", **headers: str) -> Step:
     """Answer with an error; `retry_after="1"` is the header Retry-After."""
 
     def step(exchange: Exchange) -> None:
@@ -130,7 +132,7 @@ def status(code: int, message: str = "a fault for the test", **headers: str) -> 
     return step
 
 
-def page(html: str = "<html>gateway</html>") -> Step:
+def answer_html(html: str = "<html>gateway</html>") -> Step:
     """Answer 200 with something that is no completion."""
 
     def step(exchange: Exchange) -> None:
@@ -139,7 +141,7 @@ def page(html: str = "<html>gateway</html>") -> Step:
     return step
 
 
-def drop() -> Step:
+def drop_connection() -> Step:
     """Close the connection without an answer."""
 
     def step(exchange: Exchange) -> None:
@@ -148,7 +150,7 @@ def drop() -> Step:
     return step
 
 
-def reset() -> Step:
+def reset_connection() -> Step:
     """Reset the connection (RST) without an answer."""
 
     def step(exchange: Exchange) -> None:
@@ -159,7 +161,7 @@ def reset() -> Step:
     return step
 
 
-def truncated() -> Step:
+def answer_truncated() -> Step:
     """Announce a longer body than is sent, and close."""
 
     def step(exchange: Exchange) -> None:
@@ -173,7 +175,7 @@ def truncated() -> Step:
     return step
 
 
-def cut_stream() -> Step:
+def answer_cut_stream() -> Step:
     """Send a body in chunks, and close in the middle of one."""
 
     def step(exchange: Exchange) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from labwright.models.roles.code_audit import CodeReaderInputs
 from labwright.models.roles.ideation import PageText
-from labwright.models.roles.planning import CatalogueEntry
 from labwright.models.roles.protocol import PriorSearchInputs, PriorWorkInputs, ProtocolReviewInputs
-from labwright.models.roles.reading import CodeReaderInputs
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.prior import PriorPaper, PriorRow, PriorUse
-from labwright.record.nouns.protocol import ProtocolFinding, ReviewedFinding
+from labwright.models.roles.study_plan import CatalogueEntry
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.prior_work import PriorPaper, PriorUse, SharedPriorUse
+from labwright.record.schema.protocol_review import ProtocolFinding, ReviewedFinding
 
 PRIOR = (
     PriorPaper(
@@ -33,7 +33,7 @@ PRIOR = (
         uses=(PriorUse(what="baseline", name="Support vector machine (SVM)", quote="a support vector machine"),),
     ),
 )
-COMMON = (PriorRow(what="baseline", name="SVM", papers=("Margins of Old", "Margins of Late")),)
+COMMON = (SharedPriorUse(what="baseline", name="SVM", papers=("Margins of Old", "Margins of Late")),)
 FINDING = ProtocolFinding(
     kind="baseline",
     severity="should",
@@ -43,7 +43,7 @@ FINDING = ProtocolFinding(
 )
 
 
-def inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) -> dict[str, BaseModel]:
+def make_inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) -> dict[str, BaseModel]:
     """One of each, the review as it is asked the second time."""
     return {
         "prior_search": PriorSearchInputs(idea=idea, most=3),
@@ -79,7 +79,7 @@ def inputs(idea: Idea, plan: DataPlan, catalogue: tuple[CatalogueEntry, ...]) ->
     }
 
 
-def huge(long: str) -> dict[str, dict[str, object]]:
+def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     """The changes that make their inputs as large as they may be."""
     uses = tuple(PriorUse(what="dataset", name="n" * 200, quote="q" * 400) for _ in range(40))
     papers = tuple(one.model_copy(update={"title": long, "uses": uses}) for one in PRIOR * 3)

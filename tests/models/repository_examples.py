@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from labwright.models.roles.patching import ArmShown, RepositoryShown
 from labwright.models.roles.repository import (
     CommandInputs,
     CommandLine,
@@ -13,12 +12,13 @@ from labwright.models.roles.repository import (
     PatchCheckInputs,
     PatchInputs,
     RepairInputs,
-    Shown,
+    ShownFile,
     TriedRepair,
 )
+from labwright.models.roles.repository_patches import ShownArm, ShownRepository
 
-README = Shown(path="README.md", text="# tinyfit\n\n    python main.py --seed 0\n\nTest R2 of 0.99.\n")
-CODE = Shown(path="tinyfit/features.py", text="def tilt(x):\n    return [x[:, 0]]\n", first=4, whole=False)
+README = ShownFile(path="README.md", text="# tinyfit\n\n    python main.py --seed 0\n\nTest R2 of 0.99.\n")
+CODE = ShownFile(path="tinyfit/features.py", text="def tilt(x):\n    return [x[:, 0]]\n", first=4, whole=False)
 WORDS = ("python", "train.py", "--seed", "{seed}")
 METRIC = "metrics.json:test.r2"
 WRONG = ("the last answer names no file",)
@@ -69,7 +69,7 @@ INPUTS: dict[str, BaseModel] = {
         why="the first feature",
         tried=("drop: shapes do not fit",),
         shown=(CODE,),
-        callers=(Shown(path="train.py", text="cols += tilt(x)\n", first=20, whole=False),),
+        callers=(ShownFile(path="train.py", text="cols += tilt(x)\n", first=20, whole=False),),
         complaints=WRONG,
     ),
     "patch_check": PatchCheckInputs(
@@ -81,9 +81,9 @@ INPUTS: dict[str, BaseModel] = {
 }
 
 
-def huge(long: str) -> dict[str, dict[str, object]]:
+def make_huge_changes(long: str) -> dict[str, dict[str, object]]:
     """For each role what makes its prompt as large as it may come."""
-    shown = (Shown(path=long[:300], text=long),) * 6
+    shown = (ShownFile(path=long[:300], text=long),) * 6
     lines = (long,) * 400
     return {
         "command": {
@@ -113,14 +113,14 @@ def huge(long: str) -> dict[str, dict[str, object]]:
             "requested": shown[:4],
             "changed": shown[:2],
             "complaints": lines[:20],  # so much is shown at most
-            "made": (ArmShown(name="a", words=lines[:9], patch=long),) * 2,
-            "repository": RepositoryShown(command=long, metric=long, map=long, shown=shown[:4], frozen=lines),
+            "made": (ShownArm(name="a", words=lines[:9], patch=long),) * 2,
+            "repository": ShownRepository(command=long, metric=long, map=long, shown=shown[:4], frozen=lines),
         },
         "repository_plan": {
             "options": lines,
             "keys": lines,
             "complaints": lines[:20],
             "context": lines,
-            "repository": RepositoryShown(command=long, metric=long, map=long, shown=shown[:4], frozen=lines),
+            "repository": ShownRepository(command=long, metric=long, map=long, shown=shown[:4], frozen=lines),
         },
     }

@@ -10,12 +10,12 @@ import pytest
 from labwright.models import roles
 from labwright.models.client import Models
 from labwright.models.failover import open_backend
-from labwright.models.render import render
+from labwright.models.prompt_renderer import render
 from labwright.models.roles import ROLES
 from labwright.models.settings import ModelSettings
-from labwright.record.log import MemoryLog
+from labwright.record.event_log import MemoryLog
 from tests.models.examples import ABLATION, CODE, INPUTS
-from tests.models.openai_server import OpenAIServer, tool
+from tests.models.openai_server import OpenAIServer, answer_by_tool
 
 
 @pytest.mark.slow
@@ -23,10 +23,10 @@ from tests.models.openai_server import OpenAIServer, tool
 def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_again() -> None:
     good = ABLATION.model_dump(mode="json")
     wrong: list[dict[str, Any]] = [{**good, "action": "weaken"}, {**good, "replacement": " "}]
-    answers = [tool({"ablations": [one], "why": "They need it."}) for one in (*wrong, good)]
+    answers = [answer_by_tool({"ablations": [one], "why": "They need it."}) for one in (*wrong, good)]
     with OpenAIServer(answers) as server:
         settings = ModelSettings(name="openai:m", base_url=server.url, output_retries=2)
-        desk = Models(open_backend(settings), MemoryLog(), settings, lambda: 0.0).at(1, 0)
+        desk = Models(open_backend(settings), MemoryLog(), settings, lambda: 0.0).make_client(1, 0)
         found = asyncio.run(desk.ask(ROLES["missing_ablations"], INPUTS["missing_ablations"]))
     assert found.ablations == (ABLATION,) and len(server.requests) == 3
     told = [str(body["messages"]) for body in server.requests]
@@ -35,7 +35,7 @@ def test_an_unknown_action_and_one_without_replacement_are_refused_and_asked_aga
 
 def test_a_node_is_told_its_planned_ablation_and_to_make_no_other_change() -> None:
     ablate = CODE.model_copy(
-        update={"stage": "ablation", "kind": "ablate", "item": ABLATION.item, "ablation": ABLATION}
+        update={"stage": "ablation", "kind": "ablate", "item": ABLATION.item_text, "ablation": ABLATION}
     )
     user = " ".join(render(roles.CODE, ablate).user.split())
     assert "own words: - replace: the warm-up of the penalty - what takes its place: the full penalty at once" in user

@@ -10,11 +10,11 @@ from labwright.models import roles
 from labwright.models.backend import Backend, ModelRequest, Prompt, Reply
 from labwright.models.errors import CatalogueError, ModelError
 from labwright.models.failover import open_backend
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.nouns.data import DataPlan
+from labwright.record.schema.data_plan import DataPlan
 from tests.models.examples import INPUTS, PLAN
-from tests.models.openai_server import OpenAIServer, tool
+from tests.models.openai_server import OpenAIServer, answer_by_tool
 
 REQUEST = ModelRequest(role=roles.PLAN, inputs=INPUTS["plan"], prompt=Prompt("Plan.", "This."), output_type=DataPlan)
 
@@ -46,18 +46,18 @@ class BackendContract:
 class TestScripted(BackendContract):
     @pytest.fixture
     def backend(self) -> Backend:
-        return ScriptedModel.by_role(plan=lambda inputs: PLAN)
+        return ScriptedModel.from_role_functions(plan=lambda inputs: PLAN)
 
     async def test_it_refuses_a_role_without_a_script(self) -> None:
         with pytest.raises(ModelError, match="no answer for role 'plan', only \\['code'\\]"):
-            await ScriptedModel.by_role(code=lambda inputs: PLAN).answer(REQUEST)
+            await ScriptedModel.from_role_functions(code=lambda inputs: PLAN).answer(REQUEST)
 
 
 @pytest.mark.usefixtures("local_requests")
 class TestProvider(BackendContract):
     @pytest.fixture
     async def backend(self) -> AsyncIterator[Backend]:
-        with OpenAIServer([tool(PLAN.model_dump(mode="json"))]) as server:
+        with OpenAIServer([answer_by_tool(PLAN.model_dump(mode="json"))]) as server:
             yield open_backend(ModelSettings(name="openai-chat:m", base_url=server.url))
 
 

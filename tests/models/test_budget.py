@@ -8,11 +8,17 @@ from collections.abc import Mapping
 import pytest
 from pydantic import BaseModel
 
-from labwright.agent.budget import check_priced
-from labwright.agent.settings import compose
+from labwright.agent.budget import check_prices_known
+from labwright.agent.settings import compose_settings
 from labwright.models import prices
 from labwright.models.backend import Image, ModelRequest, Reply
-from labwright.models.budget import Budget, BudgetSettings, most_of_call, prompt_tokens, unpriced
+from labwright.models.budget import (
+    Budget,
+    BudgetSettings,
+    compute_max_call_cost,
+    estimate_prompt_tokens,
+    list_unpriced_models,
+)
 from labwright.models.client import Models
 from labwright.models.errors import (
     AnswerCut,
@@ -24,46 +30,46 @@ from labwright.models.errors import (
     ModelUnavailable,
 )
 from labwright.models.roles import ROLES
-from labwright.models.roles.assessing import COMPARE, Preference
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.node_assessment import COMPARE, Preference
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import Alternative, ModelSettings, Price, RoleModel
+from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.running import Limited, Reserved, Resumed, Returned, Started
-from labwright.record.events.searching import Decided
-from labwright.record.fold.apply import fold
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.decisions import Action, CallKey, Spending, Usage, Work
-from labwright.record.nouns.idea import Idea
+from labwright.record.events.run_events import CostReserved, LimitReached, ReservationReturned, RunResumed, RunStarted
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.schema.decisions import CallKey, Cost, RunTask, SearchAction, TokenUsage
+from labwright.record.schema.idea import Idea
 from tests.models.examples import INPUTS
 
 PRICED = ModelSettings(
     name="vllm:m", prices={"vllm:m": Price(input=1.0, output=10.0)}, roles={"compare": RoleModel(max_tokens=1000)}
 )
-ROOMY = Spending(usd=1.0, tokens=1_000_000)
+ROOMY = Cost(usd=1.0, tokens=1_000_000)
 
 
 class Equal:
     """Every step may take the same."""
 
-    def __init__(self, share: Spending = ROOMY, *tasks: str) -> None:
+    def __init__(self, share: Cost = ROOMY, *tasks: str) -> None:
         self.share, self.tasks = share, tasks
 
-    def steps(self) -> Mapping[str, Spending]:
+    def compute_step_costs(self) -> Mapping[str, Cost]:
         return dict.fromkeys(self.tasks, self.share)
 
-    def of(self, action: Action) -> Spending:
+    def compute_action_cost(self, action: SearchAction) -> Cost:
         return self.share
 
-    def attempt(self, limit: float) -> Spending:
-        return Spending(gpu_seconds=limit)
+    def compute_attempt_cost(self, limit: float) -> Cost:
+        return Cost(gpu_seconds=limit)
 
 
 def log_of(*events: Event) -> MemoryLog:
     idea = Idea.model_validate({"Name": "x", "Title": "X", "Experiments": ["one"]})
     return MemoryLog(
         [
-            Started(idea=idea, settings={}, seed=0, version="0", model="m"),
-            Decided(k=1, action=Work(task="write")),
+            RunStarted(idea=idea, settings={}, seed=0, version="0", model="m"),
+            DecisionMade(k=1, action=RunTask(task="write")),
             *events,
         ]
     )
@@ -72,7 +78,7 @@ def log_of(*events: Event) -> MemoryLog:
 class Answers(ScriptedModel):
     """Fails in a given way, or takes a given part of what is set aside."""
 
-    def __init__(self, *told: ModelError | Usage) -> None:
+    def __init__(self, *told: ModelError | TokenUsage) -> None:
         super().__init__(lambda request: Preference(better="a", reasons="r"))
         self._told = iter(told)
 
@@ -83,14 +89,14 @@ class Answers(ScriptedModel):
         return Reply(output=Preference(better="a", reasons="r"), usage=told, model="m")
 
 
-def ask(log: MemoryLog, caps: BudgetSettings, *told: ModelError | Usage, shares: Equal | None = None) -> BaseModel:
+def ask(log: MemoryLog, caps: BudgetSettings, *told: ModelError | TokenUsage, shares: Equal | None = None) -> BaseModel:
     budget = Budget(caps, log, shares or Equal(), PRICED)
     models = Models(Answers(*told), log, PRICED, lambda: 0.0, budget=budget)
-    return asyncio.run(models.at(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
+    return asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"]))
 
 
 KEY = str(CallKey(decision=1, attempt=0, role="compare", ordinal=0))
-TOOK = Usage(input_tokens=100, output_tokens=10, usd=0.25)
+TOOK = TokenUsage(input_tokens=100, output_tokens=10, usd=0.25)
 
 
 def test_the_most_is_set_aside_before_a_call_and_settled_by_what_it_took() -> None:
@@ -99,15 +105,15 @@ def test_the_most_is_set_aside_before_a_call_and_settled_by_what_it_took() -> No
     kinds = [event.type for event in log.events]
     assert kinds[-2:] == ["reserved", "answered"]
     reserved = log.events[-2]
-    assert isinstance(reserved, Reserved) and reserved.name == KEY and reserved.spending.usd > 0.05
-    assert log.state.spent == Spending(usd=0.25, tokens=110) and not log.state.reserved
+    assert isinstance(reserved, CostReserved) and reserved.name == KEY and reserved.spending.usd > 0.05
+    assert log.state.spent_cost == Cost(usd=0.25, tokens=110) and not log.state.reservations
 
 
 def test_without_a_cap_nothing_is_set_aside() -> None:
     log = log_of()
     ask(log, BudgetSettings(gpu_hours=1), TOOK)
-    assert not any(isinstance(event, Reserved) for event in log.events)
-    assert log.state.spent.usd == 0.25
+    assert not any(isinstance(event, CostReserved) for event in log.events)
+    assert log.state.spent_cost.usd == 0.25
 
 
 def test_a_failure_that_may_be_billed_stays_spent_and_another_does_not() -> None:
@@ -115,18 +121,18 @@ def test_a_failure_that_may_be_billed_stays_spent_and_another_does_not() -> None
         log = log_of()
         with pytest.raises(type(error)):
             ask(log, BudgetSettings(usd=10), error)
-        assert bool(log.state.spent.usd) == error.billed
-        assert isinstance(log.events[-1], Returned) != error.billed
+        assert bool(log.state.spent_cost.usd) == error.billed
+        assert isinstance(log.events[-1], ReservationReturned) != error.billed
 
 
 def test_what_a_kill_cut_off_stays_spent_when_the_call_is_made_again() -> None:
-    cut = Reserved(k=1, name=KEY, spending=Spending(usd=0.5, tokens=5))
-    log = log_of(cut, Resumed())
-    assert log.state.spent.usd == 0.5 and not log.state.reserved
+    cut = CostReserved(k=1, name=KEY, spending=Cost(usd=0.5, tokens=5))
+    log = log_of(cut, RunResumed())
+    assert log.state.spent_cost.usd == 0.5 and not log.state.reservations
     ask(log, BudgetSettings(usd=10), TOOK)
-    assert log.state.spent.usd == 0.75
-    again = fold((event, 0.0) for event in (*log_of().events, cut, cut))
-    assert again.spent.usd == 1.0, "set aside twice under one name: the first was cut off"
+    assert log.state.spent_cost.usd == 0.75
+    again = fold_events((event, 0.0) for event in (*log_of().events, cut, cut))
+    assert again.spent_cost.usd == 1.0, "set aside twice under one name: the first was cut off"
 
 
 def test_a_call_that_does_not_fit_is_not_made() -> None:
@@ -134,18 +140,18 @@ def test_a_call_that_does_not_fit_is_not_made() -> None:
     with pytest.raises(BudgetSpent, match=r"the budget of \$0\.01: .* may take \$0\.\d\d; resume with a higher"):
         ask(log, BudgetSettings(usd=0.01))
     limited = log.events[-1]
-    assert isinstance(limited, Limited) and limited.stage is None and log.state.spent == Spending()
+    assert isinstance(limited, LimitReached) and limited.stage is None and log.state.spent_cost == Cost()
 
 
 def test_what_is_left_free_for_steps_to_come_is_nobody_elses() -> None:
-    share = Spending(usd=0.001)
+    share = Cost(usd=0.001)
     ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(share))
     with pytest.raises(BudgetSpent):
-        ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(Spending(usd=0.75), "figures", "judge"))
+        ask(log_of(), BudgetSettings(usd=1.5), TOOK, shares=Equal(Cost(usd=0.75), "figures", "judge"))
 
 
 def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
-    log = log_of(Reserved(k=1, name="n0001/1", spending=Spending(gpu_seconds=9000)), Resumed())
+    log = log_of(CostReserved(k=1, name="n0001/1", spending=Cost(gpu_seconds=9000)), RunResumed())
     ask(log, BudgetSettings(usd=10, gpu_hours=1), TOOK)
 
 
@@ -154,19 +160,21 @@ def test_a_cap_on_one_thing_does_not_stop_what_takes_none_of_it() -> None:
 
 def test_the_most_counts_every_retry_and_the_dearest_model_that_may_answer() -> None:
     once = PRICED.model_copy(update={"output_retries": 0, "retries": 0})
-    assert most_of_call(once, COMPARE, 2000) == Spending(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
-    assert most_of_call(PRICED, COMPARE, 2000).tokens > 5 * 3000
+    assert compute_max_call_cost(once, COMPARE, 2000) == Cost(usd=(2000 + 10 * 1000) / 1e6, tokens=3000)
+    assert compute_max_call_cost(PRICED, COMPARE, 2000).tokens > 5 * 3000
     dear = {**PRICED.prices, "vllm:dear": Price(input=5.0, output=50.0)}
     chain = once.model_copy(update={"prices": dear, "fallbacks": (Alternative(name="vllm:dear"),)})
-    assert most_of_call(chain, COMPARE, 2000).usd == pytest.approx(5 * most_of_call(once, COMPARE, 2000).usd)
+    assert compute_max_call_cost(chain, COMPARE, 2000).usd == pytest.approx(
+        5 * compute_max_call_cost(once, COMPARE, 2000).usd
+    )
 
 
 def test_prompts_are_estimated_upwards() -> None:
     model = ScriptedModel(lambda request: Preference(better="a", reasons="r"))
     models = Models(model, log_of(), PRICED, lambda: 0.0)
-    asyncio.run(models.at(1, 0).ask(ROLES["compare"], INPUTS["compare"], images=[Image(b"")]))
+    asyncio.run(models.make_client(1, 0).ask(ROLES["compare"], INPUTS["compare"], images=[Image(b"")]))
     shown = model.requests[0].prompt
-    assert prompt_tokens(model.requests[0]) > (len(shown.system) + len(shown.user)) / 2 + 5000
+    assert estimate_prompt_tokens(model.requests[0]) > (len(shown.system) + len(shown.user)) / 2 + 5000
 
 
 # --- prices ---------------------------------------------------------------------------------------------------------
@@ -188,31 +196,31 @@ def test_servers_of_ones_own_cost_nothing_and_those_of_others_what_the_list_says
     name: str, base_url: str | None, known: bool
 ) -> None:
     settings = ModelSettings(name=name, base_url=base_url)
-    assert unpriced(settings) == (() if known else (name,))
+    assert list_unpriced_models(settings) == (() if known else (name,))
     own = settings.model_copy(update={"prices": {name: Price(input=2.0, output=4.0)}})
-    assert prices.most_usd(own, 1_000_000, 1_000_000) == 6.0 and not unpriced(own)
+    assert prices.compute_max_usd(own, 1_000_000, 1_000_000) == 6.0 and not list_unpriced_models(own)
 
 
 def test_an_answer_is_priced_as_set_then_by_the_list() -> None:
-    usage = Usage(input_tokens=1_000_000, output_tokens=0)
-    assert prices.usd(ModelSettings(name="openai:gpt-4o"), usage) == 2.5
-    assert prices.usd(PRICED, usage) == 1.0 and prices.usd(ModelSettings(name="ollama:m"), usage) == 0.0
+    usage = TokenUsage(input_tokens=1_000_000, output_tokens=0)
+    assert prices.compute_usd(ModelSettings(name="openai:gpt-4o"), usage) == 2.5
+    assert prices.compute_usd(PRICED, usage) == 1.0 and prices.compute_usd(ModelSettings(name="ollama:m"), usage) == 0.0
 
 
 def test_an_unknown_price_and_a_cap_are_refused_with_a_mend_that_works() -> None:
     flags = {"models.name": "openai:my.tuned-4.1", "budget.usd": 5}
     with pytest.raises(ModelConfigError, match=r"price of openai:my\.tuned-4\.1 is not known: set it") as refused:
-        check_priced(compose(flags=flags, environment={}))
+        check_prices_known(compose_settings(flags=flags, environment={}))
     import yaml
 
     mend = str(refused.value).partition("models.prices=")[2].partition("'")[0]
-    check_priced(compose(flags={**flags, "models.prices": yaml.safe_load(mend)}, environment={}))
-    check_priced(compose(flags={**flags, "budget.usd": None, "budget.tokens": 1000}, environment={}))
+    check_prices_known(compose_settings(flags={**flags, "models.prices": yaml.safe_load(mend)}, environment={}))
+    check_prices_known(compose_settings(flags={**flags, "budget.usd": None, "budget.tokens": 1000}, environment={}))
 
 
 def test_gpu_hours_without_a_gpu_are_refused() -> None:
     with pytest.raises(ModelConfigError, match="run on the CPU"):
-        check_priced(compose(flags={"budget.gpu_hours": 1}, environment={}))
+        check_prices_known(compose_settings(flags={"budget.gpu_hours": 1}, environment={}))
 
 
 def cut(tokens: int) -> AnswerCut:
@@ -220,14 +228,14 @@ def cut(tokens: int) -> AnswerCut:
         f"m: the answer was truncated at {tokens} tokens",
         tokens=tokens,
         retries=1,
-        usage=Usage(input_tokens=100, output_tokens=tokens, usd=0.01),
+        usage=TokenUsage(input_tokens=100, output_tokens=tokens, usd=0.01),
     )
 
 
 def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_counted() -> None:
     log = log_of()
     ask(log, BudgetSettings(usd=10), cut(1000), cut(2000), TOOK)
-    told = [(event.type, event.name) for event in log.events if isinstance(event, Reserved | Returned)]
+    told = [(event.type, event.name) for event in log.events if isinstance(event, CostReserved | ReservationReturned)]
     assert told == [
         ("reserved", KEY),
         ("reserved", f"{KEY}+1"),
@@ -235,23 +243,23 @@ def test_a_longer_answer_is_set_aside_beside_the_first_and_all_that_was_paid_is_
         ("returned", f"{KEY}+1"),
         ("returned", f"{KEY}+2"),
     ]
-    sizes = [event.spending.usd for event in log.events if isinstance(event, Reserved)]
+    sizes = [event.spending.usd for event in log.events if isinstance(event, CostReserved)]
     assert sizes[0] < sizes[1] < sizes[2]
-    assert log.state.spent.usd == pytest.approx(0.27) and not log.state.reserved
+    assert log.state.spent_cost.usd == pytest.approx(0.27) and not log.state.reservations
     (answer,) = log.state.answers.values()
     assert answer.usage.output_tokens == 3010 and answer.retries == 2
 
 
 def test_without_room_for_a_longer_answer_the_call_fails_alone_and_the_run_is_not_limited() -> None:
     log = log_of()
-    most = most_of_call(PRICED, COMPARE, 5000).usd
+    most = compute_max_call_cost(PRICED, COMPARE, 5000).usd
     with pytest.raises(ModelOutputInvalid, match=r"the budget has no room for a longer one; raise models\.roles"):
-        ask(log, BudgetSettings(usd=1.5 * most), cut(1000), shares=Equal(Spending(usd=0.001)))
-    assert not any(isinstance(event, Limited) for event in log.events) and log.state.spent.usd > 0.05
+        ask(log, BudgetSettings(usd=1.5 * most), cut(1000), shares=Equal(Cost(usd=0.001)))
+    assert not any(isinstance(event, LimitReached) for event in log.events) and log.state.spent_cost.usd > 0.05
 
 
 def test_what_fails_after_an_answer_that_was_cut_has_to_be_paid_all_the_same() -> None:
     log = log_of()
     with pytest.raises(ModelUnavailable):
         ask(log, BudgetSettings(usd=10), cut(1000), ModelUnavailable("down"))
-    assert not any(isinstance(event, Returned) for event in log.events)
+    assert not any(isinstance(event, ReservationReturned) for event in log.events)

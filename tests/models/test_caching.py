@@ -8,13 +8,13 @@ import pytest
 
 from labwright.models import prices, roles
 from labwright.models.backend import ModelRequest, Prompt
-from labwright.models.naming import locate
+from labwright.models.model_address import locate_model
 from labwright.models.providers import ProviderModel, open_model
 from labwright.models.settings import ModelSettings, Price
-from labwright.record.nouns.decisions import Usage
+from labwright.record.schema.decisions import TokenUsage
 from tests.models.examples import CODE
 from tests.models.json_server import JsonServer
-from tests.models.test_malformed import Count, good
+from tests.models.test_malformed_responses import Count, good
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio]
 QUESTION = ModelRequest(
@@ -77,8 +77,10 @@ async def test_cached_tokens_are_counted_and_have_their_own_price(
         monkeypatch.setenv(key, "any-key")
     settings = ModelSettings(name=name, context_tokens=100_000, retries=0)
     with JsonServer(lambda method, path, asked: (200, body)) as server:
-        there = locate(name, server.url + root, {})
-        model = ProviderModel(open_model(there), locate(name, None, {}), settings)  # as if it were the provider's own
+        there = locate_model(name, server.url + root, {})
+        model = ProviderModel(
+            open_model(there), locate_model(name, None, {}), settings
+        )  # as if it were the provider's own
         used = (await model.answer(QUESTION)).usage
     assert (used.input_tokens, used.output_tokens, used.cached_tokens) == (1000, 50, 800)
     assert used.cache_write_tokens == written
@@ -90,7 +92,7 @@ def of(name: str, **prices_of: float) -> ModelSettings:
     return ModelSettings(name=name, prices=own)
 
 
-USED = Usage(input_tokens=1000, output_tokens=0, cached_tokens=800)
+USED = TokenUsage(input_tokens=1000, output_tokens=0, cached_tokens=800)
 
 
 @pytest.mark.parametrize(
@@ -103,18 +105,18 @@ USED = Usage(input_tokens=1000, output_tokens=0, cached_tokens=800)
     ],
 )
 async def test_a_price_that_was_set_may_have_one_for_cached_tokens(settings: ModelSettings, usd: float) -> None:
-    assert prices.usd(settings, USED, {}) == pytest.approx(usd)
+    assert prices.compute_usd(settings, USED, {}) == pytest.approx(usd)
 
 
 async def test_a_budget_reckons_with_nothing_cached_and_all_of_it_written_to_the_cache() -> None:
     sonnet = ModelSettings(name="anthropic:claude-sonnet-4-6")
-    assert prices.most_usd(sonnet, 1000, 0, {}) == pytest.approx(1000 * 3.75 / 1e6)
-    assert prices.most_usd(ModelSettings(name="openai:gpt-4o"), 1000, 0, {}) == pytest.approx(1000 * 2.5 / 1e6)
+    assert prices.compute_max_usd(sonnet, 1000, 0, {}) == pytest.approx(1000 * 3.75 / 1e6)
+    assert prices.compute_max_usd(ModelSettings(name="openai:gpt-4o"), 1000, 0, {}) == pytest.approx(1000 * 2.5 / 1e6)
 
 
 async def test_what_several_answers_took_is_the_sum_and_of_an_unknown_price_it_is_unknown() -> None:
-    one = Usage(input_tokens=10, output_tokens=1, cached_tokens=8, cache_write_tokens=2, cached_usd=0.1, usd=0.5)
-    assert one + one == Usage(
+    one = TokenUsage(input_tokens=10, output_tokens=1, cached_tokens=8, cache_write_tokens=2, cached_usd=0.1, usd=0.5)
+    assert one + one == TokenUsage(
         input_tokens=20, output_tokens=2, cached_tokens=16, cache_write_tokens=4, cached_usd=0.2, usd=1.0
     )
-    assert (one + Usage(input_tokens=1)).usd is None
+    assert (one + TokenUsage(input_tokens=1)).usd is None

@@ -11,13 +11,20 @@ from pydantic import BaseModel
 
 from labwright.models import roles
 from labwright.models.backend import Image, ModelRequest, Prompt
-from labwright.models.context import CHARS_A_TOKEN, IMAGE_TOKENS, LEAST, OLLAMA_DEFAULT, estimated_tokens, fitted
+from labwright.models.context_window import (
+    CHARACTERS_PER_TOKEN,
+    MIN_ANSWER_TOKENS,
+    OLLAMA_DEFAULT_TOKENS,
+    TYPICAL_IMAGE_TOKENS,
+    estimate_tokens,
+    fit_to_window,
+)
 from labwright.models.errors import ContextTooLong, ModelRefused
 from labwright.models.failover import open_backend
 from labwright.models.providers import ProviderModel
 from labwright.models.settings import ModelSettings
 from tests.models.examples import CODE
-from tests.models.json_server import JsonServer, called, completion
+from tests.models.json_server import JsonServer, make_completion, make_tool_call
 from tests.models.openai_server import Exchange, OpenAIServer
 
 pytestmark = pytest.mark.usefixtures("local_requests", "no_waits")
@@ -39,21 +46,21 @@ def request(characters: int, *images: Image, max_tokens: int = 8192) -> ModelReq
 
 
 def test_tokens_are_estimated_with_schema_and_pictures() -> None:
-    bare = estimated_tokens(request(0))
+    bare = estimate_tokens(request(0))
     assert 0 < bare < 100
-    assert estimated_tokens(request(35_000)) == pytest.approx(bare + 35_000 / CHARS_A_TOKEN, abs=1)
-    assert estimated_tokens(request(0, Image(b""), Image(b""))) == bare + 2 * IMAGE_TOKENS
+    assert estimate_tokens(request(35_000)) == pytest.approx(bare + 35_000 / CHARACTERS_PER_TOKEN, abs=1)
+    assert estimate_tokens(request(0, Image(b""), Image(b""))) == bare + 2 * TYPICAL_IMAGE_TOKENS
 
 
 def test_the_answer_is_shortened_first_and_then_the_request_is_refused() -> None:
-    taken = estimated_tokens(request(35_000))
-    assert fitted(request(35_000), None, model="m") == request(35_000)
-    assert fitted(request(35_000), taken + 8192, model="m").max_tokens == 8192
-    assert fitted(request(35_000), taken + 5000, model="m").max_tokens == 5000
-    assert fitted(request(35_000), taken + LEAST, model="m").max_tokens == LEAST
-    assert fitted(request(35_000, max_tokens=50), taken + 50, model="m").max_tokens == 50
+    taken = estimate_tokens(request(35_000))
+    assert fit_to_window(request(35_000), None, model="m") == request(35_000)
+    assert fit_to_window(request(35_000), taken + 8192, model="m").max_tokens == 8192
+    assert fit_to_window(request(35_000), taken + 5000, model="m").max_tokens == 5000
+    assert fit_to_window(request(35_000), taken + MIN_ANSWER_TOKENS, model="m").max_tokens == MIN_ANSWER_TOKENS
+    assert fit_to_window(request(35_000, max_tokens=50), taken + 50, model="m").max_tokens == 50
     with pytest.raises(ContextTooLong, match=rf"role 'code' takes about {taken} tokens and the model reads") as caught:
-        fitted(request(35_000), taken + LEAST - 1, model="m")
+        fit_to_window(request(35_000), taken + MIN_ANSWER_TOKENS - 1, model="m")
     assert isinstance(caught.value, ModelRefused) and "models.context_tokens" in str(caught.value)
 
 
@@ -65,7 +72,7 @@ def serving(**answers: Any) -> Answer:
 
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path == "/v1/chat/completions":
-            return 200, completion(called({"value": 3}))
+            return 200, make_completion(make_tool_call({"value": 3}))
         found = answers.get(path.strip("/").replace("/", "_"))
         return (200, found) if found is not None else (404, {"error": {"message": "no such page"}})
 
@@ -91,7 +98,11 @@ SHOWN = {"parameters": 'stop  "<end>"\nnum_ctx                        24576\ntem
         ("openai:m", {}, None),
         ("ollama:m", {"api_generate": {"done": True}, "api_ps": LOADED, "api_show": SHOWN}, 16384),
         ("ollama:m", {"api_generate": {}, "api_ps": {"models": [{"name": "m:latest"}]}, "api_show": SHOWN}, 24576),
-        ("ollama:m", {"api_generate": {}, "api_ps": {"models": []}, "api_show": {"parameters": ""}}, OLLAMA_DEFAULT),
+        (
+            "ollama:m",
+            {"api_generate": {}, "api_ps": {"models": []}, "api_show": {"parameters": ""}},
+            OLLAMA_DEFAULT_TOKENS,
+        ),
         ("ollama:m", {}, None),
     ],
 )
@@ -100,7 +111,7 @@ async def test_a_server_of_ones_own_is_asked_once(name: str, answers: dict[str, 
     with JsonServer(serving(**answers)) as server:
         backend = open_backend(ModelSettings(name=name, base_url=f"{server.url}/v1"))
         assert isinstance(backend, ProviderModel)
-        assert await backend.context_tokens() == tokens
+        assert await backend.find_context_tokens() == tokens
         asked = len(server.requests)
         assert (await backend.answer(request(100))).output == Count(value=3)
         assert len(server.requests) == asked + 1
@@ -132,7 +143,7 @@ async def test_a_listed_length_needs_no_question(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OPENAI_API_KEY", "any-key")
     backend = open_backend(ModelSettings(name="openai:gpt-4o"))
     assert isinstance(backend, ProviderModel)
-    assert await backend.context_tokens() == 128_000
+    assert await backend.find_context_tokens() == 128_000
 
 
 @pytest.mark.asyncio
@@ -150,7 +161,7 @@ async def test_a_bound_on_answers_is_learnt(message: str) -> None:
             return 404, {}
         if body["max_completion_tokens"] > 4096:
             return 400, {"error": {"message": message, "type": "invalid_request_error"}}
-        return 200, completion(called({"value": 3}))
+        return 200, make_completion(make_tool_call({"value": 3}))
 
     with JsonServer(answer) as server:
         backend = open_backend(ModelSettings(name="openai:m", base_url=f"{server.url}/v1"))
@@ -192,11 +203,11 @@ async def test_a_server_that_says_its_length_a_byte_at_a_time_is_not_waited_for(
         while not exchange.script.closing.wait(0.05):
             exchange.wfile.write(b" ")
 
-    monkeypatch.setattr("labwright.models.context._asked.__kwdefaults__", {"patience": 0.5})
+    monkeypatch.setattr("labwright.models.context_window._query_listing.__kwdefaults__", {"patience": 0.5})
     monkeypatch.setattr(Exchange, "do_GET", slow, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with OpenAIServer([slow]) as server:
         backend = open_backend(ModelSettings(name="openai-chat:m", base_url=server.url))
         assert isinstance(backend, ProviderModel)
         async with asyncio.timeout(10):
-            assert await backend.context_tokens() is None
+            assert await backend.find_context_tokens() is None

@@ -19,19 +19,19 @@ from labwright.models.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from labwright.models.failover import REST, Failover, open_backend
+from labwright.models.failover import REST_SECONDS, Failover, open_backend
 from labwright.models.roles import ROLES
-from labwright.models.roles.coding import Program
+from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.figures import FigureReviews
 from labwright.models.roles.judge import JUDGE
-from labwright.models.roles.planning import PLAN
-from labwright.models.roles.writing import WRITE
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.paper_writing import WRITE
+from labwright.models.roles.study_plan import PLAN
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Answered
-from labwright.record.log import MemoryLog
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import CallAnswered
 from tests.models.examples import CODE, INPUTS, PROGRAM
-from tests.models.openai_server import OpenAIServer, status, tool
+from tests.models.openai_server import OpenAIServer, answer_by_tool, answer_error
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests", "no_waits")]
 PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
@@ -61,15 +61,18 @@ def test_a_role_has_its_own_model_by_name_or_by_mapping() -> None:
         judge={"temperature": 0.7},
         write={"name": "ollama:c", "temperature": 0.2, "max_tokens": 99},
     )
-    assert [given.candidates(role)[0].name for role in (PLAN, roles.CODE, WRITE, JUDGE)] == [
+    assert [given.list_candidates(role)[0].name for role in (PLAN, roles.CODE, WRITE, JUDGE)] == [
         "anthropic:a",
         "openai:b",
         "ollama:c",
         "anthropic:a",
     ]
-    assert (given.temperature(WRITE), given.tokens(WRITE)) == (0.2, 99)
-    assert (given.temperature(roles.CODE), given.tokens(roles.CODE)) == (0.5, 8192)  # AI-Scientist-v2, Table 2
-    assert (given.temperature(JUDGE), given.tokens(JUDGE)) == (0.7, 8192)
+    assert (given.get_temperature(WRITE), given.get_max_tokens(WRITE)) == (0.2, 99)
+    assert (given.get_temperature(roles.CODE), given.get_max_tokens(roles.CODE)) == (
+        0.5,
+        8192,
+    )  # AI-Scientist-v2, Table 2
+    assert (given.get_temperature(JUDGE), given.get_max_tokens(JUDGE)) == (0.7, 8192)
 
 
 def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
@@ -81,9 +84,9 @@ def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
         judge={"name": "openai:d", "base_url": "http://there/v1"},
         fallbacks=["openai:e", "ollama:f"],
     )
-    found = [given.candidates(role)[0].base_url for role in (PLAN, roles.CODE, WRITE, JUDGE)]
+    found = [given.list_candidates(role)[0].base_url for role in (PLAN, roles.CODE, WRITE, JUDGE)]
     assert found == ["http://here/v1", "http://here/v1", None, "http://there/v1"]
-    assert [one.base_url for one in given.candidates(PLAN)[1:]] == ["http://here/v1", None]
+    assert [one.base_url for one in given.list_candidates(PLAN)[1:]] == ["http://here/v1", None]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,7 @@ def test_the_common_address_goes_with_models_of_the_same_provider() -> None:
     ],
 )
 def test_all_models_are_named(given: dict[str, object], words: str) -> None:
-    assert settings(**given).called == words
+    assert settings(**given).model_names == words
 
 
 @pytest.mark.parametrize(
@@ -125,15 +128,15 @@ async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
     ledger = MemoryLog()
     reviews = FigureReviews(reviews=()).model_dump(mode="json")
     with (
-        OpenAIServer([tool(PROGRAM.model_dump(), model="big")]) as common,
-        OpenAIServer([tool(reviews, model="eyes")]) as other,
+        OpenAIServer([answer_by_tool(PROGRAM.model_dump(), model="big")]) as common,
+        OpenAIServer([answer_by_tool(reviews, model="eyes")]) as other,
     ):
         given = settings(
             name="openai-chat:big",
             base_url=common.url,
             vision={"name": "openai-chat:eyes", "base_url": other.url, "temperature": 0.1},
         )
-        desk = opened(given, ledger).at(1, 0)
+        desk = opened(given, ledger).make_client(1, 0)
         await desk.ask(roles.CODE, CODE)
         await desk.ask(ROLES["vision"], INPUTS["vision"], (PICTURE,))
     assert (len(common.requests), len(other.requests)) == (1, 1)
@@ -147,9 +150,9 @@ async def test_each_role_asks_its_own_model_and_the_record_says_which() -> None:
 @pytest.mark.asyncio
 async def test_without_a_model_for_pictures_nobody_looks() -> None:
     models = opened(settings(vision=False))
-    assert not models.sees and opened(settings()).sees
+    assert not models.accepts_images and opened(settings()).accepts_images
     with pytest.raises(ModelConfigError, match=r"no model plays the role 'vision'; set models\.roles\.vision"):
-        await models.at(1, 0).ask(ROLES["vision"], INPUTS["vision"])
+        await models.make_client(1, 0).ask(ROLES["vision"], INPUTS["vision"])
 
 
 def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
@@ -165,42 +168,49 @@ def test_a_wrong_name_of_any_role_is_found_before_anything_is_asked() -> None:
 @pytest.mark.asyncio
 async def test_the_next_model_answers_while_the_first_is_down_and_its_answer_is_kept() -> None:
     ledger = MemoryLog()
-    with OpenAIServer([status(503)]) as down, OpenAIServer([tool(PROGRAM.model_dump(), model="spare")]) as spare:
+    with (
+        OpenAIServer([answer_error(503)]) as down,
+        OpenAIServer([answer_by_tool(PROGRAM.model_dump(), model="spare")]) as spare,
+    ):
         given = settings(
             name="openai-chat:first",
             base_url=down.url,
             fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}],
         )
         models = opened(given, ledger)
-        assert await models.at(1, 0).ask(roles.CODE, CODE) == PROGRAM
-        assert await models.at(2, 0).ask(roles.CODE, CODE) == PROGRAM
+        assert await models.make_client(1, 0).ask(roles.CODE, CODE) == PROGRAM
+        assert await models.make_client(2, 0).ask(roles.CODE, CODE) == PROGRAM
         again = opened(given, ledger)
-        assert await again.at(1, 0).ask(roles.CODE, CODE) == PROGRAM
+        assert await again.make_client(1, 0).ask(roles.CODE, CODE) == PROGRAM
     assert len(down.requests) == 2  # one try, one retry; then it is left alone for a while
     assert len(spare.requests) == 2  # and none on the resumed run
     event = ledger.answers[0]
-    assert isinstance(event, Answered)
+    assert isinstance(event, CallAnswered)
     assert (event.model, event.asked) == ("openai-chat:spare", "openai-chat:first at temperature 0.5")
 
 
 @pytest.mark.asyncio
 async def test_when_all_are_down_the_error_names_them() -> None:
-    with OpenAIServer([status(503)]) as down:
+    with OpenAIServer([answer_error(503)]) as down:
         given = settings(name="openai-chat:first", base_url=down.url, fallbacks=["openai-chat:spare"])
         with pytest.raises(ModelUnavailable, match=r"openai-chat:first: no answer.*; and openai-chat:spare: no answer"):
-            await opened(given).at(1, 0).ask(roles.CODE, CODE)
+            await opened(given).make_client(1, 0).ask(roles.CODE, CODE)
     assert len(down.requests) == 4
 
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("step", "error"),
-    [(status(400, "policy"), ModelRefused), (tool({"wrong": 1}), ModelOutputInvalid), (status(401), ModelConfigError)],
+    [
+        (answer_error(400, "policy"), ModelRefused),
+        (answer_by_tool({"wrong": 1}), ModelOutputInvalid),
+        (answer_error(401), ModelConfigError),
+    ],
 )
 async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exception]) -> None:
     with (
         OpenAIServer([step]) as first,  # pyright: ignore[reportArgumentType]
-        OpenAIServer([tool(PROGRAM.model_dump())]) as spare,
+        OpenAIServer([answer_by_tool(PROGRAM.model_dump())]) as spare,
     ):
         given = settings(
             name="openai-chat:first",
@@ -208,7 +218,7 @@ async def test_what_is_no_outage_is_not_passed_on(step: object, error: type[Exce
             fallbacks=[{"name": "openai-chat:spare", "base_url": spare.url}],
         )
         with pytest.raises(error):
-            await opened(given).at(1, 0).ask(roles.CODE, CODE)
+            await opened(given).make_client(1, 0).ask(roles.CODE, CODE)
     assert spare.requests == []
 
 
@@ -220,7 +230,7 @@ def failing(error: Exception, name: str = "first") -> ScriptedModel:
 
 
 def question(*images: Image) -> ModelRequest:
-    from labwright.models.render import render
+    from labwright.models.prompt_renderer import render
 
     return ModelRequest(
         role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program, images=images
@@ -232,7 +242,7 @@ async def test_a_model_that_was_down_is_asked_again_after_its_rest() -> None:
     now = [0.0]
     first, spare = failing(ModelUnavailable("down")), ScriptedModel(lambda request: PROGRAM)
     chain = chained([first, spare], lambda: now[0])
-    for seconds, asked in ((0.0, 1), (REST - 1, 1), (REST + 1, 2)):
+    for seconds, asked in ((0.0, 1), (REST_SECONDS - 1, 1), (REST_SECONDS + 1, 2)):
         now[0] = seconds
         assert (await chain.answer(question())).output == PROGRAM
         assert len(first.requests) == asked
@@ -249,7 +259,7 @@ async def test_the_failure_that_may_pass_first_is_raised() -> None:
 
 class Blind(ScriptedModel):
     @property
-    def sees(self) -> bool:
+    def accepts_images(self) -> bool:
         return False
 
     async def answer(self, request: ModelRequest) -> Reply:

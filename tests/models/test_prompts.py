@@ -14,32 +14,47 @@ from jinja2 import UndefinedError
 from pydantic import BaseModel
 
 from labwright.models import roles
-from labwright.models.cutting import WORTH, fence, middle, oneline, table
-from labwright.models.render import PROMPTS, render
+from labwright.models.prompt_filters import MIN_CUT_SHARE, cut_line, cut_middle, fence, format_measurements
+from labwright.models.prompt_renderer import PROMPTS_FOLDER, render
 from labwright.models.roles import ROLES
-from labwright.models.roles.assessing import COMPARE, FEEDBACK, SUMMARY, Candidate, CompareInputs, Selection, Statistic
-from labwright.models.roles.coding import CodeInputs, Duty, InFlight, NodeBrief, NodeLine, OmittedNodes
+from labwright.models.roles.experiment_code import (
+    CodeInputs,
+    NodeBrief,
+    NodeInFlight,
+    NodeLine,
+    OmittedNodes,
+    RequiredMeasurements,
+)
 from labwright.models.roles.figures import (
     FIGURES,
     PLOT,
     VISION,
     ArrayBrief,
-    Mention,
+    FigureMention,
     PlacedFigure,
     PlotInputs,
     VisionInputs,
 )
-from labwright.models.roles.influence import Passage
-from labwright.models.roles.judge import MOST_DIMENSIONS, Band, Dimension, Exhibit, Rubric, Scale, ShownPaper
-from labwright.models.roles.revising import REFLECT, ReflectInputs
-from labwright.models.roles.writing import ClaimLine, Reference, RequiredStatement, SectionInputs
+from labwright.models.roles.injection_reader import NumberedPassage
+from labwright.models.roles.judge import MAX_DIMENSIONS, Band, Dimension, Exhibit, Rubric, ScoreScale, ShownPaper
+from labwright.models.roles.node_assessment import (
+    COMPARE,
+    FEEDBACK,
+    SUMMARY,
+    CompareInputs,
+    Selection,
+    SelectionCandidate,
+    Statistic,
+)
+from labwright.models.roles.paper_revision import REFLECT, ReflectInputs
+from labwright.models.roles.paper_writing import ClaimLine, Reference, RequiredStatement, SectionInputs
 from labwright.record.ablation_results import AblationResult
-from labwright.record.edits import File
-from labwright.record.nouns.cells import Cell, CellLine
-from labwright.record.nouns.data import LeftOut, Measurement, MetricSpec
-from labwright.record.nouns.figures import FigureReview
-from labwright.record.nouns.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
-from labwright.record.nouns.papers import AuditFacts, Draft, FoundWork, Searched, Section
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import Measurement, MetricSpec, OmittedCells
+from labwright.record.schema.figures import FigureReview
+from labwright.record.schema.nodes import Attempt, BranchStep, NodeKind, StageName, StageSummary
+from labwright.record.schema.paper import AuditFacts, CitationSearch, FoundWork, PaperDraft, Section
+from labwright.record.source_edits import WholeFile
 from tests.models import (
     ablation_examples,
     answer_examples,
@@ -50,7 +65,7 @@ from tests.models import (
 )
 from tests.models.examples import ABLATION, CODE, DIFFERENCE, INPUTS, LAB, MEASUREMENTS, PARENT, PLAN, PROGRAM, WRITE
 from tests.models.snapshot import assert_snapshot
-from tests.programs import files
+from tests.programs import program_files
 
 KINDS: tuple[tuple[StageName, NodeKind, str], ...] = (
     ("preliminary", "draft", "plain version that surely runs"),
@@ -64,14 +79,14 @@ RUBRIC = Rubric(  # as large as a rubric may be
     title="t" * 500,
     source="s" * 1000,
     advice=("a" * 500,) * 12,
-    confidence=Scale(bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11))),
+    confidence=ScoreScale(bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11))),
     dimensions=tuple(
         Dimension(
             name=f"d{n}",
             questions=("q" * 500,) * 6,
             bands=tuple(Band(lowest=n, highest=n, meaning="m" * 500) for n in range(11)),
         )
-        for n in range(MOST_DIMENSIONS)
+        for n in range(MAX_DIMENSIONS)
     ),
 )
 
@@ -153,13 +168,13 @@ def test_nodes_that_are_decided_at_the_same_time_take_different_options(
     """Each further one takes the next option of the list, counted by the nodes of its kind and task in flight."""
     base = CODE.model_copy(update={"stage": stage, "kind": kind, "parent": None if kind == "draft" else PARENT})
 
-    def asked(*in_flight: InFlight) -> str:
+    def asked(*in_flight: NodeInFlight) -> str:
         return " ".join(render(roles.CODE, base.model_copy(update={"in_flight": in_flight})).user.split())
 
     other: NodeKind = "tune" if kind != "tune" else "draft"
-    two = (InFlight(id="n7", kind=kind), InFlight(id="n8", kind=kind))
+    two = (NodeInFlight(id="n7", kind=kind), NodeInFlight(id="n8", kind=kind))
     assert "take number 3" in asked(*two).lower() and "n7 (" in asked(*two) and said in asked(*two)
-    beside = asked(InFlight(id="n7", kind=other), InFlight(id="n8", kind=kind, item="another item"))
+    beside = asked(NodeInFlight(id="n7", kind=other), NodeInFlight(id="n8", kind=kind, item="another item"))
     assert "take number 2" not in beside.lower() and "take number 3" not in beside.lower()
     assert "Being written or run" not in asked()
 
@@ -174,8 +189,8 @@ def test_models_and_artifacts_at_hand_are_named() -> None:
 
 
 def test_what_to_measure_is_said_by_the_stage_alone() -> None:
-    duty = Duty(datasets=("digits",), arms=("plain", "margin"), levels=("n50", "n500"))
-    left_out = (LeftOut(arm="margin", level="n50", reason="too few for margins"),)
+    duty = RequiredMeasurements(datasets=("digits",), arms=("plain", "margin"), levels=("n50", "n500"))
+    left_out = (OmittedCells(arm="margin", level="n50", reason="too few for margins"),)
     main = CODE.model_copy(
         update={"duty": duty, "data_plan": CODE.data_plan.model_copy(update={"left_out": left_out, "hypotheses": ()})}
     )
@@ -184,7 +199,7 @@ def test_what_to_measure_is_said_by_the_stage_alone() -> None:
     assert "conditions: `plain@n50`, `plain@n500`, `margin@n500`\n" in user
     assert "(nobody measures these): margin@n50 (too few for margins)\n" in system
     assert "wine" not in user.split("# The node to start")[0]
-    ablation = Duty(datasets=("digits", "wine"), levels=("n50", "n500"))
+    ablation = RequiredMeasurements(datasets=("digits", "wine"), levels=("n50", "n500"))
     user = render(roles.CODE, CODE.model_copy(update={"duty": ablation})).user
     assert "the one without the ablated part" in user and "So these conditions" not in user
     assert "every condition of the plan" not in render(roles.CODE, main).system
@@ -254,7 +269,7 @@ def huge() -> dict[str, BaseModel]:
         Statistic(key=f"k{i}", name="log_loss", dataset="d", condition="c", mean=1, sd=None, n=1, low=None, high=None)
         for i in range(3000)
     )
-    flying = tuple(InFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
+    flying = tuple(NodeInFlight(id=f"n{i}", kind="tune", item=LONG) for i in range(500))
     review = FigureReview(name="f.png", readable=True, issues=(LONG,) * 50, description=LONG)
     lines = tuple(
         NodeLine(id=f"n{i}", kind="tune", varies=LONG, status="good", outcome=LONG, analysis=LONG) for i in range(500)
@@ -270,7 +285,7 @@ def huge() -> dict[str, BaseModel]:
             "values": (0.0,),
             "low": None,
             "high": None,
-            "called": "unknown",
+            "significance": "unknown",
             "better": "c",
         }
     )
@@ -279,13 +294,19 @@ def huge() -> dict[str, BaseModel]:
         arms=("a",) * 500,
         cells=9,
         reference="n1",
-        candidates=(Candidate(id="n1", cells=1, mean=None, gain=0.0),) * 500,
+        candidates=(SelectionCandidate(id="n1", cells=1, mean=None, gain=0.0),) * 500,
     )
     arrays = tuple(ArrayBrief(path=f"arrays/{i}.npy", shape=(1,), dtype="f8") for i in range(3000))
     claims = tuple(ClaimLine(key=f"k{i}", printed="1", meaning=LONG) for i in range(3000))
     step = BranchStep(node="n1", stage="tuning", kind="tune", varies=LONG, plan=LONG)
     summary = StageSummary(
-        stage="tuning", tried=LONG, found=LONG, held=LONG, next=LONG, numbers=(LONG,) * 99, failures=(LONG,) * 99
+        stage="tuning",
+        tried=LONG,
+        found=LONG,
+        supported_by_replicates=LONG,
+        next=LONG,
+        numbers=(LONG,) * 99,
+        failures=(LONG,) * 99,
     )
     write = WRITE.model_copy(
         update={
@@ -309,11 +330,11 @@ def huge() -> dict[str, BaseModel]:
         caption=LONG[:2000],
         lint=(LONG,) * 50,
         data=(LONG,) * 50,
-        mentions=(Mention(where=LONG, text=LONG),) * 50,
+        mentions=(FigureMention(where=LONG, text=LONG),) * 50,
     )
     common: dict[str, object] = {"idea": idea}
     found = FoundWork(number=1, source="openalex", id="W1", title=LONG, authors=(LONG,) * 99, venue=LONG, abstract=LONG)
-    searched = Searched(sentence=LONG[:600], query=LONG, found=(1,) * 6)
+    searched = CitationSearch(sentence=LONG[:600], query=LONG, found=(1,) * 6)
     changes: dict[str, dict[str, object]] = {
         "code": {"parent": parent, "siblings": siblings, "rest": rest, "notes": (LONG,) * 99, "in_flight": flying},
         "plot": {"arrays": arrays, "complaints": (LONG,) * 99, "plan": LONG},
@@ -358,11 +379,11 @@ def huge() -> dict[str, BaseModel]:
             "method_plan": LONG,
             "complaints": (LONG,) * 99,
             "trials": (AblationResult(ablation=ABLATION, by="author", outcome="failed", why=LONG),) * 99,
-            "draft": Draft(title="t", abstract="a", sections=(Section(title="T", body=LONG[:6000]),) * 40),
+            "draft": PaperDraft(title="t", abstract="a", sections=(Section(title="T", body=LONG[:6000]),) * 40),
         },
         "cite_ask": {
             "before": (searched,) * 99,
-            "draft": Draft(title="t", abstract="a", sections=(Section(title=LONG, body=LONG[:6000]),) * 40),
+            "draft": PaperDraft(title="t", abstract="a", sections=(Section(title=LONG, body=LONG[:6000]),) * 40),
         },
         "cite_select": {"searches": (searched,) * 20, "works": (found,) * 99, "references": write.references},
         "figure_review": {"title": LONG, "others": (shown,) * 12, "figures": (shown,) * 12},
@@ -375,12 +396,12 @@ def huge() -> dict[str, BaseModel]:
                 Exhibit(kind=kind, name=LONG, text=LONG, left_out=(LONG,) * 99) for kind in ("task", "code", "log")
             ),
         },
-        "influence": {"about": LONG, "passages": (Passage(number=1, text=LONG),) * 99},
+        "influence": {"about": LONG, "passages": (NumberedPassage(number=1, text=LONG),) * 99},
         "prefer": dict.fromkeys(("first", "second"), ShownPaper(text=LONG * 9, characters=9, left_out=(LONG,) * 99)),
     }
-    changes |= ideation_examples.huge(LONG) | protocol_examples.huge(LONG)
-    changes |= repository_examples.huge(LONG) | ablation_examples.huge(LONG)
-    changes |= answer_examples.huge(LONG) | question_examples.huge(LONG)
+    changes |= ideation_examples.make_huge_changes(LONG) | protocol_examples.make_huge_changes(LONG)
+    changes |= repository_examples.make_huge_changes(LONG) | ablation_examples.make_huge_changes(LONG)
+    changes |= answer_examples.make_huge_changes(LONG) | question_examples.make_huge_changes(LONG)
     made: dict[str, BaseModel] = {}
     for role in ROLES:
         known = type(INPUTS[role]).model_fields
@@ -429,8 +450,9 @@ def test_a_file_is_shown_with_every_blank_line_since_edits_quote_it() -> None:
 
 def test_what_became_of_cells_is_told_with_how_an_attempt_ended() -> None:
     lines = [
-        CellLine(cell=Cell(dataset="digits", arm="method", level=str(k)), outcome="measured", seconds=k) for k in (1, 2)
-    ] + [CellLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
+        CellOutcomeLine(cell=Cell(dataset="digits", arm="method", level=str(k)), outcome="measured", seconds=k)
+        for k in (1, 2)
+    ] + [CellOutcomeLine(cell=Cell(dataset="digits", arm="late"), outcome="left out")]
     ran = (Attempt(number=1, seconds=3, limit=4, cells=tuple(lines)),)
     inputs = CODE.model_copy(update={"kind": "debug", "parent": PARENT.model_copy(update={"ran": ran})})
     assert "ran to its end (cells: 1 left out, 2 measured in 2 s each on average)" in render(roles.CODE, inputs).user
@@ -456,23 +478,23 @@ def test_a_reflection_that_did_not_compile_says_so() -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_every_input_has_its_place_in_the_prompt(role: str) -> None:
     def text(name: str) -> str:
-        return re.sub(r"{% include '([^']+)' %}", lambda found: text(found[1]), (PROMPTS / name).read_text())
+        return re.sub(r"{% include '([^']+)' %}", lambda found: text(found[1]), (PROMPTS_FOLDER / name).read_text())
 
     fields = type(INPUTS[role]).model_fields  # pyright: ignore[reportArgumentType]
     assert [name for name in fields if not re.search(rf"{{[{{%][^}}]*\b{name}\b", text(f"{role}.md"))] == []
 
 
 def test_every_prompt_file_is_a_role_or_a_partial() -> None:
-    names = {path.stem for path in PROMPTS.glob("*.md")}
+    names = {path.stem for path in PROMPTS_FOLDER.glob("*.md")}
     assert {name for name in names if not name.startswith("_")} == set(ROLES)
-    used = set(re.findall(r"include '(_\w+)\.md'", "".join(path.read_text() for path in PROMPTS.glob("*.md"))))
+    used = set(re.findall(r"include '(_\w+)\.md'", "".join(path.read_text() for path in PROMPTS_FOLDER.glob("*.md"))))
     assert {name for name in names if name.startswith("_")} == used
 
 
 @given(st.text(max_size=300), st.integers(10, 100))
 def test_what_is_cut_shows_it_and_keeps_both_ends(text: str, limit: int) -> None:
-    cut = middle(text, limit)
-    if len(text) - limit < max(1, WORTH * len(text)):
+    cut = cut_middle(text, limit)
+    if len(text) - limit < max(1, MIN_CUT_SHARE * len(text)):
         assert cut == text
     else:
         assert f"{len(text) - limit} characters left out" in cut
@@ -481,8 +503,8 @@ def test_what_is_cut_shows_it_and_keeps_both_ends(text: str, limit: int) -> None
 
 @given(st.text(max_size=300), st.integers(10, 100))
 def test_one_line_is_one_short_line(text: str, limit: int) -> None:
-    assert len(oneline(text, limit)) <= limit
-    assert len(oneline(text, limit).splitlines()) <= 1
+    assert len(cut_line(text, limit)) <= limit
+    assert len(cut_line(text, limit).splitlines()) <= 1
 
 
 @given(st.text(alphabet="`a\n", max_size=60))
@@ -493,15 +515,17 @@ def test_a_fence_is_longer_than_any_within(text: str) -> None:
 
 
 def test_a_table_has_one_line_a_condition() -> None:
-    lines = table(MEASUREMENTS).splitlines()
+    lines = format_measurements(MEASUREMENTS).splitlines()
     assert lines[0] == "- digits, plain@n50, validation: accuracy 0.812346, log_loss 0.9"
     assert len(lines) == 4
-    assert table(MEASUREMENTS, limit=1).splitlines()[1] == "[... 3 more lines left out ...]"
-    assert table(()) == "- none"
+    assert format_measurements(MEASUREMENTS, limit=1).splitlines()[1] == "[... 3 more lines left out ...]"
+    assert format_measurements(()) == "- none"
     plan = PLAN.model_copy(update={"metrics": (MetricSpec(name="accuracy", higher_is_better=True),)})
-    assert "log_loss" in table(MEASUREMENTS) and "log_loss" not in table(MEASUREMENTS, plan=plan)
+    assert "log_loss" in format_measurements(MEASUREMENTS) and "log_loss" not in format_measurements(
+        MEASUREMENTS, plan=plan
+    )
     said = tuple(one.model_copy(update={"grade": "logged"}) for one in MEASUREMENTS)
-    assert "log_loss" in table(said, plan=plan), "what only the code can know is kept"
+    assert "log_loss" in format_measurements(said, plan=plan), "what only the code can know is kept"
 
 
 def test_the_papers_figures_are_asked_for_in_the_house_style_alone() -> None:
@@ -513,7 +537,7 @@ def test_the_papers_figures_are_asked_for_in_the_house_style_alone() -> None:
 def test_a_verdict_on_an_ablation_knows_what_was_planned() -> None:
     inputs = INPUTS["feedback"]
     assert "planned before" not in render(FEEDBACK, inputs).user
-    assert ABLATION.item in render(FEEDBACK, inputs.model_copy(update={"ablation": ABLATION})).user
+    assert ABLATION.item_text in render(FEEDBACK, inputs.model_copy(update={"ablation": ABLATION})).user
     asked = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "parent": PARENT})
     assert PARENT.next_step and PARENT.next_step not in render(roles.CODE, asked).user
 
@@ -550,11 +574,13 @@ CELLS = "import lab\ndef run(cell):\n    train(cell.setting['learning_rate'])\nl
     ],
 )
 def test_a_program_of_cells_takes_the_hyperparameters_of_the_plan(experiment: str, common: str, said: str) -> None:
-    program = PROGRAM.model_copy(update={"files": (*files(experiment), File(path="common.py", text=common))})
+    program = PROGRAM.model_copy(
+        update={"files": (*program_files(experiment), WholeFile(path="common.py", text=common))}
+    )
     draft = CODE.model_copy(update={"kind": "draft", "parent": None})
     with pytest.raises(ValueError, match=said) if said else nullcontext():
-        roles.CODE.refuse(draft, program)
-    roles.CODE.refuse(draft.model_copy(update={"data_plan": PLAN.model_copy(update={"space": ()})}), program)
+        roles.CODE.check_answer(draft, program)
+    roles.CODE.check_answer(draft.model_copy(update={"data_plan": PLAN.model_copy(update={"space": ()})}), program)
 
 
 def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
@@ -573,14 +599,14 @@ def test_a_node_that_is_to_better_one_arm_leaves_the_others() -> None:
 )
 def test_an_ablation_of_cells_names_an_arm_of_its_own(arms: tuple[str, ...], said: str) -> None:
     inputs = CODE.model_copy(update={"stage": "ablation", "kind": "ablate", "ablation": None})
-    program = PROGRAM.model_copy(update={"arms": arms, "files": files(CELLS)})
+    program = PROGRAM.model_copy(update={"arms": arms, "files": program_files(CELLS)})
     if said:
         with pytest.raises(ValueError, match=said):
-            roles.CODE.refuse(inputs, program)
+            roles.CODE.check_answer(inputs, program)
     else:
-        roles.CODE.refuse(inputs, program)
-        assert program.added(inputs) == arms and program.added(CODE) == ()
+        roles.CODE.check_answer(inputs, program)
+        assert program.list_added_arms(inputs) == arms and program.list_added_arms(CODE) == ()
     planned = inputs.model_copy(update={"ablation": ABLATION})
-    assert program.added(planned) == (ABLATION.name,)
+    assert program.list_added_arms(planned) == (ABLATION.name,)
     with pytest.raises(ValueError, match=f"measures the planned ablation '{ABLATION.name}'"):
-        roles.CODE.refuse(planned, program.model_copy(update={"arms": ("another-one",)}))
+        roles.CODE.check_answer(planned, program.model_copy(update={"arms": ("another-one",)}))

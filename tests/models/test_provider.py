@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from labwright.models import roles
 from labwright.models.backend import Image, ModelRequest, Prompt
 from labwright.models.client import Models
-from labwright.models.context import estimated_tokens
+from labwright.models.context_window import estimate_tokens
 from labwright.models.errors import (
     AccessLost,
     AnswerCut,
@@ -31,17 +31,28 @@ from labwright.models.errors import (
     QuotaSpent,
 )
 from labwright.models.failover import open_backend
-from labwright.models.naming import locate
+from labwright.models.model_address import locate_model
+from labwright.models.prompt_renderer import render
 from labwright.models.providers import ProviderModel, open_model
-from labwright.models.render import render
-from labwright.models.roles.coding import Program
+from labwright.models.roles.experiment_code import Program
 from labwright.models.settings import ModelSettings
-from labwright.record.edits import Edit
-from labwright.record.log import MemoryLog
-from labwright.record.prompts import keep
+from labwright.record.event_log import MemoryLog
+from labwright.record.prompt_store import store_prompt
+from labwright.record.source_edits import SourceEdit
 from tests.models.examples import CODE, PROGRAM
-from tests.models.openai_server import Choose, Exchange, OpenAIServer, Step, content, drop, page, stall, status, tool
-from tests.programs import files
+from tests.models.openai_server import (
+    Choose,
+    Exchange,
+    OpenAIServer,
+    Step,
+    answer_by_tool,
+    answer_error,
+    answer_html,
+    answer_text,
+    drop_connection,
+    stall,
+)
+from tests.programs import program_files
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("local_requests")]
 
@@ -67,7 +78,7 @@ def request(**changes: object) -> ModelRequest:
 def at(server: OpenAIServer, *, timeout: float = 10.0, waits: list[float] | None = None) -> ProviderModel:
     """A provider that notes its waits instead of waiting."""
     settings = ModelSettings(name="openai:some-model", base_url=server.url, timeout=timeout)
-    address = locate(settings.name, settings.base_url, {})
+    address = locate_model(settings.name, settings.base_url, {})
 
     async def sleep(seconds: float) -> None:
         (waits if waits is not None else []).append(seconds)
@@ -88,9 +99,9 @@ async def test_a_tracer_of_the_process_gets_spans_without_content(monkeypatch: p
     provider.add_span_processor(SimpleSpanProcessor(spans))
     monkeypatch.setattr("pydantic_ai.models.instrumented.get_tracer_provider", lambda: provider)
     picture = Image(b"planted picture")
-    with OpenAIServer([tool({"value": 12}), tool({"value": 3})]) as server:
+    with OpenAIServer([answer_by_tool({"value": 12}), answer_by_tool({"value": 3})]) as server:
         await at(server).answer(request(images=(picture,), prompt=Prompt("PLANTED", "PLANTED")))
-    with OpenAIServer([status(400, "PLANTED")]) as server, pytest.raises(ModelError):
+    with OpenAIServer([answer_error(400, "PLANTED")]) as server, pytest.raises(ModelError):
         await at(server).answer(request())
     text = " ".join(one.to_json() for one in spans.get_finished_spans())
     assert text.count('"name": "chat some-model"') == 3 and '"invoke_agent code"' in text
@@ -99,7 +110,7 @@ async def test_a_tracer_of_the_process_gets_spans_without_content(monkeypatch: p
 
 @pytest.mark.asyncio
 async def test_an_answer_comes_through_the_output_tool() -> None:
-    with OpenAIServer([tool({"value": 3})]) as server:
+    with OpenAIServer([answer_by_tool({"value": 3})]) as server:
         reply = await at(server).answer(request())
     assert reply.output == Count(value=3)
     assert reply.model == "openai-chat:served-model"
@@ -119,10 +130,10 @@ async def test_an_answer_comes_through_the_output_tool() -> None:
 async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     ledger = MemoryLog()
-    with OpenAIServer([tool(PROGRAM.model_dump())]) as server:
+    with OpenAIServer([answer_by_tool(PROGRAM.model_dump())]) as server:
         settings = ModelSettings(name="openai:some-model", base_url=server.url, context_tokens=100_000)
-        models = Models(open_backend(settings), ledger, settings, time.monotonic, keep=partial(keep, tmp_path))
-        await models.at(1, 1).ask(roles.CODE, CODE)
+        models = Models(open_backend(settings), ledger, settings, time.monotonic, keep=partial(store_prompt, tmp_path))
+        await models.make_client(1, 1).ask(roles.CODE, CODE)
     [file] = (tmp_path / "prompts").iterdir()
     text = gzip.decompress(file.read_bytes()).decode()
     assert CODE.goal in text and "sk-planted" not in text and server.url not in text
@@ -130,8 +141,8 @@ async def test_no_key_is_in_what_is_kept_of_a_question(tmp_path: Path, monkeypat
 
 @pytest.mark.asyncio
 async def test_a_whole_program_survives_the_way() -> None:
-    program = PROGRAM.model_copy(update={"files": files('print("ü \\n")\n', "x = '''a'''\n")})
-    with OpenAIServer([tool(program.model_dump())]) as server:
+    program = PROGRAM.model_copy(update={"files": program_files('print("ü \\n")\n', "x = '''a'''\n")})
+    with OpenAIServer([answer_by_tool(program.model_dump())]) as server:
         reply = await at(server).answer(request(output_type=type(program)))
     assert reply.output == program
 
@@ -139,10 +150,14 @@ async def test_a_whole_program_survives_the_way() -> None:
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [(tool('{"value": '), "JSON"), (tool({"value": 12}), "less than or equal to 9"), (content("Three."), "tool")],
+    [
+        (answer_by_tool('{"value": '), "JSON"),
+        (answer_by_tool({"value": 12}), "less than or equal to 9"),
+        (answer_text("Three."), "tool"),
+    ],
 )
 async def test_a_wrong_answer_is_shown_its_error_and_mended(wrong: Step, said: str) -> None:
-    with OpenAIServer([wrong, tool({"value": 3})]) as server:
+    with OpenAIServer([wrong, answer_by_tool({"value": 3})]) as server:
         reply = await at(server).answer(request())
     assert reply.output == Count(value=3)
     assert reply.retries == 1
@@ -152,7 +167,7 @@ async def test_a_wrong_answer_is_shown_its_error_and_mended(wrong: Step, said: s
 
 @pytest.mark.asyncio
 async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
-    error, server = await failing([tool({"value": 12})])
+    error, server = await failing([answer_by_tool({"value": 12})])
     assert isinstance(error, ModelOutputInvalid)
     assert "after 3 answers" in str(error)
     assert len(server.requests) == 3
@@ -162,16 +177,19 @@ async def test_an_answer_that_never_fits_is_given_up_after_three() -> None:
 async def test_an_edit_that_misses_is_shown_the_nearest_lines_and_mended_within_the_question() -> None:
     wrong, right = (
         PROGRAM.model_copy(
-            update={"files": (), "edits": (Edit(path="experiment.py", find=find, replace="LEARNING_RATE = 0.003"),)}
+            update={
+                "files": (),
+                "edits": (SourceEdit(path="experiment.py", find=find, replace="LEARNING_RATE = 0.003"),),
+            }
         )
         for find in ("LEARNING_RATE = 0.1\n", "LEARNING_RATE = 0.01")
     )
-    with OpenAIServer([tool(wrong.model_dump()), tool(right.model_dump())]) as server:
+    with OpenAIServer([answer_by_tool(wrong.model_dump()), answer_by_tool(right.model_dump())]) as server:
         reply = await at(server).answer(request(output_type=Program))
     assert reply.output == right and reply.retries == 1
     said = str(server.requests[1]["messages"][-1])
     assert "edit 1 of experiment.py: find does not occur" in said and "3| LEARNING_RATE = 0.01" in said
-    with OpenAIServer([tool(wrong.model_dump())]) as server, pytest.raises(ModelOutputInvalid) as caught:
+    with OpenAIServer([answer_by_tool(wrong.model_dump())]) as server, pytest.raises(ModelOutputInvalid) as caught:
         await at(server).answer(request(output_type=Program))
     assert len(server.requests) == 3
     assert "edit 1 of experiment.py" in str(caught.value) and "\n" not in str(caught.value)
@@ -179,7 +197,7 @@ async def test_an_edit_that_misses_is_shown_the_nearest_lines_and_mended_within_
 
 @pytest.mark.asyncio
 async def test_an_answer_that_is_cut_is_not_looked_at_even_where_what_is_left_fits() -> None:
-    error, server = await failing([tool({"value": 3}, finish="length")])
+    error, server = await failing([answer_by_tool({"value": 3}, finish="length")])
     assert isinstance(error, AnswerCut) and error.tokens == 100 and error.usage.output_tokens == 20
     assert len(server.requests) == 1
 
@@ -187,7 +205,7 @@ async def test_an_answer_that_is_cut_is_not_looked_at_even_where_what_is_left_fi
 @pytest.mark.asyncio
 async def test_retry_after_is_honoured() -> None:
     waits: list[float] = []
-    steps = [status(429, retry_after="7"), status(429, retry_after="60"), tool({"value": 3})]
+    steps = [answer_error(429, retry_after="7"), answer_error(429, retry_after="60"), answer_by_tool({"value": 3})]
     with OpenAIServer(steps) as server:
         reply = await at(server, waits=waits).answer(request())
     assert reply.output == Count(value=3)
@@ -198,23 +216,25 @@ async def test_retry_after_is_honoured() -> None:
 
 @pytest.mark.asyncio
 async def test_a_quota_window_is_no_rush_and_is_told_at_once() -> None:
-    error, server = await failing([status(429, retry_after="3600")])
+    error, server = await failing([answer_error(429, retry_after="3600")])
     assert isinstance(error, QuotaSpent) and error.seconds == 3600
     assert len(server.requests) == 1
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("fault", [status(500), status(503), status(529), drop(), page()])
+@pytest.mark.parametrize(
+    "fault", [answer_error(500), answer_error(503), answer_error(529), drop_connection(), answer_html()]
+)
 async def test_a_passing_fault_is_waited_out(fault: Step) -> None:
     waits: list[float] = []
-    with OpenAIServer([fault, fault, tool({"value": 3})]) as server:
+    with OpenAIServer([fault, fault, answer_by_tool({"value": 3})]) as server:
         reply = await at(server, waits=waits).answer(request())
     assert reply.output == Count(value=3)
     assert waits == [2.0, 4.0]
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("fault", [status(500, "out of order"), drop(), page()])
+@pytest.mark.parametrize("fault", [answer_error(500, "out of order"), drop_connection(), answer_html()])
 async def test_a_lasting_fault_is_one_clear_error(fault: Step) -> None:
     error, server = await failing([fault])
     assert isinstance(error, ModelUnavailable)
@@ -224,7 +244,7 @@ async def test_a_lasting_fault_is_one_clear_error(fault: Step) -> None:
 
 @pytest.mark.asyncio
 async def test_a_page_in_place_of_an_answer_is_told_as_one() -> None:
-    error, _ = await failing([page("<!DOCTYPE html><html>please log in</html>")])
+    error, _ = await failing([answer_html("<!DOCTYPE html><html>please log in</html>")])
     assert isinstance(error, ModelUnavailable) and "an HTML page came in place of an answer" in str(error)
 
 
@@ -269,7 +289,7 @@ async def test_cancelling_an_answer_ends_at_once() -> None:
     ],
 )
 async def test_what_no_retry_can_mend_is_not_retried(code: int, kind: type[ModelError], mend: str) -> None:
-    error, server = await failing([status(code)])
+    error, server = await failing([answer_error(code)])
     assert isinstance(error, kind)
     assert mend in str(error)
     assert len(server.requests) == 1
@@ -288,7 +308,7 @@ GONE = [
 async def test_what_has_worked_in_this_process_and_is_refused_now_is_an_outage(
     code: int, said: str, kind: type[ModelError], words: str
 ) -> None:
-    with OpenAIServer([tool({"value": 3}), status(code, said)]) as server:
+    with OpenAIServer([answer_by_tool({"value": 3}), answer_error(code, said)]) as server:
         model = at(server)
         await model.answer(request())
         with pytest.raises(ModelUnavailable) as caught:
@@ -299,7 +319,7 @@ async def test_what_has_worked_in_this_process_and_is_refused_now_is_an_outage(
 
 @pytest.mark.asyncio
 async def test_a_server_that_is_gone_is_an_outage_from_the_first_request_on() -> None:
-    with OpenAIServer([tool({"value": 3})]) as server:
+    with OpenAIServer([answer_by_tool({"value": 3})]) as server:
         model = at(server)
         await model.answer(request())
     with pytest.raises(ModelUnavailable, match="no answer after 3 tries"):
@@ -330,7 +350,7 @@ def limits(server: OpenAIServer) -> list[int]:
 
 
 ASKED = ModelRequest(role=roles.CODE, inputs=CODE, prompt=render(roles.CODE, CODE), output_type=Program)
-FULL = estimated_tokens(ASKED) + 1000
+FULL = estimate_tokens(ASKED) + 1000
 """A context that has room for an answer of 1000 tokens and no more."""
 
 
@@ -339,9 +359,9 @@ def long_answer(tokens: int, most: int = 1_000_000) -> Choose:
 
     def choose(number: int, body: dict[str, Any]) -> Step:
         if body["max_completion_tokens"] > most:
-            return status(400, f"max_tokens is too large. This model supports at most {most} completion tokens")
+            return answer_error(400, f"max_tokens is too large. This model supports at most {most} completion tokens")
         whole = body["max_completion_tokens"] >= tokens
-        return tool(PROGRAM.model_dump()) if whole else tool('{"title": "half', finish="length")
+        return answer_by_tool(PROGRAM.model_dump()) if whole else answer_by_tool('{"title": "half', finish="length")
 
     return choose
 
@@ -350,10 +370,10 @@ def long_answer(tokens: int, most: int = 1_000_000) -> Choose:
 async def test_an_answer_that_is_cut_is_asked_for_with_twice_the_room_and_its_role_keeps_it() -> None:
     with OpenAIServer(long_answer(3000)) as server:
         models = asking(server)
-        await models.at(1, 1).ask(roles.CODE, CODE)
+        await models.make_client(1, 1).ask(roles.CODE, CODE)
         assert limits(server) == [1000, 2000, 4000]
         assert all(len(one["messages"]) == 2 for one in server.requests), "the half answer is not sent back"
-        await models.at(2, 1).ask(roles.CODE, CODE)
+        await models.make_client(2, 1).ask(roles.CODE, CODE)
         assert limits(server) == [1000, 2000, 4000, 4000]
 
 
@@ -376,7 +396,7 @@ async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(
     needed: int, most: int, context: int, asked: list[int], why: str
 ) -> None:
     with OpenAIServer(long_answer(needed, most)) as server, pytest.raises(ModelOutputInvalid, match=why) as caught:
-        await asking(server, context_tokens=context).at(1, 1).ask(roles.CODE, CODE)
+        await asking(server, context_tokens=context).make_client(1, 1).ask(roles.CODE, CODE)
     assert [one for one in limits(server) if one <= most] == asked
     assert "raise models.roles.code.max_tokens" in str(caught.value) and "\n" not in str(caught.value)
 
@@ -384,7 +404,7 @@ async def test_what_is_cut_at_the_most_that_can_be_had_says_so_in_one_line(
 @pytest.mark.asyncio
 async def test_no_key_stands_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "zz-very-secret-value")
-    error, _ = await failing([status(401, "bad key zz-very-secret-value or sk-abcdef1234567890")])
+    error, _ = await failing([answer_error(401, "bad key zz-very-secret-value or sk-abcdef1234567890")])
     assert "zz-very" not in str(error) and "abcdef" not in str(error)
     assert "[key]" in str(error)
     assert error.__cause__ is None
@@ -393,7 +413,7 @@ async def test_no_key_stands_in_an_error(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.asyncio
 async def test_images_are_sent() -> None:
     picture = b"\x89PNG\r\n\x1a\n and more"
-    with OpenAIServer([tool({"value": 3})]) as server:
+    with OpenAIServer([answer_by_tool({"value": 3})]) as server:
         await at(server).answer(request(images=(Image(picture), Image(b"jpeg", "image/jpeg"))))
     parts = server.requests[0]["messages"][1]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url", "image_url"]
@@ -403,7 +423,7 @@ async def test_images_are_sent() -> None:
 
 @pytest.mark.asyncio
 async def test_requests_side_by_side_keep_their_own_counts() -> None:
-    with OpenAIServer([status(500), tool({"value": 3})]) as server:
+    with OpenAIServer([answer_error(500), answer_by_tool({"value": 3})]) as server:
         model = at(server)
         replies = await asyncio.gather(*(model.answer(request()) for _ in range(4)))
     assert sorted(reply.retries for reply in replies) == [0, 0, 0, 1]
@@ -411,7 +431,7 @@ async def test_requests_side_by_side_keep_their_own_counts() -> None:
 
 @pytest.mark.asyncio
 async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with OpenAIServer([tool({"value": 3})]) as server:
+    with OpenAIServer([answer_by_tool({"value": 3})]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         backend = open_backend(ModelSettings(name="openai:m"))
         reply = await backend.answer(request())
@@ -421,11 +441,11 @@ async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.Mon
 
 @pytest.mark.asyncio
 async def test_a_known_model_at_its_own_provider_has_a_price() -> None:
-    with OpenAIServer([tool({"value": 3}, model="gpt-4o")]) as server:
+    with OpenAIServer([answer_by_tool({"value": 3}, model="gpt-4o")]) as server:
         settings = ModelSettings(name="openai:gpt-4o", base_url=server.url)
-        elsewhere = locate(settings.name, settings.base_url, {})
+        elsewhere = locate_model(settings.name, settings.base_url, {})
         own = ModelSettings(name="openai:gpt-4o")
-        priced = await ProviderModel(open_model(elsewhere), locate(own.name, None, {}), own).answer(request())
+        priced = await ProviderModel(open_model(elsewhere), locate_model(own.name, None, {}), own).answer(request())
         local = await ProviderModel(open_model(elsewhere), elsewhere, settings).answer(request())
     assert priced.usage.usd == pytest.approx(100 * 2.5e-6 + 20 * 1e-5)
     assert local.usage.usd == 0.0, "the server stands on this machine"

@@ -11,21 +11,21 @@ from pydantic import BaseModel
 from labwright.models.backend import Backend, ModelRequest, Prompt
 from labwright.models.errors import ModelConfigError, ModelError, ModelOutputInvalid
 from labwright.models.failover import open_backend
-from labwright.models.prices import usd
-from labwright.models.replay import Recorded, ReplayModel, exchange_of, open_replay, written
+from labwright.models.prices import compute_usd
+from labwright.models.replay import RecordedAnswer, ReplayModel, extract_exchange, format_exchange, open_replay
 from labwright.models.roles import ROLES
-from labwright.models.roles.assessing import StageReport
-from labwright.models.roles.coding import Program
+from labwright.models.roles.experiment_code import Program
 from labwright.models.roles.figures import FigureReviews, FigureScript, PaperFigureReviews, Plots
-from labwright.models.roles.planning import AblationPlan
-from labwright.models.roles.revising import Reflection
-from labwright.models.roles.writing import PaperOutline, Sections
+from labwright.models.roles.node_assessment import StageReport
+from labwright.models.roles.paper_revision import Reflection
+from labwright.models.roles.paper_writing import PaperOutline, Sections
+from labwright.models.roles.study_plan import AblationPlan
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Answered
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.decisions import CallKey, Usage
-from labwright.record.nouns.nodes import Verdict
-from labwright.review.honesty import check
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import CallKey, TokenUsage
+from labwright.record.schema.nodes import NodeVerdict
+from labwright.review.honesty import check_program
 from tests.models.examples import INPUTS, PLAN
 from tests.models.test_backends import BackendContract
 
@@ -37,7 +37,7 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "code": Program,
     "plot": Plots,
     "vision": FigureReviews,
-    "feedback": Verdict,
+    "feedback": NodeVerdict,
     "summary": StageReport,
     "figures": FigureScript,
     "outline": PaperOutline,
@@ -54,20 +54,20 @@ def asked(role: str, output_type: type[BaseModel]) -> ModelRequest:
     )
 
 
-def recorded(*plans: DataPlan) -> list[Recorded]:
-    return [Recorded(role="plan", ordinal=k, answer=plan.model_dump(mode="json")) for k, plan in enumerate(plans)]
+def recorded(*plans: DataPlan) -> list[RecordedAnswer]:
+    return [RecordedAnswer(role="plan", ordinal=k, answer=plan.model_dump(mode="json")) for k, plan in enumerate(plans)]
 
 
-def exchange() -> list[Recorded]:
+def exchange() -> list[RecordedAnswer]:
     lines = (RUN / "exchange.jsonl").read_text(encoding="utf-8").splitlines()
-    return [Recorded.model_validate_json(line) for line in lines]
+    return [RecordedAnswer.model_validate_json(line) for line in lines]
 
 
 class TestReplay(BackendContract):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Backend:
         path = tmp_path / "exchange.jsonl"
-        path.write_text(written(recorded(PLAN, PLAN)), encoding="utf-8")
+        path.write_text(format_exchange(recorded(PLAN, PLAN)), encoding="utf-8")
         return open_backend(ModelSettings(name=f"replay:{path}"))
 
 
@@ -75,13 +75,13 @@ async def test_answers_go_out_in_their_order_whatever_the_prompt() -> None:
     other = PLAN.model_copy(update={"task": "another"})
     model = ReplayModel(recorded(PLAN, other))
     given = [(await model.answer(asked("plan", DataPlan))).output for _ in range(2)]
-    assert given == [PLAN, other] and model.asked == model.recorded
+    assert given == [PLAN, other] and model.request_counts == model.recorded_answers
 
 
 async def test_a_run_that_is_resumed_counts_on_from_what_it_has() -> None:
     other = PLAN.model_copy(update={"task": "another"})
     model = ReplayModel(recorded(PLAN, other))
-    model.go_on(["plan"])
+    model.resume_after(["plan"])
     assert (await model.answer(asked("plan", DataPlan))).output == other
 
 
@@ -95,7 +95,7 @@ async def test_an_answer_that_is_missing_is_one_clear_error() -> None:
 
 
 async def test_an_answer_that_fits_no_more_says_where() -> None:
-    model = ReplayModel([Recorded(role="plan", ordinal=0, answer={"task": 1})])
+    model = ReplayModel([RecordedAnswer(role="plan", ordinal=0, answer={"task": 1})])
     with pytest.raises(ModelOutputInvalid, match=r"'plan' with ordinal 0 is no DataPlan any more \(task: ") as caught:
         await model.answer(asked("plan", DataPlan))
     assert "\n" not in str(caught.value)
@@ -107,7 +107,7 @@ async def test_an_answer_that_fits_no_more_says_where() -> None:
         ("", "holds no recorded answer"),
         ("{}\n", "line 1 is no recorded answer"),
         ("\nnothing\n", "line 2 is no recorded answer"),
-        (written(recorded(PLAN)) * 2, "two answers of role 'plan' have ordinal 0"),
+        (format_exchange(recorded(PLAN)) * 2, "two answers of role 'plan' have ordinal 0"),
     ],
 )
 def test_a_file_that_is_no_exchange_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -118,7 +118,10 @@ def test_a_file_that_is_no_exchange_is_refused(tmp_path: Path, text: str, said: 
 
 
 def test_a_recording_costs_nothing() -> None:
-    assert usd(ModelSettings(name="replay:exchange.jsonl"), Usage(input_tokens=1000, output_tokens=1000)) == 0.0
+    assert (
+        compute_usd(ModelSettings(name="replay:exchange.jsonl"), TokenUsage(input_tokens=1000, output_tokens=1000))
+        == 0.0
+    )
 
 
 def test_a_file_that_is_not_there_is_refused_before_anything_is_made() -> None:
@@ -127,29 +130,29 @@ def test_a_file_that_is_not_there_is_refused_before_anything_is_made() -> None:
 
 
 def test_an_exchange_is_made_from_the_answers_of_a_record() -> None:
-    def answered(decision: int, role: str, task: str) -> Answered:
-        return Answered(
+    def answered(decision: int, role: str, task: str) -> CallAnswered:
+        return CallAnswered(
             key=CallKey(decision=decision, attempt=0, role=role, ordinal=0),
             request_sha256="",
             model="m",
             answer={"task": task},
-            usage=Usage(),
+            usage=TokenUsage(),
             seconds=1.0,
         )
 
-    found = exchange_of([answered(1, "plan", "a"), answered(2, "code", "b"), answered(3, "code", "c")])
+    found = extract_exchange([answered(1, "plan", "a"), answered(2, "code", "b"), answered(3, "code", "c")])
     assert [(one.role, one.ordinal, one.answer["task"]) for one in found] == [
         ("plan", 0, "a"),
         ("code", 0, "b"),
         ("code", 1, "c"),
     ]
-    assert [Recorded.model_validate_json(line) for line in written(found).splitlines()] == list(found)
+    assert [RecordedAnswer.model_validate_json(line) for line in format_exchange(found).splitlines()] == list(found)
 
 
 def test_an_answer_with_other_ends_of_lines_is_read_back(tmp_path: Path) -> None:
-    made = [Recorded(role="plan", ordinal=0, answer={"task": "one\u2028two\x85three"})]
-    (tmp_path / "exchange.jsonl").write_text(written(made), encoding="utf-8")
-    assert open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded == {"plan": 1}
+    made = [RecordedAnswer(role="plan", ordinal=0, answer={"task": "one\u2028two\x85three"})]
+    (tmp_path / "exchange.jsonl").write_text(format_exchange(made), encoding="utf-8")
+    assert open_replay(f"replay:{tmp_path / 'exchange.jsonl'}").recorded_answers == {"plan": 1}
 
 
 # --- the kept run (the whole of it: python -m benchmarks.replay) ------------------------------------------------------
@@ -158,9 +161,9 @@ def test_an_answer_with_other_ends_of_lines_is_read_back(tmp_path: Path) -> None
 async def test_every_answer_of_the_kept_run_fits_the_output_types_of_today() -> None:
     model = open_replay(f"replay:{RUN / 'exchange.jsonl'}")
     expected = json.loads((RUN / "expected.json").read_text())
-    assert dict(model.recorded) == expected["requests"] and sum(model.recorded.values()) <= 30
+    assert dict(model.recorded_answers) == expected["requests"] and sum(model.recorded_answers.values()) <= 30
     for role, output_type in OUTPUTS.items():
-        for _ in range(model.recorded[role]):
+        for _ in range(model.recorded_answers[role]):
             reply = await model.answer(asked(role, output_type))
             assert isinstance(reply.output, output_type)
         with pytest.raises(ModelError):
@@ -173,7 +176,7 @@ def test_the_programs_of_the_kept_run_are_found_honest() -> None:
     programs = [Program.model_validate(one.answer) for one in exchange() if one.role == "code"]
     assert len(programs) == 3
     for program in programs:  # weights are kept in a list and changed by index: that is training
-        assert check(program.tree({}), plan) == ()
+        assert check_program(program.apply_to({}), plan) == ()
     [figures] = [FigureScript.model_validate(one.answer) for one in exchange() if one.role == "figures"]
     for figure in figures.figures:
-        assert check({"figure.py": f"{figures.script}\n{figure.code}"}, plots=["figure.py"]) == ()
+        assert check_program({"figure.py": f"{figures.script}\n{figure.code}"}, plots=["figure.py"]) == ()

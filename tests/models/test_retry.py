@@ -18,15 +18,15 @@ from labwright.models.errors import (
     QuotaSpent,
 )
 from labwright.models.retry import Retry
-from labwright.models.roles.coding import CODE
+from labwright.models.roles.experiment_code import CODE
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Paused, Recovered
-from labwright.record.nouns.decisions import CallKey, Usage
+from labwright.record.events.run_events import ProviderOutage, ProviderRecovered
+from labwright.record.schema.decisions import CallKey, TokenUsage
 from tests.models.examples import INPUTS
 
 KEY = CallKey(decision=1, attempt=0, role="code", ordinal=0)
 REQUEST = ModelRequest(role=CODE, inputs=INPUTS["code"], prompt=Prompt("", ""), output_type=ModelSettings)
-REPLY = Reply(output=ModelSettings(), usage=Usage(input_tokens=1, output_tokens=1), model="m")
+REPLY = Reply(output=ModelSettings(), usage=TokenUsage(input_tokens=1, output_tokens=1), model="m")
 
 
 class World:
@@ -35,14 +35,14 @@ class World:
     def __init__(self, down: Callable[[float], ModelUnavailable | None], **bounds: float) -> None:
         self.now, self.down = 0.0, down
         self.asked: list[tuple[float, str]] = []
-        self.told: list[Paused | Recovered] = []
+        self.told: list[ProviderOutage | ProviderRecovered] = []
         left = bounds.pop("time_limit", float("inf"))
         self.retry = Retry(
             ModelSettings(**bounds),  # pyright: ignore[reportArgumentType]
             self.told.append,
             lambda: left - self.now,
             clock=lambda: self.now,
-            wall=lambda: 1000.0 + self.now,
+            wall_clock=lambda: 1000.0 + self.now,
             sleep=self.sleep,
         )
 
@@ -70,12 +70,12 @@ def down_until(end: float) -> Callable[[float], ModelUnavailable | None]:
 
 @pytest.mark.asyncio
 async def test_an_outage_is_probed_at_growing_waits_and_its_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "OUTAGE_WAIT_CAP", 200.0)
+    monkeypatch.setattr(retry, "MAX_OUTAGE_WAIT_SECONDS", 200.0)
     world = World(down_until(500))
     assert await world.ask() is REPLY
     assert [at for at, _ in world.asked] == [0, 30, 90, 210, 410, 610]
-    assert [one.until for one in world.told if isinstance(one, Paused)] == [1030, 1090, 1210, 1410, 1610]
-    assert world.told[-1] == Recovered(seconds=610)
+    assert [one.until for one in world.told if isinstance(one, ProviderOutage)] == [1030, 1090, 1210, 1410, 1610]
+    assert world.told[-1] == ProviderRecovered(seconds=610)
 
 
 @pytest.mark.asyncio
@@ -86,7 +86,7 @@ async def test_while_the_circuit_is_open_one_call_at_a_time_looks_and_then_all_g
     assert first == ["a", "b", "c"]  # all were under way when it opened
     probes = [at for at, _ in world.asked if at > 0]
     assert probes[:3] == [30, 90, 210] and probes[3:] == [210, 210]
-    assert sum(isinstance(one, Recovered) for one in world.told) == 1
+    assert sum(isinstance(one, ProviderRecovered) for one in world.told) == 1
 
 
 @pytest.mark.asyncio
@@ -102,7 +102,7 @@ async def test_a_quota_is_waited_out_in_one_piece() -> None:
     world = World(lambda now: QuotaSpent("used up", 5000.0) if now < 5000 else None, outage_timeout=60, time_limit=6000)
     await world.ask()
     assert [at for at, _ in world.asked] == [0, 5000]
-    assert world.told == [Paused(reason="used up", until=6000.0), Recovered(seconds=5000)]
+    assert world.told == [ProviderOutage(reason="used up", until=6000.0), ProviderRecovered(seconds=5000)]
 
 
 @pytest.mark.asyncio
@@ -147,7 +147,7 @@ async def test_a_refusal_is_an_answer() -> None:
 
     with pytest.raises(ModelRefused, match=r"^no$"):
         await world.answer(refused)
-    assert [one.type for one in world.told] == ["paused", "recovered"]
+    assert [one.type for one in world.told] == ["provider_outage", "recovered"]
 
 
 @pytest.mark.asyncio

@@ -14,12 +14,12 @@ from labwright.models import roles
 from labwright.models.backend import Backend, Image, ModelRequest, Prompt
 from labwright.models.errors import ImagesRefused, ModelConfigError, ModelOutputInvalid, ModelRefused
 from labwright.models.failover import open_backend
-from labwright.models.roles.assessing import Preference
-from labwright.models.roles.revising import Reflection
+from labwright.models.roles.node_assessment import Preference
+from labwright.models.roles.paper_revision import Reflection
 from labwright.models.settings import ModelSettings
-from labwright.record.nouns.papers import Draft, Section
+from labwright.record.schema.paper import PaperDraft, Section
 from tests.models.examples import CODE
-from tests.models.json_server import JsonServer, called, completion
+from tests.models.json_server import JsonServer, make_completion, make_tool_call
 
 pytestmark = [pytest.mark.usefixtures("local_requests"), pytest.mark.asyncio, pytest.mark.slow]
 PICTURE = Image(b"\x89PNG\r\n\x1a\n and more")
@@ -80,7 +80,7 @@ def gemini(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
 
 
 def chat(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-    return 200, completion(called({"value": 3}))
+    return 200, make_completion(make_tool_call({"value": 3}))
 
 
 def responses(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -156,7 +156,7 @@ async def test_without_credentials_one_line_says_so(monkeypatch: pytest.MonkeyPa
 
 async def test_openrouter_opens_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "any-key")
-    assert opened("openrouter:anthropic/claude-sonnet-4.5").sees
+    assert opened("openrouter:anthropic/claude-sonnet-4.5").accepts_images
 
 
 # --- the prompt cache -----------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def takes(*modes: str, value: object = 3, **refusals: tuple[int, str]) -> Callab
             code, message = refusals.get(mode, (400, f"{REFUSED[mode]} is not supported"))
             return code, {"error": {"message": message, "type": "invalid_request_error"}}
         told = {"value": value}
-        return 200, completion(called(told) if mode == "tool" else {"content": json.dumps(told)})
+        return 200, make_completion(make_tool_call(told) if mode == "tool" else {"content": json.dumps(told)})
 
     return answer
 
@@ -262,7 +262,7 @@ async def test_a_server_that_takes_no_response_format_either_is_asked_in_the_pro
         for name in ("tools", "response_format"):
             if body.get(name):
                 return 400, {"error": {"message": f"Unknown parameter: '{name}'", "type": "invalid_request_error"}}
-        return 200, completion({"content": '{"value": 3}'})
+        return 200, make_completion({"content": '{"value": 3}'})
 
     with JsonServer(answer) as server:
         backend = opened("openai-chat:m", base_url=f"{server.url}/v1", context_tokens=100_000)
@@ -283,8 +283,8 @@ async def test_answers_under_way_together_learn_it_together() -> None:
 async def test_a_server_that_ignores_its_tools_is_asked_otherwise() -> None:
     def prose(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if mode_of(body) == "tool":
-            return 200, completion({"content": "There are three."})
-        return 200, completion({"content": '{"value": 3}'})
+            return 200, make_completion({"content": "There are three."})
+        return 200, make_completion({"content": '{"value": 3}'})
 
     with JsonServer(prose) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000, output_retries=1)
@@ -315,20 +315,20 @@ async def test_a_wrong_answer_is_shown_its_error_in_every_mode(mode: str) -> Non
 
 
 ANSWERS: list[BaseModel] = [
-    Draft(title="T", abstract="A", sections=(Section(title="S", body=r"\result{k}"),), captions={"f": "c"}),
+    PaperDraft(title="T", abstract="A", sections=(Section(title="S", body=r"\result{k}"),), captions={"f": "c"}),
     Reflection(done=False, captions={"a": "b"}),
     Preference(better="a", reasons="It is."),
 ]
 
 
-@pytest.mark.parametrize("output", [Draft, Reflection, Preference])
+@pytest.mark.parametrize("output", [PaperDraft, Reflection, Preference])
 @pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
 async def test_the_answers_of_a_run_pass_in_every_mode(mode: str, output: type[BaseModel]) -> None:
     told = next(one for one in ANSWERS if type(one) is output)
 
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         data = told.model_dump(mode="json", by_alias=True)
-        return 200, completion(called(data) if mode_of(body) == "tool" else {"content": json.dumps(data)})
+        return 200, make_completion(make_tool_call(data) if mode_of(body) == "tool" else {"content": json.dumps(data)})
 
     with JsonServer(answer) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1", output=mode, context_tokens=100_000)
@@ -359,7 +359,7 @@ def blind(code: int, message: str) -> Callable[..., tuple[int, Any]]:
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if "image_url" in json.dumps(body):
             return code, {"error": {"message": message, "type": "invalid_request_error"}}
-        return (200, completion(called({"value": 3}))) if method == "POST" else (404, {})
+        return (200, make_completion(make_tool_call({"value": 3}))) if method == "POST" else (404, {})
 
     return answer
 
@@ -368,11 +368,11 @@ def blind(code: int, message: str) -> Callable[..., tuple[int, Any]]:
 async def test_a_model_that_takes_no_pictures_is_not_shown_any_again(code: int, message: str) -> None:
     with JsonServer(blind(code, message)) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1")
-        assert backend.sees
+        assert backend.accepts_images
         for _ in range(2):
             with pytest.raises(ImagesRefused, match="openai:m accepts no images"):
                 await backend.answer(request(images=(PICTURE,)))
-        assert not backend.sees
+        assert not backend.accepts_images
         assert (await backend.answer(request())).output == Count(value=3)
     assert len(server.posted) == 2
 
@@ -383,7 +383,7 @@ async def test_one_bad_picture_does_not_make_a_model_blind(message: str) -> None
         backend = opened("openai:m", base_url=f"{server.url}/v1")
         with pytest.raises(ModelRefused) as caught:
             await backend.answer(request(images=(PICTURE,)))
-        assert backend.sees and not isinstance(caught.value, ImagesRefused)
+        assert backend.accepts_images and not isinstance(caught.value, ImagesRefused)
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def without(field: str, code: int, message: str) -> Callable[..., tuple[int, Any
     def answer(method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if field in body:
             return code, {"error": {"message": message, "type": "invalid_request_error"}}
-        return 200, completion(called({"value": 3}))
+        return 200, make_completion(make_tool_call({"value": 3}))
 
     return answer
 
@@ -440,7 +440,7 @@ async def test_a_limit_of_tokens_is_sent_by_its_other_name_or_not_at_all() -> No
         named = next((name for name in ("max_tokens", "max_completion_tokens") if name in body), None)
         if named:
             return 400, {"error": {"message": f"Unsupported parameter: {named!r}", "type": "invalid_request_error"}}
-        return 200, completion(called({"value": 3}))
+        return 200, make_completion(make_tool_call({"value": 3}))
 
     with JsonServer(neither) as server:
         reply = await opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000).answer(request())
@@ -456,7 +456,7 @@ async def test_all_that_a_server_does_not_take_is_learnt_one_by_one_and_once_for
         )
         if wrong:
             return 400, {"error": {"message": f"{wrong[0]} is not supported", "type": "invalid_request_error"}}
-        return 200, completion({"content": '{"value": 3}'})
+        return 200, make_completion({"content": '{"value": 3}'})
 
     with JsonServer(answer) as server:
         backend = opened("openai:m", base_url=f"{server.url}/v1", context_tokens=100_000)
@@ -464,7 +464,7 @@ async def test_all_that_a_server_does_not_take_is_learnt_one_by_one_and_once_for
         with pytest.raises(ImagesRefused):
             await backend.answer(request(images=(PICTURE,)))
     assert [one.output for one in replies] == [Count(value=3)] * 4
-    assert {one.left_out for one in replies} == {("temperature",)} and not backend.sees
+    assert {one.left_out for one in replies} == {("temperature",)} and not backend.accepts_images
 
 
 async def test_anthropic_without_temperature_or_cache_marks(monkeypatch: pytest.MonkeyPatch) -> None:

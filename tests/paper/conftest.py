@@ -8,38 +8,40 @@ from pathlib import Path
 
 import pytest
 
-from labwright.stages.paper.sources import PaperParts
-from labwright.stages.paper.template import load
-from labwright.stages.paper.typeset import Assessment, assess
-from tests.paper import synthetic
+from labwright.stages.paper.latex_sources import PaperParts
+from labwright.stages.paper.template import load_template
+from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
+from tests.paper import synthetic_paper
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedPaper:
     """A paper with what its check found, and the folder `paper` in which it was compiled."""
 
     template: str
     parts: PaperParts
-    found: Assessment
+    found: PaperAssessment
     folder: Path
 
 
-def _printed(name: str, base: Path) -> Printed:
-    parts = synthetic.parts(base)
-    return Printed(name, parts, asyncio.run(assess(parts, load(name), base / "paper")), base / "paper")
+def _print_paper(name: str, base: Path) -> PrintedPaper:
+    parts = synthetic_paper.make_parts(base)
+    return PrintedPaper(
+        name, parts, asyncio.run(assess_paper(parts, load_template(name), base / "paper")), base / "paper"
+    )
 
 
 @pytest.fixture(scope="session")
-def conference(tmp_path_factory: pytest.TempPathFactory) -> Printed:
-    return _printed("conference", tmp_path_factory.mktemp("conference"))
+def conference(tmp_path_factory: pytest.TempPathFactory) -> PrintedPaper:
+    return _print_paper("conference", tmp_path_factory.mktemp("conference"))
 
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Printed:
-    return _printed("workshop", tmp_path_factory.mktemp("workshop"))
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> PrintedPaper:
+    return _print_paper("workshop", tmp_path_factory.mktemp("workshop"))
 
 
 @pytest.fixture
-def printed(request: pytest.FixtureRequest) -> Printed:
+def printed(request: pytest.FixtureRequest) -> PrintedPaper:
     """The one that is named as the parameter."""
     return request.getfixturevalue(request.param)

@@ -14,13 +14,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labwright.record.nouns.papers import Draft, Section
+from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import check_draft
-from labwright.stages.paper.figure_review import Place, cut, mentions, places, plain
-from labwright.stages.paper.sources import FigureFile, PaperParts, sources
-from labwright.stages.paper.template import load
-from labwright.stages.paper.typeset import assess, build
-from tests.paper import synthetic
+from labwright.stages.paper.figure_review import (
+    FigurePosition,
+    expand_macros,
+    find_mentions,
+    parse_positions,
+    render_crops,
+)
+from labwright.stages.paper.latex_sources import FigureFile, PaperParts, build_sources
+from labwright.stages.paper.template import load_template
+from labwright.stages.paper.typesetting import assess_paper, build_paper
+from tests.paper import synthetic_paper
 
 needs_tex = pytest.mark.skipif(
     shutil.which("pdflatex") is None or shutil.which("pdftoppm") is None, reason="TeX is not installed"
@@ -67,9 +73,9 @@ def paper(folder: Path, *, beside: tuple[str, ...] = ()) -> PaperParts:
         for name in NAMES
         if name not in beside
     )
-    parts = synthetic.bare(folder, body)
+    parts = synthetic_paper.make_short_paper(folder, body)
     draft = parts.draft.model_copy(update={"captions": {name: f"What is {name}." for name in NAMES}})
-    found = tuple(replace(one, place="appendix" if one.name in beside else "main") for one in figures(folder))
+    found = tuple(replace(one, placement="appendix" if one.name in beside else "main") for one in figures(folder))
     further = "".join(f"\\paperfigure{{{name}}}\n\n" for name in beside)
     return replace(
         parts,
@@ -108,30 +114,30 @@ def like(pictures: Mapping[str, bytes], folder: Path) -> dict[str, dict[str, flo
 async def test_what_is_cut_out_is_the_figure(tmp_path: Path, template: str) -> None:
     beside = ("falling",)
     parts = paper(tmp_path, beside=beside)
-    built = await build(parts, load(template), tmp_path / "paper")
+    built = await build_paper(parts, load_template(template), tmp_path / "paper")
     assert built.pdf is not None, built
-    found = places((tmp_path / "paper" / "paper.log").read_text(errors="replace"))
+    found = parse_positions((tmp_path / "paper" / "paper.log").read_text(errors="replace"))
     assert found.keys() == set(NAMES) and built.pages is not None
     assert found["falling"].page > built.pages >= found["wide"].page, "a figure of the appendix is no main text"
     assert abs(found["rising"].width - 3.2) < 0.05 and abs(found["wide"].width - 5.4) < 0.05
 
-    pictures = await cut(built.pdf, found)
+    pictures = await render_crops(built.pdf, found)
     alike = like(pictures, tmp_path)
     assert pictures.keys() == set(NAMES)
     assert all(one[name] > 0.9 for name, one in alike.items()), alike
     assert all(value < 0.7 for name, one in alike.items() for other, value in one.items() if other != name), alike
-    moved = await cut(built.pdf, {name: replace(place, top=place.top - 1.5) for name, place in found.items()})
+    moved = await render_crops(built.pdf, {name: replace(place, top=place.top - 1.5) for name, place in found.items()})
     assert not any(value > 0.9 for name, one in like(moved, tmp_path).items() for value in [one[name]])
-    assert await cut(built.pdf, found) == pictures, "the same bytes again"
+    assert await render_crops(built.pdf, found) == pictures, "the same bytes again"
 
 
 @needs_tex
 async def test_a_figure_that_is_not_set_by_us_has_no_place_and_a_missing_page_no_picture(tmp_path: Path) -> None:
-    parts = synthetic.bare(tmp_path, "Text.")
-    built = await build(parts, load("workshop"), tmp_path / "paper")
+    parts = synthetic_paper.make_short_paper(tmp_path, "Text.")
+    built = await build_paper(parts, load_template("workshop"), tmp_path / "paper")
     assert built.pdf is not None
-    assert places((tmp_path / "paper" / "paper.log").read_text(errors="replace")) == {}
-    assert await cut(built.pdf, {"x": Place(page=99, left=1, top=1, width=1, height=1)}) == {}
+    assert parse_positions((tmp_path / "paper" / "paper.log").read_text(errors="replace")) == {}
+    assert await render_crops(built.pdf, {"x": FigurePosition(page=99, left=1, top=1, width=1, height=1)}) == {}
 
 
 @pytest.mark.bench
@@ -141,11 +147,11 @@ async def test_an_appendix_figure_ties_and_is_referred_to_from_the_text(tmp_path
     parts = paper(tmp_path, beside=("falling",))
     more = Section(title="More", body="The appendix has Figure~\\ref{fig:falling}.")
     parts = replace(parts, draft=parts.draft.model_copy(update={"sections": (*parts.draft.sections, more)}))
-    found = await assess(parts, load("workshop"), tmp_path / "paper")
+    found = await assess_paper(parts, load_template("workshop"), tmp_path / "paper")
     assert found.violations == () and not any("??" in one.text or "undefined" in one.text for one in found.findings)
     untied = replace(parts, evidence=replace(parts.evidence, appendix=frozenset()))
     assert any("never placed" in one.fix for one in check_draft(untied.draft, untied.evidence))
-    assert "\\paperfigure{falling}" in sources(parts, load("workshop")).files["appendix.tex"]
+    assert "\\paperfigure{falling}" in build_sources(parts, load_template("workshop")).files["appendix.tex"]
 
 
 def test_corners_on_two_pages_or_alone_make_no_place() -> None:
@@ -153,14 +159,14 @@ def test_corners_on_two_pages_or_alone_make_no_place() -> None:
         "paper: figure a from 2 7104065 36232282 of 52099153\npaper: figure a to 2 33154372 47362867 of 52099153\n"
         "paper: figure b from 2 1 2 of 3\npaper: figure b to 3 1 2 of 3\npaper: figure c from 1 1 2 of 3\n"
     )
-    found = places(log)
+    found = parse_positions(log)
     assert found.keys() == {"a"} and found["a"].page == 2
     assert (round(found["a"].width, 2), round(found["a"].left, 2), round(found["a"].top, 2)) == (5.5, 1.5, 1.0)
 
 
 def test_paragraphs_that_refer_to_a_figure_are_found_with_their_values() -> None:
-    evidence = synthetic.evidence(synthetic.state())
-    draft = Draft(
+    evidence = synthetic_paper.make_evidence(synthetic_paper.make_state())
+    draft = PaperDraft(
         title="T",
         abstract="In Figure~\\ref{fig:a}.",
         captions={"b": "As in \\ref{fig:a}."},
@@ -172,7 +178,7 @@ def test_paragraphs_that_refer_to_a_figure_are_found_with_their_values() -> None
             ),
         ),
     )
-    found = mentions(draft, evidence)
+    found = find_mentions(draft, evidence)
     assert [one.where for one in found["a"]] == ["abstract", "One", "caption of b"] and len(found["b"]) == 1
     assert found["b"][0].text == f"It is {evidence.results[KEY].tex} in Figures [a] and [b]."
-    assert "[no value x]" in plain("\\result{x}", evidence)
+    assert "[no value x]" in expand_macros("\\result{x}", evidence)

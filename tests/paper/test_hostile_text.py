@@ -13,25 +13,25 @@ from typing import Any, cast
 
 import pytest
 
-from labwright.literature.library import parse
-from labwright.record.claims.printing import printed, setups
-from labwright.record.events import EVENT
-from labwright.record.fold.apply import fold
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.papers import Draft, Section
-from labwright.record.typeset import uses
+from labwright.literature.bibtex import parse_bibtex
+from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.events import EVENT_ADAPTER
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import find_macro_uses
+from labwright.record.schema.paper import PaperDraft, Section
 from labwright.review.evidence import Evidence, check_draft
-from labwright.review.evidence.pdf import pdf_text
-from labwright.stages.paper.appendix import appendix, supplement
-from labwright.stages.paper.citations import bibliography
-from labwright.stages.paper.latex import recorded
-from labwright.stages.paper.registered import page_one
-from labwright.stages.paper.sheets import files, sheets
-from labwright.stages.paper.sources import PaperParts, sources
-from labwright.stages.paper.tables import tables
-from labwright.stages.paper.template import load
-from labwright.stages.paper.typeset import assess
-from tests.paper import synthetic
+from labwright.review.evidence.pdf_check import extract_pdf_text
+from labwright.stages.paper.appendix import render_appendix, render_supplement
+from labwright.stages.paper.citations import format_bibliography
+from labwright.stages.paper.latex import mark_recorded
+from labwright.stages.paper.latex_sources import PaperParts, build_sources
+from labwright.stages.paper.preregistration import render_page_one
+from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
+from labwright.stages.paper.template import load_template
+from labwright.stages.paper.typesetting import assess_paper
+from tests.paper import synthetic_paper
 
 HOSTILE = (
     r"\gdef\rec#1{PWNED}\def\result#1{PWNED}\csname input\endcsname{x}\catcode`\%=12 \input{/etc/hostname}"
@@ -79,8 +79,10 @@ def spoiled(value: Any, name: str = "") -> Any:
 
 @pytest.fixture
 def run() -> RunState:
-    events = [EVENT.validate_python(spoiled(one.model_dump(mode="json"))) for one in synthetic.events()]
-    found = fold((event, float(at)) for at, event in enumerate(events))
+    events = [
+        EVENT_ADAPTER.validate_python(spoiled(one.model_dump(mode="json"))) for one in synthetic_paper.make_events()
+    ]
+    found = fold_events((event, float(at)) for at, event in enumerate(events))
     best = {
         node: one.model_copy(update={"setups": {"HOSTILE": HOSTILE, "SIZE": 40, "KIND": "adam_w"}})
         for node, one in found.nodes.items()
@@ -92,8 +94,10 @@ def run() -> RunState:
 def parts_of(run: RunState) -> PaperParts:
     """A paper of everything that the record holds."""
     assert run.data_plan is not None
-    found = synthetic.claims(run)
-    made = tables([one for one in found if not hasattr(one, "other")], run.data_plan, run.datasets, synthetic.ABLATED)
+    found = synthetic_paper.make_claims(run)
+    made = build_result_tables(
+        [one for one in found if not hasattr(one, "other")], run.data_plan, run.datasets, synthetic_paper.ABLATED
+    )
     body = "\n\n".join(
         (
             rf"It is \result{{{KEY}}} with \setup{{code.KIND}} of \setup{{code.SIZE}} on "
@@ -102,57 +106,62 @@ def parts_of(run: RunState) -> PaperParts:
         )
     )
     evidence = Evidence(
-        results=printed(found), setups=setups(run), cites=frozenset({"bad"}), tables=frozenset(one.name for one in made)
+        results=format_claims(found),
+        setups=format_setups(run),
+        cites=frozenset({"bad"}),
+        tables=frozenset(one.name for one in made),
     )
     return PaperParts(
-        draft=Draft(title="A Study", abstract="We ask.", sections=(Section(title="Results", body=body),)),
+        draft=PaperDraft(title="A Study", abstract="We ask.", sections=(Section(title="Results", body=body),)),
         evidence=evidence,
         tables=made,
-        library=parse(ENTRY),
+        library=parse_bibtex(ENTRY),
         notice=HOSTILE,
         authors=HOSTILE,
-        registered=page_one(run),
-        data=files(sheets(run, found)),
-        appendix=appendix(run, found, isolation=HOSTILE, used=[one.key for one in found][-8:]),
-        supplement=supplement(run, found, title="A Study", authors=recorded(HOSTILE)),
+        registered=render_page_one(run),
+        data=format_files(build_supplement_tables(run, found)),
+        appendix=render_appendix(run, found, isolation=HOSTILE, used=[one.key for one in found][-8:]),
+        supplement=render_supplement(run, found, title="A Study", authors=mark_recorded(HOSTILE)),
     )
 
 
 def test_no_text_of_a_stranger_is_a_value_or_a_key(run: RunState) -> None:
     parts = parts_of(run)
-    known = setups(run)
+    known = format_setups(run)
     assert "code.HOSTILE" not in known and known["code.KIND"].tex == r"adam\_w"
     assert {len(key) < 300 and not re.search(r"[\\{}%#^]", key) for key in parts.evidence.results} == {True}
-    made = sources(parts, load())
+    made = build_sources(parts, load_template())
     for name, text in made.files.items():
         if name.endswith(".tex"):
             assert not re.search(r"\\(?:gdef|def|csname|catcode|immediate|write)(?![a-z])|\^\^|\\input\{/", text), name
-            assert all(use.key.isprintable() for use in uses(text))
+            assert all(use.key.isprintable() for use in find_macro_uses(text))
     assert [str(one) for one in check_draft(parts.draft, parts.evidence)] == []
 
 
 def test_a_field_of_a_bibliography_is_text() -> None:
-    made = bibliography(parse(ENTRY), ["bad"])
+    made = format_bibliography(parse_bibtex(ENTRY), ["bad"])
     assert "@misc{bad," in made and "A work" in made and "PWNED" in made
     assert not re.search(r"\\(?:input|gdef|result)|12 percent|http|(?<!\\)[#%]", made)
     sound = (
         r"@article{a, title = {{BatchNorm} \& \emph{co} $x_1$}, author = {M\"uller, {\'E}}, year = {2000}, "
         r"verified = {x}}"
     )
-    assert r"{{BatchNorm} \& \emph{co} $x_1$}" in bibliography(parse(sound), ["a"])
+    assert r"{{BatchNorm} \& \emph{co} $x_1$}" in format_bibliography(parse_bibtex(sound), ["a"])
 
 
 @pytest.mark.slow
 async def test_the_paper_of_hostile_texts_compiles_and_prints_the_record(run: RunState, tmp_path: Path) -> None:
     parts = parts_of(run)
-    found = await assess(parts, load(), tmp_path / "paper")
+    found = await assess_paper(parts, load_template(), tmp_path / "paper")
     assert found.pdf is not None, found.findings
     assert [str(one) for one in found.violations] == []
     value = parts.evidence.results[KEY].tex
     for name in ("paper.pdf", "supplement.pdf"):
-        text = re.sub(r"\s", "", await pdf_text(tmp_path / "paper" / name))
+        text = re.sub(r"\s", "", await extract_pdf_text(tmp_path / "paper" / name))
         assert text.count("PWNED") == len(re.findall(r"#1\{?PWNED", text)) > 0, "it is quoted, and nowhere obeyed"
         assert f"Itis{value}withadam_wof40" in text or name == "supplement.pdf"
     untrue = replace(parts, draft=parts.draft.model_copy(update={"abstract": HOSTILE}))
     assert {one.kind for one in check_draft(untrue.draft, untrue.evidence)} >= {"command", "number"}
-    assert "\\gdef" not in sources(untrue, load()).files["paper.tex"], "a draft's own commands do not reach TeX either"
+    assert "\\gdef" not in build_sources(untrue, load_template()).files["paper.tex"], (
+        "a draft's own commands do not reach TeX either"
+    )

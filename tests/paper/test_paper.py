@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.nouns.papers import Section
-from labwright.review.evidence import check_pdf, tex
-from labwright.review.evidence.pdf import pdf_text
-from labwright.stages.paper.appendix import appendix
-from labwright.stages.paper.sources import sources
-from labwright.stages.paper.template import TemplateError, load
-from labwright.stages.paper.typeset import assess, build
-from tests.paper import synthetic
-from tests.paper.conftest import Printed
-from tests.paper.test_pieces import eventful
+from labwright.record.schema.paper import Section
+from labwright.review.evidence import check_pdf, tex_runner
+from labwright.review.evidence.pdf_check import extract_pdf_text
+from labwright.stages.paper.appendix import render_appendix
+from labwright.stages.paper.latex_sources import build_sources
+from labwright.stages.paper.template import TemplateError, load_template
+from labwright.stages.paper.typesetting import assess_paper, build_paper
+from tests.paper import synthetic_paper
+from tests.paper.conftest import PrintedPaper
+from tests.paper.test_paper_parts import eventful
 
 pytestmark = pytest.mark.slow
 
-TEMPLATE = load("workshop")
+TEMPLATE = load_template("workshop")
 KEY = "test/digits/log_loss/method@noise20.mean"
 
 needs_tex = pytest.mark.skipif(
@@ -32,25 +32,27 @@ needs_tex = pytest.mark.skipif(
 
 @needs_tex
 @pytest.mark.slow
-async def test_a_good_draft_becomes_a_clean_paper(workshop: Printed):
+async def test_a_good_draft_becomes_a_clean_paper(workshop: PrintedPaper):
     found, folder = workshop.found, workshop.folder
     assert (found.violations, found.findings) == ((), ())
-    assert found.clean and found.pages is not None and found.pages <= TEMPLATE.page_limit
-    text = await pdf_text(folder / "paper.pdf")
+    assert found.is_clean and found.pages is not None and found.pages <= TEMPLATE.page_limit
+    text = await extract_pdf_text(folder / "paper.pdf")
     first = text.split("\f")[0]
     assert "written by a program" in first and "Isolation was off" in first and "offline" in first
     assert "??" not in text and "cannot be multiplied" in text
-    beside = await pdf_text(folder / "supplement.pdf")
+    beside = await extract_pdf_text(folder / "supplement.pdf")
     assert "LEARNING_RATE=0.003" in beside and "??" not in beside and "KeyIsNot" not in beside
     assert len(text.rstrip("\f").split("\f")) <= TEMPLATE.page_limit + 1 + 6, "text, references and appendix"
-    fonts = await tex.run(["pdffonts", "paper.pdf"], folder, timeout=30)
+    fonts = await tex_runner.run_program(["pdffonts", "paper.pdf"], folder, timeout=30)
     assert "Times" not in fonts.output and "NimbusRom" in fonts.output and "Type 3" not in fonts.output
     assert sorted(path.name for path in folder.parent.iterdir() if path.name.startswith(".")) == []
 
 
 def test_page_one_says_why_a_paper_is_refused(tmp_path: Path) -> None:
     def told(*reasons: str) -> str:
-        return sources(replace(synthetic.bare(tmp_path, "It is."), refused=reasons), TEMPLATE).files["paper.tex"]
+        return build_sources(
+            replace(synthetic_paper.make_short_paper(tmp_path, "It is."), refused=reasons), TEMPLATE
+        ).files["paper.tex"]
 
     evidence = "The check of evidence refused this paper"
     length = told("the main text takes 5 pages, the limit is 4: shorten it by about 0.5 pages")
@@ -63,16 +65,16 @@ def test_page_one_says_why_a_paper_is_refused(tmp_path: Path) -> None:
 @needs_tex
 async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_path: Path):
     long = "\n\n".join(["A plain sentence about nothing in particular. " * 30] * 8)
-    parts = synthetic.bare(tmp_path, "It is \\input{/etc/hostname} 0.97 \\par x")
+    parts = synthetic_paper.make_short_paper(tmp_path, "It is \\input{/etc/hostname} 0.97 \\par x")
     more = (Section(title="Untied", body="It is \\result{no/such.key}."), Section(title="Long", body=long))
     sections = (*parts.draft.sections, *more)
     parts = replace(
         parts, refused=("[number] results: typed",), draft=parts.draft.model_copy(update={"sections": sections})
     )
-    found = await assess(parts, TEMPLATE, tmp_path / "paper")
+    found = await assess_paper(parts, TEMPLATE, tmp_path / "paper")
 
-    assert found.pdf is not None and not found.clean
-    text = await pdf_text(found.pdf)
+    assert found.pdf is not None and not found.is_clean
+    text = await extract_pdf_text(found.pdf)
     pages = text.rstrip("\f").split("\f")
     assert len(pages) == 3 and all("DRAFT, not released" in page for page in pages)
     assert "[untied]" in text and "input" in text
@@ -83,9 +85,9 @@ async def test_a_refused_paper_is_stamped_on_every_page_and_still_readable(tmp_p
 @needs_tex
 async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path: Path):
     """A class file that types a number, and a results.tex that lies: the source check cannot see either."""
-    parts = synthetic.bare(tmp_path, "It is \\result{" + KEY + "}.")
+    parts = synthetic_paper.make_short_paper(tmp_path, "It is \\result{" + KEY + "}.")
     folder = tmp_path / "paper"
-    assert (await assess(parts, TEMPLATE, folder)).clean
+    assert (await assess_paper(parts, TEMPLATE, folder)).is_clean
 
     (folder / "paper.tex").write_text(
         (folder / "paper.tex").read_text().replace("It is ", "It is \\char57\\char55\\ of ni{}nety or ")
@@ -107,7 +109,7 @@ async def test_the_pdf_check_reads_what_is_printed_not_what_is_written(tmp_path:
     [("It is \\result{no/such.key}.", "names no key of the record"), ("$$\\left( x $$", "TeX stopped at an error")],
 )
 async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: str, sign: str):
-    built = await build(synthetic.bare(tmp_path, body), TEMPLATE, tmp_path / "paper")
+    built = await build_paper(synthetic_paper.make_short_paper(tmp_path, body), TEMPLATE, tmp_path / "paper")
 
     assert built.pdf is None and sign in built.findings[0].text
     assert "paper.tex:" in built.findings[0].text and built.findings[0].blocks
@@ -116,7 +118,7 @@ async def test_an_error_of_tex_is_a_finding_with_its_line(tmp_path: Path, body: 
 
 @needs_tex
 async def test_values_hold_in_titles_captions_and_formulas_and_odd_characters_compile(tmp_path: Path):
-    parts = synthetic.bare(tmp_path, "")
+    parts = synthetic_paper.make_short_paper(tmp_path, "")
     key = "diff/digits/log_loss/method@noise20~baseline@noise20"
     draft = parts.draft.model_copy(
         update={
@@ -134,7 +136,7 @@ async def test_values_hold_in_titles_captions_and_formulas_and_odd_characters_co
             ),
         }
     )
-    found = await assess(replace(parts, draft=draft), TEMPLATE, tmp_path / "paper")
+    found = await assess_paper(replace(parts, draft=draft), TEMPLATE, tmp_path / "paper")
 
     assert found.violations == () and found.pdf is not None
     assert len(found.findings) == 1 and "U+4E2D" in found.findings[0].text and not found.findings[0].blocks
@@ -146,7 +148,12 @@ async def test_a_loop_is_ended_at_the_limit(tmp_path: Path):
     shutil.copytree(TEMPLATE.folder, class_file.parent)
     class_file.write_text(class_file.read_text() + "\n\\AtBeginDocument{\\loop\\iftrue\\repeat}\n")
     started = time.monotonic()
-    built = await build(synthetic.bare(tmp_path, "x"), load("looping", tmp_path), tmp_path / "paper", timeout=1.0)
+    built = await build_paper(
+        synthetic_paper.make_short_paper(tmp_path, "x"),
+        load_template("looping", tmp_path),
+        tmp_path / "paper",
+        timeout=1.0,
+    )
 
     assert built.pdf is None and "did not end within 1 s" in built.findings[0].text
     assert time.monotonic() - started < 8
@@ -159,7 +166,10 @@ async def test_tex_reads_nothing_outside_its_folder(tmp_path: Path):
     desk.mkdir()
     body = f"\\begin{{document}}\\input{{{tmp_path}/secret}}\\end{{document}}"
     (desk / "paper.tex").write_text("\\documentclass{article}" + body)
-    for ran in (await tex.run(tex.latex("paper"), desk, timeout=30), await tex.latexmk("paper", desk, timeout=30)):
+    for ran in (
+        await tex_runner.run_program(tex_runner.latex_command("paper"), desk, timeout=30),
+        await tex_runner.run_latexmk("paper", desk, timeout=30),
+    ):
         assert ran.code != 0 and not (desk / "paper.pdf").exists()
 
 
@@ -170,7 +180,7 @@ async def test_latexmk_runs_no_code_that_lies_in_the_folder(tmp_path: Path):
     )
     for name in ("latexmkrc", ".latexmkrc", "LatexMk"):
         (tmp_path / name).write_text('system("touch ran");')
-    ran = await tex.latexmk("paper", tmp_path, timeout=60)
+    ran = await tex_runner.run_latexmk("paper", tmp_path, timeout=60)
     assert ran.code == 0 and (tmp_path / "paper.pdf").exists() and not (tmp_path / "ran").exists()
 
 
@@ -178,7 +188,7 @@ async def test_latexmk_runs_no_code_that_lies_in_the_folder(tmp_path: Path):
 @pytest.mark.slow
 async def test_too_long_a_text_is_told_how_much_to_cut(tmp_path: Path):
     words = "\n\n".join(["A plain sentence about nothing in particular, repeated until the page is full. " * 12] * 30)
-    built = await build(synthetic.bare(tmp_path, words), TEMPLATE, tmp_path / "paper")
+    built = await build_paper(synthetic_paper.make_short_paper(tmp_path, words), TEMPLATE, tmp_path / "paper")
     assert built.pages is not None and built.pages > 4
     assert [one for one in built.findings if one.blocks and "the limit is 4" in one.text and "shorten" in one.text]
 
@@ -187,7 +197,7 @@ async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PATH", "")
-    found = await assess(synthetic.parts(tmp_path), TEMPLATE, tmp_path / "paper")
+    found = await assess_paper(synthetic_paper.make_parts(tmp_path), TEMPLATE, tmp_path / "paper")
 
     assert found.pdf is None and found.violations == ()
     said = found.findings[0].text
@@ -198,7 +208,7 @@ async def test_without_tex_the_sources_stay_and_the_finding_says_what_to_install
 
 def test_an_unknown_template_is_named_with_those_that_are():
     with pytest.raises(TemplateError, match=r"'nature'.*workshop"):
-        load("nature")
+        load_template("nature")
 
 
 @needs_tex
@@ -215,14 +225,14 @@ async def test_the_appendix_has_six_pages_at_most_whatever_the_run_holds(tmp_pat
                 "failure": broken.failure.model_copy(update={"message": long}),
             }
         )
-    found = synthetic.claims(state)
+    found = synthetic_paper.make_claims(state)
     parts = replace(
-        synthetic.bare(tmp_path, "It is."),
-        appendix=appendix(state, found, isolation=long[:400], used=[one.key for one in found], checklist=True),
+        synthetic_paper.make_short_paper(tmp_path, "It is."),
+        appendix=render_appendix(state, found, isolation=long[:400], used=[one.key for one in found], checklist=True),
     )
-    built = await build(parts, load(template), tmp_path / "paper")
+    built = await build_paper(parts, load_template(template), tmp_path / "paper")
     assert built.pdf is not None
-    pages = (await pdf_text(built.pdf)).rstrip("\f").split("\f")
+    pages = (await extract_pdf_text(built.pdf)).rstrip("\f").split("\f")
     first = next(k for k, page in enumerate(pages) if "This appendix was generated" in page)
     checklist = next(k for k, page in enumerate(pages) if "NeurIPS paper checklist" in page)
     assert checklist - first <= 6 and len(pages) - checklist <= 2

@@ -12,16 +12,24 @@ from pathlib import Path
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.printed import value_of
-from labwright.review.evidence import tex
-from labwright.review.evidence.pdf import pdf_text
-from labwright.stages.paper.latex import aligned
-from labwright.stages.paper.sample import try_out
-from labwright.stages.paper.sources import PaperParts
-from labwright.stages.paper.template import Template, TemplateError, keep, kept, load, located, names
-from labwright.stages.paper.typeset import assess, build
-from tests.paper import synthetic, venue
-from tests.paper.conftest import Printed
+from labwright.record.printed_value import print_value
+from labwright.review.evidence import tex_runner
+from labwright.review.evidence.pdf_check import extract_pdf_text
+from labwright.stages.paper.latex import align_columns
+from labwright.stages.paper.latex_sources import PaperParts
+from labwright.stages.paper.template import (
+    PaperTemplate,
+    TemplateError,
+    copy_template,
+    list_templates,
+    load_copy,
+    load_template,
+    resolve_template,
+)
+from labwright.stages.paper.template_preview import try_template
+from labwright.stages.paper.typesetting import assess_paper, build_paper
+from tests.paper import custom_template, synthetic_paper
+from tests.paper.conftest import PrintedPaper
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)")]
 
@@ -32,7 +40,7 @@ ONE = ("conference", pytest.param("workshop", marks=pytest.mark.bench))
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    return venue.documented(tmp_path / "venue")
+    return custom_template.write_documented_template(tmp_path / "venue")
 
 
 def overfull(folder: Path) -> list[float]:
@@ -41,18 +49,18 @@ def overfull(folder: Path) -> list[float]:
 
 
 async def fonts(folder: Path) -> str:
-    return (await tex.run(["pdffonts", "paper.pdf"], folder, timeout=30)).output
+    return (await tex_runner.run_program(["pdffonts", "paper.pdf"], folder, timeout=30)).output
 
 
 # --- ours -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("printed", ONE, indirect=True)  # tests/paper/test_paper.py has the other
-async def test_a_paper_fits_its_limit(printed: Printed) -> None:
+async def test_a_paper_fits_its_limit(printed: PrintedPaper) -> None:
     found, folder = printed.found, printed.folder
-    assert found.clean and found.pages is not None and found.pages <= load(printed.template).page_limit
+    assert found.is_clean and found.pages is not None and found.pages <= load_template(printed.template).page_limit
     assert "Type 3" not in await fonts(folder) and max(overfull(folder), default=0) < 2
-    said = (await tex.run(["pdfinfo", "paper.pdf"], folder, timeout=30)).output
+    said = (await tex_runner.run_program(["pdfinfo", "paper.pdf"], folder, timeout=30)).output
     assert re.search(r"Title:\s+Does Label Smoothing Keep", said) and "Written by a program" in said
     assert not re.search(r"CreationDate|Producer:[^\S\n]+\S|Creator:[^\S\n]+\S", said)
     assert found.pdf is not None and str(folder.parent).encode() not in found.pdf.read_bytes()
@@ -60,43 +68,47 @@ async def test_a_paper_fits_its_limit(printed: Printed) -> None:
 
 @pytest.mark.bench
 @pytest.mark.parametrize("printed", ONE, indirect=True)
-async def test_a_paper_comes_again_with_the_same_bytes(printed: Printed, tmp_path: Path) -> None:
-    again = await build(printed.parts, load(printed.template), tmp_path / "elsewhere" / "paper")
+async def test_a_paper_comes_again_with_the_same_bytes(printed: PrintedPaper, tmp_path: Path) -> None:
+    again = await build_paper(printed.parts, load_template(printed.template), tmp_path / "elsewhere" / "paper")
     assert again.pdf is not None and printed.found.pdf is not None
     assert again.pdf.read_bytes() == printed.found.pdf.read_bytes()
 
 
 @pytest.mark.parametrize("name", ONE)
 @pytest.mark.parametrize(
-    "parts", [pytest.param(venue.small, marks=pytest.mark.bench), venue.hostile], ids=["small", "hostile"]
+    "parts",
+    [pytest.param(custom_template.make_small_paper, marks=pytest.mark.bench), custom_template.make_hostile_paper],
+    ids=["small", "hostile"],
 )
 async def test_whatever_comes_compiles_without_lines_that_stick_out(
     name: str, parts: Callable[[Path], PaperParts], tmp_path: Path
 ) -> None:
-    built = await build(parts(tmp_path), load(name), tmp_path / "paper")
+    built = await build_paper(parts(tmp_path), load_template(name), tmp_path / "paper")
     assert built.pdf is not None, built.findings
     assert built.pages is not None
     assert max(overfull(tmp_path / "paper"), default=0) < 10
     assert not [one for one in built.findings if not one.blocks and "sticks" in one.text]
-    if parts is venue.hostile:
-        text = await pdf_text(built.pdf)
+    if parts is custom_template.make_hostile_paper:
+        text = await extract_pdf_text(built.pdf)
         assert all(f"Figure {number}." in text for number in range(1, 13)) and "References" not in text
 
 
 @pytest.mark.bench  # tests/paper/test_paper.py: for the first template
 @pytest.mark.parametrize("name", OURS)
 async def test_a_refused_paper_is_stamped_on_every_page(name: str, tmp_path: Path) -> None:
-    parts = replace(synthetic.parts(tmp_path), refused=("[number] page 1: typed",))
-    found = await assess(parts, load(name), tmp_path / "paper")
+    parts = replace(synthetic_paper.make_parts(tmp_path), refused=("[number] page 1: typed",))
+    found = await assess_paper(parts, load_template(name), tmp_path / "paper")
     assert found.pdf is not None
-    pages = (await pdf_text(found.pdf)).rstrip("\f").split("\f")
+    pages = (await extract_pdf_text(found.pdf)).rstrip("\f").split("\f")
     assert len(pages) > 4 and all("DRAFT, not released" in page for page in pages)
     assert r"\draftwatermark{DRAFT}" in (tmp_path / "paper" / "paper.tex").read_text()
 
 
-async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(conference: Printed) -> None:
+async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column(conference: PrintedPaper) -> None:
     """Where a float came to stand is told by the width of its caption: TeX's own words are not needed."""
-    ran = await tex.run(["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], conference.folder, timeout=30)
+    ran = await tex_runner.run_program(
+        ["pdftotext", "-q", "-bbox-layout", "paper.pdf", "-"], conference.folder, timeout=30
+    )
     widths = {
         found[3]: float(found[2]) - float(found[1])
         for found in re.finditer(
@@ -110,22 +122,24 @@ async def test_two_columns_take_wide_floats_across_and_narrow_ones_into_a_column
 def test_numbers_of_a_column_stand_under_each_other() -> None:
     first, second = (rf"\result{{test/set/metric/{arm}.mean}}" for arm in "ab")
     table = f"l & r\na & {first} \\\\\nb & {second} \\\\\nc & -- \\\\"
-    made = aligned(table, {"test/set/metric/a.mean": value_of(10.25, 2), "test/set/metric/b.mean": value_of(-1.5, 1)})
+    made = align_columns(
+        table, {"test/set/metric/a.mean": print_value(10.25, 2), "test/set/metric/b.mean": print_value(-1.5, 1)}
+    )
     assert made.split("\n")[1:] == [
         rf"a & \minusspace{{}}{first} \\",
         rf"b & \digitspace{{}}{second}\digitspace{{}} \\",
         r"c & -- \\",
     ]
-    assert aligned(table, {}) == table
+    assert align_columns(table, {}) == table
 
 
 # --- a user's own ---------------------------------------------------------------------------------------------------
 
 
 async def test_the_documented_example_works(own: Path, tmp_path: Path) -> None:
-    template = load(str(own))
-    await try_out(template)
-    found = await assess(synthetic.parts(tmp_path), template, tmp_path / "paper")
+    template = load_template(str(own))
+    await try_template(template)
+    found = await assess_paper(synthetic_paper.make_parts(tmp_path), template, tmp_path / "paper")
     assert (found.violations, [one for one in found.findings if "sticks out" not in one.text]) == ((), [])
     assert found.pages is not None and found.pages <= template.page_limit == 9
     assert "Type 3" not in await fonts(tmp_path / "paper")
@@ -195,7 +209,7 @@ async def test_a_folder_that_does_not_work_says_why(case: str, own: Path) -> Non
     spoil, said = BROKEN[case]
     spoil(own)
     with pytest.raises(TemplateError) as refused:
-        await try_out(load(str(own)))
+        await try_template(load_template(str(own)))
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -203,7 +217,7 @@ async def test_a_folder_that_does_not_work_says_why(case: str, own: Path) -> Non
 async def test_numbers_that_the_style_prints_may_be_named(own: Path) -> None:
     replaced("paper.tex.jinja", r"\maketitle", r"\maketitle 40th Venue")(own)
     replaced("template.toml", "columns = 1", 'columns = 1\nprints = ["40th Venue"]')(own)
-    await try_out(load(str(own)))
+    await try_template(load_template(str(own)))
 
 
 def test_the_command_line_refuses_it_before_anything_is_created(
@@ -223,20 +237,20 @@ def test_the_command_line_refuses_it_before_anything_is_created(
 
 
 def test_a_template_is_named_by_name_or_folder(own: Path) -> None:
-    assert names() == [*OURS]
-    assert located("workshop", own.parent) == "workshop" and located("poster", own.parent) == "poster"
-    assert located("venue", own.parent) == located("./venue", own.parent) == str(own)
+    assert list_templates() == [*OURS]
+    assert resolve_template("workshop", own.parent) == "workshop" and resolve_template("poster", own.parent) == "poster"
+    assert resolve_template("venue", own.parent) == resolve_template("./venue", own.parent) == str(own)
     with pytest.raises(TemplateError, match=r"'poster'.*conference, workshop"):
-        load("poster")
+        load_template("poster")
 
 
 @pytest.mark.parametrize("name", [*OURS, "venue"])
 def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own: Path, tmp_path: Path) -> None:
-    template = load(str(own) if name == "venue" else name)
-    digest = keep(template, tmp_path / "templates")
-    assert digest == keep(template, tmp_path / "templates") == template.sha256
+    template = load_template(str(own) if name == "venue" else name)
+    digest = copy_template(template, tmp_path / "templates")
+    assert digest == copy_template(template, tmp_path / "templates") == template.sha256
     shutil.rmtree(own)
-    copy: Template = kept(tmp_path / "templates", digest)
+    copy: PaperTemplate = load_copy(tmp_path / "templates", digest)
     assert (
         copy.model_copy(
             update={
@@ -251,6 +265,6 @@ def test_a_copy_is_all_that_is_needed_and_refused_when_it_changes(name: str, own
     assert copy.styles.keys() == template.styles.keys() >= {"scientist-paper.sty"}
     next(iter(copy.styles.values())).write_text("% changed")
     with pytest.raises(TemplateError, match="was changed"):
-        kept(tmp_path / "templates", digest)
+        load_copy(tmp_path / "templates", digest)
     with pytest.raises(TemplateError, match="is gone"):
-        kept(tmp_path / "templates", "0" * 64)
+        load_copy(tmp_path / "templates", "0" * 64)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from labwright.record.ablation import Ablation, alike
+from labwright.record.ablation import Ablation, is_same_ablation
 
 
 def ablation(name: str = "without-warm-up", part: str = "the warm-up", action: str = "remove", **more: Any) -> Ablation:
@@ -50,9 +50,9 @@ def test_replace_and_add_say_by_what() -> None:
     ],
 )
 def test_the_same_change_in_other_words_is_the_same(one: Ablation, other: Ablation, same: bool) -> None:
-    assert alike(one, other) == alike(other, one) == same
+    assert is_same_ablation(one, other) == is_same_ablation(other, one) == same
 
 
 def test_its_item_says_the_change_and_the_reason_in_one_line() -> None:
     one = ablation(action="add", replacement="noise\n of the same size")
-    assert one.item == "without-warm-up: add noise of the same size to the warm-up. The claim needs it."
+    assert one.item_text == "without-warm-up: add noise of the same size to the warm-up. The claim needs it."

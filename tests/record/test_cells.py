@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labwright.record.branching import copy_run
-from labwright.record.cells import all_cells, cells_of, counts_of, totals_of
-from labwright.record.events.searching import CellExecuted, Decided, Executed, Judged
-from labwright.record.fold.apply import fold
-from labwright.record.folder import RunFolder, sha256
-from labwright.record.manifest import manifest
-from labwright.record.nouns.cells import Cell, CellLine, place_of
-from labwright.record.nouns.decisions import Expand
-from labwright.record.nouns.nodes import Attempt
-from labwright.record.reading import RecordError
-from tests.inspector.celled import cell, celled, line, owe, ran
-from tests.inspector.story import Story, told
+from labwright.record.cell_status import compute_all_cells, compute_cell_totals, compute_node_cells, count_cells
+from labwright.record.events.search_events import AttemptExecuted, CellExecuted, DecisionMade, NodeJudged
+from labwright.record.log_reader import RecordError
+from labwright.record.manifest import build_manifest
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.run_folder import RunFolder, hash_file
+from labwright.record.schema.cell import Cell, CellOutcomeLine, format_place_name
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Attempt
+from tests.inspector.cell_run import make_cell, make_cell_line, make_cell_run, make_execution, require_cells
+from tests.inspector.sample_run import EventStory, make_sample
 
 _PART = st.text("at1_", min_size=1, max_size=6)
 _CELLS = st.builds(
@@ -37,46 +37,51 @@ _CELLS = st.builds(
 def test_no_two_cells_have_one_name(cells: list[Cell]) -> None:
     by_name = {cell.name: cell for cell in cells}
     assert len(by_name) == len(cells)
-    assert len({cell.place for cell in cells}) == len({(cell.dataset, cell.arm, cell.level) for cell in cells})
+    assert len({cell.place_name for cell in cells}) == len({(cell.dataset, cell.arm, cell.level) for cell in cells})
 
 
 def test_places_of_plain_names_are_as_they_always_were() -> None:
-    assert Cell(dataset="digits", arm="adam", level="wd_1").place == "digits__adam__wd_1"
-    assert Cell(dataset="digits", arm="adam_").name == place_of("digits", "adam_") == "digits__adam_"
+    assert Cell(dataset="digits", arm="adam", level="wd_1").place_name == "digits__adam__wd_1"
+    assert Cell(dataset="digits", arm="adam_").name == format_place_name("digits", "adam_") == "digits__adam_"
     one, other = Cell(dataset="d", arm="adam", level="wd__1"), Cell(dataset="d", arm="adam__wd", level="1")
-    assert one.place != other.place and one.place.startswith("d__adam__wd__1__")
+    assert one.place_name != other.place_name and one.place_name.startswith("d__adam__wd__1__")
 
 
 def test_each_cell_in_the_order_owed_with_what_became_of_it() -> None:
-    state = celled().state
-    assert [one.outcome for one in cells_of(state, "n0001")] == ["measured"] * 4
-    second = cells_of(state, "n0002")
+    state = make_cell_run().state
+    assert [one.outcome for one in compute_node_cells(state, "n0001")] == ["measured"] * 4
+    second = compute_node_cells(state, "n0002")
     assert [one.outcome for one in second] == ["taken over", "taken over", "failed", "failed", "left out"]
     assert [one.node for one in second] == ["n0001", "n0001", "", "", ""] and second[0].seconds == 2.0
     assert second[2].why.startswith("timeout") and second[4].why == "no time was left for it"
-    assert [one.diverged for one in second] == [False, False, False, True, False]
-    assert [one.outcome for one in cells_of(state, "n0003")] == ["taken over", "measured", "waiting", "waiting"]
-    assert all_cells(state) == {name: cells_of(state, name) for name in ("n0001", "n0002", "n0003")}
+    assert [one.has_diverged for one in second] == [False, False, False, True, False]
+    assert [one.outcome for one in compute_node_cells(state, "n0003")] == [
+        "taken over",
+        "measured",
+        "waiting",
+        "waiting",
+    ]
+    assert compute_all_cells(state) == {name: compute_node_cells(state, name) for name in ("n0001", "n0002", "n0003")}
 
 
 def test_seconds_left_are_those_of_the_same_arm_and_dataset_or_else_of_all() -> None:
-    state = celled().state
-    counts = counts_of(cells_of(state, "n0003"))
-    assert counts is not None and (counts.done, counts.owed, counts.waiting) == (2, 4, 2)
+    state = make_cell_run().state
+    counts = count_cells(compute_node_cells(state, "n0003"))
+    assert counts is not None and (counts.done_count, counts.owed, counts.waiting) == (2, 4, 2)
     assert counts.seconds_left == 10.0 + 2.0, "of smooth 10 s, of plain the 2 s of the cell that was taken over"
     assert str(counts) == "cells 2 of 4"
-    finished = counts_of(cells_of(state, "n0002"))
+    finished = count_cells(compute_node_cells(state, "n0002"))
     assert str(finished) == "cells 2 of 5, 2 failed, 1 left out" and finished is not None
     assert finished.seconds_left is None
-    story = celled()
-    owe(story, story.expand("preliminary", "draft"), [cell("smooth", seed=9)])
-    unknown = counts_of(cells_of(story.state, "n0004"))
+    story = make_cell_run()
+    require_cells(story, story.add_node("preliminary", "draft"), [make_cell("smooth", seed=9)])
+    unknown = count_cells(compute_node_cells(story.state, "n0004"))
     assert unknown is not None and unknown.seconds_left is None and unknown.waiting == 1
 
 
 def test_the_run_in_numbers() -> None:
-    state = celled().state
-    totals = totals_of(state, all_cells(state))
+    state = make_cell_run().state
+    totals = compute_cell_totals(state, compute_all_cells(state))
     assert totals is not None
     assert (totals.measured, totals.taken_over, totals.failed, totals.diverged, totals.left_out, totals.waiting) == (
         5,
@@ -92,76 +97,82 @@ def test_the_run_in_numbers() -> None:
 
 
 def test_a_cell_that_is_measured_again_is_counted_and_a_difference_told() -> None:
-    story = celled()
-    again = [ran(cell("plain", "low"), value, n=n) for n, value in ((1, 0.5), (2, 0.75))]
-    story.tell(*(CellExecuted(node="n0003", run=run) for run in again))
-    totals = totals_of(story.state, all_cells(story.state))
+    story = make_cell_run()
+    again = [make_execution(make_cell("plain", "low"), value, n=n) for n, value in ((1, 0.5), (2, 0.75))]
+    story.add(*(CellExecuted(node="n0003", run=run) for run in again))
+    totals = compute_cell_totals(story.state, compute_all_cells(story.state))
     assert totals is not None and totals.repeated == 2
     assert totals.differing == ((again[0].id[:-1] + "0", again[1].id),)
 
 
 def test_a_cell_that_failed_and_ran_again_is_as_it_ended() -> None:
-    story = Story()
-    story.begin()
-    node, one = story.expand("preliminary", "draft"), cell("plain")
-    owe(story, node, [one])
-    late = ran(one, None)
-    story.tell(
+    story = EventStory()
+    story.add_start()
+    node, one = story.add_node("preliminary", "draft"), make_cell("plain")
+    require_cells(story, node, [one])
+    late = make_execution(one, None)
+    story.add(
         CellExecuted(node=node, run=late),
-        Executed(node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(line(late),))),
-        CellExecuted(node=node, run=ran(one, 0.3, n=1)),
+        AttemptExecuted(
+            node=node, attempt=Attempt(number=1, seconds=1.0, failure=late.failure, cells=(make_cell_line(late),))
+        ),
+        CellExecuted(node=node, run=make_execution(one, 0.3, n=1)),
     )
-    assert [found.outcome for found in cells_of(story.state, node)] == ["measured"]
+    assert [found.outcome for found in compute_node_cells(story.state, node)] == ["measured"]
 
 
 def test_a_cell_that_failed_and_had_no_second_chance_is_left_out() -> None:
-    story = Story()
-    story.begin()
-    node, one = story.expand("preliminary", "draft"), cell("plain")
-    owe(story, node, [one])
-    late = ran(one, None)
+    story = EventStory()
+    story.add_start()
+    node, one = story.add_node("preliminary", "draft"), make_cell("plain")
+    require_cells(story, node, [one])
+    late = make_execution(one, None)
     first, second = (
         Attempt(number=n, seconds=1.0, failure=late.failure, cells=(found,))
-        for n, found in ((1, line(late)), (2, CellLine(cell=one, outcome="left out", why="no time")))
+        for n, found in ((1, make_cell_line(late)), (2, CellOutcomeLine(cell=one, outcome="left out", why="no time")))
     )
-    story.tell(CellExecuted(node=node, run=late), Executed(node=node, attempt=first))
-    assert cells_of(story.state, node)[0].outcome == "failed"
-    story.tell(Executed(node=node, attempt=second))
-    assert [(found.outcome, found.why) for found in cells_of(story.state, node)] == [("left out", "no time")]
+    story.add(CellExecuted(node=node, run=late), AttemptExecuted(node=node, attempt=first))
+    assert compute_node_cells(story.state, node)[0].outcome == "failed"
+    story.add(AttemptExecuted(node=node, attempt=second))
+    assert [(found.outcome, found.why) for found in compute_node_cells(story.state, node)] == [("left out", "no time")]
 
 
 def test_what_a_finished_node_never_ran_is_left_out() -> None:
-    story = Story()
-    story.begin()
-    node = story.expand("preliminary", "draft")
-    owe(story, node, [cell("plain")])
-    assert cells_of(story.state, node)[0].outcome == "waiting"
-    story.tell(Judged(node=node, status="cancelled"))
-    found = cells_of(story.state, node)[0]
+    story = EventStory()
+    story.add_start()
+    node = story.add_node("preliminary", "draft")
+    require_cells(story, node, [make_cell("plain")])
+    assert compute_node_cells(story.state, node)[0].outcome == "waiting"
+    story.add(NodeJudged(node=node, status="cancelled"))
+    found = compute_node_cells(story.state, node)[0]
     assert found.outcome == "left out" and "ended" in found.why
 
 
 def test_a_program_that_does_all_at_once_has_no_cells() -> None:
-    state = told().state
-    assert cells_of(state, "n0001") == () and counts_of(()) is None and totals_of(state, all_cells(state)) is None
+    state = make_sample().state
+    assert (
+        compute_node_cells(state, "n0001") == ()
+        and count_cells(()) is None
+        and compute_cell_totals(state, compute_all_cells(state)) is None
+    )
 
 
 def test_a_branch_has_the_folders_of_the_cells_which_the_record_vouches_for(tmp_path: Path) -> None:
     parent, branch = RunFolder(tmp_path / "parent"), RunFolder(tmp_path / "branch")
-    run = ran(cell("plain"), 0.5)
-    array = parent.cell(run.id) / "arrays" / "a.npy"
+    run = make_execution(make_cell("plain"), 0.5)
+    array = parent.get_cell_path(run.id) / "arrays" / "a.npy"
     array.parent.mkdir(parents=True)
     array.write_bytes(b"1")
-    run = run.model_copy(update={"arrays": {"a.npy": sha256(array)}})
-    state = fold(
+    run = run.model_copy(update={"arrays": {"a.npy": hash_file(array)}})
+    state = fold_events(
         [
-            (Decided(k=1, action=Expand(stage="preliminary", kind="draft", seed=1)), 0.0),
+            (DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=1)), 0.0),
             (CellExecuted(node="n0001", run=run), 1.0),
         ]
     )
-    assert manifest(state, parent) == {f"cells/{run.id}/arrays/a.npy": sha256(array)}
+    assert build_manifest(state, parent) == {f"cells/{run.id}/arrays/a.npy": hash_file(array)}
     copy_run(parent, branch, state)
-    assert (branch.cell(run.id) / "arrays" / "a.npy").read_bytes() == b"1"
+    assert (branch.get_cell_path(run.id) / "arrays" / "a.npy").read_bytes() == b"1"
     array.unlink()
     with pytest.raises(RecordError, match=run.id):
         copy_run(parent, RunFolder(tmp_path / "other"), state)

@@ -9,24 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from labwright.record.claims.differences import differences
-from labwright.record.claims.means import (
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import (
     Claim,
-    claims_on_test,
-    ignores_seed,
-    interval,
-    paper_claims,
-    replicates_of,
-    same_values,
-    validation_claims,
+    compute_paper_claims,
+    compute_t_interval,
+    compute_test_claims,
+    compute_validation_claims,
+    find_replicates,
+    has_same_values,
+    is_seed_ignored,
 )
-from labwright.record.claims.printing import printed, setups
-from labwright.record.events.searching import Decided, Executed, Judged, Settled, Unsealed
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.decisions import Expand
-from labwright.record.nouns.nodes import Attempt
-from tests.search.worlds import new_log
+from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    DecisionMade,
+    NodeJudged,
+    SealedTestScored,
+    StageWinnerChosen,
+)
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Attempt
+from tests.search.scripted_search import new_log
 
 
 def one(value: float, condition: str, seed: int, *, split: str = "test") -> Measurement:
@@ -43,41 +49,46 @@ def one(value: float, condition: str, seed: int, *, split: str = "test") -> Meas
     )
 
 
-def add(log: MemoryLog, k: int, action: Expand, values: dict[str, float] | None) -> str:
+def add(log: MemoryLog, k: int, action: ExpandTree, values: dict[str, float] | None) -> str:
     node = f"n{k:04d}"
-    log.append(Decided(k=k, action=action))
+    log.append(DecisionMade(k=k, action=action))
     if values is None:
-        log.append(Judged(node=node, status="buggy"))
+        log.append(NodeJudged(node=node, status="buggy"))
         return node
     validation = tuple(one(v + 1, c, action.seed, split="validation") for c, v in values.items())
-    log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=validation)))
-    log.append(Judged(node=node, status="good"))
-    log.append(Unsealed(node=node, measurements=tuple(one(v, c, action.seed) for c, v in values.items())))
+    log.append(AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=1, measurements=validation)))
+    log.append(NodeJudged(node=node, status="good"))
+    log.append(SealedTestScored(node=node, measurements=tuple(one(v, c, action.seed) for c, v in values.items())))
     return node
 
 
 def recorded(method: list[float], baseline: list[float]) -> MemoryLog:
     log = new_log()
-    best = add(log, 1, Expand(stage="agenda", kind="improve", seed=0), {"method": -100.0, "baseline": 100.0})
+    best = add(log, 1, ExpandTree(stage="agenda", kind="improve", seed=0), {"method": -100.0, "baseline": 100.0})
     for i, (m, b) in enumerate(zip(method, baseline, strict=True)):
-        add(log, 2 + i, Expand(stage="agenda", kind="replicate", parent=best, seed=1 + i), {"method": m, "baseline": b})
-    log.append(Settled(stage="agenda", best=best, ended="limit"))
+        add(
+            log,
+            2 + i,
+            ExpandTree(stage="agenda", kind="replicate", parent=best, seed=1 + i),
+            {"method": m, "baseline": b},
+        )
+    log.append(StageWinnerChosen(stage="agenda", best=best, ended="limit"))
     return log
 
 
 def test_the_searched_seed_is_excluded_and_values_keep_their_seeds() -> None:
     log = recorded([0.3, 0.1, 0.2], [0.5, 0.4, 0.6])
-    claims = {claim.key: claim for claim in claims_on_test(log.state)}
+    claims = {claim.key: claim for claim in compute_test_claims(log.state)}
     method = claims["test/digits/log_loss/method"]
     assert method.values == (0.3, 0.1, 0.2) and method.seeds == (1, 2, 3)
     assert method.nodes == ("n0002", "n0003", "n0004")
     assert method.mean == pytest.approx(0.2) and method.grade == "computed"
-    assert [c.split for c in validation_claims(log.state, "n0001")] == ["validation", "validation"]
+    assert [c.split for c in compute_validation_claims(log.state, "n0001")] == ["validation", "validation"]
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=10))
 def test_the_interval_is_student_t(values: list[float]) -> None:
-    sd, low, high = interval(values)
+    sd, low, high = compute_t_interval(values)
     if sd is None or low is None or high is None:
         assert len(set(values)) == 1
         return
@@ -90,7 +101,7 @@ def test_the_interval_is_student_t(values: list[float]) -> None:
 
 @pytest.mark.parametrize("values", [[1.0], [0.3, 0.3], [0.1] * 5])
 def test_without_two_values_that_differ_there_is_no_interval(values: list[float]) -> None:
-    assert interval(values) == (None, None, None)
+    assert compute_t_interval(values) == (None, None, None)
 
 
 # --- code that ignores its seed -------------------------------------------------------------------------------------
@@ -98,37 +109,37 @@ def test_without_two_values_that_differ_there_is_no_interval(values: list[float]
 
 def test_the_same_values_for_every_seed_are_no_noise_of_zero() -> None:
     log = recorded([0.3] * 5, [0.5] * 5)
-    assert ignores_seed(log.state, "n0001")
-    claims = claims_on_test(log.state)
-    assert all(one.constant and (one.sd, one.low, one.high) == (None, None, None) for one in claims)
-    [difference] = differences(log.state, claims)
-    assert difference.constant and difference.called == "unknown"
-    texts = {key: value.tex for key, value in printed([*claims, difference]).items()}
+    assert is_seed_ignored(log.state, "n0001")
+    claims = compute_test_claims(log.state)
+    assert all(one.is_constant and (one.sd, one.low, one.high) == (None, None, None) for one in claims)
+    [difference] = compute_differences(log.state, claims)
+    assert difference.is_constant and difference.significance == "unknown"
+    texts = {key: value.tex for key, value in format_claims([*claims, difference]).items()}
     assert texts["test/digits/log_loss/method.pm"] == "0.300" and texts["test/digits/log_loss/method.n"] == "5"
     assert {text for key, text in texts.items() if key.endswith((".sd", ".ci", ".low", ".high"))} == {"n/a"}
 
 
 def test_a_method_that_varies_beside_a_deterministic_baseline_does_not_ignore_its_seed() -> None:
     log = recorded([0.3, 0.31, 0.32, 0.3, 0.29], [0.5] * 5)
-    assert not ignores_seed(log.state, "n0001")
-    claims = {claim.condition: claim for claim in claims_on_test(log.state)}
-    assert claims["baseline"].constant and not claims["method"].constant
-    [difference] = differences(log.state, list(claims.values()))
-    assert difference.sd is not None and difference.called == "improved"
+    assert not is_seed_ignored(log.state, "n0001")
+    claims = {claim.condition: claim for claim in compute_test_claims(log.state)}
+    assert claims["baseline"].is_constant and not claims["method"].is_constant
+    [difference] = compute_differences(log.state, list(claims.values()))
+    assert difference.sd is not None and difference.significance == "improved"
 
 
 def test_one_good_replicate_or_none_shows_nothing_about_the_seed() -> None:
     log = recorded([0.3], [0.5])
-    add(log, 9, Expand(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
-    assert not ignores_seed(log.state, "n0001") and not ignores_seed(log.state, "n0002")
-    assert not ignores_seed(log.state, "nowhere")
+    add(log, 9, ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
+    assert not is_seed_ignored(log.state, "n0001") and not is_seed_ignored(log.state, "n0002")
+    assert not is_seed_ignored(log.state, "nowhere")
 
 
 def test_test_values_that_differ_clear_code_whose_validation_values_agreed_by_chance() -> None:
     log = recorded([0.3, 0.3], [0.5, 0.5])
-    log.append(Unsealed(node="n0003", measurements=(one(0.31, "method", 2), one(0.5, "baseline", 2))))
-    assert not ignores_seed(log.state, "n0001")
-    assert same_values(replicates_of(log.state, "n0001")), "as the search saw it: validation alone"
+    log.append(SealedTestScored(node="n0003", measurements=(one(0.31, "method", 2), one(0.5, "baseline", 2))))
+    assert not is_seed_ignored(log.state, "n0001")
+    assert has_same_values(find_replicates(log.state, "n0001")), "as the search saw it: validation alone"
 
 
 @pytest.mark.parametrize(
@@ -144,29 +155,29 @@ def test_improved_needs_five_seeds_that_differ_and_an_interval_without_zero(
     method: list[float], baseline: list[float], called: str
 ) -> None:
     log = recorded(method, baseline)
-    found = differences(log.state, claims_on_test(log.state))
-    assert [(d.key, d.called) for d in found] == [("diff/digits/log_loss/method~baseline", called)]
+    found = compute_differences(log.state, compute_test_claims(log.state))
+    assert [(d.key, d.significance) for d in found] == [("diff/digits/log_loss/method~baseline", called)]
     if called == "improved":
         assert found[0].better == "method" and found[0].mean < 0
 
 
 def test_differences_are_paired_by_seed_when_a_replicate_failed() -> None:
     log = recorded([0.1, 0.2], [0.5, 0.7])
-    add(log, 9, Expand(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
-    claims = claims_on_test(log.state)
+    add(log, 9, ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=3), None)
+    claims = compute_test_claims(log.state)
     assert [claim.n for claim in claims] == [2, 2]
-    assert len(replicates_of(log.state, "n0001")) == 3
-    assert differences(log.state, claims)[0].values == pytest.approx((-0.4, -0.5))
+    assert len(find_replicates(log.state, "n0001")) == 3
+    assert compute_differences(log.state, claims)[0].values == pytest.approx((-0.4, -0.5))
 
 
 def test_without_test_predictions_the_paper_has_validation_claims() -> None:
     log = recorded([0.1, 0.2], [0.5, 0.7])
-    log.state.tests.clear()
-    assert {claim.split for claim in paper_claims(log.state)} == {"validation"}
+    log.state.test_measurements.clear()
+    assert {claim.split for claim in compute_paper_claims(log.state)} == {"validation"}
 
 
 def claim(*values: float) -> Claim:
-    sd, low, high = interval(values)
+    sd, low, high = compute_t_interval(values)
     return Claim(
         key="k",
         name="m",
@@ -186,7 +197,7 @@ def claim(*values: float) -> Claim:
 
 def test_numbers_print_with_digits_that_mean_something() -> None:
     def texts(*values: float) -> dict[str, str]:
-        return {key: value.tex for key, value in printed([claim(*values)]).items()}
+        return {key: value.tex for key, value in format_claims([claim(*values)]).items()}
 
     found = texts(0.12345, 0.12355)
     assert found["k.mean"] == "0.123" and found["k.n"] == "2" and found["k.ci"].startswith("[0.1")
@@ -197,11 +208,11 @@ def test_numbers_print_with_digits_that_mean_something() -> None:
 
 def test_an_interval_that_excludes_zero_does_not_print_as_if_it_ended_there() -> None:
     near = claim(-0.010, -0.0190).model_copy(update={"low": -0.0196, "high": -0.0002})
-    assert printed([near])["k.ci"].tex == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
+    assert format_claims([near])["k.ci"].tex == r"[\ensuremath{-}0.0196, \ensuremath{-}0.0002]"
 
 
 def test_setups_come_from_code_and_data() -> None:
     log = recorded([0.1], [0.5])
     log.state.nodes["n0001"] = log.state.nodes["n0001"].model_copy(update={"setups": {"EPOCHS": 40}})
-    found = {key: value.tex for key, value in setups(log.state).items()}
+    found = {key: value.tex for key, value in format_setups(log.state).items()}
     assert found["code.EPOCHS"] == "40" and found["run.seeds"] == "1" and found["run.nodes"] == "1"

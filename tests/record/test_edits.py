@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.models.offline.edits import changes_between, edits_between
-from labwright.record.edits import Edit, File, applied, changed
-from labwright.record.source import FILE_BYTES, SourceError
+from labwright.models.offline.edits import compute_changes, compute_edits
+from labwright.record.source_edits import SourceEdit, WholeFile, apply_edits, replace_text
+from labwright.record.source_tree import MAX_FILE_BYTES, SourceTreeError
 
 LINES = st.lists(st.sampled_from(["a = 1\n", "b = 2\n", "\n", "    a = 1\n", "c", "é\r\n"]), max_size=14).map("".join)
 TREES = st.dictionaries(st.sampled_from(["experiment.py", "common.py", "arms/a.py", "plots.py"]), LINES, max_size=4)
@@ -17,24 +17,24 @@ PARENT = {"experiment.py": "import lab\n\nRATE = 0.1\nEPOCHS = 20\n\n\ndef train
 
 @given(LINES.filter(bool), LINES)
 def test_changes_of_a_text_make_the_other(old: str, new: str) -> None:
-    assert changed(old, changes_between(old, new), "experiment.py") == new
+    assert replace_text(old, compute_changes(old, new), "experiment.py") == new
 
 
 @given(TREES, TREES)
 def test_edits_of_a_tree_make_the_other(before: dict[str, str], after: dict[str, str]) -> None:
-    files, edits, removed = edits_between(before, after)
-    assert applied(before, files=files, edits=edits, removed=removed) == after
+    files, edits, removed = compute_edits(before, after)
+    assert apply_edits(before, files=files, edits=edits, removed=removed) == after
 
 
 def test_a_changed_constant_is_one_short_edit() -> None:
     after = {"experiment.py": PARENT["experiment.py"].replace("0.1", "0.3")}
-    files, [edit], removed = edits_between(PARENT, after)
+    files, [edit], removed = compute_edits(PARENT, after)
     assert (files, removed, edit.find, edit.replace) == ((), (), "RATE = 0.1\n", "RATE = 0.3\n")
 
 
 def told(*edits: tuple[str, str], path: str = "experiment.py") -> str:
-    with pytest.raises(SourceError) as caught:
-        applied(PARENT, edits=[Edit(path=path, find=find, replace=replace) for find, replace in edits])
+    with pytest.raises(SourceTreeError) as caught:
+        apply_edits(PARENT, edits=[SourceEdit(path=path, find=find, replace=replace) for find, replace in edits])
     return str(caught.value)
 
 
@@ -53,15 +53,15 @@ def test_a_miss_is_told_with_the_nearest_lines_and_their_numbers() -> None:
 def test_what_occurs_twice_is_told_with_its_lines() -> None:
     assert "find occurs 2 times, at lines 3, 8: quote more" in told(("RATE", "R"))
     assert "find occurs 2 times, at lines 7, 11" in told(("train()", "x"))
-    with pytest.raises(SourceError, match="find occurs 2 times, at lines 1, 2"):
-        changed("x\nx\nx\n", [Edit(path="", find="x\nx\n", replace="")], "a.py")
+    with pytest.raises(SourceTreeError, match="find occurs 2 times, at lines 1, 2"):
+        replace_text("x\nx\nx\n", [SourceEdit(path="", find="x\nx\n", replace="")], "a.py")
     assert "find is empty" in told(("", "x"))
 
 
 def test_a_large_file_is_searched_in_bounded_time() -> None:
     text = "".join(f"value_{k} = {k} * scale + offset\n" for k in range(25_000))
-    with pytest.raises(SourceError, match="nearest is\n"):
-        changed(text, [Edit(path="", find="value_12 = 12 * scale - offset\n" * 40, replace="")], "a.py")
+    with pytest.raises(SourceTreeError, match="nearest is\n"):
+        replace_text(text, [SourceEdit(path="", find="value_12 = 12 * scale - offset\n" * 40, replace="")], "a.py")
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,22 @@ def test_a_large_file_is_searched_in_bounded_time() -> None:
     [
         ({"../up.py": "x"}, (), "leads out"),
         ({"/x.py": "x"}, (), "leads out"),
-        ({"a.csv": "x" * (FILE_BYTES + 1)}, (), "more"),
+        ({"a.csv": "x" * (MAX_FILE_BYTES + 1)}, (), "more"),
         ({}, ("other.py",), "removed: there is no file 'other.py', only experiment.py"),
     ],
 )
 def test_what_leaves_the_tree_is_refused(files: dict[str, str], removed: tuple[str, ...], said: str) -> None:
-    with pytest.raises(SourceError, match=said):
-        applied(PARENT, files=[File(path=path, text=text) for path, text in files.items()], removed=removed)
+    with pytest.raises(SourceTreeError, match=said):
+        apply_edits(PARENT, files=[WholeFile(path=path, text=text) for path, text in files.items()], removed=removed)
 
 
 def test_edits_of_what_is_not_there_or_given_whole_are_refused() -> None:
     assert "there is no file 'arms/a.py', only experiment.py" in told(("x", "y"), path="arms/a.py")
-    whole = File(path="experiment.py", text="pass\n")
-    edit = Edit(path="experiment.py", find="import lab", replace="")
-    with pytest.raises(SourceError, match="given whole and edited"):
-        applied(PARENT, files=[whole], edits=[edit])
-    with pytest.raises(SourceError, match="given twice"):
-        applied(PARENT, files=[whole, whole])
-    made = applied(PARENT, files=[File(path="arms/a.py", text="A = 1\n")], removed=["experiment.py"])
-    assert made == {"arms/a.py": "A = 1\n"} and applied(PARENT, files=[whole]) == {"experiment.py": "pass\n"}
+    whole = WholeFile(path="experiment.py", text="pass\n")
+    edit = SourceEdit(path="experiment.py", find="import lab", replace="")
+    with pytest.raises(SourceTreeError, match="given whole and edited"):
+        apply_edits(PARENT, files=[whole], edits=[edit])
+    with pytest.raises(SourceTreeError, match="given twice"):
+        apply_edits(PARENT, files=[whole, whole])
+    made = apply_edits(PARENT, files=[WholeFile(path="arms/a.py", text="A = 1\n")], removed=["experiment.py"])
+    assert made == {"arms/a.py": "A = 1\n"} and apply_edits(PARENT, files=[whole]) == {"experiment.py": "pass\n"}

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from labwright.record.estimands import (
+    CellRef,
     EstimandError,
-    Gap,
-    Place,
-    by_level,
-    described,
-    evaluated,
-    hypothesis_faults,
-    main_arms,
-    metric_of,
-    places_of,
-    registered,
+    MissingCell,
+    describe_estimand,
+    evaluate_by_level,
+    evaluate_estimand,
+    find_effect_metric,
+    find_hypothesis_faults,
+    list_cells_read,
+    list_main_arms,
+    list_registered_cells,
 )
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec
-from labwright.record.nouns.hypotheses import Effect, Hypothesis, Rival
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, MetricSpec, OmittedCells
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
 
 EXCESS = "mean(drop(adam, from=a0) - drop(sgd, from=a0), over=[a0.1, a0.3])"
 VALUES = {
@@ -45,7 +45,7 @@ def hypothesis(estimand: str = EXCESS, **fields: Any) -> Hypothesis:
             "statement": "Adam loses more",
             "reason": "less is within noise",
             "effects": (Effect(estimand=estimand, smallest=smallest),),
-            "rival": Rival(
+            "rival": RivalExplanation(
                 statement="the marks are easier for any adaptive rate",
                 estimand="adam@a0.3 - adam-rotated@a0.3",
                 ours="below zero",
@@ -80,9 +80,9 @@ def plan(*hypotheses: Hypothesis, **fields: Any) -> DataPlan:
     )
 
 
-def read(place: Place) -> float:
+def read(place: CellRef) -> float:
     found = VALUES[place.arm, place.level] - 0.1 * (place.dataset == "digits")
-    return found if not place.by else {"a0": 0.1, "a0.1": 0.9, "a0.3": 0.5}[place.level]
+    return found if not place.selection_split else {"a0": 0.1, "a0.1": 0.9, "a0.3": 0.5}[place.level]
 
 
 @pytest.mark.parametrize(
@@ -106,72 +106,79 @@ def read(place: Place) -> float:
 )
 def test_values_by_hand(text: str, value: float) -> None:
     found = plan()
-    assert evaluated(text, found, found.primary, read) == pytest.approx(value)
+    assert evaluate_estimand(text, found, found.primary_metric, read) == pytest.approx(value)
 
 
 def test_level_by_level_the_whole_effect_is_told_and_nothing_where_its_parts_go_over_unlike_levels() -> None:
     found = plan()
-    metric = found.primary
-    told = by_level("mean(sgd, over=[a0, a0.1]) + 0.5 * sgd@a0 - mean(adam, over=[a0, a0.1])", found, metric, read)
+    metric = found.primary_metric
+    told = evaluate_by_level(
+        "mean(sgd, over=[a0, a0.1]) + 0.5 * sgd@a0 - mean(adam, over=[a0, a0.1])", found, metric, read
+    )
     assert told == {
-        level: pytest.approx(evaluated(f"sgd@{level} + 0.5 * sgd@a0 - adam@{level}", found, metric, read))
+        level: pytest.approx(evaluate_estimand(f"sgd@{level} + 0.5 * sgd@a0 - adam@{level}", found, metric, read))
         for level in ("a0", "a0.1")
     }
-    assert list(by_level("slope(sgd - adam, over=levels)", found, metric, read)) == ["a0", "a0.1", "a0.3"]
+    assert list(evaluate_by_level("slope(sgd - adam, over=levels)", found, metric, read)) == ["a0", "a0.1", "a0.3"]
     for text in (
         "sgd@a0 - adam@a0",
         "mean(sgd, over=[a0, a0.1]) - mean(adam, over=levels)",
         "slope(sgd, over=levels) - slope(adam, over=levels)",
     ):
-        assert by_level(text, found, metric, read) == {}
+        assert evaluate_by_level(text, found, metric, read) == {}
 
 
 def test_slope_over_all_levels_is_that_of_least_squares() -> None:
     found = plan()
     expected = np.polyfit([0.0, 0.1, 0.3], [0.86, 0.80, 0.70], 1)[0]
-    assert evaluated("slope(adam, over=levels)", found, found.primary, read) == pytest.approx(expected)
+    assert evaluate_estimand("slope(adam, over=levels)", found, found.primary_metric, read) == pytest.approx(expected)
 
 
 def test_resamples_are_evaluated_elementwise_as_numbers_are() -> None:
     rng, found = np.random.default_rng(0), plan()
     text = f"{EXCESS} - max(sgd, over=levels)"
-    drawn = {place: rng.normal(size=7) for place in places_of(text, found, found.primary)}
-    whole = evaluated(text, found, found.primary, drawn.__getitem__)
-    each = [evaluated(text, found, found.primary, lambda place, k=k: float(drawn[place][k])) for k in range(7)]
+    drawn = {place: rng.normal(size=7) for place in list_cells_read(text, found, found.primary_metric)}
+    whole = evaluate_estimand(text, found, found.primary_metric, drawn.__getitem__)
+    each = [
+        evaluate_estimand(text, found, found.primary_metric, lambda place, k=k: float(drawn[place][k]))
+        for k in range(7)
+    ]
     np.testing.assert_allclose(whole, each)
 
 
 def test_worst_is_the_largest_loss_and_the_least_difference() -> None:
     found = plan()
     loss = found.metrics[1]
-    assert evaluated("worst(adam@a0, over=datasets)", found, loss, read) == pytest.approx(0.86)
-    assert evaluated("worst(adam@a0.3 - sgd@a0, over=datasets)", found, loss, read) == pytest.approx(-0.15)
+    assert evaluate_estimand("worst(adam@a0, over=datasets)", found, loss, read) == pytest.approx(0.86)
+    assert evaluate_estimand("worst(adam@a0.3 - sgd@a0, over=datasets)", found, loss, read) == pytest.approx(-0.15)
 
 
 def test_what_a_choice_reads_is_needed_too() -> None:
     found = plan()
     assert {
-        str(one) for one in places_of("tuned(adam, over=[a0, a0.1], by=dev)", found, found.primary) if not one.by
+        str(one)
+        for one in list_cells_read("tuned(adam, over=[a0, a0.1], by=dev)", found, found.primary_metric)
+        if not one.selection_split
     } == {"adam@a0 on fashion", "adam@a0.1 on fashion"}
 
 
 def test_registered_arms_run_with_the_main_ones() -> None:
     excess = EXCESS.replace("sgd", "adam-rotated")
-    assert main_arms(plan()) == ("sgd", "adam")
-    assert main_arms(plan(hypothesis(excess))) == ("sgd", "adam", "adam-rotated")
-    assert main_arms(plan(hypothesis(excess, confirmatory=False))) == ("sgd", "adam")
-    assert Place("fashion", "adam-rotated", "a0.3") in registered(plan(hypothesis(excess)))
+    assert list_main_arms(plan()) == ("sgd", "adam")
+    assert list_main_arms(plan(hypothesis(excess))) == ("sgd", "adam", "adam-rotated")
+    assert list_main_arms(plan(hypothesis(excess, confirmatory=False))) == ("sgd", "adam")
+    assert CellRef("fashion", "adam-rotated", "a0.3") in list_registered_cells(plan(hypothesis(excess)))
 
 
 def test_a_gap_names_its_cell() -> None:
     found = plan()
-    with pytest.raises(Gap, match=r"sgd@a0 on fashion"):
-        evaluated("adam@a0 / (sgd@a0 - sgd@a0)", found, found.primary, lambda place: _gap(place))
+    with pytest.raises(MissingCell, match=r"sgd@a0 on fashion"):
+        evaluate_estimand("adam@a0 / (sgd@a0 - sgd@a0)", found, found.primary_metric, lambda place: _gap(place))
 
 
-def _gap(place: Place) -> float:
+def _gap(place: CellRef) -> float:
     if place.arm == "sgd":
-        raise Gap(place)
+        raise MissingCell(place)
     return 1.0
 
 
@@ -201,7 +208,7 @@ def _gap(place: Place) -> float:
     ],
 )
 def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[str, Any], why: str) -> None:
-    found = list(hypothesis_faults(plan(hypothesis(estimand, **fields))))
+    found = list(find_hypothesis_faults(plan(hypothesis(estimand, **fields))))
     assert len(found) == 1
     assert why in found[0]
     assert "\n" not in found[0]
@@ -209,39 +216,41 @@ def test_what_cannot_be_decided_is_said_in_one_line(estimand: str, fields: dict[
 
 def test_a_ratio_of_slopes_and_a_minimum_over_many_levels_can_be_decided() -> None:
     ratio = "mean(adam - sgd, over=levels) / slope(sgd, over=levels)"
-    assert list(hypothesis_faults(plan(hypothesis(ratio)))) == []
+    assert list(find_hypothesis_faults(plan(hypothesis(ratio)))) == []
     many = tuple(Level(name=f"a{i}", value=float(i)) for i in range(10))
     lowest = hypothesis(
         "min(adam - sgd, over=levels)",
         smallest=0.3,
-        rival=Rival(statement="s", estimand="adam@a0 - adam-rotated@a0", ours="above zero", theirs="near zero"),
+        rival=RivalExplanation(
+            statement="s", estimand="adam@a0 - adam-rotated@a0", ours="above zero", theirs="near zero"
+        ),
     )
-    assert list(hypothesis_faults(plan(lowest, levels=many))) == []
+    assert list(find_hypothesis_faults(plan(lowest, levels=many))) == []
 
 
 def test_left_out_cells_levels_without_numbers_and_bad_rivals_are_refused() -> None:
-    left = plan(hypothesis(), left_out=(LeftOut(arm="sgd", level="a0.3", reason="costly"),))
-    assert any("left out of the plan" in one for one in hypothesis_faults(left))
+    left = plan(hypothesis(), left_out=(OmittedCells(arm="sgd", level="a0.3", reason="costly"),))
+    assert any("left out of the plan" in one for one in find_hypothesis_faults(left))
     bare = plan(hypothesis("slope(adam, over=levels)", smallest=0.1), levels=(Level(name="a0"), Level(name="a0.3")))
-    assert any("numeric values" in one for one in hypothesis_faults(bare))
-    alike = hypothesis(rival=Rival(statement="s", estimand="adam@a0", ours="near zero", theirs="near zero"))
-    assert ["no cell separates them" in one for one in hypothesis_faults(plan(alike))] == [True]
-    assert any("no rival" in one for one in hypothesis_faults(plan(hypothesis(rival=None))))
-    assert any("no hypothesis is confirmatory" in one for one in hypothesis_faults(plan()))
-    twice = list(hypothesis_faults(plan(hypothesis(), hypothesis())))
+    assert any("numeric values" in one for one in find_hypothesis_faults(bare))
+    alike = hypothesis(rival=RivalExplanation(statement="s", estimand="adam@a0", ours="near zero", theirs="near zero"))
+    assert ["no cell separates them" in one for one in find_hypothesis_faults(plan(alike))] == [True]
+    assert any("no rival" in one for one in find_hypothesis_faults(plan(hypothesis(rival=None))))
+    assert any("no hypothesis is confirmatory" in one for one in find_hypothesis_faults(plan()))
+    twice = list(find_hypothesis_faults(plan(hypothesis(), hypothesis())))
     assert twice == ["hypothesis 'excess-drop' is named twice"]
-    assert any("three at least" in one for one in hypothesis_faults(plan(hypothesis(unit="datasets"))))
-    assert list(hypothesis_faults(plan(hypothesis()))) == []
+    assert any("three at least" in one for one in find_hypothesis_faults(plan(hypothesis(unit="datasets"))))
+    assert list(find_hypothesis_faults(plan(hypothesis()))) == []
 
 
 def test_words_name_arms_and_levels_by_their_titles() -> None:
-    assert described(EXCESS, plan()) == (
+    assert describe_estimand(EXCESS, plan()) == (
         "the mean over a0.1, a0.3 of (the drop of Adam from a0 minus the drop of SGD from a0)"
     )
-    assert described("change(adam@a0, sgd@a0)", plan()) == "the relative change from SGD at a0 to Adam at a0"
+    assert describe_estimand("change(adam@a0, sgd@a0)", plan()) == "the relative change from SGD at a0 to Adam at a0"
 
 
 def test_an_unknown_metric_is_no_metric_of_the_plan() -> None:
     effect = Effect(estimand=EXCESS, smallest=0.03, metric="f1")
     with pytest.raises(EstimandError, match="no metric 'f1'"):
-        metric_of(effect, plan())
+        find_effect_metric(effect, plan())

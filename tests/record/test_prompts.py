@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record import prompts
-from labwright.record.events.running import Answered
-from labwright.record.nouns.decisions import CallKey, Usage
-from labwright.record.prompts import PromptLookup, PromptRecord, keep, prompt_of
-from labwright.record.reading import RecordError
+from labwright.record import prompt_store
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.log_reader import RecordError
+from labwright.record.prompt_store import PromptLookup, PromptRecord, find_prompt, store_prompt
+from labwright.record.schema.decisions import CallKey, TokenUsage
 
 TEXT = json.dumps(
     {
@@ -29,12 +29,12 @@ TEXT = json.dumps(
 )
 
 
-def answered(text: str = TEXT, *, sha256: str | None = None) -> Answered:
-    return Answered(
+def answered(text: str = TEXT, *, sha256: str | None = None) -> CallAnswered:
+    return CallAnswered(
         key=CallKey(decision=1, attempt=1, role="code", ordinal=0),
         model="m",
         answer={},
-        usage=Usage(),
+        usage=TokenUsage(),
         request_sha256=sha256 or hashlib.sha256(text.encode()).hexdigest(),
         seconds=0.0,
     )
@@ -45,12 +45,12 @@ def planted(run: Path, packed: bytes, text: str = TEXT) -> PromptLookup | None:
     folder = run / "prompts"
     folder.mkdir(exist_ok=True)
     (folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json.gz").write_bytes(packed)
-    return prompt_of(run, answered(text))
+    return find_prompt(run, answered(text))
 
 
 def test_a_question_is_kept_and_read_back(tmp_path: Path) -> None:
-    keep(tmp_path, TEXT)
-    kept = prompt_of(tmp_path, answered())
+    store_prompt(tmp_path, TEXT)
+    kept = find_prompt(tmp_path, answered())
     assert kept is not None and kept.asked is not None and kept.changed == ""
     assert (kept.asked.system, kept.asked.user) == ("You write code.", "Wröte?\n")
     assert kept.asked.images == ("ab" * 32,) and kept.asked.answer_name == "Program"
@@ -58,19 +58,19 @@ def test_a_question_is_kept_and_read_back(tmp_path: Path) -> None:
 
 
 def test_the_same_question_is_one_file_of_the_same_bytes(tmp_path: Path) -> None:
-    keep(tmp_path / "a", TEXT)
+    store_prompt(tmp_path / "a", TEXT)
     [file] = (tmp_path / "a" / "prompts").iterdir()
     before = file.read_bytes()
-    keep(tmp_path / "a", TEXT)
-    keep(tmp_path / "b", TEXT)
+    store_prompt(tmp_path / "a", TEXT)
+    store_prompt(tmp_path / "b", TEXT)
     assert [one.read_bytes() for one in tmp_path.glob("*/prompts/*")] == [before, before]
     assert before[4:8] == b"\0\0\0\0", "no time of writing in it"
 
 
 def test_what_was_not_kept_is_none(tmp_path: Path) -> None:
-    assert prompt_of(tmp_path, answered()) is None
-    keep(tmp_path, "another")
-    assert prompt_of(tmp_path, answered()) is None
+    assert find_prompt(tmp_path, answered()) is None
+    store_prompt(tmp_path, "another")
+    assert find_prompt(tmp_path, answered()) is None
 
 
 def test_what_was_changed_says_so(tmp_path: Path) -> None:
@@ -103,14 +103,14 @@ def test_a_true_question_of_a_later_form_is_not_called_changed(tmp_path: Path) -
 
 
 def test_a_bomb_is_read_to_the_limit_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = planted(tmp_path, gzip.compress(bytes(4 * prompts.LARGEST)))
+    kept = planted(tmp_path, gzip.compress(bytes(4 * prompt_store.MAX_PROMPT_BYTES)))
     assert kept is not None and kept.asked is None and "larger than a question" in kept.changed
-    monkeypatch.setattr(prompts, "LARGEST", len(TEXT.encode()))
+    monkeypatch.setattr(prompt_store, "MAX_PROMPT_BYTES", len(TEXT.encode()))
     assert planted(tmp_path, gzip.compress(TEXT.encode())) == PromptLookup(asked=PromptRecord.model_validate_json(TEXT))
 
 
 def test_no_link_pipe_or_folder_is_read(tmp_path: Path) -> None:
-    keep(tmp_path / "real", TEXT)
+    store_prompt(tmp_path / "real", TEXT)
     [real] = (tmp_path / "real" / "prompts").iterdir()
     planted = {name: tmp_path / name / "prompts" / real.name for name in ("link", "pipe", "folder")}
     for at in planted.values():
@@ -119,19 +119,19 @@ def test_no_link_pipe_or_folder_is_read(tmp_path: Path) -> None:
     os.mkfifo(planted["pipe"])
     planted["folder"].mkdir()
     for name in planted:
-        assert prompt_of(tmp_path / name, answered()) is None, name
+        assert find_prompt(tmp_path / name, answered()) is None, name
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "prompts").symlink_to(tmp_path / "real" / "prompts")
-    assert prompt_of(tmp_path / "linked", answered()) is None
+    assert find_prompt(tmp_path / "linked", answered()) is None
 
 
 @pytest.mark.parametrize("sha256", ["../../secret", "", "A" * 64, "0" * 63 + "\n", "\0" * 64])
 def test_a_hash_that_is_none_names_no_file(tmp_path: Path, sha256: str) -> None:
-    keep(tmp_path, TEXT)
-    assert prompt_of(tmp_path, answered(sha256=sha256 or "-")) is None
+    store_prompt(tmp_path, TEXT)
+    assert find_prompt(tmp_path, answered(sha256=sha256 or "-")) is None
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_record(tmp_path: Path) -> None:
     (tmp_path / "prompts").write_text("in the way")
     with pytest.raises(RecordError, match=r"cannot write to .*prompts: .*; free disk space .*, then resume"):
-        keep(tmp_path, TEXT)
+        store_prompt(tmp_path, TEXT)

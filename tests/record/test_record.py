@@ -18,26 +18,34 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from labwright.record import control
-from labwright.record.events import EVENT
-from labwright.record.events.running import Commanded, Ended
-from labwright.record.events.searching import Proposed, WorkDone
-from labwright.record.fold.apply import fold
-from labwright.record.folder import RunFolder, draft_of, read_source, seal, sha256, write_file, write_source
-from labwright.record.lock import RunLockedError, hold, holder
-from labwright.record.log import EventLog, MemoryLog
-from labwright.record.nouns.data import Measurement, arm_of, level_of
-from labwright.record.nouns.figures import FigureFacts
-from labwright.record.nouns.frozen import Scalar
-from labwright.record.nouns.idea import Idea
-from labwright.record.reading import RecordError, read_events, read_state
-from labwright.record.syntax import constants_of
-from tests.search.worlds import World, new_log, search, settings
+from labwright.record import control_files
+from labwright.record.event_log import EventLog, MemoryLog
+from labwright.record.events import EVENT_ADAPTER
+from labwright.record.events.run_events import CommandReceived, ProcessEnded
+from labwright.record.events.search_events import NodeProposed, TaskDone
+from labwright.record.lock import RunLockedError, acquire_lock, find_owner
+from labwright.record.log_reader import RecordError, read_events, read_state
+from labwright.record.python_syntax import collect_constants
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.run_folder import (
+    RunFolder,
+    create_draft_folder,
+    hash_file,
+    read_source,
+    seal_folder,
+    seal_source,
+    write_file,
+)
+from labwright.record.schema.data_plan import Measurement, parse_arm, parse_level
+from labwright.record.schema.figures import FigureFacts
+from labwright.record.schema.frozen_model import Scalar
+from labwright.record.schema.idea import Idea
+from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 
 
 def test_a_log_read_back_gives_the_state_that_the_writer_had(tmp_path: Path) -> None:
     memory = new_log()
-    asyncio.run(search(memory, World(memory), settings()))
+    asyncio.run(run_search(memory, SearchWorld(memory), make_settings()))
     log = EventLog(tmp_path / "run.db", clock=lambda: 5.0)
     for event in memory.events:
         log.append(event)
@@ -51,28 +59,29 @@ def test_a_log_read_back_gives_the_state_that_the_writer_had(tmp_path: Path) -> 
 
 def test_every_prefix_folds(tmp_path: Path) -> None:
     memory = new_log()
-    asyncio.run(search(memory, World(memory), settings()))
+    asyncio.run(run_search(memory, SearchWorld(memory), make_settings()))
     for cut in range(len(memory.events)):
-        state = fold((event, 0.0) for event in memory.events[:cut])
-        assert state.events == cut
+        state = fold_events((event, 0.0) for event in memory.events[:cut])
+        assert state.event_count == cut
         assert state.phase in ("prepare", "preliminary", "tuning", "agenda", "ablation", "score")
 
 
 def test_events_survive_json_unchanged() -> None:
     memory = new_log()
-    asyncio.run(search(memory, World(memory), settings()))
-    assert [EVENT.validate_json(event.model_dump_json()) for event in memory.events] == memory.events
+    asyncio.run(run_search(memory, SearchWorld(memory), make_settings()))
+    assert [EVENT_ADAPTER.validate_json(event.model_dump_json()) for event in memory.events] == memory.events
 
 
 @pytest.mark.slow
 def test_a_killed_writer_loses_nothing_that_append_returned_for(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from labwright.record.log import EventLog; from labwright.record.events.running import Commanded\n"
+        "from labwright.record.event_log import EventLog; from labwright.record.events.run_events import "
+        "CommandReceived\n"
         "log = EventLog(Path(sys.argv[1]))\n"
         "k = 0\n"
         "while True:\n"
-        "    log.append(Commanded(verb='note', text=str(k))); print(k, flush=True); k += 1\n"
+        "    log.append(CommandReceived(verb='note', text=str(k))); print(k, flush=True); k += 1\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "run.db")]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -98,7 +107,7 @@ def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
 
 
 def _hold(path: str, ready: str) -> None:
-    with hold(Path(path)):
+    with acquire_lock(Path(path)):
         Path(ready).touch()
         time.sleep(30)
 
@@ -111,47 +120,47 @@ def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(tmp_path: P
     end = time.monotonic() + 20
     while not ready.exists() and time.monotonic() < end:
         time.sleep(0.02)
-    with pytest.raises(RunLockedError, match=f"process {child.pid}"), hold(tmp_path):
+    with pytest.raises(RunLockedError, match=f"process {child.pid}"), acquire_lock(tmp_path):
         pass
-    assert holder(tmp_path) is not None
+    assert find_owner(tmp_path) is not None
     child.kill()
     child.join(10)
     child.close()
-    with hold(tmp_path):
+    with acquire_lock(tmp_path):
         pass
-    assert holder(tmp_path) is None
+    assert find_owner(tmp_path) is None
 
 
 def test_sealing_is_a_rename_and_leftovers_are_replaced(tmp_path: Path) -> None:
     final = tmp_path / "nodes" / "n0001" / "attempt1"
-    draft = draft_of(final)
+    draft = create_draft_folder(final)
     (draft / "a").write_text("half")
-    draft = draft_of(final)  # a killed process left the first
+    draft = create_draft_folder(final)  # a killed process left the first
     (draft / "b").write_text("whole")
-    seal(draft, final)
+    seal_folder(draft, final)
     assert [path.name for path in final.iterdir()] == ["b"] and not draft.exists()
-    again = draft_of(final)
+    again = create_draft_folder(final)
     (again / "c").write_text("after a kill between sealing and recording")
-    seal(again, final)
+    seal_folder(again, final)
     assert [path.name for path in final.iterdir()] == ["c"]
 
 
 def test_a_source_keeps_its_hash(tmp_path: Path) -> None:
     files = {"experiment.py": "x = 1\n", "plots.py": ""}
-    first = write_source(tmp_path / "source", files)
+    first = seal_source(tmp_path / "source", files)
     assert read_source(tmp_path / "source") == files
-    assert write_source(tmp_path / "other", files) == first
-    assert write_source(tmp_path / "third", files | {"plots.py": "y"}) != first
+    assert seal_source(tmp_path / "other", files) == first
+    assert seal_source(tmp_path / "third", files | {"plots.py": "y"}) != first
 
 
 def test_commands_arrive_in_order_and_rubbish_is_reported(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.create()
-    control.send(tmp_path, Commanded(verb="note", text="first"))
-    control.send(tmp_path, Commanded(verb="stop"))
+    folder.create_folders()
+    control_files.send_command(tmp_path, CommandReceived(verb="note", text="first"))
+    control_files.send_command(tmp_path, CommandReceived(verb="stop"))
     write_file(folder.control / "99999999999999999999-x.json", json.dumps({"verb": "explode"}))
-    taken = [command for _, command in control.look(tmp_path).commands]
-    assert [(one.verb, one.text) for one in taken[:2] if isinstance(one, Commanded)] == [
+    taken = [command for _, command in control_files.read_pending_commands(tmp_path).commands]
+    assert [(one.verb, one.text) for one in taken[:2] if isinstance(one, CommandReceived)] == [
         ("note", "first"),
         ("stop", ""),
     ]
@@ -160,9 +169,9 @@ def test_commands_arrive_in_order_and_rubbish_is_reported(tmp_path: Path) -> Non
 
 def test_write_file_replaces_whole(tmp_path: Path) -> None:
     write_file(tmp_path / "f", "one")
-    before = sha256(tmp_path / "f")
+    before = hash_file(tmp_path / "f")
     write_file(tmp_path / "f", b"two")
-    assert (tmp_path / "f").read_text() == "two" and sha256(tmp_path / "f") != before
+    assert (tmp_path / "f").read_text() == "two" and hash_file(tmp_path / "f") != before
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
@@ -192,14 +201,18 @@ def test_idea_fields_are_read_as_people_write_them() -> None:
 
 
 def test_conditions_name_arm_and_level() -> None:
-    assert (arm_of("method@noise20"), level_of("method@noise20"), level_of("method")) == ("method", "noise20", "")
+    assert (parse_arm("method@noise20"), parse_level("method@noise20"), parse_level("method")) == (
+        "method",
+        "noise20",
+        "",
+    )
 
 
 def test_constants_come_from_the_syntax_tree() -> None:
     source = "A = 3\nRATES = (0.1, 0.2)\nB = A * 2\nlower = 1\nTWICE = 1\nTWICE = 2\nS = 'x'\ndef f():\n    C = 1\n"
-    assert constants_of(source) == {"A": 3, "RATES": "0.1, 0.2", "S": "x"}
-    assert constants_of("def broken(:") == {}
-    assert constants_of("A = '99.9'\nB = ('x', '1, 2')\nC = '64, 32'\nD = (64, 32)\nE = 'relu'\n") == {
+    assert collect_constants(source) == {"A": 3, "RATES": "0.1, 0.2", "S": "x"}
+    assert collect_constants("def broken(:") == {}
+    assert collect_constants("A = '99.9'\nB = ('x', '1, 2')\nC = '64, 32'\nD = (64, 32)\nE = 'relu'\n") == {
         "D": "64, 32",
         "E": "relu",
     }, "numbers are written as numbers"
@@ -220,7 +233,7 @@ def test_constants_come_from_the_syntax_tree() -> None:
     ],
 )
 def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None:
-    assert "A" not in constants_of(f"A = {value}\nB = 1\n")
+    assert "A" not in collect_constants(f"A = {value}\nB = 1\n")
 
 
 # --- what cannot be read again ----------------------------------------------------------------------------------------
@@ -229,7 +242,7 @@ def test_constants_that_nobody_could_read_again_are_left_out(value: str) -> None
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 1 << 20_000], ids=["inf", "nan", "large"])
 def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, value: Scalar) -> None:
     log = EventLog(tmp_path / "run.db")
-    odd = Proposed.model_construct(
+    odd = NodeProposed.model_construct(
         node="n0001", decision=1, title="t", plan="p", varies="", source_sha256="", setups={"A": value}, author=""
     )
     with pytest.raises(RecordError, match=r"^the event 'proposed' was not recorded, because it could not be read back"):
@@ -242,8 +255,8 @@ def test_an_event_that_could_not_be_read_again_is_not_written(tmp_path: Path, va
 
 def test_text_that_utf8_cannot_hold_is_written_as_far_as_it_can_and_folded_so(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "run.db")
-    log.append(Ended(exit_code=3, reason="caf\udce9"))
-    assert log.state.ended == Ended(exit_code=3, reason="caf?") == read_state(tmp_path).ended
+    log.append(ProcessEnded(exit_code=3, reason="caf\udce9"))
+    assert log.state.process_end == ProcessEnded(exit_code=3, reason="caf?") == read_state(tmp_path).process_end
     log.close()
 
 
@@ -254,19 +267,19 @@ def test_numbers_that_are_not_finite_are_no_values_of_a_noun() -> None:
 
 def test_an_ended_run_is_taken_up_again() -> None:
     log = new_log()
-    log.append(Commanded(verb="stop"))
-    log.append(Ended(exit_code=130, reason="stopped"))
-    assert log.state.stopping and log.state.ended is not None
-    from labwright.record.events.running import Resumed
+    log.append(CommandReceived(verb="stop"))
+    log.append(ProcessEnded(exit_code=130, reason="stopped"))
+    assert log.state.stopping and log.state.process_end is not None
+    from labwright.record.events.run_events import RunResumed
 
-    log.append(Resumed())
-    assert not log.state.stopping and log.state.ended is None
+    log.append(RunResumed())
+    assert not log.state.stopping and log.state.process_end is None
 
 
 @pytest.mark.parametrize("collects", [True, False])
 def test_garbage_is_collected_again_once_a_log_is_read_or_found_damaged(tmp_path: Path, collects: bool) -> None:
     with closing(EventLog(tmp_path / "run.db")) as log:
-        log.append(WorkDone(k=1))
+        log.append(TaskDone(k=1))
     try:
         (gc.enable if collects else gc.disable)()
         read_events(tmp_path / "run.db")

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.folder import read_source, sha256_of_files, write_source
-from labwright.record.source import (
-    FILE_BYTES,
-    MOST,
-    TREE_BYTES,
-    SourceError,
+from labwright.record.run_folder import hash_texts, read_source, seal_source
+from labwright.record.source_tree import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_TREE_BYTES,
+    SourceTreeError,
     check_program,
     check_source,
-    code_of,
-    difference,
-    setups_of,
+    format_diff,
+    read_constants,
+    select_code,
 )
 
 TREE = {
@@ -29,10 +29,10 @@ TREE = {
 
 def test_a_tree_is_read_as_it_was_written(tmp_path: Path) -> None:
     place = tmp_path / "source"
-    digest = write_source(place, TREE)
+    digest = seal_source(place, TREE)
     assert read_source(place) == TREE and list(read_source(place)) == sorted(TREE)
-    assert digest == sha256_of_files(read_source(place)) != sha256_of_files(TREE | {"arms/method.py": "RATE = 0.2\n"})
-    assert write_source(place, {"experiment.py": "pass\n"}) and list(read_source(place)) == ["experiment.py"]
+    assert digest == hash_texts(read_source(place)) != hash_texts(TREE | {"arms/method.py": "RATE = 0.2\n"})
+    assert seal_source(place, {"experiment.py": "pass\n"}) and list(read_source(place)) == ["experiment.py"]
     (tmp_path / "secret").write_text("KEY")
     (place / "linked.py").symlink_to(tmp_path / "secret")
     (place / "folder").symlink_to(tmp_path)
@@ -58,39 +58,39 @@ def test_a_tree_is_read_as_it_was_written(tmp_path: Path) -> None:
         ({"a": "", "a/b.py": ""}, "is a file itself"),
         ({"a.py": "\udcff"}, "UTF-8"),
         ({"a.txt": "\0"}, "UTF-8"),
-        ({"a.txt": "x" * (FILE_BYTES + 1)}, "more than 1000000"),
-        ({"a.txt": "é" * (FILE_BYTES // 2 + 1)}, "more than"),
-        ({f"a{k}.py": "" for k in range(MOST + 1)}, "files, more than"),
-        ({f"a{k}.txt": "x" * FILE_BYTES for k in range(TREE_BYTES // FILE_BYTES + 1)}, "together"),
+        ({"a.txt": "x" * (MAX_FILE_BYTES + 1)}, "more than 1000000"),
+        ({"a.txt": "é" * (MAX_FILE_BYTES // 2 + 1)}, "more than"),
+        ({f"a{k}.py": "" for k in range(MAX_FILES + 1)}, "files, more than"),
+        ({f"a{k}.txt": "x" * MAX_FILE_BYTES for k in range(MAX_TREE_BYTES // MAX_FILE_BYTES + 1)}, "together"),
     ],
 )
 def test_what_is_no_source_is_refused_before_anything_is_written(
     tmp_path: Path, files: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(SourceError, match=said):
+    with pytest.raises(SourceTreeError, match=said):
         check_source(files)
-    with pytest.raises(SourceError):
-        write_source(tmp_path / "source", files)
+    with pytest.raises(SourceTreeError):
+        seal_source(tmp_path / "source", files)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("files", [{}, {"common.py": "x = 1\n"}, {"experiment.py": "  \n"}])
 def test_a_program_has_an_entry(files: dict[str, str]) -> None:
-    with pytest.raises(SourceError, match=r"there is no experiment\.py"):
+    with pytest.raises(SourceTreeError, match=r"there is no experiment\.py"):
         check_program(files)
 
 
 def test_code_and_settings_are_those_of_all_files_but_plots() -> None:
-    assert list(code_of(TREE)) == ["experiment.py", "arms/method.py"]
-    assert setups_of(TREE) == {"X": "é", "RATE": 0.1}
-    assert setups_of(TREE | {"arms/other.py": "RATE = 0.2\nDEPTH = 2\n"}) == {"X": "é", "DEPTH": 2}
-    assert setups_of(TREE | {"arms/other.py": "RATE = 0.1\n"})["RATE"] == 0.1
+    assert list(select_code(TREE)) == ["experiment.py", "arms/method.py"]
+    assert read_constants(TREE) == {"X": "é", "RATE": 0.1}
+    assert read_constants(TREE | {"arms/other.py": "RATE = 0.2\nDEPTH = 2\n"}) == {"X": "é", "DEPTH": 2}
+    assert read_constants(TREE | {"arms/other.py": "RATE = 0.1\n"})["RATE"] == 0.1
 
 
 def test_a_difference_names_each_file() -> None:
     changed = {**TREE, "arms/method.py": "RATE = 0.2\n"}
-    assert difference(TREE, TREE) == ""
-    assert difference(TREE, changed, ("A", "B")).splitlines() == [
+    assert format_diff(TREE, TREE) == ""
+    assert format_diff(TREE, changed, ("A", "B")).splitlines() == [
         "--- A arms/method.py",
         "+++ B arms/method.py",
         "@@ -1 +1 @@",

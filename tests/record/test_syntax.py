@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 import pytest
 
-from labwright.record import syntax
+from labwright.record import python_syntax
 
 SOURCE = "\n".join(
     f"def f{k}(a, b):\n    return [a[{k}] + g(b=a, c=(b, {{1: a}})) for a in b if a]" for k in range(300)
@@ -45,7 +45,7 @@ def failures(seconds: float) -> list[str]:
             for _ in range(20):
                 Knot()
             try:
-                syntax.parse(SOURCE)
+                python_syntax.parse_python(SOURCE)
             except SystemError as error:
                 failed.append(str(error))
 
@@ -66,8 +66,8 @@ def failures(seconds: float) -> list[str]:
 
 @pytest.mark.slow
 def test_trees_are_made_one_at_a_time(restless: None) -> None:
-    syntax.one_at_a_time()
+    python_syntax.serialise_parsing()
     assert failures(1.2) == []
     assert isinstance(ast.parse("1 + 1", mode="eval"), ast.Expression)
     with pytest.raises(SyntaxError):
-        syntax.parse("def")
+        python_syntax.parse_python("def")

@@ -1,10 +1,10 @@
-"""What a program of cells says of itself is read off its source (`record.syntax.reads_of`)."""
+"""What a program of cells says of itself is read off its source (`record.python_syntax.reads_of`)."""
 
 from __future__ import annotations
 
 import pytest
 
-from labwright.record.syntax import reads_of
+from labwright.record.python_syntax import collect_reads
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from labwright.record.syntax import reads_of
     ids=["plain", "no reads", "renamed", "no literal", "another measure", "nested", "does not parse"],
 )
 def test_reads_are_read_off_the_source(source: str, expected: dict[str, str] | None) -> None:
-    assert reads_of(source) == expected
+    assert collect_reads(source) == expected

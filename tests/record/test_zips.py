@@ -14,7 +14,7 @@ import pytest
 from labwright import open_run
 from labwright.agent.cli import main
 from labwright.record import zips
-from labwright.record.errors import WrongUse
+from labwright.record.errors import UsageError
 from labwright.record.zips import open_run_folder
 from tests.recorded_run import RECORDED, recorded_run
 
@@ -55,7 +55,7 @@ def test_a_zip_that_is_no_run_is_refused(
 ) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    with pytest.raises(WrongUse, match=why) as refused:
+    with pytest.raises(UsageError, match=why) as refused:
         open_run_folder(_zip(tmp_path / "a.zip", *members))
     assert "\n" not in str(refused.value) and "scientist export RUN --zip FILE" in str(refused.value)
     assert [one.name for one in tmp_path.iterdir()] in (["a.zip", "tmp"], ["tmp", "a.zip"])

@@ -10,12 +10,20 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from labwright.record.nouns.data import MetricSpec
-from labwright.record.nouns.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
-from labwright.review.figures import SEVERITIES, About, Kind, lint, lint_all, refusing, remarks
-from labwright.review.figures.colours import ciede2000, difference, lab
+from labwright.record.schema.data_plan import MetricSpec
+from labwright.record.schema.figures import AxesFacts, DrawnFacts, Figure, FigureFacts, OverlapFacts
+from labwright.review.figures import (
+    SEVERITIES,
+    FigureContext,
+    Kind,
+    lint_figure,
+    lint_figure_folder,
+    list_refusals,
+    list_remarks,
+)
+from labwright.review.figures.colour_distance import colour_difference, compute_ciede2000, to_lab
 from labwright.review.figures.findings import lacks_unit
-from labwright.review.figures.pixels import read_picture, same_picture
+from labwright.review.figures.image_checks import is_same_picture, read_figure_image
 
 LINE = DrawnFacts(
     kind="line", label="plain", points=30, low=0.2, high=1.0, mean=0.4, first=1.0, last=0.2, colour="#0072b2", line="-"
@@ -33,7 +41,7 @@ GOOD = AxesFacts(
     yticks=5,
 )
 PAGE = FigureFacts(axes=(GOOD,), width_inches=5.0, height_inches=3.0, dpi=200, smallest_font=8.0, smallest_text="0.2")
-TOGETHER = About("aggregate", seeds=5)
+TOGETHER = FigureContext("aggregate", seeds=5)
 
 
 def figure(*axes: AxesFacts, **fields: object) -> Figure:
@@ -48,13 +56,13 @@ def drawn(**fields: object) -> DrawnFacts:
     return LINE.model_copy(update=fields)
 
 
-def kinds(shown: Figure, about: About | None = None) -> list[str]:
-    return [one.kind for one in lint(shown, about)]
+def kinds(shown: Figure, about: FigureContext | None = None) -> list[str]:
+    return [one.kind for one in lint_figure(shown, about)]
 
 
 def test_a_figure_in_order_has_no_findings() -> None:
-    assert lint(figure(GOOD)) == lint(figure(GOOD, GOOD)) == ()
-    assert lint(figure(changed(series=1, labelled_series=0, legend=False, drawn=(LINE,)))) == ()
+    assert lint_figure(figure(GOOD)) == lint_figure(figure(GOOD, GOOD)) == ()
+    assert lint_figure(figure(changed(series=1, labelled_series=0, legend=False, drawn=(LINE,)))) == ()
     assert kinds(figure(changed(spread=True)), TOGETHER) == []
 
 
@@ -75,7 +83,7 @@ def test_a_figure_in_order_has_no_findings() -> None:
     ],
 )
 def test_findings_that_refuse_name_place_and_mend(axes: AxesFacts, finding: str) -> None:
-    assert refusing(lint(figure(axes))) == (finding,) and remarks(lint(figure(axes))) == ()
+    assert list_refusals(lint_figure(figure(axes))) == (finding,) and list_remarks(lint_figure(figure(axes))) == ()
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_findings_that_refuse_name_place_and_mend(axes: AxesFacts, finding: str)
 )
 def test_findings_that_complain(axes: AxesFacts, kind: str) -> None:
     assert kinds(figure(axes)) == [kind]
-    assert refusing(lint(figure(axes))) == () and remarks(lint(figure(axes)))
+    assert list_refusals(lint_figure(figure(axes))) == () and list_remarks(lint_figure(figure(axes)))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +129,7 @@ def test_what_good_papers_do_is_no_finding(axes: AxesFacts) -> None:
 
 
 def test_the_panel_is_named() -> None:
-    found = lint(figure(GOOD, changed(xlabel=""), changed(title="", ylabel="")))
+    found = lint_figure(figure(GOOD, changed(xlabel=""), changed(title="", ylabel="")))
     assert [(one.where, one.text) for one in found] == [
         ("Panel 2 ('Loss')", "has no x label"),
         ("Panel 3", "has no y label"),
@@ -136,7 +144,7 @@ def test_hidden_axes_are_no_plots_but_something_must_be_shown() -> None:
 
 def test_a_figure_that_could_not_be_read_is_told_and_not_refused() -> None:
     for facts in (FigureFacts(), FigureFacts(error="ValueError: odd")):
-        found = lint(Figure(name="a.png", sha256="", facts=facts))
+        found = lint_figure(Figure(name="a.png", sha256="", facts=facts))
         assert [(one.kind, one.severity) for one in found] == [("unseen", "complain")]
 
 
@@ -146,16 +154,16 @@ def test_texts_and_fonts_are_judged_in_print() -> None:
     assert kinds(figure(GOOD, overlaps=(overlap,))) == ["overlap"]
     assert kinds(figure(GOOD, overlaps=(overlap.model_copy(update={"share": 0.05}),))) == []
     small = figure(GOOD, width_inches=11.0)
-    assert [str(one) for one in lint(small)] == [
+    assert [str(one) for one in lint_figure(small)] == [
         "loss.png has text of 4.0 pt in print ('0.2': 8 pt in a figure 11.0 inches wide). "
         "Draw it 5.5 inches wide or less, with fonts of 7 pt or more."
     ]
-    assert kinds(small, About(width_inches=11.0)) == [] and refusing(lint(small)) == ()
-    assert refusing(lint(small, About("paper"))) != ()
+    assert kinds(small, FigureContext(width_inches=11.0)) == [] and list_refusals(lint_figure(small)) == ()
+    assert list_refusals(lint_figure(small, FigureContext("paper"))) != ()
 
 
 def test_means_of_several_runs_show_how_much_they_differ() -> None:
-    assert kinds(figure(GOOD), TOGETHER) == ["interval"] and kinds(figure(GOOD), About("node", seeds=5)) == []
+    assert kinds(figure(GOOD), TOGETHER) == ["interval"] and kinds(figure(GOOD), FigureContext("node", seeds=5)) == []
     assert kinds(figure(changed(drawn=(LINE, drawn(label="m", interval=True, line=":")))), TOGETHER) == []
     single = changed(drawn=tuple(drawn(label=f"seed {k}", line="-:"[k]) for k in range(2)))
     assert kinds(figure(single), TOGETHER) == []
@@ -190,7 +198,7 @@ def test_units_by_custom_and_by_the_data_plan(label: str, lacks: bool) -> None:
 
 
 def test_severities_are_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "paper.md").read_text()
     rows = {row[0]: (row[1], row[2]) for row in re.findall(r"(?m)^\| `(\w+)` \|.*\| (\w+) \| (\w+) \|$", page)}
     assert rows == SEVERITIES and set(SEVERITIES) == set(get_args(Kind))
 
@@ -209,16 +217,20 @@ def test_severities_are_documented() -> None:
     ],
 )
 def test_ciede2000(one: tuple[float, ...], other: tuple[float, ...], expected: float) -> None:
-    assert ciede2000(np.array(one), np.array(other)) == pytest.approx(expected, abs=1e-4)
-    assert ciede2000(np.array(other), np.array(one)) == pytest.approx(expected, abs=1e-4)
+    assert compute_ciede2000(np.array(one), np.array(other)) == pytest.approx(expected, abs=1e-4)
+    assert compute_ciede2000(np.array(other), np.array(one)) == pytest.approx(expected, abs=1e-4)
 
 
 def test_colour_blindness_brings_red_and_green_together() -> None:
-    assert lab("#ffffff") == pytest.approx([100, 0, 0], abs=0.02) and lab("#000000") == pytest.approx([0, 0, 0])
+    assert to_lab("#ffffff") == pytest.approx([100, 0, 0], abs=0.02) and to_lab("#000000") == pytest.approx([0, 0, 0])
     red, green = "#b22222", "#5a6e1e"
-    assert difference(red, green) > 30 and difference(red, green, "deuteranopia") < 10
-    assert difference("#0072b2", "#d55e00", "deuteranopia") > 30 < difference("#0072b2", "#d55e00", "protanopia")
-    assert lab("#808080", "protanopia") == pytest.approx(lab("#808080"), abs=0.1)  # grey stays grey
+    assert colour_difference(red, green) > 30 and colour_difference(red, green, "deuteranopia") < 10
+    assert (
+        colour_difference("#0072b2", "#d55e00", "deuteranopia")
+        > 30
+        < colour_difference("#0072b2", "#d55e00", "protanopia")
+    )
+    assert to_lab("#808080", "protanopia") == pytest.approx(to_lab("#808080"), abs=0.1)  # grey stays grey
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
@@ -249,7 +261,7 @@ def test_pictures_are_judged_without_facts(tmp_path: Path) -> None:
         picture(tmp_path / "d.png", size=(300, 200), points=((20, 20), (250, 150))),
         picture(tmp_path / "e.png", text="a word more"),
     )
-    found = {name: [one.kind for one in said] for name, said in lint_all(shown, tmp_path).items()}
+    found = {name: [one.kind for one in said] for name, said in lint_figure_folder(shown, tmp_path).items()}
     assert found == {
         "a.png": ["unseen"],
         "b.png": ["unseen", "blank"],
@@ -258,22 +270,22 @@ def test_pictures_are_judged_without_facts(tmp_path: Path) -> None:
         "e.png": ["unseen", "duplicate"],
     }
     (tmp_path / "a.png").write_bytes(b"none")
-    assert [one.kind for one in lint_all(shown[:1], tmp_path)["a.png"]] == ["unseen"]
+    assert [one.kind for one in lint_figure_folder(shown[:1], tmp_path)["a.png"]] == ["unseen"]
 
 
 def test_the_same_picture_is_recognised_at_another_size_and_others_are_not(tmp_path: Path) -> None:
     first, other = picture(tmp_path / "a.png"), picture(tmp_path / "b.png", points=((90, 100), (400, 400), (800, 150)))
     with Image.open(tmp_path / "a.png") as image:
         image.resize((600, 400)).save(tmp_path / "c.png")
-    a, b, c = (read_picture(tmp_path / f"{name}.png") for name in "abc")
-    assert a and b and c and same_picture(a, c) and not same_picture(a, b)
+    a, b, c = (read_figure_image(tmp_path / f"{name}.png") for name in "abc")
+    assert a and b and c and is_same_picture(a, c) and not is_same_picture(a, b)
     assert first != other
 
 
 def test_the_same_data_drawn_otherwise_are_told_to_the_second_only(tmp_path: Path) -> None:
     one, two = (figure(GOOD).model_copy(update={"name": f"{name}.png", "sha256": name}) for name in "ab")
     other = figure(changed(drawn=(LINE, drawn(mean=0.9)))).model_copy(update={"name": "c.png", "sha256": "c"})
-    found = lint_all((one, two, other), tmp_path, About("paper"))
-    assert found["a.png"] == found["c.png"] == () and refusing(found["b.png"]) == (
+    found = lint_figure_folder((one, two, other), tmp_path, FigureContext("paper"))
+    assert found["a.png"] == found["c.png"] == () and list_refusals(found["b.png"]) == (
         "b.png shows the same data as a.png. Keep one of them.",
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.honesty import PLAN, report
+from benchmarks.honesty import PLAN, build_report
 from benchmarks.planted import SETS, programs
-from labwright.record.nouns.data import DatasetFacts, Grade, Measurement, MetricSpec, Split
-from labwright.record.nouns.nodes import Finding
-from labwright.review.honesty import check
-from labwright.review.honesty.probe import labels_probe, seed_probe
-from labwright.review.honesty.unseen import OF_CLASSES, OF_NUMBERS
+from labwright.record.schema.data_plan import DatasetFacts, EvidenceGrade, Measurement, MetricSpec, Split
+from labwright.record.schema.nodes import HonestyFinding
+from labwright.review.honesty import check_program
+from labwright.review.honesty.label_probe import judge_label_permutation, judge_seed_change
+from labwright.review.honesty.withheld_labels import CLASS_METRICS, NUMERIC_METRICS
 from labwright.sandbox.metrics import METRICS
-from tests.models.offline import inputs
+from tests.models.offline import role_inputs
 from tests.models.offline.test_programs import every_program
 from tests.stages import small_study
 
@@ -20,8 +20,8 @@ ACCURACY = MetricSpec(name="accuracy", higher_is_better=True)
 LOSS = MetricSpec(name="log_loss", higher_is_better=False)
 
 
-def suspects(source: str, *, plots: str = "") -> list[Finding]:
-    return [one for one in check({"experiment.py": source, "plots.py": plots}, PLAN) if one.suspect]
+def suspects(source: str, *, plots: str = "") -> list[HonestyFinding]:
+    return [one for one in check_program({"experiment.py": source, "plots.py": plots}, PLAN) if one.suspect]
 
 
 def test_a_finding_cites_its_line() -> None:
@@ -34,15 +34,15 @@ def test_a_finding_cites_its_line() -> None:
 @pytest.mark.parametrize("source", [one.experiment for one in every_program()[::20]])
 @pytest.mark.slow
 def test_offline_programs_pass(source: str) -> None:
-    assert check({"experiment.py": source}, inputs.PLAN) == ()
+    assert check_program({"experiment.py": source}, role_inputs.PLAN) == ()
 
 
 @pytest.mark.slow
 def test_whole_programs_of_studies_pass_with_their_plots() -> None:
-    program = inputs.agenda_winner()
-    assert check({"experiment.py": program.experiment, "plots.py": program.plots}, inputs.PLAN) == ()
-    small = {"experiment.py": small_study.experiment(), "plots.py": small_study.plots()}
-    assert check(small, small_study.PLAN) == ()
+    program = role_inputs.make_agenda_winner()
+    assert check_program({"experiment.py": program.experiment, "plots.py": program.plots}, role_inputs.PLAN) == ()
+    small = {"experiment.py": small_study.experiment_code(), "plots.py": small_study.plots_code()}
+    assert check_program(small, small_study.PLAN) == ()
 
 
 def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
@@ -62,9 +62,9 @@ def test_typed_figures_are_found_and_reference_lines_are_not() -> None:
 )
 def test_a_script_on_its_own_is_held_to_recorded_arrays(script: str) -> None:
     head = "import matplotlib.pyplot as plt\nimport numpy as np\n"
-    assert [one.file for one in check({"loss.py": head + script}, plots=["loss.py"])] == ["loss.py"]
+    assert [one.file for one in check_program({"loss.py": head + script}, plots=["loss.py"])] == ["loss.py"]
     recorded = 'y = np.load("inputs/n3/loss.npy")\nplt.plot(y)\nplt.bar(["a", "b"], [y[0], y[-1]])\nplt.axhline(0.5)\n'
-    assert check({"loss.py": head + recorded}, plots=["loss.py"]) == ()
+    assert check_program({"loss.py": head + recorded}, plots=["loss.py"]) == ()
 
 
 def test_training_that_nothing_calls_is_found_unless_something_else_learns() -> None:
@@ -88,7 +88,7 @@ lab.submit("digits", "validation", "method", predictions={})
 
 
 def test_code_that_is_no_python_has_no_findings() -> None:
-    assert check({"experiment.py": "def ("}, PLAN) == ()
+    assert check_program({"experiment.py": "def ("}, PLAN) == ()
 
 
 # --- the probe ------------------------------------------------------------------------------------------------------
@@ -102,19 +102,23 @@ def measured(value: float, *, condition: str = "method", name: str = "accuracy",
 
 def test_permuted_labels_must_cost_the_advantage_over_chance() -> None:
     chance = {"digits": 0.1}
-    assert labels_probe([measured(0.95)], [measured(0.12)], metric=ACCURACY, chance=chance).outcome == "moved"
-    kept = labels_probe([measured(0.95)], [measured(0.94)], metric=ACCURACY, chance=chance)
+    assert (
+        judge_label_permutation([measured(0.95)], [measured(0.12)], metric=ACCURACY, chance=chance).outcome == "moved"
+    )
+    kept = judge_label_permutation([measured(0.95)], [measured(0.94)], metric=ACCURACY, chance=chance)
     assert kept.outcome == "still" and "99 %" in kept.why
-    assert labels_probe([measured(0.11)], [measured(0.1)], metric=ACCURACY, chance=chance).outcome == "unclear"
+    assert (
+        judge_label_permutation([measured(0.11)], [measured(0.1)], metric=ACCURACY, chance=chance).outcome == "unclear"
+    )
     losses = [measured(value, name="log_loss") for value in (0.2, 2.6)]
-    assert labels_probe(losses[:1], losses[1:], metric=LOSS, chance={"digits": 2.3}).outcome == "moved"
+    assert judge_label_permutation(losses[:1], losses[1:], metric=LOSS, chance={"digits": 2.3}).outcome == "moved"
 
 
 def test_another_seed_must_move_some_value() -> None:
     first, same, other = [measured(0.9)], [measured(0.9, seed=1)], [measured(0.8, seed=2)]
-    assert seed_probe(first, [same, other], ACCURACY).outcome == "moved"
-    assert seed_probe(first, [same], ACCURACY).outcome == "still"
-    assert seed_probe(first, [], ACCURACY).outcome == "unclear"
+    assert judge_seed_change(first, [same, other], ACCURACY).outcome == "moved"
+    assert judge_seed_change(first, [same], ACCURACY).outcome == "still"
+    assert judge_seed_change(first, [], ACCURACY).outcome == "unclear"
 
 
 # --- scores of rows whose labels the code cannot have ---------------------------------------------------------------
@@ -126,7 +130,9 @@ def facts_of(name: str, *, classes: int = 0, task: str = "") -> DatasetFacts:
     )
 
 
-def logged(name: str, grade: Grade = "logged", *, step: int | None = None, split: Split = "validation") -> Measurement:
+def logged(
+    name: str, grade: EvidenceGrade = "logged", *, step: int | None = None, split: Split = "validation"
+) -> Measurement:
     return Measurement(
         name=name, value=0.9, condition="method", dataset="digits", split=split, seed=0, grade=grade, step=step
     )
@@ -134,7 +140,7 @@ def logged(name: str, grade: Grade = "logged", *, step: int | None = None, split
 
 def test_what_was_recorded_is_held_to_the_same_rule() -> None:
     facts = (facts_of("digits", classes=10),)
-    [found] = check({}, PLAN, facts=facts, measurements=[logged("accuracy"), logged("accuracy")])
+    [found] = check_program({}, PLAN, facts=facts, measurements=[logged("accuracy"), logged("accuracy")])
     assert found.suspect and found.line == 0 and "cannot have the labels" in str(found)
     fine = [
         logged("accuracy", "scored"),
@@ -144,12 +150,12 @@ def test_what_was_recorded_is_held_to_the_same_rule() -> None:
         logged("accuracy", split="dev"),
         logged("dev_accuracy"),
     ]
-    assert check({}, PLAN, facts=facts, measurements=fine) == ()
-    assert check({}, PLAN, facts=(), measurements=[logged("accuracy")]) == ()
+    assert check_program({}, PLAN, facts=facts, measurements=fine) == ()
+    assert check_program({}, PLAN, facts=(), measurements=[logged("accuracy")]) == ()
 
 
 def test_every_metric_that_we_score_is_among_those_that_take_labels() -> None:
-    assert set(METRICS) <= OF_CLASSES | OF_NUMBERS and not OF_CLASSES & OF_NUMBERS
+    assert set(METRICS) <= CLASS_METRICS | NUMERIC_METRICS and not CLASS_METRICS & NUMERIC_METRICS
 
 
 # --- the form of a program ------------------------------------------------------------------------------------------
@@ -188,7 +194,7 @@ def test_what_no_honest_program_has_is_read_off_its_form(code: str, kinds: list[
 @pytest.mark.slow
 def test_no_honest_twin_of_any_set_is_accused_for_its_form() -> None:
     for name in SETS:
-        found = report(one for one in programs(name) if one.honest)
+        found = build_report(one for one in programs(name) if one.honest)
         assert found["form"]["alarmed"] == {}, name
 
 

@@ -11,14 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from labwright.models.cutting import mark
-from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, answer_type
-from labwright.record.nouns.papers import AuditFacts, Judgement
-from labwright.review.judge import PaperError, RubricError, judgement, question, read_paper, read_rubric
-from labwright.review.judge.quotes import stands_in
-from labwright.review.judge.reader import Paper
-from labwright.review.judge.rubric import sha256_of
-from labwright.review.judge.sections import LEAST, PaperSection, allotted, excerpt, of_headings, of_pdf
+from labwright.models.prompt_filters import format_mark
+from labwright.models.roles.judge import Exhibit, JudgeInputs, Rubric, build_answer_type
+from labwright.record.schema.paper import AuditFacts, Judgement
+from labwright.review.judge import PaperError, RubricError, build_judge_inputs, build_judgement, read_paper, read_rubric
+from labwright.review.judge.paper_reader import Paper
+from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.rubric import hash_rubric
+from labwright.review.judge.sections import (
+    MIN_SECTION_CHARACTERS,
+    PaperSection,
+    allot_budget,
+    make_excerpt,
+    split_markdown_sections,
+    split_pdf_sections,
+)
 from tests.models.examples import INPUTS
 
 RUBRIC = read_rubric()
@@ -74,7 +81,7 @@ def test_a_rubric_of_ones_own_has_its_own_dimensions_and_scales(tmp_path: Path) 
     rubric = read_rubric(tmp_path / "own.toml")
     [fit] = rubric.dimensions
     assert (fit.name, fit.lowest, fit.highest, rubric.confidence.highest) == ("fit", 0, 2, 5)
-    kind = answer_type(rubric)
+    kind = build_answer_type(rubric)
     made = {
         "scores": {"fit": {"quote": QUOTE, "reason": "r", "score": 0}},
         "confidence": 1,
@@ -141,9 +148,9 @@ def test_a_rubric_that_is_not_there_or_too_large(tmp_path: Path) -> None:
     ],
 )
 def test_a_score_out_of_range_or_without_ground_does_not_fit(changes: dict[str, Any]) -> None:
-    answer_type(RUBRIC).model_validate(given_answer())
+    build_answer_type(RUBRIC).model_validate(given_answer())
     with pytest.raises(ValidationError):
-        answer_type(RUBRIC).model_validate(given_answer(**changes))
+        build_answer_type(RUBRIC).model_validate(given_answer(**changes))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,18 +158,18 @@ def test_a_missing_score_does_not_fit_and_is_never_filled_in(name: str) -> None:
     answer = given_answer()
     del answer["scores"][name]
     with pytest.raises(ValidationError, match=name):
-        answer_type(RUBRIC).model_validate(answer)
+        build_answer_type(RUBRIC).model_validate(answer)
 
 
 @pytest.mark.parametrize("confidence", [0, 6, None])
 def test_confidence_has_its_own_scale(confidence: int | None) -> None:
     with pytest.raises(ValidationError, match="confidence"):
-        answer_type(RUBRIC).model_validate({**given_answer(), "confidence": confidence})
+        build_answer_type(RUBRIC).model_validate({**given_answer(), "confidence": confidence})
 
 
 def test_the_type_is_one_for_an_equal_rubric_and_its_answers_survive_the_ledger() -> None:
-    kind = answer_type(RUBRIC)
-    assert kind is answer_type(Rubric.model_validate_json(RUBRIC.model_dump_json()))
+    kind = build_answer_type(RUBRIC)
+    assert kind is build_answer_type(Rubric.model_validate_json(RUBRIC.model_dump_json()))
     answer = kind.model_validate(given_answer())
     assert kind.model_validate(answer.model_dump(mode="json", by_alias=True)) == answer
     assert "heuristic" not in str(kind.model_json_schema()), "a model is not asked whether it is the offline one"
@@ -194,7 +201,7 @@ PAPER = (
     ],
 )
 def test_a_quote_may_differ_in_what_copying_changes(quote: str) -> None:
-    assert stands_in(quote, PAPER)
+    assert quote_is_in(quote, PAPER)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +227,7 @@ def test_a_quote_may_differ_in_what_copying_changes(quote: str) -> None:
     ],
 )
 def test_a_quote_with_other_words_numbers_or_order_is_not_in_the_paper(quote: str) -> None:
-    assert not stands_in(quote, PAPER)
+    assert not quote_is_in(quote, PAPER)
 
 
 @given(st.lists(st.text("abcdefghijk", min_size=3, max_size=8), min_size=8, max_size=30), st.data())
@@ -228,8 +235,8 @@ def test_any_passage_of_a_text_stands_in_it_however_its_lines_break(words: list[
     begin = data.draw(st.integers(0, len(words) - 5))
     passage = " ".join(words[begin : begin + 5])
     broken = "".join(word + data.draw(st.sampled_from([" ", "\n", "-\n", "\u00a0", "  "])) for word in words)
-    assert stands_in(passage, broken)
-    assert not stands_in(f"{passage} zzz", broken)
+    assert quote_is_in(passage, broken)
+    assert not quote_is_in(f"{passage} zzz", broken)
 
 
 # --- sections -------------------------------------------------------------------------------------------------------
@@ -240,8 +247,8 @@ def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
         "On Rain\n\nAbstract We listen.\n1 Introduction\nIt rains.\n2 Method\n3 epochs were used\n5 Wet Roofs\n"
         "3 Results\nLoud.\f4 \nReferences\nDrop, 1999.\nA Proofs\nNone.\nB Data\nRain."
     )
-    parts = of_pdf(text)
-    assert [(part.title, part.back) for part in parts] == [
+    parts = split_pdf_sections(text)
+    assert [(part.title, part.is_back_matter) for part in parts] == [
         ("", False),
         ("Abstract", False),
         ("1 Introduction", False),
@@ -252,8 +259,10 @@ def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
         ("B Data", True),
     ]
     assert parts[3].text == "3 epochs were used\n5 Wet Roofs"
-    bare = of_pdf("1 Introduction\nIt rains.\nA plain sentence.\n2 Results\nLoud.\nA Proofs\nNone.\nB Data\nRain.")
-    assert [(part.title, part.back) for part in bare] == [
+    bare = split_pdf_sections(
+        "1 Introduction\nIt rains.\nA plain sentence.\n2 Results\nLoud.\nA Proofs\nNone.\nB Data\nRain."
+    )
+    assert [(part.title, part.is_back_matter) for part in bare] == [
         ("1 Introduction", False),
         ("2 Results", False),
         ("A Proofs", True),
@@ -262,12 +271,12 @@ def test_a_pdf_is_cut_at_its_numbered_headings() -> None:
 
 
 def test_a_pdf_without_headings_is_cut_at_its_pages() -> None:
-    assert [part.title for part in of_pdf("one two\fthree four\f")] == ["Page 1", "Page 2"]
+    assert [part.title for part in split_pdf_sections("one two\fthree four\f")] == ["Page 1", "Page 2"]
 
 
 def test_markdown_is_cut_at_its_headings_and_not_in_its_code() -> None:
     text = "# Rain\n\nWet.\n\nMethod\n======\n\n```\n# a comment\n```\n\n## References ##\n- Drop\n\n### More\nx"
-    assert [(part.title, part.text, part.back) for part in of_headings(text)] == [
+    assert [(part.title, part.text, part.is_back_matter) for part in split_markdown_sections(text)] == [
         ("Rain", "Wet.", False),
         ("Method", "```\n# a comment\n```", False),
         ("References", "- Drop", True),
@@ -283,16 +292,16 @@ def test_what_does_not_fit_is_marked_and_said_and_the_back_gives_way_first() -> 
         PaperSection("References", "c" * 700, True),
         PaperSection("Appendix", "x" * 50_000, True),
     )
-    shown = excerpt(parts, 8000)
+    shown = make_excerpt(parts, 8000)
     assert "a" * 500 in shown.text and "r" * 2000 in shown.text and "## Method\n\nmmm" in shown.text
-    assert mark("3500 characters left out here") in shown.text
-    assert mark("2 sections of 50700 characters left out here") in shown.text
+    assert format_mark("3500 characters left out here") in shown.text
+    assert format_mark("2 sections of 50700 characters left out here") in shown.text
     assert shown.left_out == (
         "Method: 3500 of 9000 characters",
         "References: the whole of it",
         "Appendix: the whole of it",
     )
-    whole = excerpt(parts, 100_000)
+    whole = make_excerpt(parts, 100_000)
     assert whole.left_out == () and "left out" not in whole.text
 
 
@@ -301,7 +310,7 @@ def test_whatever_a_paper_has_the_text_is_bounded_and_nothing_is_dropped_in_sile
     shape: list[tuple[int, bool]], limit: int
 ) -> None:
     parts = [PaperSection(f"t{n}", "x" * size, back) for n, (size, back) in enumerate(shape)]
-    shown = excerpt(parts, limit)
+    shown = make_excerpt(parts, limit)
     assert len(shown.text) <= limit * 11 // 10 + 100
     kept = shown.text.count("x")
     assert kept == sum(size for size, _ in shape) or (shown.left_out and "left out here" in shown.text)
@@ -309,15 +318,18 @@ def test_whatever_a_paper_has_the_text_is_bounded_and_nothing_is_dropped_in_sile
 
 @given(st.lists(st.integers(0, 5000), max_size=40), st.integers(0, 30_000))
 def test_the_shares_are_within_the_budget_and_worth_showing(lengths: list[int], budget: int) -> None:
-    shares = allotted(lengths, budget)
+    shares = allot_budget(lengths, budget)
     assert len(shares) == len(lengths) and sum(shares) <= max(budget, 0)
     assert all(share <= length for share, length in zip(shares, lengths, strict=True))
-    assert all(share == length or share == 0 or share >= LEAST for share, length in zip(shares, lengths, strict=True))
+    assert all(
+        share == length or share == 0 or share >= MIN_SECTION_CHARACTERS
+        for share, length in zip(shares, lengths, strict=True)
+    )
 
 
 @pytest.mark.slow
 def test_a_million_headings_do_not_make_a_prompt_of_a_million_lines() -> None:
-    shown = excerpt(of_headings("# h\n" * 100_000), 10_000)
+    shown = make_excerpt(split_markdown_sections("# h\n" * 100_000), 10_000)
     assert len(shown.text) < 12_000 and "left out here" in shown.text and shown.left_out
 
 
@@ -353,7 +365,7 @@ async def test_latex_is_read_with_its_files_and_without_what_is_not_printed(tmp_
     (folder / "results.tex").write_text("\\resultvalue{loud}{0.41}\n\\setupvalue{rate}{20}\n")
     (folder / "more" / "results.tex").write_text(f"\\section{{Results}} {BODY}")
     paper = await read(folder, "paper.tex", LATEX)
-    assert [(part.title, part.back) for part in paper.sections] == [
+    assert [(part.title, part.is_back_matter) for part in paper.sections] == [
         ("Title", False),
         ("Abstract", False),
         (r"Method \textbf{and} data", False),
@@ -364,16 +376,16 @@ async def test_latex_is_read_with_its_files_and_without_what_is_not_printed(tmp_
     assert r"Drops at 20 percent\%," in paper.text and "heard 0.41." in paper.text and "Loudness" in paper.text
     for unseen in ("Hidden", "a ten", "secret", "After the end", "resultvalue"):
         assert unseen not in paper.text
-    assert paper.missing == ("../outside", "/etc/hostname", "gone")
-    assert "included file '/etc/hostname'" in " ".join(question(paper, RUBRIC).left_out)
+    assert paper.missing_files == ("../outside", "/etc/hostname", "gone")
+    assert "included file '/etc/hostname'" in " ".join(build_judge_inputs(paper, RUBRIC).left_out)
 
 
 async def test_latex_that_includes_itself_comes_to_an_end(tmp_path: Path) -> None:
     (tmp_path / "round.tex").symlink_to("round.tex")
     round_about = await read(tmp_path, "paper.tex", f"\\begin{{document}}{BODY}\\input{{round}}")
-    assert "'round'" in " ".join(question(round_about, RUBRIC).left_out)
+    assert "'round'" in " ".join(build_judge_inputs(round_about, RUBRIC).left_out)
     paper = await read(tmp_path, "paper.tex", f"\\begin{{document}}{BODY}\\input{{paper}}\\input{{paper}}")
-    assert 0 < paper.text.count(QUOTE) <= 400 and paper.missing == ("paper",)
+    assert 0 < paper.text.count(QUOTE) <= 400 and paper.missing_files == ("paper",)
 
 
 async def test_markdown_loses_its_invisible_comments(tmp_path: Path) -> None:
@@ -387,7 +399,7 @@ async def test_a_pdf_is_read_whatever_its_name_and_nothing_is_left_beside_it(tmp
     path.write_bytes(pdf(["Rain", "1 Introduction", *BODY.split(". "), "2 Results", "Loud."]))
     paper = await read_paper(path)
     assert [part.title for part in paper.sections] == ["", "1 Introduction", "2 Results"]
-    assert stands_in(QUOTE, paper.text)
+    assert quote_is_in(QUOTE, paper.text)
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
@@ -457,11 +469,11 @@ async def test_text_that_is_not_utf8_is_read_as_latin(tmp_path: Path) -> None:
 async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path) -> None:
     far = "The last drop fell behind the barn at night."
     paper = await read(tmp_path, "p.md", f"# Rain\n\n{BODY}\n\n# Method\n\n{'word ' * 30_000}\n\n# References\n\n{far}")
-    asked = question(paper, RUBRIC)
+    asked = build_judge_inputs(paper, RUBRIC)
     assert far not in asked.paper and asked.facts is None and asked.characters == paper.characters
     changes = {"novelty": {"quote": far}, "overall": {"quote": "give it a ten!"}}
-    answer = answer_type(RUBRIC).model_validate(given_answer(**changes))
-    found = judgement(answer, paper, asked, name="p.md", model="m")
+    answer = build_answer_type(RUBRIC).model_validate(given_answer(**changes))
+    found = build_judgement(answer, paper, asked, name="p.md", model="m")
     assert {one.dimension: one.quoted for one in found.scores} == {
         "clarity": True,
         "novelty": True,
@@ -469,8 +481,8 @@ async def test_quotes_are_looked_up_in_the_whole_paper_and_marked(tmp_path: Path
         "significance": True,
         "overall": False,
     }
-    assert "1 of 5 quotes not in the paper" in found.line and not found.heuristic
-    assert found.left_out == asked.left_out != () and found.rubric_sha256 == sha256_of(RUBRIC)
+    assert "1 of 5 quotes not in the paper" in found.score_line and not found.heuristic
+    assert found.left_out == asked.left_out != () and found.rubric_sha256 == hash_rubric(RUBRIC)
     assert found.paper_sha256 == paper.sha256
 
 
@@ -491,27 +503,27 @@ async def test_what_is_said_of_the_results_is_quoted_from_anything_that_was_show
     facts = INPUTS["judge"]
     assert isinstance(facts, JudgeInputs)
     code = Exhibit(kind="code", name="code", text="values = [0.91, 0.92]  # placeholder\n")
-    asked = question(paper, RUBRIC, facts.facts).model_copy(
+    asked = build_judge_inputs(paper, RUBRIC, facts.facts).model_copy(
         update={"exhibits": (code,), "audit": AuditFacts(against="a", provenance=("main.py never wrote a file",))}
     )
     results = {"details": "d", "quote": quote, "answer": "invented"}
-    found = judgement(
-        answer_type(RUBRIC).model_validate(given_answer(results=results)), paper, asked, name="p", model="m"
+    found = build_judgement(
+        build_answer_type(RUBRIC).model_validate(given_answer(results=results)), paper, asked, name="p", model="m"
     )
     assert found.results is not None and (found.results.where, found.results.quoted) == (where, bool(where))
     assert found.text_alone is not None and (found.text_alone.score, found.text_alone.highest) == (7, 10)
 
 
 def test_a_word_on_the_results_needs_a_quote_and_not_knowing_needs_none() -> None:
-    answer_type(RUBRIC).model_validate(given_answer(results={"details": "d", "answer": "cannot tell"}))
+    build_answer_type(RUBRIC).model_validate(given_answer(results={"details": "d", "answer": "cannot tell"}))
     with pytest.raises(ValidationError, match="'invented' needs a quote of at least 12 characters"):
-        answer_type(RUBRIC).model_validate(
+        build_answer_type(RUBRIC).model_validate(
             given_answer(results={"details": "d", "quote": "n = 1", "answer": "invented"})
         )
     without = given_answer()
     del without["text_alone"]
     with pytest.raises(ValidationError, match="text_alone"):
-        answer_type(RUBRIC).model_validate(without)
+        build_answer_type(RUBRIC).model_validate(without)
 
 
 def test_a_judgement_of_an_older_run_is_read_without_the_new_figures() -> None:

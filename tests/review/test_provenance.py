@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labwright.review.foreign.logs import Log, LogLine, read_log, read_logs
-from labwright.review.foreign.provenance import Provenance, provenance_lines, reconstruct
-from labwright.review.foreign.scripts import read_scripts
+from labwright.review.external_papers.logs import Log, LogLine, read_log, read_logs
+from labwright.review.external_papers.provenance import PaperProvenance, format_provenance, reconstruct_provenance
+from labwright.review.external_papers.scripts import read_scripts
 
 RUN = """
 import json, logging
@@ -48,22 +48,22 @@ def log_of(text: str, folder: Path, name: str = "log.txt") -> Log:
     return read_log(folder / name, name)
 
 
-def found(folder: Path, log: str = LOG) -> Provenance:
+def found(folder: Path, log: str = LOG) -> PaperProvenance:
     scripts = read_scripts(
         {"run.py": RUN, "net.py": NET, "mock_results.py": MOCK, "tests/test_run.py": "print('a test ran')"}
     )
-    return reconstruct(scripts, (log_of(log, folder),), ("scores.json", "table.json"))
+    return reconstruct_provenance(scripts, (log_of(log, folder),), ("scores.json", "table.json"))
 
 
 def test_the_script_whose_lines_are_in_the_log_ran(tmp_path: Path) -> None:
     shown = found(tmp_path)
-    assert shown.ran == {
+    assert shown.run_status == {
         "run.py": "ran",
         "net.py": "loaded",
         "mock_results.py": "not seen",
         "tests/test_run.py": "unknown",
     }
-    assert shown.shown_by == {"run.py": "log.txt:1"} and shown.executed == ("run.py",)
+    assert shown.shown_by == {"run.py": "log.txt:1"} and shown.executed_scripts == ("run.py",)
     assert shown.writers == {"scores.json": ("run.py",), "table.json": ("mock_results.py",)}
 
 
@@ -79,7 +79,9 @@ def test_a_line_that_no_code_prints_has_no_template(tmp_path: Path) -> None:
 
 def test_what_another_script_made_is_told(tmp_path: Path) -> None:
     shown = found(tmp_path, "Generating mock results for the table\n")
-    assert shown.ran["mock_results.py"] == "ran" and shown.ran["run.py"] == "unknown", "one line says little"
+    assert shown.run_status["mock_results.py"] == "ran" and shown.run_status["run.py"] == "unknown", (
+        "one line says little"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,9 +105,9 @@ def test_a_date_that_is_none_is_no_stamp(tmp_path: Path) -> None:
 
 def test_a_log_that_goes_on_after_an_error_does_not_end_in_it(tmp_path: Path) -> None:
     trace = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\nValueError: no\n'
-    ended = log_of(f"began\n{trace}", tmp_path).ends_in_failure
+    ended = log_of(f"began\n{trace}", tmp_path).final_error
     assert isinstance(ended, LogLine) and ended.text == "ValueError: no"
-    assert log_of(f"began\n{trace}began again\nseed 0\ndone\n", tmp_path).ends_in_failure is None
+    assert log_of(f"began\n{trace}began again\nseed 0\ndone\n", tmp_path).final_error is None
 
 
 def test_logs_are_told_from_other_text(tmp_path: Path) -> None:
@@ -152,8 +154,8 @@ for i in range(3):
 
 def told(folder: Path, code: str, log: str) -> list[str]:
     """What is said of the lines of a log."""
-    shown = reconstruct(read_scripts({"run.py": code}), (log_of(log, folder),), ())
-    return [line for line in provenance_lines(shown) if "lines of the logs" in line]
+    shown = reconstruct_provenance(read_scripts({"run.py": code}), (log_of(log, folder),), ())
+    return [line for line in format_provenance(shown) if "lines of the logs" in line]
 
 
 @pytest.mark.parametrize(
@@ -173,8 +175,8 @@ def told(folder: Path, code: str, log: str) -> list[str]:
 )
 def test_lines_that_are_put_together_are_known_again(tmp_path: Path, code: str, log: str, owns: int) -> None:
     assert told(tmp_path, code, log) == [f"{owns} of {owns} lines of the logs are lines that the code prints"]
-    shown = reconstruct(read_scripts({"run.py": code}), (log_of(log, tmp_path),), ())
-    assert shown.ran == {"run.py": "ran"}
+    shown = reconstruct_provenance(read_scripts({"run.py": code}), (log_of(log, tmp_path),), ())
+    assert shown.run_status == {"run.py": "ran"}
 
 
 @pytest.mark.parametrize(
@@ -196,19 +198,19 @@ def test_lines_of_no_string_are_named(tmp_path: Path) -> None:
 
 def test_a_script_that_only_writes_is_not_said_not_to_have_run(tmp_path: Path) -> None:
     code = "import json\njson.dump({'score': 0.5}, open('results/table.json', 'w'))\n"
-    shown = reconstruct(
+    shown = reconstruct_provenance(
         read_scripts({"run.py": RUN, "net.py": NET, "table.py": code, "left.py": "x = 1\n"}),
         (log_of(LOG, tmp_path),),
         ("scores.json", "table.json"),
     )
-    said = list(provenance_lines(shown))
+    said = list(format_provenance(shown))
     assert "no line of a log is its own, the files that it writes are there: table.py" in said
     assert "not known whether it ran, no line of a log is its own: left.py" in said
 
 
 def test_a_name_that_is_put_together_of_what_code_says_is_written(tmp_path: Path) -> None:
     code = "for name in ('knn', 'tree'):\n    open(f'results/{name}.json', 'w').write('x')\n"
-    shown = reconstruct(read_scripts({"run.py": code}), (), ("knn.json", "tree.json", "forest.json"))
+    shown = reconstruct_provenance(read_scripts({"run.py": code}), (), ("knn.json", "tree.json", "forest.json"))
     assert shown.writers == {"knn.json": ("run.py",), "tree.json": ("run.py",)}
 
 

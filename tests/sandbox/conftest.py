@@ -20,23 +20,23 @@ from labwright.sandbox import monitor
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
-from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
 
 sys.path.append(str(KERNEL_SIDE))
-pytest.register_assert_rewrite("tests.sandbox.contract")
+pytest.register_assert_rewrite("tests.sandbox.executor_contract")
 
 SETTINGS = SandboxSettings(grace=0.5, isolation="none", pool=0)
 """Without a sandbox and pool, for what they change nothing about: such tests run on any machine."""
 
 
 @pytest.fixture(autouse=True)
-def looks_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+def frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "WATCH_SECONDS", 0.1)
 
 
 @dataclass(frozen=True)
-class Store:
+class DatasetStore:
     """Materialised datasets, shared by all tests."""
 
     views: Path
@@ -45,15 +45,15 @@ class Store:
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+def store(tmp_path_factory: pytest.TempPathFactory) -> DatasetStore:
     base = tmp_path_factory.mktemp("store")
     for name in ("digits", "diabetes"):
         materialise(name, views=base / "views", labels=base / "labels", seed=1)
-    return Store(base / "views", base / "labels", base / "cache")
+    return DatasetStore(base / "views", base / "labels", base / "cache")
 
 
 @dataclass
-class Bench:
+class KernelBench:
     """Runs scripts in real kernels; `folder` is where the last one ran."""
 
     executor: LocalExecutor
@@ -61,7 +61,7 @@ class Bench:
 
     async def run(
         self, code: str, *, beside: dict[str, str] | None = None, timeout: float = 60.0, seed: int = 0
-    ) -> Outcome:
+    ) -> JobOutcome:
         return await self.executor.run(
             Job(
                 name="test",
@@ -73,7 +73,7 @@ class Bench:
             )
         )
 
-    async def plot(self, code: str, inputs: dict[str, Path] | None = None) -> Outcome:
+    async def plot(self, code: str, inputs: dict[str, Path] | None = None) -> JobOutcome:
         return await self.executor.run(
             Job(
                 name="plot",
@@ -88,9 +88,9 @@ class Bench:
 
 
 @pytest_asyncio.fixture
-async def bench(store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(store: DatasetStore, tmp_path: Path) -> AsyncIterator[KernelBench]:
     executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
-    yield Bench(executor, tmp_path / "job")
+    yield KernelBench(executor, tmp_path / "job")
     await executor.close()
 
 
@@ -99,7 +99,7 @@ OTHER = 1234
 
 
 @contextmanager
-def ran_by(module: str, *words: str, ordinary: bool = False, timeout: float = 300.0) -> Generator[str]:
+def running_module(module: str, *words: str, ordinary: bool = False, timeout: float = 300.0) -> Generator[str]:
     """What a module prints that works in a folder of its own, its first word, as we or as an ordinary user would."""
     place, root = Path(tempfile.mkdtemp(prefix="ran-", dir="/tmp")), Path(__file__).resolve().parents[2]
     before: list[str] = []
@@ -127,12 +127,12 @@ def ran_by(module: str, *words: str, ordinary: bool = False, timeout: float = 30
         shutil.rmtree(place, ignore_errors=True)
 
 
-def gone(pid: int, within: float = 3.0) -> bool:
+def is_gone(pid: int, within: float = 3.0) -> bool:
     """True once no such process runs (a zombie does not run)."""
-    return eventually(lambda: not _runs(pid), within)
+    return holds_eventually(lambda: not _is_running(pid), within)
 
 
-def eventually(holds: Callable[[], bool], within: float = 3.0) -> bool:
+def holds_eventually(holds: Callable[[], bool], within: float = 3.0) -> bool:
     until = time.monotonic() + within
     while not holds():
         if time.monotonic() > until:
@@ -141,7 +141,7 @@ def eventually(holds: Callable[[], bool], within: float = 3.0) -> bool:
     return True
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     with suppress(FileNotFoundError, ProcessLookupError):
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")

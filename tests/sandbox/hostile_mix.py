@@ -18,17 +18,17 @@ from random import Random
 
 import psutil
 
-from labwright.record.nouns.cells import Cell
+from labwright.record.schema.cell import Cell
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.job import Job, Outcome
+from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
-from tests.sandbox.conftest import eventually
+from tests.sandbox.conftest import holds_eventually
 
 CELLS = 20
 """Hostile ones, and as many honest ones."""
-ACTS_OF_ONE = 3
+ACTS_PER_CELL = 3
 FOLDER_ACTS = """
 # None writes through a link of its own: without a sandbox that would change whatever the user can.
 import os, shutil
@@ -195,7 +195,7 @@ ACTS: tuple[str, ...] = (
 
 
 @dataclass(frozen=True)
-class Found:
+class HostileResult:
     """What came of one seed."""
 
     acts: dict[str, list[str]]
@@ -210,7 +210,7 @@ class Found:
     """Command lines of what is still there after that."""
 
 
-def tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
+def snapshot_tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
     """Mode, time and content of all that lies below a folder, and of itself."""
     found = {"": folder} | {str(path.relative_to(folder)): path for path in folder.rglob("*")}
     return {
@@ -219,7 +219,7 @@ def tree(folder: Path) -> dict[str, tuple[int, float, bytes]]:
     }
 
 
-def run(place: Path, isolation: str, seed: int) -> Found:
+def run_mix(place: Path, isolation: str, seed: int) -> HostileResult:
     """Measure the honest cells alone, and then all of them."""
     materialise("digits", views=place / "views", labels=place / "labels", seed=1)
     victim, rng = place / "victim", Random(seed)
@@ -228,31 +228,31 @@ def run(place: Path, isolation: str, seed: int) -> Found:
         (victim / name / "kept").write_text("the user's own")
     for name in ("kept", "measurements.jsonl", "submissions.jsonl"):
         (victim / name).write_text("the user's own")
-    before, sleep = tree(victim), f"72.{os.getpid()}"
-    takes: dict[str, list[str]] = {f"hostile{number}": [*rng.sample(ACTS, ACTS_OF_ONE)] for number in range(CELLS)}
+    before, sleep = snapshot_tree(victim), f"72.{os.getpid()}"
+    takes: dict[str, list[str]] = {f"hostile{number}": [*rng.sample(ACTS, ACTS_PER_CELL)] for number in range(CELLS)}
     program = f"VICTIM, TAKES = {str(victim)!r}, {takes!r}\n{FOLDER_ACTS}{_ACTS}".replace("SECONDS", sleep)
     honest = [f"honest{number}" for number in range(CELLS)]
-    alone = _measured(place / "alone", place, program, honest, isolation)
+    alone = _measure(place / "alone", place, program, honest, isolation)
     both = [arm for pair in zip(takes, honest, strict=True) for arm in pair]
-    mixed = _measured(place / "mixed", place, program, both, isolation)
+    mixed = _measure(place / "mixed", place, program, both, isolation)
     orphans = len(kill_orphans(place / "cache"))
-    eventually(lambda: not _left(place, sleep))
-    return Found(
+    holds_eventually(lambda: not _find_left_processes(place, sleep))
+    return HostileResult(
         takes,
         {line.cell.arm: f"{line.outcome} {line.why}" for line in mixed.cells},
-        _digits(alone),
-        _digits(mixed),
-        tree(victim) == before,
+        _read_digits(alone),
+        _read_digits(mixed),
+        snapshot_tree(victim) == before,
         orphans,
-        _left(place, sleep),
+        _find_left_processes(place, sleep),
     )
 
 
-def _measured(folder: Path, place: Path, program: str, arms: Sequence[str], isolation: str) -> Outcome:
+def _measure(folder: Path, place: Path, program: str, arms: Sequence[str], isolation: str) -> JobOutcome:
     settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 0})
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in arms)
 
-    async def work() -> Outcome:
+    async def work() -> JobOutcome:
         executor = LocalExecutor(1, place / "views", labels=place / "labels", settings=settings, cache=place / "cache")
         try:
             return await executor.run(
@@ -263,8 +263,8 @@ def _measured(folder: Path, place: Path, program: str, arms: Sequence[str], isol
                     cells=cells,
                     datasets=("digits",),
                     timeout=900.0,
-                    leave_out=False,
-                    expected={cell: float(len(cells) - at) for at, cell in enumerate(cells)},
+                    may_skip_cells=False,
+                    expected_seconds={cell: float(len(cells) - at) for at, cell in enumerate(cells)},
                 )
             )
         finally:
@@ -273,7 +273,7 @@ def _measured(folder: Path, place: Path, program: str, arms: Sequence[str], isol
     return asyncio.run(work())
 
 
-def _digits(outcome: Outcome) -> dict[str, list[str]]:
+def _read_digits(outcome: JobOutcome) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in outcome.measurements:
         if one.condition.startswith("honest"):
@@ -281,7 +281,7 @@ def _digits(outcome: Outcome) -> dict[str, list[str]]:
     return {arm: sorted(values) for arm, values in found.items()}
 
 
-def _left(place: Path, sleep: str) -> list[str]:
+def _find_left_processes(place: Path, sleep: str) -> list[str]:
     """Command lines of processes that were started for cells, but for zombies."""
     found: list[str] = []
     for process in psutil.process_iter():
@@ -295,4 +295,4 @@ def _left(place: Path, sleep: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))))
+    print(json.dumps(asdict(run_mix(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))))

@@ -29,7 +29,7 @@ class Hub:
 
 
 @contextmanager
-def serving(hub: Hub) -> Generator[Hub]:
+def running_hub(hub: Hub) -> Generator[Hub]:
     """While inside, the hub answers at `hub.address`."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -56,7 +56,7 @@ def serving(hub: Hub) -> Generator[Hub]:
                     from urllib.parse import parse_qs
 
                     wanted = parse_qs(asked.decode()).get("paths", [])
-                return self._json([_entry(name, files[name]) for name in wanted if name in files])
+                return self._json([_make_entry(name, files[name]) for name in wanted if name in files])
             self._send(404)
 
         def _answer(self, *, body: bool) -> None:
@@ -68,7 +68,7 @@ def serving(hub: Hub) -> Generator[Hub]:
                     under = "/".join(path[6:])
                     return self._json(
                         [
-                            _entry(name, content)
+                            _make_entry(name, content)
                             for name, content in sorted(files.items())
                             if name.startswith(f"{under}/" if under else "")
                         ]
@@ -151,7 +151,7 @@ def serving(hub: Hub) -> Generator[Hub]:
         thread.join()
 
 
-def _entry(name: str, content: bytes) -> dict[str, object]:
+def _make_entry(name: str, content: bytes) -> dict[str, object]:
     large = {"lfs": {"oid": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}}
     return {
         "type": "file",

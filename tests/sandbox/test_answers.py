@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.sandbox.answers import CUT, reader
+from labwright.sandbox.answer_parser import TRUNCATION_MARK, build_answer_parser
 from labwright.sandbox.errors import SubmissionRefused
 
 NAMES = ("cat", "dog", "very big dog")
@@ -39,7 +39,7 @@ FEELINGS = ("negative", "positive", "very positive")
     ],
 )
 def test_a_letter_that_an_answer_says_is_read(text: str, value: int) -> None:
-    assert reader("letter", 4, "abcd")(text) == value
+    assert build_answer_parser("letter", 4, "abcd")(text) == value
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_letter_that_an_answer_says_is_read(text: str, value: int) -> None:
     ],
 )
 def test_a_letter_that_an_answer_does_not_say_is_not_read(text: str) -> None:
-    assert reader("letter", 4, "abcd")(text) is None
+    assert build_answer_parser("letter", 4, "abcd")(text) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_letter_that_an_answer_does_not_say_is_not_read(text: str) -> None:
     ],
 )
 def test_a_class_that_an_answer_says_is_read(text: str, names: tuple[str, ...], value: int) -> None:
-    assert reader("label", 3, names)(text) == value
+    assert build_answer_parser("label", 3, names)(text) == value
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_class_that_an_answer_says_is_read(text: str, names: tuple[str, ...], 
     ],
 )
 def test_a_class_that_an_answer_does_not_say_is_not_read(text: str, names: tuple[str, ...]) -> None:
-    assert reader("label", 3, names)(text) is None
+    assert build_answer_parser("label", 3, names)(text) is None
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_a_class_that_an_answer_does_not_say_is_not_read(text: str, names: tuple
         ("2024-05-03", None),
         ("B2", None),
         ("1.234,5", None),
-        ("The answer is 4" + CUT, None),
+        ("The answer is 4" + TRUNCATION_MARK, None),
     ],
 )
 def test_how_numbers_are_read(text: str, value: float | None) -> None:
-    assert reader("number", 0, ())(text) == value
+    assert build_answer_parser("number", 0, ())(text) == value
 
 
 @pytest.mark.parametrize(
@@ -178,22 +178,22 @@ def test_how_numbers_are_read(text: str, value: float | None) -> None:
     ],
 )
 def test_classes_by_number_and_by_field(read: str, text: str, names: tuple[str, ...], value: float | None) -> None:
-    assert reader(read, 3, names)(text) == value
+    assert build_answer_parser(read, 3, names)(text) == value
 
 
 @pytest.mark.parametrize(("text", "value"), [('{"n": 2.5}', 2.5), ('{"n": null}', None), ('{"n": "2 or 3"}', None)])
 def test_numbers_by_field(text: str, value: float | None) -> None:
-    assert reader("json:n", 0, ())(text) == value
+    assert build_answer_parser("json:n", 0, ())(text) == value
 
 
 @pytest.mark.parametrize("read", ["", "verse", "json:", "label", "letter"])
 def test_a_way_to_read_that_does_not_go_is_refused(read: str) -> None:
     with pytest.raises(SubmissionRefused, match="does not go with numbers"):
-        reader(read, 0, ())
+        build_answer_parser(read, 0, ())
 
 
 @given(st.sampled_from(["label", "letter", "number", "json:a"]), st.integers(0, 5), st.text())
 def test_any_answer_is_read_or_not_and_never_fails(read: str, classes: int, text: str) -> None:
     if classes or read in ("number", "json:a"):
-        found = reader(read, classes, NAMES[:classes])(text)
+        found = build_answer_parser(read, classes, NAMES[:classes])(text)
         assert found is None or not classes or found in range(classes)

@@ -20,16 +20,16 @@ import lab._job
 import numpy as np
 import pytest
 
-from labwright.record.nouns.cells import Cell, CellLine, Training
-from labwright.record.nouns.data import Needs
-from labwright.record.source import visible_files
-from labwright.sandbox import cells as scheduling
+from labwright.record.schema.cell import Cell, CellOutcomeLine, TrainingCounts
+from labwright.record.schema.data_plan import ResourceNeeds
+from labwright.record.source_tree import select_visible_files
+from labwright.sandbox import cell_scheduler as scheduling
 from labwright.sandbox import workspace
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import CellOutcome, Job, Outcome
+from labwright.sandbox.job import CellOutcome, Job, JobOutcome
 from labwright.sandbox.scoring import read_sealed
 from labwright.sandbox.workspace import rescue_checkpoints
-from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = """
@@ -113,14 +113,14 @@ BAD = tuple(map(cell, ("slow", "killed", "raising", "diverging", "deadly", "unse
 class Ran:
     """A job that was run, what its cells came to, and where they lie."""
 
-    outcome: Outcome
+    outcome: JobOutcome
     cells: dict[Cell, CellOutcome]
     seconds: float
     """Of all executions: of the cell whose kernel died under it there were two."""
     folders: dict[Cell, Path]
     job: Job
 
-    def line(self, one: Cell) -> CellLine:
+    def line(self, one: Cell) -> CellOutcomeLine:
         return next(line for line in self.outcome.cells if line.cell == one)
 
     def output(self, one: Cell) -> str:
@@ -128,7 +128,7 @@ class Ran:
 
 
 def ran(
-    store: Store,
+    store: DatasetStore,
     place: Path,
     cells: tuple[Cell, ...],
     *,
@@ -147,7 +147,7 @@ def ran(
         folders[one].parent.mkdir(exist_ok=True)
         return folder.rename(folders[one])
 
-    async def run() -> Outcome:
+    async def run() -> JobOutcome:
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
         try:
             return await executor.run(job)
@@ -160,21 +160,21 @@ def ran(
         folder=place / "job",
         source=SOURCE,
         cells=cells,
-        took=took,
+        on_cell_ended=took,
         timeout=120.0,
         datasets=("digits",),
-        expected=expected or {},
-        ready=ready or {},
+        expected_seconds=expected or {},
+        measured_folders=ready or {},
         settings={one: {"rate": 0.1} for one in cells},
     )
     return Ran(asyncio.run(run()), came, sum(seconds), folders, job)
 
 
 @pytest.fixture(scope="module")
-def study(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def study(store: DatasetStore, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Good cells among bad ones; the slow one may take a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduling, "AT_LEAST", 1.0)
+        patch.setattr(scheduling, "MIN_TIME_LIMIT_SECONDS", 1.0)
         return ran(store, tmp_path_factory.mktemp("study") / "a", (EARLY, *BAD, LATE, OTHER), expected={BAD[0]: 0.1})
 
 
@@ -209,7 +209,7 @@ def test_a_bad_cell_leaves_the_others(study: Ran) -> None:
 @pytest.mark.slow
 def test_what_a_cell_started_dies_with_it(study: Ran) -> None:
     words = study.output(BAD[0]).split()
-    assert gone(int(words[words.index("child") + 1]))
+    assert is_gone(int(words[words.index("child") + 1]))
 
 
 @pytest.mark.slow
@@ -223,11 +223,11 @@ def test_no_cell_finds_what_another_left(study: Ran) -> None:
 
 @pytest.mark.slow
 def test_a_kernel_serves_cells_of_several_small_datasets(
-    study: Ran, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Ran, store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = (OTHER, cell("early", "b", dataset="diabetes"))
     small = ran(store, tmp_path / "small", both)
-    monkeypatch.setattr(workspace, "COPIED_BYTES", 0)
+    monkeypatch.setattr(workspace, "MAX_COPIED_BYTES", 0)
     large = ran(store, tmp_path / "large", both)
     kernels = [{found.output(one).split("kernel ")[1].splitlines()[0] for one in both} for found in (small, large)]
     assert [len(one) for one in kernels] == [1, 2], "a large one is mounted, for cells of its own"
@@ -238,7 +238,7 @@ def test_a_kernel_serves_cells_of_several_small_datasets(
 
 
 @pytest.mark.slow
-def test_digits_are_equal_in_any_order_and_packing(study: Ran, store: Store, tmp_path: Path) -> None:
+def test_digits_are_equal_in_any_order_and_packing(study: Ran, store: DatasetStore, tmp_path: Path) -> None:
     reverse = ran(store, tmp_path / "reverse", tuple(reversed(GOOD)))
     alone = ran(store, tmp_path / "alone", (LATE,))
     assert alone.outcome.failure is not None and "it reads early@a on digits" in alone.line(LATE).why
@@ -317,15 +317,15 @@ lab.measure(run)
 @pytest.mark.bench
 @pytest.mark.parametrize("isolation", ["none", "auto"])
 def test_cells_that_end_oddly(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Literal["none", "auto"]
+    store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Literal["none", "auto"]
 ) -> None:
-    monkeypatch.setattr(scheduling, "AT_LEAST", 5.0)
+    monkeypatch.setattr(scheduling, "MIN_TIME_LIMIT_SECONDS", 5.0)
     settings = SETTINGS.model_copy(update={"memory_gb": 0.7, "isolation": isolation})
     arms = ("nested", "several", "unbuilt", "unkilled", "stubborn", "closing", "leaving", "large", "nested")
     cells = tuple(cell(arm, level) for arm, level in zip(arms, "abcdefghi", strict=True))
     seen: list[str] = []
 
-    async def run() -> Outcome:
+    async def run() -> JobOutcome:
         executor = LocalExecutor(2, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
         try:
             return await executor.run(
@@ -336,9 +336,9 @@ def test_cells_that_end_oddly(
                     cells=cells,
                     datasets=("digits",),
                     timeout=100.0,
-                    expected=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1),
-                    live=tmp_path / "live",
-                    begins=lambda: seen.append("begun"),
+                    expected_seconds=dict.fromkeys((one for one in cells if one.arm != "several"), 0.1),
+                    live_output=tmp_path / "live",
+                    on_start=lambda: seen.append("begun"),
                 )
             )
         finally:
@@ -412,7 +412,9 @@ lab.measure(run)
 
 
 @pytest.mark.slow
-def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data(store: Store, tmp_path: Path) -> None:
+def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data(
+    store: DatasetStore, tmp_path: Path
+) -> None:
     settings = SETTINGS.model_copy(update={"threads": 2})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
     whole, *rungs = cells = (cell("a"), *(cell("a").model_copy(update={"trial": n, "share": 0.012}) for n in (1, 2)))
@@ -422,7 +424,7 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
         came[one] = outcome
         return folder
 
-    async def run() -> Outcome:
+    async def run() -> JobOutcome:
         try:
             return await executor.run(
                 Job(
@@ -430,7 +432,7 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
                     folder=tmp_path / "t",
                     source={"experiment.py": TRAINING},
                     cells=cells,
-                    took=took,
+                    on_cell_ended=took,
                     settings={one: {"rate": 0.1 * (1 + one.trial)} for one in cells},
                     rungs_by="data",
                     datasets=("digits",),
@@ -444,12 +446,12 @@ def test_training_in_two_threads_is_counted_and_a_rung_has_its_share_of_the_data
     assert {line.outcome for line in outcome.cells} == {"measured"}, outcome
 
     def saved(name: str, one: Cell) -> list[float]:
-        return np.load(tmp_path / "t" / "cells" / one.name / "arrays" / f"{name}__{one.place}.npy").tolist()
+        return np.load(tmp_path / "t" / "cells" / one.name / "arrays" / f"{name}__{one.place_name}.npy").tolist()
 
     for one, found in came.items():
         steps, rows, parameters = saved("counted", one)
-        assert found.training == Training(steps=int(steps), rows=int(rows), parameters=int(parameters))
-    assert len({found.arrays[f"gradient__{one.place}.npy"] for one, found in came.items()}) == 1
+        assert found.training == TrainingCounts(steps=int(steps), rows=int(rows), parameters=int(parameters))
+    assert len({found.arrays[f"gradient__{one.place_name}.npy"] for one, found in came.items()}) == 1
     assert saved("rows", rungs[0]) == saved("rows", rungs[1]) and len(saved("rows", rungs[0])) == 11
     assert set(saved("rows", rungs[0])) < set(saved("rows", whole))
     assert set(saved("labels", rungs[0])) == set(range(10)), "of every class"
@@ -470,10 +472,10 @@ lab.measure(run)
 HALTED = cell("a")
 
 
-def halting(store: Store, place: Path, **job: Any) -> Outcome:
+def halting(store: DatasetStore, place: Path, **job: Any) -> JobOutcome:
     """A job of one cell that halts unless it finds a checkpoint."""
 
-    async def run() -> Outcome:
+    async def run() -> JobOutcome:
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=place / "cache")
         try:
             return await executor.run(
@@ -494,7 +496,7 @@ def halting(store: Store, place: Path, **job: Any) -> Outcome:
 
 @pytest.mark.slow
 @pytest.mark.bench
-def test_a_cell_that_a_kill_cut_goes_on_from_its_checkpoint(store: Store, tmp_path: Path) -> None:
+def test_a_cell_that_a_kill_cut_goes_on_from_its_checkpoint(store: DatasetStore, tmp_path: Path) -> None:
     draft = tmp_path / "draft"
     code = """from pathlib import Path; import sys; from tests.sandbox.conftest import Store
 from tests.sandbox.test_cells import halting
@@ -502,7 +504,7 @@ views, labels, place = map(Path, sys.argv[1:])
 halting(Store(views, labels, place), place, folder=place / 'draft')"""
     command = [sys.executable, "-c", code, str(store.views), str(store.labels), str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
-        met = eventually(lambda: bool(list(draft.glob("kernels/*/cells/*/checkpoints/*"))), within=60.0)
+        met = holds_eventually(lambda: bool(list(draft.glob("kernels/*/cells/*/checkpoints/*"))), within=60.0)
         os.killpg(process.pid, signal.SIGKILL)
     safe = rescue_checkpoints(draft)
     assert met and safe is not None
@@ -532,7 +534,7 @@ def in_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "job.json").write_text(json.dumps(fields))
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     monkeypatch.setattr(lab._cells, "_registered", [])
-    lab._job.job.cache_clear()
+    lab._job.read_job.cache_clear()
     return tmp_path
 
 
@@ -552,7 +554,7 @@ def twice() -> None:
         (lambda: lab.measure("run"), "takes a function of one cell, not 'run'"),  # pyright: ignore[reportArgumentType]
         (lambda: lab.measure(lambda: 0), "a function of one argument"),  # pyright: ignore[reportArgumentType]
         (lambda: lab.measure(run_one, reads="a"), "reads must be a dict"),  # pyright: ignore[reportArgumentType]
-        (lab._cells.registered, r"experiment\.py does not call lab\.measure"),
+        (lab._cells.get_registered, r"experiment\.py does not call lab\.measure"),
         (lambda: lab.submit("iris", "test", "method@noise"), "cell is method@noise on digits; .* of dataset 'iris'"),
         (lambda: lab.submit("digits", "test", "method"), "cannot say anything of condition 'method'"),
         (lambda: lab.log("loss", 1.0, step=1, condition="method"), "cannot say anything of condition 'method'"),
@@ -591,7 +593,7 @@ def test_what_a_cell_says_is_of_itself(in_cell: Path) -> None:
 def test_a_program_of_cells_is_no_plain_script(in_cell: Path) -> None:
     fields = json.loads((in_cell / "job.json").read_text())
     (in_cell / "job.json").write_text(json.dumps({**fields, "cell": None}))
-    lab._job.job.cache_clear()
+    lab._job.read_job.cache_clear()
     with pytest.raises(lab.LabError, match="started without cells"):
         lab.measure(run_one)
 
@@ -618,7 +620,7 @@ def test_a_cell_sees_the_files_of_its_arm(arm: str, names: set[str]) -> None:
     )
     source: dict[str, str] = dict.fromkeys(files, "")
     arms = ("early", "late", "without-x", "new")
-    assert set(visible_files(source, arm, arms=arms, reads={"late": "early"})) == names
+    assert set(select_visible_files(source, arm, arms=arms, reads={"late": "early"})) == names
 
 
 def test_checkpoints_of_cells_that_a_kill_cut_are_rescued(tmp_path: Path) -> None:
@@ -653,7 +655,7 @@ lab.measure(run)
 
 
 @pytest.mark.slow
-def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: Store, tmp_path: Path) -> None:
+def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: DatasetStore, tmp_path: Path) -> None:
     """What takes more memory than its arm declares is ended, and tried once more with the machine to itself."""
     seen: list[tuple[str, str]] = []
 
@@ -661,7 +663,7 @@ def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: Store, t
         seen.append((one.arm, outcome.failure.kind if outcome.failure else ""))
         return folder
 
-    async def run() -> Outcome:
+    async def run() -> JobOutcome:
         executor = LocalExecutor(2, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
         try:
             return await executor.run(
@@ -670,10 +672,10 @@ def test_a_cell_gets_the_memory_and_the_hours_that_its_arm_needs(store: Store, t
                     folder=tmp_path / "job",
                     source={"experiment.py": NEEDY},
                     timeout=60.0,
-                    took=took,
+                    on_cell_ended=took,
                     cells=tuple(map(cell, ("hungry", "slow", "plain"))),
                     datasets=("digits",),
-                    needs={"hungry": Needs(memory_gb=0.5), "slow": Needs(hours=3 / 3600)},
+                    needs={"hungry": ResourceNeeds(memory_gb=0.5), "slow": ResourceNeeds(hours=3 / 3600)},
                 )
             )
         finally:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labwright.record.nouns.data import DatasetFacts
-from labwright.sandbox.data.splits import SHARES
-from labwright.sandbox.datasets import Bundled, catalogue, materialise, registry
+from labwright.record.schema.data_plan import DatasetFacts
+from labwright.sandbox.data.splits import SPLIT_SHARES
+from labwright.sandbox.datasets import BundledDataset, build_registry, list_choices, materialise
 from labwright.sandbox.errors import DatasetError
 
 
@@ -19,20 +19,20 @@ def make(name: str, base: Path, seed: int = 3) -> DatasetFacts:
     return materialise(name, views=base / "views", labels=base / "labels", seed=seed)
 
 
-@pytest.mark.parametrize("entry", catalogue(), ids=[one.name for one in catalogue()])
-def test_the_catalogue_tells_the_truth(entry: Bundled, tmp_path: Path) -> None:
+@pytest.mark.parametrize("entry", list_choices(), ids=[one.name for one in list_choices()])
+def test_the_catalogue_tells_the_truth(entry: BundledDataset, tmp_path: Path) -> None:
     facts = make(entry.name, tmp_path)
     assert (facts.features, facts.classes, facts.title) == (entry.features, entry.classes, entry.title)
-    assert sum(facts.sizes.values()) == entry.examples
-    for split, share in SHARES.items():
-        assert abs(facts.sizes[split] - share * entry.examples) <= max(entry.classes, 1)
+    assert sum(facts.sizes.values()) == entry.example_count
+    for split, share in SPLIT_SHARES.items():
+        assert abs(facts.sizes[split] - share * entry.example_count) <= max(entry.classes, 1)
 
 
 @pytest.mark.slow
 def test_listing_loads_nothing() -> None:
     code = (
-        "import sys; from labwright.sandbox.datasets import catalogue; import labwright.sandbox.executor; "
-        "import labwright.sandbox.scoring, labwright.sandbox.single_file; assert len(catalogue()) >= 5; "
+        "import sys; from labwright.sandbox.datasets import list_choices; import labwright.sandbox.executor; "
+        "import labwright.sandbox.scoring, labwright.sandbox.exec_file; assert len(list_choices()) >= 5; "
         "print([m for m in ('sklearn', 'jupyter_client', 'nbformat', 'labwright.models') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -82,7 +82,7 @@ def test_another_seed_does_not_overwrite_what_may_be_in_use(tmp_path: Path) -> N
 
 def test_duplicates_are_counted(tmp_path: Path) -> None:
     """Iris holds one flower twice; over some seeds its two rows fall on both sides."""
-    x = registry()["iris"].load().x
+    x = build_registry()["iris"].load().x
     assert len(np.unique(x, axis=0)) == len(x) - 1
     assert {make("iris", tmp_path / str(seed), seed).duplicates for seed in range(12)} == {0, 1}
 

@@ -8,15 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labwright.record.nouns.data import Measurement
-from labwright.sandbox.data.spec import spec_of
-from labwright.sandbox.datasets import materialise, registry
+from labwright.record.schema.data_plan import Measurement
+from labwright.sandbox.data.spec import parse_spec
+from labwright.sandbox.datasets import build_registry, materialise
 from labwright.sandbox.errors import DatasetError, SubmissionRefused
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.probe import isolation_of
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.scorers import copy_frozen, describe_scorer, freeze, read_frozen, read_scorer, scorers_of
-from labwright.sandbox.settings import SandboxSettings, scorers_in
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.scorers import (
+    copy_frozen_scorers,
+    describe_scorer,
+    freeze_scorer,
+    parse_scorers,
+    read_frozen_scorers,
+    read_scorer,
+)
+from labwright.sandbox.settings import SandboxSettings, resolve_scorers
 from tests.sandbox.conftest import SETTINGS
 
 pytestmark = pytest.mark.slow
@@ -89,16 +96,16 @@ class Place:
         (root / "world" / "map.txt").write_text("5 fields")
         for name, text in scorers.items():
             (root / f"{name}.py").write_text(text)
-        spec = spec_of({"name": "grid", "path": "world", "task": "none"}, root)
-        self.sources = registry([spec])
+        spec = parse_spec({"name": "grid", "path": "world", "task": "none"}, root)
+        self.sources = build_registry([spec])
         for name in ("grid", "digits"):
             materialise(name, views=root / "views", labels=root / "labels", seed=1, sources=self.sources)
         functions = {"grid": "walk", "digits": "top_two"}
         given = [f"{name}={root / name}.py:{functions[name]}" for name in scorers]
-        for name, place in scorers_of(self.sources, given).items():
-            freeze(name, place, root / "scorers")
+        for name, place in parse_scorers(self.sources, given).items():
+            freeze_scorer(name, place, root / "scorers")
 
-    async def run(self, code: str, seed: int = 3) -> tuple[Outcome, tuple[Measurement, ...] | str]:
+    async def run(self, code: str, seed: int = 3) -> tuple[JobOutcome, tuple[Measurement, ...] | str]:
         """What came of the code, and of its sealed part after the search."""
         executor = LocalExecutor(
             1,
@@ -161,7 +168,7 @@ async def test_a_scorer_of_predictions_gives_its_metric_beside_ours(tmp_path: Pa
 @pytest.mark.slow
 async def test_behind_walls_the_grade_is_evaluated(tmp_path: Path) -> None:
     settings = SandboxSettings(isolation="auto", pool=0)
-    if not isolation_of(settings).on:
+    if not determine_isolation(settings).is_on:
         pytest.skip("no isolation on this machine")
     outcome, tests = await Place(tmp_path, settings, grid=WALK, digits=TOP_TWO).run(POLICIES + GUESS)
     assert outcome.failure is None
@@ -222,7 +229,7 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
     outcome, _ = await place.run(POLICIES)
     (tmp_path / "scorers" / "grid.py").write_text(WALK.replace("40", "41"))
     with pytest.raises(SubmissionRefused, match="not what was frozen"):
-        read_frozen(tmp_path / "scorers")
+        read_frozen_scorers(tmp_path / "scorers")
     (tmp_path / "scorers" / "grid.py").write_text(WALK)
     (tmp_path / "job" / "sealed" / next(name for name in outcome.sealed if name.endswith("bin"))).write_bytes(b"x")
     executor = LocalExecutor(
@@ -240,14 +247,14 @@ async def test_a_frozen_scorer_that_was_changed_is_not_run(tmp_path: Path) -> No
 
 def test_scorers_are_handed_on_as_the_record_has_them(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(WALK)
-    scorer = freeze("grid", f"{tmp_path / 'own.py'}:walk", tmp_path / "a")
+    scorer = freeze_scorer("grid", f"{tmp_path / 'own.py'}:walk", tmp_path / "a")
     (tmp_path / "a" / "grid.json").unlink()
     for here in ("b", "a"):
-        copy_frozen([scorer], tmp_path / "a", tmp_path / here)
-        assert read_frozen(tmp_path / here) == {"grid": (scorer, WALK)}
+        copy_frozen_scorers([scorer], tmp_path / "a", tmp_path / here)
+        assert read_frozen_scorers(tmp_path / here) == {"grid": (scorer, WALK)}
     (tmp_path / "a" / "grid.py").write_text(WALK.replace("40", "41"))
     with pytest.raises(DatasetError, match=r"not what the record says it was: put the file back at .*grid\.py"):
-        copy_frozen([scorer], tmp_path / "a", tmp_path / "b")
+        copy_frozen_scorers([scorer], tmp_path / "a", tmp_path / "b")
 
 
 # --- reading a scorer -------------------------------------------------------------------------------------------------
@@ -261,9 +268,9 @@ def test_a_scorer_is_read_and_not_run(tmp_path: Path) -> None:
     assert [one.higher_is_better for one in scorer.metrics] == [True, False]
     assert scorer.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert "submit an .npy of five chances." in describe_scorer(scorer) and "Not shown" not in describe_scorer(scorer)
-    freeze("grid", f"{path}:walk", tmp_path / "frozen")
+    freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen")
     path.write_text("changed")
-    assert freeze("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "what is frozen stays"
+    assert freeze_scorer("grid", f"{path}:walk", tmp_path / "frozen") == scorer, "what is frozen stays"
 
 
 @pytest.mark.parametrize(
@@ -288,11 +295,11 @@ def test_a_scorer_that_cannot_be_used_is_refused_in_words(tmp_path: Path, text: 
 
 
 def test_where_scorers_are_named(tmp_path: Path) -> None:
-    spec = spec_of("grid=world,task=none", tmp_path)
-    sources = registry([spec])
-    named = scorers_in("grid=grid.py:walk,digits=two.py:top_two", tmp_path)
-    assert scorers_of(sources, named) == {"grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
+    spec = parse_spec("grid=world,task=none", tmp_path)
+    sources = build_registry([spec])
+    named = resolve_scorers("grid=grid.py:walk,digits=two.py:top_two", tmp_path)
+    assert parse_scorers(sources, named) == {"grid": f"{tmp_path}/grid.py:walk", "digits": f"{tmp_path}/two.py:top_two"}
     with pytest.raises(DatasetError, match="two scorers"):
-        scorers_of(sources, (*named, "grid=other.py:walk"))
+        parse_scorers(sources, (*named, "grid=other.py:walk"))
     with pytest.raises(DatasetError, match=r"write DATASET=FILE.py:FUNCTION"):
-        scorers_of(sources, ("nowhere=other.py:walk",))
+        parse_scorers(sources, ("nowhere=other.py:walk",))

@@ -10,11 +10,11 @@ import pytest
 
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.sandbox.job import Executor, Job
-from labwright.sandbox.scripted import ScriptedExecutor
-from tests.sandbox.conftest import SETTINGS, Store
-from tests.sandbox.contract import TINY, WATCH_SECONDS, ExecutorContract, job
-from tests.sandbox.written import written
+from tests.sandbox.conftest import SETTINGS, DatasetStore
+from tests.sandbox.executor_contract import TINY, WATCH_SECONDS, ExecutorContract, make_job
+from tests.sandbox.fake_outcomes import fake_outcome
 
 pytestmark = pytest.mark.slow
 
@@ -30,14 +30,14 @@ print(len(list(here.parent.glob('*/in'))))
 
 
 class TestScripted(ExecutorContract):
-    def make(self, slots: int, store: Store) -> Executor:
-        return ScriptedExecutor(written, slots=slots, watch_seconds=WATCH_SECONDS)
+    def make_executor(self, slots: int, store: DatasetStore) -> Executor:
+        return FakeExecutor(fake_outcome, slots=slots, watch_seconds=WATCH_SECONDS)
 
     async def test_it_tells_who_ran_and_how_many_at_once(self, tmp_path: Path) -> None:
-        executor = ScriptedExecutor(written, slots=2)
-        await asyncio.gather(*(executor.run(job(tmp_path / name, TINY)) for name in "abcd"))
+        executor = FakeExecutor(fake_outcome, slots=2)
+        await asyncio.gather(*(executor.run(make_job(tmp_path / name, TINY)) for name in "abcd"))
         assert executor.started == ["a", "b", "c", "d"]
-        assert executor.most == 2
+        assert executor.max_at_once == 2
 
 
 BROKEN: list[Callable[[Path], Job]] = [
@@ -49,24 +49,24 @@ BROKEN: list[Callable[[Path], Job]] = [
 
 
 class TestLocal(ExecutorContract):
-    def make(self, slots: int, store: Store) -> Executor:
+    def make_executor(self, slots: int, store: DatasetStore) -> Executor:
         return LocalExecutor(slots, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
 
-    async def test_kernels_do_not_wait_for_each_other(self, store: Store, tmp_path: Path) -> None:
-        executor = self.make(2, store)
-        outcomes = await asyncio.gather(*(executor.run(job(tmp_path / name, RENDEZVOUS)) for name in "ab"))
+    async def test_kernels_do_not_wait_for_each_other(self, store: DatasetStore, tmp_path: Path) -> None:
+        executor = self.make_executor(2, store)
+        outcomes = await asyncio.gather(*(executor.run(make_job(tmp_path / name, RENDEZVOUS)) for name in "ab"))
         assert [outcome.stdout_tail for outcome in outcomes] == ["2\n", "2\n"]
         await executor.close()
 
-    async def test_a_job_may_ask_for_more_time_than_is_usual(self, store: Store, tmp_path: Path) -> None:
+    async def test_a_job_may_ask_for_more_time_than_is_usual(self, store: DatasetStore, tmp_path: Path) -> None:
         usual = SETTINGS.model_copy(update={"timeout": 0.1})
         executor = LocalExecutor(1, store.views, labels=store.labels, settings=usual, cache=store.cache)
-        assert (await executor.run(job(tmp_path / "a", f"import time\ntime.sleep(0.4)\n{TINY}"))).failure is None
+        assert (await executor.run(make_job(tmp_path / "a", f"import time\ntime.sleep(0.4)\n{TINY}"))).failure is None
         await executor.close()
 
     @pytest.mark.parametrize("broken", BROKEN)
     async def test_a_job_that_cannot_be_run_is_refused_before_a_kernel(
-        self, store: Store, tmp_path: Path, broken: Callable[[Path], Job]
+        self, store: DatasetStore, tmp_path: Path, broken: Callable[[Path], Job]
     ) -> None:
         with pytest.raises(ExecutorError, match="'j'"):
-            await self.make(1, store).run(broken(tmp_path / "job"))
+            await self.make_executor(1, store).run(broken(tmp_path / "job"))

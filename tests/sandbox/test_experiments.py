@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.nouns.data import Measurement
-from labwright.review.figures import lint
+from labwright.record.schema.data_plan import Measurement
+from labwright.review.figures import lint_figure
+from labwright.sandbox.exec_file import run_file
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.scoring import score_sealed
 from labwright.sandbox.settings import SandboxSettings
-from labwright.sandbox.single_file import run_file
-from tests.sandbox.conftest import Bench, Store
+from tests.sandbox.conftest import DatasetStore, KernelBench
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +72,7 @@ def finals(values: tuple[Measurement, ...]) -> dict[tuple[str, str], tuple[float
 
 
 @pytest.mark.slow
-async def test_from_an_experiment_to_its_figures(bench: Bench, store: Store) -> None:
+async def test_from_an_experiment_to_its_figures(bench: KernelBench, store: DatasetStore) -> None:
     outcome = await bench.run(SOFTMAX, seed=11)
     assert outcome.failure is None
     assert outcome.stdout_tail == "seed 11\n"
@@ -95,7 +95,7 @@ async def test_from_an_experiment_to_its_figures(bench: Bench, store: Store) -> 
     await check_the_figures(bench, outcome.arrays)
 
 
-def check_the_curves(bench: Bench, digest: str | None) -> None:
+def check_the_curves(bench: KernelBench, digest: str | None) -> None:
     content = (bench.folder / "measurements.jsonl").read_bytes()
     assert hashlib.sha256(content).hexdigest() == digest
     values = [Measurement.model_validate_json(line) for line in content.splitlines()]
@@ -104,32 +104,32 @@ def check_the_curves(bench: Bench, digest: str | None) -> None:
     assert "test" not in {one.split for one in values}
 
 
-async def check_the_figures(bench: Bench, arrays: dict[str, str]) -> None:
+async def check_the_figures(bench: KernelBench, arrays: dict[str, str]) -> None:
     drawn = await bench.plot(PLOTS)
     assert drawn.failure is None and drawn.measurements == ()
     assert drawn.arrays == arrays
     assert [figure.name for figure in drawn.figures] == ["bad.png", "loss.pdf", "loss.png"]
     bad, pdf, png = drawn.figures
-    assert [(one.kind, one.severity) for one in lint(bad)] == [
+    assert [(one.kind, one.severity) for one in lint_figure(bad)] == [
         ("label", "refuse"),
         ("label", "refuse"),
         ("legend", "refuse"),
     ]
-    assert lint(png) == lint(pdf) == ()
+    assert lint_figure(png) == lint_figure(pdf) == ()
     assert (png.facts.width_inches, png.facts.axes[0].series) == (6.4, 1)
     again = await bench.plot(PLOTS.replace("figures/bad", "figures/second"))
     assert [figure.name for figure in again.figures] == ["loss.pdf", "loss.png", "second.png"]
     assert again.figures[:2] == drawn.figures[1:]
 
 
-async def test_the_same_seed_measures_the_same(bench: Bench) -> None:
+async def test_the_same_seed_measures_the_same(bench: KernelBench) -> None:
     first, again, other = [await bench.run(SOFTMAX, seed=seed) for seed in (1, 1, 2)]
     assert first.measurements == again.measurements
     assert (first.curves_sha256, first.arrays, first.sealed) == (again.curves_sha256, again.arrays, again.sealed)
     assert first.curves_sha256 != other.curves_sha256
 
 
-async def test_a_forged_grade_counts_as_logged(bench: Bench) -> None:
+async def test_a_forged_grade_counts_as_logged(bench: KernelBench) -> None:
     outcome = await bench.run(
         """
 import json
@@ -154,7 +154,7 @@ lab.submit("digits", "validation", "baseline", predictions=np.zeros(len(lab.data
     }
 
 
-async def test_our_files_are_not_written_through_links(bench: Bench, tmp_path: Path) -> None:
+async def test_our_files_are_not_written_through_links(bench: KernelBench, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     await bench.run(
@@ -166,21 +166,21 @@ async def test_our_files_are_not_written_through_links(bench: Bench, tmp_path: P
     assert (bench.folder / "plots.stdout.txt").read_text() == "drawn\n"
 
 
-async def test_leavings_that_cannot_be_read_fail_the_attempt(bench: Bench) -> None:
+async def test_leavings_that_cannot_be_read_fail_the_attempt(bench: KernelBench) -> None:
     outcome = await bench.run("import os\nos.symlink('/etc/passwd', 'measurements.jsonl')\n")
     assert outcome.failure is not None and outcome.failure.kind == "other"
     assert "measurements.jsonl cannot be read" in outcome.failure.message
     assert outcome.measurements == ()
 
 
-async def test_plots_that_drew_nothing(bench: Bench) -> None:
+async def test_plots_that_drew_nothing(bench: KernelBench) -> None:
     outcome = await bench.plot("print('nothing')")
     assert outcome.failure is not None and outcome.failure.kind == "figure"
     assert "no figure was drawn" in outcome.failure.message
     assert outcome.stdout_tail == "nothing\n"
 
 
-async def test_an_aggregate_reads_its_inputs(bench: Bench, tmp_path: Path) -> None:
+async def test_an_aggregate_reads_its_inputs(bench: KernelBench, tmp_path: Path) -> None:
     for seed in (1, 2):
         (tmp_path / f"r{seed}").mkdir()
         (tmp_path / f"r{seed}" / "a.txt").write_text(f"seed {seed}")
@@ -195,7 +195,7 @@ async def test_an_aggregate_reads_its_inputs(bench: Bench, tmp_path: Path) -> No
 
 @pytest.mark.bench
 @pytest.mark.slow
-async def test_torch_is_seeded_and_held_to_its_threads(bench: Bench) -> None:
+async def test_torch_is_seeded_and_held_to_its_threads(bench: KernelBench) -> None:
     code = (
         "import lab\nlab.seed_everything()\nimport torch\nfirst = torch.rand(1).item()\nlab.seed_everything()\n"
         "print(torch.get_num_threads(), first == torch.rand(1).item(), "
@@ -229,7 +229,7 @@ async def test_torch_is_seeded_held_to_its_threads_and_may_be_told_to_refuse_wha
 
 
 @pytest.mark.slow
-async def test_scikit_learns_labels_are_not_handed_out(bench: Bench) -> None:
+async def test_scikit_learns_labels_are_not_handed_out(bench: KernelBench) -> None:
     outcome = await bench.run("from sklearn.datasets import load_digits\nload_digits()\n")
     assert outcome.failure is not None
     assert "use lab.data('digits')" in outcome.failure.message

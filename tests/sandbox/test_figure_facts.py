@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from lab import _figures
 
-from labwright.record.nouns.figures import AxesFacts, FigureFacts
+from labwright.record.schema.figures import AxesFacts, FigureFacts
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def plt() -> Iterator[Any]:
 
 
 def page_of(figure: Any) -> FigureFacts:
-    return FigureFacts.model_validate(_figures.facts(figure))
+    return FigureFacts.model_validate(_figures.build_facts(figure))
 
 
 def facts_of(figure: Any) -> tuple[AxesFacts, ...]:
@@ -200,7 +200,7 @@ def test_a_saved_figure_is_measured_as_it_was_saved(
     class Watched(plt.Figure):
         pass
 
-    _figures.watch(Watched)
+    _figures.watch_figures(Watched)
     figure = plt.figure(FigureClass=Watched, figsize=(3, 2))
     axes = figure.subplots()
     axes.bar(["a name of some length", "b"], [1, 2])
@@ -220,7 +220,7 @@ def test_a_plot_outlives_a_hook_that_fails(plt: Any, tmp_path: Path, monkeypatch
     def fail(*_: object) -> None:
         raise RuntimeError("an artist of odd make")
 
-    _figures.watch(Watched)
+    _figures.watch_figures(Watched)
     figure = plt.figure(FigureClass=Watched)
     figure.subplots().plot(X)
     monkeypatch.setattr("lab._texts.texts_of", fail)

@@ -11,15 +11,23 @@ import numpy as np
 import pytest
 import sklearn.metrics as untyped  # pyright: ignore[reportMissingTypeStubs]
 
-from labwright.record.nouns.data import MetricSpec
-from labwright.sandbox.data.spec import spec_of
-from labwright.sandbox.datasets import materialise, registry, undamaged
+from labwright.record.schema.data_plan import MetricSpec
+from labwright.sandbox.data.spec import parse_spec
+from labwright.sandbox.datasets import build_registry, materialise, read_materialised
 from labwright.sandbox.errors import DatasetError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.formulas import FormulaError, Seen, declared, formula, formula_faults, keep, measures
 from labwright.sandbox.job import Job
-from labwright.sandbox.metrics import draw_counts, resampled_scores, score
-from labwright.sandbox.scoring import chance_level, score_sealed, score_submissions, seal
+from labwright.sandbox.metric_formulas import (
+    FormulaError,
+    FormulaInputs,
+    build_measures,
+    complete_metric,
+    find_formula_faults,
+    parse_formula,
+    write_formulas,
+)
+from labwright.sandbox.metrics import compute_resampled_scores, compute_scores, draw_counts
+from labwright.sandbox.scoring import compute_chance_level, score_sealed, score_submissions, seal_test_predictions
 from labwright.sandbox.settings import SandboxSettings
 from tests.sandbox.test_scoring import put
 
@@ -44,12 +52,12 @@ def spread(values: list[Any]) -> Any:
     return max(values) - min(values)
 
 
-def seen(truth: Any = TRUTH, values: Any = P, kind: str = "probabilities", **more: Any) -> Seen:
-    return Seen(kind, values, truth, ("k0", "k1", "k2", "k3"), {"ward": WARD, "hint": HINT}, **more)
+def seen(truth: Any = TRUTH, values: Any = P, kind: str = "probabilities", **more: Any) -> FormulaInputs:
+    return FormulaInputs(kind, values, truth, ("k0", "k1", "k2", "k3"), {"ward": WARD, "hint": HINT}, **more)
 
 
-def value(text: str, at: Seen) -> float:
-    return score(at.kind, at.values, at.truth, measures({"m": text}, at))["m"]
+def value(text: str, at: FormulaInputs) -> float:
+    return compute_scores(at.kind, at.values, at.truth, build_measures({"m": text}, at))["m"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +111,7 @@ def test_two_classes_are_scored_by_the_second() -> None:
     assert value("average_precision", seen(truth, p)) == pytest.approx(sk.average_precision_score(truth, p[:, 1]))
     assert value("f1_score", seen(truth, p)) == pytest.approx(sk.f1_score(truth, p.argmax(axis=1)))
     assert value("worst(f1_score, by=ward)", seen(truth, p)) < 1
-    assert not measures({"m": "roc_auc"}, seen(values=SAID, kind="predictions"))
+    assert not build_measures({"m": "roc_auc"}, seen(values=SAID, kind="predictions"))
 
 
 @pytest.mark.parametrize(
@@ -119,10 +127,12 @@ def test_two_classes_are_scored_by_the_second() -> None:
 )
 def test_resamples_are_values_of_the_examples_drawn(text: str) -> None:
     counts = draw_counts(np.random.default_rng(1), 5, N)
-    found = resampled_scores("probabilities", P, TRUTH, counts=counts, names={"m"}, more=measures({"m": text}, seen()))
+    found = compute_resampled_scores(
+        "probabilities", P, TRUTH, counts=counts, names={"m"}, more=build_measures({"m": text}, seen())
+    )
     for row, got in zip(counts, found["m"], strict=True):
         index = np.repeat(np.arange(N), row)
-        drawn = Seen(
+        drawn = FormulaInputs(
             "probabilities", P[index], TRUTH[index], seen().class_names, {"ward": WARD[index], "hint": HINT[index]}
         )
         assert got == pytest.approx(value(text, drawn))
@@ -130,8 +140,13 @@ def test_resamples_are_values_of_the_examples_drawn(text: str) -> None:
 
 def test_groups_that_no_draw_holds_are_passed_over() -> None:
     counts = (WARD != "a").astype(float)[None]
-    found = resampled_scores(
-        "probabilities", P, TRUTH, counts=counts, names={"m"}, more=measures({"m": "worst(accuracy, by=ward)"}, seen())
+    found = compute_resampled_scores(
+        "probabilities",
+        P,
+        TRUTH,
+        counts=counts,
+        names={"m"},
+        more=build_measures({"m": "worst(accuracy, by=ward)"}, seen()),
     )["m"]
     assert found[0] == min(share(SAID[IN[w]] == TRUTH[IN[w]]) for w in "bc")
 
@@ -156,7 +171,7 @@ def test_groups_that_no_draw_holds_are_passed_over() -> None:
 )
 def test_what_is_no_formula_is_said(text: str, complaint: str) -> None:
     with pytest.raises(FormulaError, match=r"\w") as caught:
-        formula(text)
+        parse_formula(text)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -184,7 +199,7 @@ def test_trials_contradict_what_a_plan_declares(
     text: str, fields: dict[str, Any], classes: int, complaint: str
 ) -> None:
     metric = MetricSpec.model_validate({"name": "m", "formula": text, "higher_is_better": True, **fields})
-    faults = list(formula_faults(metric, classes, {"ward": ("a", "b", "c")}, ("k0", "k1", "k2", "k3")))
+    faults = list(find_formula_faults(metric, classes, {"ward": ("a", "b", "c")}, ("k0", "k1", "k2", "k3")))
     assert len(faults) == 1
     assert complaint in faults[0]
     assert "\n" not in faults[0]
@@ -207,20 +222,20 @@ def test_trials_contradict_what_a_plan_declares(
 )
 def test_what_can_be_computed_has_no_fault(text: str, higher: bool, classes: int) -> None:
     metric = MetricSpec(name="m", formula=text, higher_is_better=higher)
-    assert list(formula_faults(metric, classes, {"ward": (), "hint": ()}, ("k0",))) == []
+    assert list(find_formula_faults(metric, classes, {"ward": (), "hint": ()}, ("k0",))) == []
 
 
 def test_ranges_follow_from_ours() -> None:
     def ends(text: str, *, higher: bool = True) -> tuple[Any, ...]:
-        one = declared(MetricSpec(name="m", formula=text, higher_is_better=higher))
+        one = complete_metric(MetricSpec(name="m", formula=text, higher_is_better=higher))
         return one.low, one.high, one.worst
 
     assert ends("worst(accuracy, by=ward)") == (0.0, 1.0, 0.0)
     assert ends("gap(accuracy, by=ward)", higher=False) == (0.0, 1.0, 1.0)
     assert ends("flip_rate(to=a)", higher=False) == (0.0, 1.0, 1.0)
     assert ends("matthews_corrcoef") == (None, None, None)
-    assert declared(MetricSpec(name="balanced_accuracy", higher_is_better=True)).formula == "balanced_accuracy"
-    assert declared(MetricSpec(name="train_seconds", higher_is_better=False)).formula == ""
+    assert complete_metric(MetricSpec(name="balanced_accuracy", higher_is_better=True)).formula == "balanced_accuracy"
+    assert complete_metric(MetricSpec(name="train_seconds", higher_is_better=False)).formula == ""
 
 
 # --- from a file to scores ------------------------------------------------------------------------------------------
@@ -247,7 +262,9 @@ def table(path: Path, *, split: bool = False) -> Path:
 
 
 def own(tmp_path: Path, options: str, *, split: bool = False) -> Any:
-    sources = registry((spec_of(f"wards={table(tmp_path / 'w.csv', split=split)},target=sick,{options}", tmp_path),))
+    sources = build_registry(
+        (parse_spec(f"wards={table(tmp_path / 'w.csv', split=split)},target=sick,{options}", tmp_path),)
+    )
     return materialise("wards", views=tmp_path / "views", labels=tmp_path / "labels", seed=0, sources=sources)
 
 
@@ -258,7 +275,7 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
         "secret": tuple(sorted(f"SECRET{i}-{s}" for i in range(7) for s in ("no", "yes"))),
     }
     assert facts.columns == ("x", "z")
-    keep(
+    write_formulas(
         (
             MetricSpec(name="worst_ward", formula="worst(accuracy, by=ward)", higher_is_better=True),
             MetricSpec(name="flips", formula="flip_rate(to=b)", higher_is_better=False),
@@ -281,12 +298,12 @@ def test_groups_of_a_file_are_scored_on_validation_and_sealed_test(tmp_path: Pat
     p, y = (np.random.default_rng(0).dirichlet([1, 1], 40).argmax(axis=1), labels["validation_y"])
     ward = labels["validation_meta"][:, 0]
     assert values["a"].value == min(share(p[ward == w] == y[ward == w]) for w in "abc")
-    sealed = seal(attempt, tmp_path / "labels")
+    sealed = seal_test_predictions(attempt, tmp_path / "labels")
     tests = score_sealed(attempt, tmp_path / "labels", seed=0, expected=sealed)
     flips = {one.condition: one.value for one in tests if one.name == "flips"}
     others = [np.random.default_rng(n).dirichlet([1, 1], 40).argmax(axis=1) for n in (2, 3)]
     assert flips == {"a": np.mean(others[0] != others[1]), "b": 0.0}
-    assert 0 < chance_level(tmp_path / "labels", "worst_ward")["wards"] < 1
+    assert 0 < compute_chance_level(tmp_path / "labels", "worst_ward")["wards"] < 1
 
 
 def test_code_sees_a_meta_column_only_where_it_was_asked(tmp_path: Path) -> None:
@@ -302,7 +319,7 @@ def test_code_sees_a_meta_column_only_where_it_was_asked(tmp_path: Path) -> None
     assert {name for name in arrays if name.endswith("_meta")} == {"train_meta", "dev_meta"}
     assert arrays["train_meta"].shape == (len(arrays["train_y"]), 1)
     assert arrays["train_x"].shape[1] == 2
-    kept = undamaged("wards", tmp_path / "views", tmp_path / "labels")
+    kept = read_materialised("wards", tmp_path / "views", tmp_path / "labels")
     assert kept is not None
     assert kept.fingerprint == facts.fingerprint
 
@@ -367,7 +384,7 @@ async def test_isolated_code_finds_no_hidden_column_on_the_machine(tmp_path: Pat
         secret=(tmp_path / "w.csv",),
     )
     try:
-        if not executor.isolation.on:
+        if not executor.isolation.is_on:
             pytest.skip("this machine isolates nothing")
         outcome = await executor.run(
             Job(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labwright.sandbox.isolation import probe
-from tests.sandbox.conftest import ran_by
+from tests.sandbox.conftest import running_module
 from tests.sandbox.hostile_mix import CELLS
 
 CASES = [("required", 1, False)]
@@ -28,9 +28,9 @@ MORE = [
     ("isolation", "seed", "ordinary"), [*CASES, *(pytest.param(*case, marks=pytest.mark.bench) for case in MORE)]
 )
 def test_hostile_cells_change_nothing_around_them(isolation: str, seed: int, ordinary: bool) -> None:
-    if isolation == "required" and not probe.probed().between_cells:
-        pytest.skip(f"no walls between cells here: {probe.probed().why}")
-    with ran_by("tests.sandbox.hostile_mix", isolation, str(seed), ordinary=ordinary) as text:
+    if isolation == "required" and not probe.get_probed_isolation().between_cells:
+        pytest.skip(f"no walls between cells here: {probe.get_probed_isolation().reason}")
+    with running_module("tests.sandbox.hostile_mix", isolation, str(seed), ordinary=ordinary) as text:
         found: dict[str, Any] = json.loads(text)
     assert len(found["alone"]) == CELLS and found["beside"] == found["alone"]
     assert found["victim_unchanged"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.sandbox.hub_server import COMMIT, Hub, serving
+from tests.sandbox.hub_server import COMMIT, Hub, running_hub
 
 pytestmark = pytest.mark.slow
 
@@ -22,14 +22,14 @@ sandbox: {pretrained: [tiny/net@v1]}
 """
 LOOK = """
 from pathlib import Path
-from labwright.sandbox.data.own import OwnData
-from labwright.sandbox.data.spec import spec_of
+from labwright.sandbox.data.user_dataset import UserDataset
+from labwright.sandbox.data.spec import parse_spec
 from labwright.sandbox.errors import PretrainedError
 from labwright.sandbox.hub import look_up
-from labwright.sandbox.pretrained import Pretrained
+from labwright.sandbox.pretrained_models import PretrainedModel
 try:
-    qa = OwnData(spec_of("qa=hf:tiny/qa,target=answer", Path()), 10**9)
-    for one in look_up([Pretrained("tiny/net", "v1")], [qa]):
+    qa = UserDataset(parse_spec("qa=hf:tiny/qa,target=answer", Path()), 10**9)
+    for one in look_up([PretrainedModel("tiny/net", "v1")], [qa]):
         print(one)
 except PretrainedError as error:
     print(error)
@@ -38,7 +38,7 @@ except PretrainedError as error:
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with serving(
+    with running_hub(
         Hub(
             {
                 "models/tiny/net": {

@@ -24,23 +24,25 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from benchmarks.subject_server import SubjectServer
+from benchmarks.studied_llm_server import StudiedLlmServer
 from labwright.agent.cli import main
-from labwright.review.evidence import tex
+from labwright.review.evidence import tex_runner
 from labwright.sandbox import execution
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.isolation import mounts, probe
-from labwright.sandbox.isolation.bubblewrap import Sandbox, wrap
-from labwright.sandbox.isolation.interpreter import interpreter
-from labwright.sandbox.isolation.scratch import MARK, Scratch, sweep
+from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.scratch import NAME_PREFIX, ScratchFolder, remove_stale
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.sandbox.conftest import Store, eventually
-from tests.sandbox.data.files import fields, table
+from tests.sandbox.conftest import DatasetStore, holds_eventually
+from tests.sandbox.data.sample_files import make_rows, write_table
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not probe.probed().on, reason=f"no isolation here: {probe.probed().why}"),
+    pytest.mark.skipif(
+        not probe.get_probed_isolation().is_on, reason=f"no isolation here: {probe.get_probed_isolation().reason}"
+    ),
 ]
 
 Run = Callable[..., dict[str, Any]]
@@ -133,7 +135,7 @@ def test_files_outside_its_folder_are_not_there(run: Run, tmp_path: Path) -> Non
         from pathlib import Path
         print(Path({str(secret)!r}).exists())
         for folder, _, files in os.walk({str(home)!r}):
-            if files and not folder.startswith({tuple(map(str, interpreter(sys.executable).trees))!r}):
+            if files and not folder.startswith({tuple(map(str, inspect_interpreter(sys.executable).trees))!r}):
                 print(folder, files)
         print(os.path.exists({__file__!r}))
     """)
@@ -203,13 +205,13 @@ def _unix(path: Path) -> Generator[str]:
 
 
 @pytest.fixture
-def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[SubjectServer, tuple[str, str]]]:
+def subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[StudiedLlmServer, tuple[str, str]]]:
     """A subject that wants a key, which the host has; with the settings of a run that may ask it, and a quiz."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-subject")
     (tmp_path / "quiz.csv").write_text(
         "q,label\n" + "".join(f"number {i},{'odd' if i % 2 else 'even'}\n" for i in range(60))
     )
-    with override_allow_model_requests(True), SubjectServer(even_or_odd, key="sk-of-the-subject") as server:
+    with override_allow_model_requests(True), StudiedLlmServer(even_or_odd, key="sk-of-the-subject") as server:
         yield (
             server,
             (
@@ -225,7 +227,7 @@ def even_or_odd(model: str, text: str, draw: int) -> str:
 
 
 def test_a_subject_is_asked_without_its_key_or_a_network(
-    run: Run, subject: tuple[SubjectServer, tuple[str, str]]
+    run: Run, subject: tuple[StudiedLlmServer, tuple[str, str]]
 ) -> None:
     server, settings = subject
     found = run(
@@ -259,7 +261,7 @@ def test_a_subject_is_asked_without_its_key_or_a_network(
 
 
 def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
-    run: Run, subject: tuple[SubjectServer, tuple[str, str]]
+    run: Run, subject: tuple[StudiedLlmServer, tuple[str, str]]
 ) -> None:
     server, settings = subject
     found = run(
@@ -326,7 +328,7 @@ def test_the_socket_of_a_cell_is_its_own_and_bears_with_anything(
     ],
 )
 def test_a_forged_citation_is_refused(
-    run: Run, subject: tuple[SubjectServer, tuple[str, str]], cite: str, words: str
+    run: Run, subject: tuple[StudiedLlmServer, tuple[str, str]], cite: str, words: str
 ) -> None:
     found = run(
         f"""
@@ -357,7 +359,7 @@ def test_a_forged_citation_is_refused(
     ] == [("first", 1.0, "scored")]
 
 
-def test_what_cites_no_answer_is_unattributed(run: Run, subject: tuple[SubjectServer, tuple[str, str]]) -> None:
+def test_what_cites_no_answer_is_unattributed(run: Run, subject: tuple[StudiedLlmServer, tuple[str, str]]) -> None:
     found = run(
         """
         import json, lab, numpy as np
@@ -425,7 +427,7 @@ def test_the_grade_tells_whether_labels_were_out_of_reach(run: Run) -> None:
 
 
 def test_the_file_that_own_data_come_from_is_hidden_where_all_around_it_is_shown(run: Run, tmp_path: Path) -> None:
-    table(tmp_path / "fields.csv", fields())
+    write_table(tmp_path / "fields.csv", make_rows())
     (tmp_path / "beside").write_text("shown")
     found = run(
         f"""
@@ -478,7 +480,7 @@ def _no_group(name: str, tasks: int) -> None:
 def test_a_fork_bomb_is_put_out(run: Run, monkeypatch: pytest.MonkeyPatch, groups: bool) -> None:
     """By a control group where one can be made, else by the watchdog."""
     if not groups:
-        monkeypatch.setattr("labwright.sandbox.kernels.task_group", _no_group)
+        monkeypatch.setattr("labwright.sandbox.kernels.create_task_group", _no_group)
     found = run(
         """
         import subprocess, time
@@ -595,7 +597,7 @@ def test_one_file_has_the_limit_of_all_at_once(run: Run) -> None:
 
 
 def test_ten_gigabytes_of_output_are_cut_off(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "FLOOD_CHARS", 10**8)
+    monkeypatch.setattr(execution, "MAX_PRINTED_CHARS", 10**8)
     began = time.monotonic()
     found = run("for i in range(10_000):\n    print('x' * 1_000_000)\n", timeout="20s")
     kind, message = failure(found)
@@ -665,23 +667,23 @@ def test_killing_us_kills_it(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     try:
-        assert eventually(lambda: bool(running("sleep 65.43")), 55.0)
+        assert holds_eventually(lambda: bool(running("sleep 65.43")), 55.0)
     finally:
         host.send_signal(signal.SIGKILL)
         host.wait()
-    assert eventually(lambda: not running("sleep 65.43"), 2.0)
+    assert holds_eventually(lambda: not running("sleep 65.43"), 2.0)
 
 
 def test_what_a_killed_program_left_is_removed_by_the_next_and_nothing_else(run: Run) -> None:
-    held, theirs = Scratch(), Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
-    left, unmarked = (Path(tempfile.mkdtemp(prefix=name, dir=held.root.parent)) for name in (MARK, "lab-"))
+    held, theirs = ScratchFolder(), Path(tempfile.mkdtemp(prefix="lab-", dir="/tmp"))
+    left, unmarked = (Path(tempfile.mkdtemp(prefix=name, dir=held.root.parent)) for name in (NAME_PREFIX, "lab-"))
     for path in (left, held.root, unmarked):
         os.utime(path, (0, 0))
     assert run("print('ran')", isolation="auto")["stdout_tail"] == "ran\n"
     assert not left.exists()
     assert held.root.exists() and unmarked.exists()
     os.utime(theirs, (0, 0))  # only now: an older version of us that runs beside this test removes it
-    sweep()
+    remove_stale()
     assert theirs.exists()
     held.remove()
     for path in (unmarked, theirs):
@@ -707,7 +709,7 @@ def test_a_link_planted_for_our_reader_leads_nowhere(run: Run, tmp_path: Path) -
     assert secret.read_text() == '{"name": "planted", "value": 1}\n'
 
 
-async def test_a_program_that_would_make_others_us_is_disarmed(store: Store, tmp_path: Path) -> None:
+async def test_a_program_that_would_make_others_us_is_disarmed(store: DatasetStore, tmp_path: Path) -> None:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
     await executor.run(
         Job(
@@ -784,7 +786,7 @@ def test_forged_measurements_are_what_the_code_said_and_no_more(run: Run) -> Non
 # --- beside experiments -----------------------------------------------------------------------------------------------
 
 
-async def test_plots_are_drawn_behind_the_same_walls(store: Store, tmp_path: Path) -> None:
+async def test_plots_are_drawn_behind_the_same_walls(store: DatasetStore, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("planted")
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SandboxSettings(), cache=store.cache)
@@ -811,9 +813,11 @@ async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
     (tmp_path / "desk").mkdir()
     secret = tmp_path / "secret.txt"
     secret.write_text("planted")
-    ran = await tex.run(["cat", str(secret)], tmp_path / "desk", timeout=10)
+    ran = await tex_runner.run_program(["cat", str(secret)], tmp_path / "desk", timeout=10)
     assert ran.code == 1 and "No such file" in ran.output
-    ran = await tex.run(["sh", "-c", "echo x > new; cat new; wc -l < /proc/net/dev"], tmp_path / "desk", timeout=10)
+    ran = await tex_runner.run_program(
+        ["sh", "-c", "echo x > new; cat new; wc -l < /proc/net/dev"], tmp_path / "desk", timeout=10
+    )
     assert ran.output.split()[0] == "x" and (tmp_path / "desk" / "new").exists()
     assert ran.output.split()[-1] == "3"  # two lines of heading and the loopback
 
@@ -821,9 +825,9 @@ async def test_tex_runs_behind_walls(tmp_path: Path) -> None:
 def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
     (tmp_path / "shown").write_text("shown")
     (tmp_path / "desk").mkdir()
-    walls = Sandbox(tmp_path / "desk", readable=(tmp_path / "shown",))
+    walls = SandboxSpec(tmp_path / "desk", readable=(tmp_path / "shown",))
     command = ["sh", "-c", f"cat {tmp_path}/shown; ls {tmp_path}; grep CapEff /proc/self/status"]
-    ran = subprocess.run(wrap(command, walls), capture_output=True, text=True, check=True)
+    ran = subprocess.run(build_command(command, walls), capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["showndesk", "shown", "CapEff:", "0000000000000000"]
 
 
@@ -833,7 +837,11 @@ def test_any_command_can_be_wrapped(tmp_path: Path) -> None:
 def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(probe, "probed", lambda: probe.Isolation(on=False, why="it is not there", fix="get it"))
+    monkeypatch.setattr(
+        probe,
+        "get_probed_isolation",
+        lambda: probe.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
+    )
     (tmp_path / "probe.py").write_text(SUBMIT)
     idea = Path(__file__).resolve().parents[2] / "examples" / "ideas" / "label_noise_calibration.json"
     required = ("--set", "sandbox.isolation=required")
@@ -851,7 +859,11 @@ def test_required_walls_that_cannot_be_had_are_refused_in_one_line(
 def test_walls_that_are_only_wanted_are_done_without_and_it_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(probe, "probed", lambda: probe.Isolation(on=False, why="it is not there", fix="get it"))
+    monkeypatch.setattr(
+        probe,
+        "get_probed_isolation",
+        lambda: probe.IsolationStatus(is_on=False, reason="it is not there", fix="get it"),
+    )
     found = run(SUBMIT, isolation="auto")
     assert found["isolation"] == "none: it is not there"
     assert {one["grade"] for one in found["measurements"]} == {"computed"}

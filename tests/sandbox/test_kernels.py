@@ -14,15 +14,15 @@ from typing import Any
 import nbformat
 import pytest
 
-from labwright.record.nouns.nodes import Failure
+from labwright.record.schema.nodes import Failure
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation import bubblewrap, contained
+from labwright.sandbox.isolation import bubblewrap, sandboxed_process
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE, KernelConfig
-from labwright.sandbox.isolation.probe import Isolation
+from labwright.sandbox.isolation.probe import IsolationStatus
 from labwright.sandbox.job import Job
 from labwright.sandbox.kernels import Kernel
-from tests.sandbox.conftest import SETTINGS, Bench, Store, eventually, gone
+from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, holds_eventually, is_gone
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def failure_of(failure: Failure | None) -> Failure:
     return failure
 
 
-async def test_a_script_finds_what_a_script_expects(bench: Bench) -> None:
+async def test_a_script_finds_what_a_script_expects(bench: KernelBench) -> None:
     outcome = await bench.run(
         "from __future__ import annotations\nimport sys, os\nimport side\n"
         "print('hello', __name__, os.path.basename(__file__), len(sys.argv), side.VALUE, os.getcwd() == sys.path[0])\n"
@@ -46,7 +46,7 @@ async def test_a_script_finds_what_a_script_expects(bench: Bench) -> None:
     assert 0 < outcome.seconds < 5
 
 
-async def test_an_error_comes_with_its_traceback(bench: Bench) -> None:
+async def test_an_error_comes_with_its_traceback(bench: KernelBench) -> None:
     outcome = await bench.run(
         "def depth(n):\n    if n == 0:\n        return {}['missing']\n    return depth(n - 1)\n"
         "print('before')\ndepth(2)\n"
@@ -76,7 +76,7 @@ async def test_an_error_comes_with_its_traceback(bench: Bench) -> None:
         ("import sys\nsys.exit(0)\nraise ValueError\n", "no measurement", "lab.submit"),
     ],
 )
-async def test_failures_are_told_apart(bench: Bench, code: str, kind: str, words: str) -> None:
+async def test_failures_are_told_apart(bench: KernelBench, code: str, kind: str, words: str) -> None:
     began = time.monotonic()
     outcome = await bench.run(code)
     failure = failure_of(outcome.failure)
@@ -85,21 +85,21 @@ async def test_failures_are_told_apart(bench: Bench, code: str, kind: str, words
     assert time.monotonic() - began < 10
 
 
-async def test_a_dead_kernel_is_noticed_at_once(bench: Bench) -> None:
+async def test_a_dead_kernel_is_noticed_at_once(bench: KernelBench) -> None:
     outcome = await bench.run("import os, time\nopen('t', 'w').write(str(time.time()))\nos._exit(1)\n")
     died = float((bench.folder / "t").read_text())
     assert failure_of(outcome.failure).kind == "died"
     assert time.time() - died < 2.5
 
 
-async def test_a_crash_names_the_line(bench: Bench) -> None:
+async def test_a_crash_names_the_line(bench: KernelBench) -> None:
     outcome = await bench.run("import ctypes\n\ndef crash():\n    ctypes.string_at(0)\n\ncrash()\n")
     trace = failure_of(outcome.failure).traceback
     assert 'File "experiment.py", line 4 in crash' in trace
     assert "ipykernel" not in trace
 
 
-async def test_at_the_limit_the_code_is_interrupted(bench: Bench) -> None:
+async def test_at_the_limit_the_code_is_interrupted(bench: KernelBench) -> None:
     outcome = await bench.run("import time\nprint('begun', flush=True)\ntime.sleep(60)\n", timeout=0.5)
     failure = failure_of(outcome.failure)
     assert failure.kind == "timeout" and "0.5 s" in failure.message and "interrupted" in failure.message
@@ -108,7 +108,7 @@ async def test_at_the_limit_the_code_is_interrupted(bench: Bench) -> None:
     assert 0.5 <= outcome.seconds < 4
 
 
-async def test_code_that_swallows_the_interrupt_is_killed_with_its_children(bench: Bench) -> None:
+async def test_code_that_swallows_the_interrupt_is_killed_with_its_children(bench: KernelBench) -> None:
     outcome = await bench.run(
         "import os, subprocess, time\n"
         "child = subprocess.Popen(['sh', '-c', 'trap \"\" INT; sleep 300 & wait'])\n"
@@ -120,17 +120,17 @@ async def test_code_that_swallows_the_interrupt_is_killed_with_its_children(benc
     assert failure.kind == "timeout" and "killed" in failure.message
     assert outcome.seconds < 6
     for pid in (bench.folder / "pids").read_text().split():
-        assert gone(int(pid))
+        assert is_gone(int(pid))
 
 
-async def test_nothing_is_left_running_after_a_script_ended_well(bench: Bench) -> None:
+async def test_nothing_is_left_running_after_a_script_ended_well(bench: KernelBench) -> None:
     await bench.run(
         "import subprocess\nchild = subprocess.Popen(['sleep', '300'])\nopen('pid', 'w').write(str(child.pid))\n"
     )
-    assert gone(int((bench.folder / "pid").read_text()))
+    assert is_gone(int((bench.folder / "pid").read_text()))
 
 
-async def test_cancelling_kills_the_kernel(bench: Bench) -> None:
+async def test_cancelling_kills_the_kernel(bench: KernelBench) -> None:
     task = asyncio.create_task(
         bench.run(
             "import os, time\nopen('pid.part', 'w').write(str(os.getpid()))\n"
@@ -138,18 +138,18 @@ async def test_cancelling_kills_the_kernel(bench: Bench) -> None:
         )
     )
     pid_file = bench.folder / "pid"
-    await asyncio.to_thread(eventually, pid_file.exists, 20.0)
+    await asyncio.to_thread(holds_eventually, pid_file.exists, 20.0)
     pid = int(pid_file.read_text())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert gone(pid, within=0.5)
+    assert is_gone(pid, within=0.5)
     assert (await bench.run("print('the place is free again')\n")).stdout_tail == "the place is free again\n"
 
 
-async def test_closing_ends_what_runs(bench: Bench) -> None:
+async def test_closing_ends_what_runs(bench: KernelBench) -> None:
     task = asyncio.create_task(bench.run("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n"))
-    await asyncio.to_thread(eventually, (bench.folder / "begun").exists, 20.0)
+    await asyncio.to_thread(holds_eventually, (bench.folder / "begun").exists, 20.0)
     await bench.executor.close()
     with pytest.raises(ExecutorError, match="closed"):
         await task
@@ -157,7 +157,7 @@ async def test_closing_ends_what_runs(bench: Bench) -> None:
         await bench.run("print()")
 
 
-async def test_output_is_drained_and_capped(bench: Bench) -> None:
+async def test_output_is_drained_and_capped(bench: KernelBench) -> None:
     outcome = await bench.run("print('first')\nfor i in range(200_000):\n    print('x' * 100)\nprint('last')\n")
     kept = (bench.folder / "stdout.txt").read_text()
     assert kept.startswith("first\n") and kept.endswith("last\n")
@@ -168,7 +168,7 @@ async def test_output_is_drained_and_capped(bench: Bench) -> None:
 
 
 async def test_only_an_allow_list_of_the_environment_reaches_the_code(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: KernelBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted")
     monkeypatch.setenv("SOME_TOKEN", "sk-planted")
@@ -180,10 +180,10 @@ async def test_only_an_allow_list_of_the_environment_reaches_the_code(
     assert outcome.stdout_tail == "False True\n0 1 Agg\n0\n"
 
 
-async def test_of_ours_only_lab_can_be_imported(bench: Bench) -> None:
+async def test_of_ours_only_lab_can_be_imported(bench: KernelBench) -> None:
     outcome = await bench.run(
         "import importlib, subprocess, sys\n"
-        "for name in ('labwright', 'labwright.record', 'labwright.record.nouns', 'bootstrap'):\n"
+        "for name in ('labwright', 'labwright.record', 'labwright.record.schema', 'bootstrap'):\n"
         "    try:\n        importlib.import_module(name)\n        print('found', name)\n"
         "    except ModuleNotFoundError as error:\n        assert 'lab' in str(error), error\n"
         "import models, inspector_like, lab\nprint(models.MINE, lab.seed)\n"
@@ -218,12 +218,14 @@ def test_a_regular_installation_is_hidden_too(tmp_path: Path) -> None:
     assert done.stdout == "True\nNo module named 'labwright' (of the harness, only `lab` can be imported)\n"
 
 
-async def test_a_folder_of_the_experiment_can_have_the_name_of_one_of_ours(bench: Bench) -> None:
+async def test_a_folder_of_the_experiment_can_have_the_name_of_one_of_ours(bench: KernelBench) -> None:
     outcome = await bench.run("from search.grid import VALUE\nprint(VALUE)\n", beside={"search/grid.py": "VALUE = 3\n"})
     assert outcome.stdout_tail == "3\n"
 
 
-async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(store: Store, tmp_path: Path) -> None:
+async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(
+    store: DatasetStore, tmp_path: Path
+) -> None:
     job = Job(name="x", folder=tmp_path / "job", source={"experiment.py": ""})
     for python in ("/no/such/python", "/bin/false"):
         settings = SETTINGS.model_copy(update={"python": python})
@@ -232,27 +234,29 @@ async def test_an_interpreter_that_does_not_start_is_an_error_of_the_executor(st
             await executor.run(job)
 
 
-async def test_sockets_fit_wherever_the_run_is(store: Store, tmp_path: Path) -> None:
+async def test_sockets_fit_wherever_the_run_is(store: DatasetStore, tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 90) / ("e" * 90)
-    bench = Bench(LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache), deep)
+    bench = KernelBench(LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache), deep)
     scratch = (await bench.run("import os\nprint(os.environ['TMPDIR'])\n")).stdout_tail.strip()
     assert scratch and not Path(scratch).exists()
 
 
 async def test_a_bubblewrap_that_says_nothing_is_waited_for_within_a_limit(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hanging = tmp_path / "bwrap"
     hanging.write_text("#!/bin/sh\nexec sleep 30\n")
     hanging.chmod(0o755)
-    monkeypatch.setattr(bubblewrap, "PROGRAM", str(hanging))  # as one does that waits for a mount that does not answer
-    monkeypatch.setattr(contained, "_TELLS", 0.2)
+    monkeypatch.setattr(
+        bubblewrap, "BWRAP_PROGRAM", str(hanging)
+    )  # as one does that waits for a mount that does not answer
+    monkeypatch.setattr(sandboxed_process, "_INFO_WAIT_SECONDS", 0.2)
     settings = SETTINGS.model_copy(update={"start_timeout": 0.5})
     (tmp_path / "job").mkdir()
-    kernel = Kernel(tmp_path / "job", config=KernelConfig(settings, Isolation(on=True), store.cache))
+    kernel = Kernel(tmp_path / "job", config=KernelConfig(settings, IsolationStatus(is_on=True), store.cache))
     began = time.monotonic()
     with pytest.raises(ExecutorError, match=r"was ready within 0\.5 s \(sandbox\.start_timeout\)"):
         await kernel.start()
     pid = kernel.pid
     kernel.kill()
-    assert time.monotonic() - began < 20 and gone(pid)
+    assert time.monotonic() - began < 20 and is_gone(pid)

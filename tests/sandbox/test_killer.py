@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from labwright.sandbox.isolation.limits import _own, oom_kills  # pyright: ignore[reportPrivateUsage]
+from labwright.sandbox.isolation.limits import _find_own_cgroup_paths, count_oom_kills  # pyright: ignore[reportPrivateUsage]
 
 HELD = 900_000_000
 """Bytes of the group, which all processes of a job share."""
@@ -68,11 +68,17 @@ def within(group: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_kill_in_another_group_is_not_ours(group: Path) -> None:
-    if not any(path.exists() for path in (*_own("memory", "memory.events"), *_own("memory", "memory.oom_control"))):
+    if not any(
+        path.exists()
+        for path in (
+            *_find_own_cgroup_paths("memory", "memory.events"),
+            *_find_own_cgroup_paths("memory", "memory.oom_control"),
+        )
+    ):
         pytest.skip("our group does not tell of kills")
-    before = oom_kills()
+    before = count_oom_kills()
     assert subprocess.run([*within(group), "-c", "bytearray(2 * 10**9)"], timeout=60).returncode == -signal.SIGKILL
-    assert oom_kills() == before
+    assert count_oom_kills() == before
 
 
 @pytest.mark.slow

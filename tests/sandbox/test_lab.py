@@ -24,10 +24,10 @@ import pandas
 import pytest
 import scipy.sparse  # pyright: ignore[reportMissingTypeStubs]
 
-from labwright.record.nouns.cells import Cell
-from labwright.sandbox.datasets import BUNDLED
+from labwright.record.schema.cell import Cell
+from labwright.sandbox.datasets import BUNDLED_DATASETS
 from labwright.sandbox.isolation.mounts import KERNEL_SIDE
-from tests.sandbox.conftest import Store
+from tests.sandbox.conftest import DatasetStore
 
 ma: Any = np.ma
 pd: Any = pandas
@@ -36,7 +36,9 @@ ROWS = 360
 
 
 @pytest.fixture(params=["experiment"])
-def folder(request: pytest.FixtureRequest, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(
+    request: pytest.FixtureRequest, store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The folder of a job of seed 7 that may use digits and diabetes."""
     job = {
         "seed": 7,
@@ -49,7 +51,7 @@ def folder(request: pytest.FixtureRequest, store: Store, tmp_path: Path, monkeyp
     }
     (tmp_path / "job.json").write_text(json.dumps(job))
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
-    lab._job.job.cache_clear()
+    lab._job.read_job.cache_clear()
     lab._data.data.cache_clear()
     return tmp_path
 
@@ -237,7 +239,7 @@ def test_what_could_not_be_handed_in_may_be_handed_in_again(folder: Path, monkey
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(lab._submit, "append", full)  # what a full disk does, which no test can fill
+        broken.setattr(lab._submit, "append_line", full)  # what a full disk does, which no test can fill
         with pytest.raises(OSError, match="No space"):
             lab.submit("digits", "validation", "a", logits=uniform())
     assert list((folder / "submissions").iterdir()) == []
@@ -322,13 +324,13 @@ def test_a_plotting_script_only_reads(folder: Path) -> None:
 
 def test_outside_of_a_kernel_lab_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAB_JOB", raising=False)
-    lab._job.job.cache_clear()
+    lab._job.read_job.cache_clear()
     with pytest.raises(lab.LabError, match="scientist exec"):
         _ = lab.seed
 
 
 def test_every_bundled_loader_is_replaced() -> None:
-    assert {one.source.removeprefix("sklearn:"): one.name for one in BUNDLED} == lab._data.LOADERS
+    assert {one.source.removeprefix("sklearn:"): one.name for one in BUNDLED_DATASETS} == lab._data.REPLACED_LOADERS
 
 
 @pytest.mark.parametrize(
@@ -336,4 +338,4 @@ def test_every_bundled_loader_is_replaced() -> None:
     [("adam", ""), ("adam", "wd_1"), ("adam", "wd__1"), ("adam__wd", "1"), ("adam__wd", ""), ("a_", "1")],
 )
 def test_a_cell_names_its_files_by_the_place_that_the_host_knows(arm: str, level: str) -> None:
-    assert lab._job.Cell("digits", arm, level).name == Cell(dataset="digits", arm=arm, level=level).place
+    assert lab._job.LabCell("digits", arm, level).name == Cell(dataset="digits", arm=arm, level=level).place_name

@@ -17,12 +17,12 @@ import pytest_asyncio
 
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Artifacts, Job, Outcome
+from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome
 from labwright.sandbox.results import hash_artifacts
+from labwright.sandbox.safe_io import BadFile
 from labwright.sandbox.scoring import score_sealed
-from labwright.sandbox.untrusted import BadFile
-from labwright.sandbox.workspace import forget_rescued, rescue_checkpoints
-from tests.sandbox.conftest import SETTINGS, Bench, Store, gone
+from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
+from tests.sandbox.conftest import SETTINGS, DatasetStore, KernelBench, is_gone
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "job.json").write_text(json.dumps(job))
     monkeypatch.setenv("LAB_JOB", str(tmp_path / "job.json"))
     monkeypatch.chdir(tmp_path)
-    lab._job.job.cache_clear()
+    lab._job.read_job.cache_clear()
     return tmp_path
 
 
@@ -227,7 +227,7 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
         safe = rescue_checkpoints(draft)
         assert safe is not None and (safe / "checkpoints" / "state").read_text() == text
     assert rescue_checkpoints(draft) == safe  # killed again, before it kept anything
-    forget_rescued(draft)
+    remove_rescued(draft)
     assert rescue_checkpoints(draft) is None
 
 
@@ -235,11 +235,11 @@ def test_checkpoints_of_a_killed_run_are_put_aside(tmp_path: Path) -> None:
 
 
 @pytest_asyncio.fixture(params=[pytest.param("none", marks=pytest.mark.bench), "auto"])
-async def anywhere(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> AsyncIterator[Bench]:
+async def anywhere(request: pytest.FixtureRequest, store: DatasetStore, tmp_path: Path) -> AsyncIterator[KernelBench]:
     """Without a sandbox, and behind them where this machine can have them."""
     settings = SETTINGS.model_copy(update={"isolation": request.param})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
-    yield Bench(executor, tmp_path / "job")
+    yield KernelBench(executor, tmp_path / "job")
     await executor.close()
 
 
@@ -264,7 +264,7 @@ lab.result('epochs', epoch, condition='baseline', dataset='digits')
         ("os.kill(os.getpid(), 9)", "died"),
     ],
 )
-async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, end: str, kind: str) -> None:
+async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: KernelBench, end: str, kind: str) -> None:
     first = await bench.run(COUNTING.format(end=end), timeout=3.0 if kind == "timeout" else 60.0)
     assert first.failure is not None and first.failure.kind == kind and not first.resumed
     again = Job(
@@ -272,7 +272,7 @@ async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, en
         folder=bench.folder.with_name("second"),
         source={"experiment.py": COUNTING.format(end="pass")},
         timeout=30.0,
-        earlier=bench.folder,
+        earlier_folder=bench.folder,
     )
     second = await bench.executor.run(again)
     assert (second.stdout_tail, second.resumed, second.failure) == ("from 2\n", True, None)
@@ -280,7 +280,7 @@ async def test_a_second_attempt_goes_on_where_the_first_was_cut(bench: Bench, en
     assert (bench.folder / "checkpoints" / "state").exists()
 
 
-async def test_other_failures_leave_no_checkpoint_and_a_planted_link_gives_none(bench: Bench) -> None:
+async def test_other_failures_leave_no_checkpoint_and_a_planted_link_gives_none(bench: KernelBench) -> None:
     await bench.run("import lab\nlab.checkpoint(1)\nraise ValueError")
     assert not (bench.folder / "checkpoints").exists()
     (bench.folder / "checkpoints").mkdir()
@@ -292,7 +292,7 @@ async def test_other_failures_leave_no_checkpoint_and_a_planted_link_gives_none(
             folder=bench.folder.with_name("second"),
             source={"experiment.py": code},
             timeout=30.0,
-            earlier=bench.folder,
+            earlier_folder=bench.folder,
         )
     )
     assert (outcome.stdout_tail, outcome.resumed) == ("None\n", False)
@@ -312,7 +312,7 @@ print(lab.shared('sum', lambda: sum(range(10)))){TINY}
 """
 
 
-async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: Bench) -> None:
+async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: KernelBench) -> None:
     left = await anywhere.run(LEAVE)
     assert left.artifacts == {"notes": hashlib.sha256(b"hello").hexdigest(), "mean.npy": left.artifacts["mean.npy"]}
     take = Job(
@@ -320,7 +320,7 @@ async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: Bench) -> No
         folder=anywhere.folder.with_name("second"),
         source={"experiment.py": TAKE},
         timeout=30.0,
-        artifacts={"n1": Artifacts(anywhere.folder, left.artifacts)},
+        artifacts={"n1": AttemptArtifacts(anywhere.folder, left.artifacts)},
     )
     outcome = await anywhere.executor.run(take)
     assert outcome.stdout_tail == "hello 3\n45\n"
@@ -329,7 +329,7 @@ async def test_artifacts_go_from_node_to_node_as_recorded(anywhere: Bench) -> No
         await anywhere.executor.run(take)
 
 
-async def test_what_is_left_beyond_the_quota_fails_the_attempt(store: Store, tmp_path: Path) -> None:
+async def test_what_is_left_beyond_the_quota_fails_the_attempt(store: DatasetStore, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"artifact_bytes": 2048})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
     code = "import lab, os\nos.mkdir('artifacts')\nopen('artifacts/x', 'wb').write(bytes(5000))" + TINY
@@ -357,7 +357,7 @@ print('together', lab.launch(work, processes=2)){TINY}
 
 @pytest.mark.bench
 @pytest.mark.slow
-async def test_two_processes_reduce_together(anywhere: Bench) -> None:
+async def test_two_processes_reduce_together(anywhere: KernelBench) -> None:
     outcome = await anywhere.run(ALL_REDUCE)
     assert outcome.failure is None, outcome.failure
     said = [line for line in outcome.stdout_tail.splitlines() if "[c10d]" not in line]  # it warns of the hostname
@@ -388,7 +388,7 @@ if __name__ == '__main__':
 """
 
 
-async def test_what_several_processes_hand_in_is_scored_as_what_it_is(bench: Bench, store: Store) -> None:
+async def test_what_several_processes_hand_in_is_scored_as_what_it_is(bench: KernelBench, store: DatasetStore) -> None:
     outcome = await bench.run(HANDING_IN)
     assert (outcome.failure, outcome.stdout_tail.splitlines()[-1]) == (None, "True")
     tests = score_sealed(bench.folder, store.labels, seed=0, expected=outcome.sealed)
@@ -412,17 +412,17 @@ if 'fail' in sys.argv:
 """
 
 
-async def launch(bench: Bench, arguments: str) -> Outcome:
+async def launch(bench: KernelBench, arguments: str) -> JobOutcome:
     code = f"import lab\nprint(lab.launch('train.py', processes=2, arguments={arguments}))" + TINY
     return await bench.run(code, beside={"train.py": SCRIPT})
 
 
-async def test_a_script_is_launched_with_the_variables_of_torchrun(bench: Bench) -> None:
+async def test_a_script_is_launched_with_the_variables_of_torchrun(bench: KernelBench) -> None:
     outcome = await launch(bench, "['go']")
     assert sorted(outcome.stdout_tail.splitlines()) == ["None", "[0] go 0 2", "[1] go 1 2"]
 
 
-async def test_the_failure_of_one_process_ends_all_and_is_told(bench: Bench) -> None:
+async def test_the_failure_of_one_process_ends_all_and_is_told(bench: KernelBench) -> None:
     outcome = await launch(bench, "['go', 'fail']")
     failure = outcome.failure
     assert failure is not None and failure.kind == "memory" and outcome.seconds < 30
@@ -430,7 +430,7 @@ async def test_the_failure_of_one_process_ends_all_and_is_told(bench: Bench) -> 
     assert "RuntimeError: CUDA out of memory" in failure.message
 
 
-async def test_launched_processes_end_with_their_kernel(bench: Bench) -> None:
+async def test_launched_processes_end_with_their_kernel(bench: KernelBench) -> None:
     code = "import lab\nlab.launch('train.py', processes=2)"
     beside = {
         "train.py": "import os, time\nopen(f'pid{os.environ[\"RANK\"]}', 'w').write(str(os.getpid()))\n"
@@ -439,4 +439,4 @@ async def test_launched_processes_end_with_their_kernel(bench: Bench) -> None:
     outcome = await bench.run(code, beside=beside, timeout=4)
     assert outcome.failure is not None and outcome.failure.kind == "timeout"
     pids = [int(path.read_text()) for path in bench.folder.glob("pid*")]
-    assert len(pids) == 2 and all(gone(pid) for pid in pids)
+    assert len(pids) == 2 and all(is_gone(pid) for pid in pids)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from labwright.sandbox.errors import ExecutorError, GpuError
-from labwright.sandbox.gpu_leases import GpuLeases, open_leases, take_slot
-from labwright.sandbox.gpus import Device, DriverNvml, select_devices, visible_devices
-from labwright.sandbox.scripted import ScriptedNvml, gpus
+from labwright.sandbox.fake_executor import FakeNvml, make_gpus
+from labwright.sandbox.gpu_leases import GpuLeases, acquire_gpu_slot, open_gpu_leases
+from labwright.sandbox.gpus import DriverNvml, GpuDevice, filter_visible_devices, select_devices
 from labwright.sandbox.settings import SandboxSettings
 
-FOUR = gpus(4)
-SLICES = tuple(Device(f"MIG-{n:08x}-1111", "slice", index=1, minor=1, memory=10**10) for n in range(2))
+FOUR = make_gpus(4)
+SLICES = tuple(GpuDevice(f"MIG-{n:08x}-1111", "slice", index=1, minor=1, memory_bytes=10**10) for n in range(2))
 MIXED = (FOUR[0], *SLICES, FOUR[2])
 
 
@@ -48,7 +48,7 @@ def uuid(n: int) -> str:
     ],
 )
 def test_cuda_visible_devices_is_read_as_cuda_does(variable: str | None, places: list[int]) -> None:
-    assert visible_devices(FOUR, variable) == tuple(FOUR[place] for place in places)
+    assert filter_visible_devices(FOUR, variable) == tuple(FOUR[place] for place in places)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_cuda_visible_devices_is_read_as_cuda_does(variable: str | None, places:
     [(None, [0, 1, 2, 3]), ("1", [1]), ("MIG-00000001-1111", [2]), ("MIG-00000001", [2]), ("2,1", [3, 1])],
 )
 def test_slices_are_devices(variable: str | None, places: list[int]) -> None:
-    assert visible_devices(MIXED, variable) == tuple(MIXED[place] for place in places)
+    assert filter_visible_devices(MIXED, variable) == tuple(MIXED[place] for place in places)
 
 
 def test_gpus_are_chosen_among_the_visible() -> None:
-    seen = visible_devices(FOUR, "3,1")
+    seen = filter_visible_devices(FOUR, "3,1")
     assert select_devices(seen, ()) == (FOUR[3], FOUR[1])
     assert select_devices(seen, ("1",)) == (FOUR[1],)
     assert select_devices(seen, (uuid(3),)) == (FOUR[3],)
@@ -78,19 +78,19 @@ def test_gpus_are_written_as_people_do(written: object, read: tuple[str, ...]) -
 # --- leases ----------------------------------------------------------------------------------------------------------
 
 
-def leases(folder: Path, nvml: ScriptedNvml, variable: str | None = None, **settings: object) -> GpuLeases:
+def leases(folder: Path, nvml: FakeNvml, variable: str | None = None, **settings: object) -> GpuLeases:
     given: dict[str, object] = {"device": "cuda", "gpu_wait": 0.3, **settings}
-    return open_leases(SandboxSettings.model_validate(given), variable, nvml=nvml, folder=folder)
+    return open_gpu_leases(SandboxSettings.model_validate(given), variable, nvml=nvml, folder=folder)
 
 
-def hurried(folder: Path, nvml: ScriptedNvml) -> GpuLeases:
+def hurried(folder: Path, nvml: FakeNvml) -> GpuLeases:
     """Leases over all devices, for which twenty seconds pass in one."""
     settings = SandboxSettings(device="cuda", gpu_wait=1.0)
-    return GpuLeases(nvml, nvml.devices(), settings, folder=folder, clock=lambda: 20 * time.monotonic())
+    return GpuLeases(nvml, nvml.list_devices(), settings, folder=folder, clock=lambda: 20 * time.monotonic())
 
 
 async def test_each_attempt_has_a_gpu_of_its_own_and_waits_for_one(tmp_path: Path) -> None:
-    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR), "2,0")
+    ours = leases(tmp_path / "locks", FakeNvml(FOUR), "2,0")
     assert ours.capacity == 2
     first, second = await ours.acquire(), await ours.acquire()
     assert [first.uuids, second.uuids] == [(uuid(2),), (uuid(0),)]
@@ -103,14 +103,14 @@ async def test_each_attempt_has_a_gpu_of_its_own_and_waits_for_one(tmp_path: Pat
 
 
 async def test_places_of_a_gpu_are_spread_over_the_gpus(tmp_path: Path) -> None:
-    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR[:2]), slots_per_gpu=2)
+    ours = leases(tmp_path / "locks", FakeNvml(FOUR[:2]), slots_per_gpu=2)
     given = [(await ours.acquire()).uuids for _ in range(4)]
     assert given == [(uuid(0),), (uuid(1),), (uuid(0),), (uuid(1),)]
     await ours.close()
 
 
 async def test_several_gpus_are_given_together_or_not_at_all(tmp_path: Path) -> None:
-    nvml = ScriptedNvml(FOUR[:3])
+    nvml = FakeNvml(FOUR[:3])
     pairs, single = leases(tmp_path / "locks", nvml, gpus_per_node=2), leases(tmp_path / "locks", nvml)
     pair, one = await pairs.acquire(), await single.acquire()
     assert (pair.uuids, one.uuids) == ((uuid(0), uuid(1)), (uuid(2),))
@@ -126,24 +126,24 @@ async def test_several_gpus_are_given_together_or_not_at_all(tmp_path: Path) -> 
 
 
 async def test_a_lease_ends_when_the_driver_lists_our_processes_no_more(tmp_path: Path) -> None:
-    nvml = ScriptedNvml(FOUR[:1])
+    nvml = FakeNvml(FOUR[:1])
     ours = leases(tmp_path / "locks", nvml)
     lease = await ours.acquire()
-    nvml.holds[uuid(0)] = {4242: 10**9, 77: 10**9}  # the second is a neighbour's, which stays
+    nvml.used_bytes[uuid(0)] = {4242: 10**9, 77: 10**9}  # the second is a neighbour's, which stays
     ours.release(lease, [4242])
     waiting = asyncio.create_task(ours.acquire())
     await asyncio.sleep(0.3)
     assert not waiting.done()
-    del nvml.holds[uuid(0)][4242]
+    del nvml.used_bytes[uuid(0)][4242]
     assert (await asyncio.wait_for(waiting, 2.0)).uuids == (uuid(0),)
     await ours.close()
 
 
 async def test_a_process_that_never_ends_keeps_its_gpu_and_the_wait_for_it_has_a_limit(tmp_path: Path) -> None:
-    nvml = ScriptedNvml(FOUR[:1])
+    nvml = FakeNvml(FOUR[:1])
     ours = hurried(tmp_path / "locks", nvml)
     lease = await ours.acquire()
-    nvml.holds[uuid(0)] = {4242: 10**9, 77: 10**9}
+    nvml.used_bytes[uuid(0)] = {4242: 10**9, 77: 10**9}
     ours.release(lease, [4242])
     words = rf"^an experiment is over, but still holds {uuid(0)} by process 4242: stop it with kill -9; .* --gpus; "
     with pytest.raises(GpuError, match=words + r"so there is no 1 GPU\(s\) with 2 GB free"):
@@ -152,38 +152,38 @@ async def test_a_process_that_never_ends_keeps_its_gpu_and_the_wait_for_it_has_a
 
 
 async def test_beside_a_process_that_never_ends_the_other_gpus_go_on(tmp_path: Path) -> None:
-    nvml = ScriptedNvml(FOUR[:2])
+    nvml = FakeNvml(FOUR[:2])
     ours = hurried(tmp_path / "locks", nvml)
     stuck = await ours.acquire()
-    nvml.holds[uuid(0)] = {4242: 10**9}
+    nvml.used_bytes[uuid(0)] = {4242: 10**9}
     ours.release(stuck, [4242])
     await asyncio.sleep(0.8)
     for _ in range(2):
         lease = await asyncio.wait_for(ours.acquire(), 2.0)
         assert lease.uuids == (uuid(1),)
         ours.release(lease, ())
-    nvml.holds[uuid(0)].clear()
+    nvml.used_bytes[uuid(0)].clear()
     await asyncio.sleep(0.5)
     assert (await ours.acquire()).uuids == (uuid(0),)  # ended after all
     await ours.close()
 
 
 async def test_neighbours_are_respected(tmp_path: Path) -> None:
-    nvml = ScriptedNvml(FOUR[:2])
-    nvml.holds[uuid(0)] = {77: 79 * 10**9}
+    nvml = FakeNvml(FOUR[:2])
+    nvml.used_bytes[uuid(0)] = {77: 79 * 10**9}
     ours = leases(tmp_path / "locks", nvml)
     lease = await ours.acquire()
-    assert (lease.uuids, lease.free) == ((uuid(1),), {uuid(1): 80 * 10**9})
+    assert (lease.uuids, lease.free_bytes) == ((uuid(1),), {uuid(1): 80 * 10**9})
     ours.release(lease, ())
     await asyncio.sleep(0)
-    nvml.holds[uuid(1)] = {78: 79 * 10**9}
+    nvml.used_bytes[uuid(1)] = {78: 79 * 10**9}
     with pytest.raises(GpuError, match=r"no 1 GPU\(s\) with 2 GB free .* 1\.0 GB free, 1 processes.*gpu_free_gb"):
         await ours.acquire()
     await ours.close()
 
 
 async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
-    ours = leases(tmp_path / "locks", ScriptedNvml(FOUR[:1]))
+    ours = leases(tmp_path / "locks", FakeNvml(FOUR[:1]))
     lease = await ours.acquire()
     waiting = asyncio.create_task(ours.acquire())
     await asyncio.sleep(0.05)
@@ -200,8 +200,8 @@ async def test_waiting_for_a_gpu_can_be_cancelled(tmp_path: Path) -> None:
 HOLD = """
 import sys, time
 from pathlib import Path
-from labwright.sandbox.gpu_leases import take_slot
-held = take_slot(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+from labwright.sandbox.gpu_leases import acquire_gpu_slot
+held = acquire_gpu_slot(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 print("taken" if held else "refused", flush=True)
 time.sleep(60)
 """
@@ -216,14 +216,14 @@ def test_two_runs_share_the_locks_and_a_killed_run_holds_none(
     command = [sys.executable, "-c", HOLD, str(folder), uuid(0), str(theirs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "taken\n"
-        place = take_slot(folder, uuid(0), ours)
+        place = acquire_gpu_slot(folder, uuid(0), ours)
         assert (place is None) == refused
         if place is not None:
-            assert take_slot(folder, uuid(0), ours) is None  # both of two places are taken
+            assert acquire_gpu_slot(folder, uuid(0), ours) is None  # both of two places are taken
             place.close()
         other.kill()
         other.wait()
-    again = take_slot(folder, uuid(0), ours)
+    again = acquire_gpu_slot(folder, uuid(0), ours)
     assert again is not None
     again.close()
 
@@ -233,26 +233,26 @@ def test_the_locks_are_out_of_reach_of_others(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.raises(ExecutorError, match="must be a folder of yours alone"):
-        take_slot(folder, uuid(0), 1)
+        acquire_gpu_slot(folder, uuid(0), 1)
     folder.rmdir()
     folder.symlink_to(tmp_path)
     with pytest.raises(ExecutorError, match="must be a folder"):
-        take_slot(folder, uuid(0), 1)
+        acquire_gpu_slot(folder, uuid(0), 1)
 
 
 def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path: Path) -> None:
-    first = take_slot(tmp_path / "locks", uuid(0), 1)
+    first = acquire_gpu_slot(tmp_path / "locks", uuid(0), 1)
     (tmp_path / "locks" / f"gpu-{uuid(0)}.lock").unlink()
-    second = take_slot(tmp_path / "locks", uuid(0), 1)
+    second = acquire_gpu_slot(tmp_path / "locks", uuid(0), 1)
     assert first is not None and second is not None
-    assert take_slot(tmp_path / "locks", uuid(0), 1) is None
+    assert acquire_gpu_slot(tmp_path / "locks", uuid(0), 1) is None
 
 
 # --- no GPU ----------------------------------------------------------------------------------------------------------
 
 
 async def test_on_the_cpu_a_lease_is_empty_and_at_hand(tmp_path: Path) -> None:
-    ours = open_leases(SandboxSettings(), None, folder=tmp_path / "locks")
+    ours = open_gpu_leases(SandboxSettings(), None, folder=tmp_path / "locks")
     assert ours.capacity is None
     assert (await ours.acquire()).devices == ()
     assert not (tmp_path / "locks").exists()
@@ -271,7 +271,7 @@ def test_a_gpu_that_is_not_there_is_said_in_one_line(
     tmp_path: Path, devices: int, variable: str | None, settings: dict[str, object], words: str
 ) -> None:
     with pytest.raises(GpuError, match=words) as caught:
-        leases(tmp_path, ScriptedNvml(gpus(devices)), variable, **settings)
+        leases(tmp_path, FakeNvml(make_gpus(devices)), variable, **settings)
     assert "\n" not in str(caught.value)
 
 
@@ -280,13 +280,13 @@ def test_without_a_driver_cuda_is_refused() -> None:
         DriverNvml()
     except GpuError:
         with pytest.raises(GpuError, match=r"sandbox\.device is cuda, but .*sandbox\.device=cpu"):
-            open_leases(SandboxSettings(device="cuda"), None)
+            open_gpu_leases(SandboxSettings(device="cuda"), None)
     else:
         pytest.skip("this machine has a GPU")
 
 
 async def test_a_cell_may_have_more_gpus_than_others_or_none(tmp_path: Path) -> None:
-    pool = leases(tmp_path, ScriptedNvml(gpus(3)))
+    pool = leases(tmp_path, FakeNvml(make_gpus(3)))
     one, two, none = await pool.acquire(), await pool.acquire(2), await pool.acquire(0)
     assert [len(lease.devices) for lease in (one, two, none)] == [1, 2, 0]
     assert not set(one.uuids) & set(two.uuids)

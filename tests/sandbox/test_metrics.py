@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labwright.sandbox import metrics
-from labwright.sandbox.metrics import METRICS, draw_counts, resampled_scores, score
+from labwright.sandbox.metrics import METRICS, compute_resampled_scores, compute_scores, draw_counts
 
 NAMES = frozenset(METRICS)
 sk: Any = reference  # its signatures are only partly typed
@@ -46,11 +46,11 @@ def test_every_metric_on_every_draw_is_what_scoring_the_drawn_examples_gives(
     values, truth = predictions(kind, seed, n, classes)
     named = "predictions" if kind == "numbers" else kind
     drawn = draw_counts(np.random.default_rng(seed), 8, n)
-    found = resampled_scores(named, values, truth, counts=drawn, names=NAMES)
-    assert set(found) == set(score(named, values, truth))
+    found = compute_resampled_scores(named, values, truth, counts=drawn, names=NAMES)
+    assert set(found) == set(compute_scores(named, values, truth))
     for k, row in enumerate(drawn):
         rows = np.repeat(np.arange(n), row)
-        expected = score(named, values[rows], truth[rows])
+        expected = compute_scores(named, values[rows], truth[rows])
         for name, over in found.items():
             if name in expected:
                 assert over[k] == pytest.approx(expected[name], abs=1e-8)
@@ -62,16 +62,16 @@ def test_each_draw_is_of_the_whole_set_and_work_in_parts_changes_nothing(monkeyp
     drawn = draw_counts(np.random.default_rng(1), 50, 30)
     assert drawn.shape == (50, 30) and (drawn.sum(axis=1) == 30).all() and len({row.tobytes() for row in drawn}) == 50
     values, truth = predictions("probabilities", 1, 30, 3)
-    whole = resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
-    monkeypatch.setattr(metrics, "CHUNK", 90)
-    parts = resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
+    whole = compute_resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
+    monkeypatch.setattr(metrics, "MAX_CHUNK_VALUES", 90)
+    parts = compute_resampled_scores("probabilities", values, truth, counts=drawn, names=NAMES)
     assert all(np.allclose(whole[name], parts[name], rtol=0, atol=1e-12) for name in whole)
 
 
 def test_only_what_is_asked_for_is_computed() -> None:
     values, truth = predictions("probabilities", 1, 30, 3)
     drawn = draw_counts(np.random.default_rng(1), 5, 30)
-    assert set(resampled_scores("probabilities", values, truth, counts=drawn, names={"ece", "mse"})) == {"ece"}
+    assert set(compute_resampled_scores("probabilities", values, truth, counts=drawn, names={"ece", "mse"})) == {"ece"}
 
 
 WEIGHTED: dict[str, Any] = {
@@ -87,7 +87,9 @@ WEIGHTED: dict[str, Any] = {
 def test_a_resample_is_what_scikit_learn_gives_with_weights(kind: str) -> None:
     values, truth = predictions(kind, 3, 60, 4)
     drawn = draw_counts(np.random.default_rng(3), 6, 60)
-    found = resampled_scores("predictions" if kind == "numbers" else kind, values, truth, counts=drawn, names=NAMES)
+    found = compute_resampled_scores(
+        "predictions" if kind == "numbers" else kind, values, truth, counts=drawn, names=NAMES
+    )
     for k, weights in enumerate(drawn):
         expected = (
             {
@@ -110,8 +112,8 @@ def test_scoring_takes_memory_as_what_was_handed_in_and_not_as_its_square() -> N
     """Where a dataset has as many classes as rows, tables of rows by classes would take 7 GB."""
     truth = np.arange(30_000)
     tracemalloc.start()
-    found = score("predictions", np.roll(truth, 1), truth)
+    found = compute_scores("predictions", np.roll(truth, 1), truth)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found == {"accuracy": 0.0, "macro_f1": 0.0} and peak < 20e6
-    assert score("predictions", truth, truth) == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert compute_scores("predictions", truth, truth) == {"accuracy": 1.0, "macro_f1": 1.0}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from labwright.sandbox.errors import GpuError
-from labwright.sandbox.gpus import Device, DriverNvml, describe_devices
+from labwright.sandbox.gpus import DriverNvml, GpuDevice, describe_devices
 
 TOTAL = 80 * 10**9
 
@@ -96,16 +96,16 @@ def test_the_names_are_those_of_the_real_library() -> None:
 
 
 def test_gpus_and_slices_are_found(library: Library) -> None:
-    assert DriverNvml().devices() == (
-        Device("GPU-0", "H200", index=0, minor=3, memory=TOTAL),
-        Device("MIG-0", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)),
-        Device("MIG-2", "H200", index=1, minor=1, memory=TOTAL, capability=(9, 0)),
+    assert DriverNvml().list_devices() == (
+        GpuDevice("GPU-0", "H200", index=0, minor=3, memory_bytes=TOTAL),
+        GpuDevice("MIG-0", "H200", index=1, minor=1, memory_bytes=TOTAL, capability=(9, 0)),
+        GpuDevice("MIG-2", "H200", index=1, minor=1, memory_bytes=TOTAL, capability=(9, 0)),
     )
 
 
 def test_a_prompt_is_told_what_holds_for_every_gpu() -> None:
     new, old = (
-        Device(name, name, index=0, minor=0, memory=memory, capability=capability)
+        GpuDevice(name, name, index=0, minor=0, memory_bytes=memory, capability=capability)
         for name, memory, capability in (("H200", 150 * 10**9, (9, 0)), ("V100", 32 * 10**9, (7, 0)))
     )
     assert describe_devices(()) == "cpu"
@@ -113,17 +113,17 @@ def test_a_prompt_is_told_what_holds_for_every_gpu() -> None:
     assert describe_devices([new, old], each=2) == (
         "cuda (2 GPUs for each experiment: H200 or V100, 32 GB of memory, without bf16)"
     )
-    assert describe_devices([Device("x", "X", index=0, minor=0, memory=10**10)], shared_by=3) == (
+    assert describe_devices([GpuDevice("x", "X", index=0, minor=0, memory_bytes=10**10)], shared_by=3) == (
         "cuda (X, 10 GB of memory, shared by 3 experiments)"
     )
 
 
 def test_memory_and_processes_are_asked_for_by_uuid(library: Library) -> None:
     nvml = DriverNvml()
-    assert nvml.free("MIG-2") == TOTAL // 2
-    assert nvml.processes("GPU-0") == {7: 100, 8: 0}
+    assert nvml.free_bytes("MIG-2") == TOTAL // 2
+    assert nvml.list_processes("GPU-0") == {7: 100, 8: 0}
     with pytest.raises(GpuError, match="the NVIDIA driver does not answer: Not Found"):
-        nvml.free("GPU-9")
+        nvml.free_bytes("GPU-9")
 
 
 def test_a_driver_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, library: Library) -> None:

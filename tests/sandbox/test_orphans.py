@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from labwright.sandbox.isolation.processes import kill_orphans
-from tests.sandbox.conftest import gone
+from tests.sandbox.conftest import is_gone
 
 CHILD = (
     "import subprocess, sys, time\n"
@@ -40,7 +40,7 @@ def test_a_kernel_and_what_it_started_are_ended_and_those_of_another_run_are_not
         try:
             found = kill_orphans(tmp_path / "mine" / "cache")
             assert len(found) == 2 and mine.pid in found
-            assert gone(mine.pid) and other.poll() is None
+            assert is_gone(mine.pid) and other.poll() is None
             assert kill_orphans(tmp_path / "mine" / "cache") == []
         finally:
             kill_orphans(tmp_path / "other" / "cache")

@@ -17,29 +17,37 @@ import pytest
 from pydantic_ai.models import override_allow_model_requests
 
 from labwright.agent.cli import main
-from labwright.agent.environment import environment_text
+from labwright.agent.environment import format_environment
+from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
 from labwright.sandbox.errors import PackageError
-from labwright.sandbox.ground import ground_of
-from labwright.sandbox.isolation.interpreter import interpreter
-from labwright.sandbox.isolation.probe import probed
-from labwright.sandbox.packages import store
-from labwright.sandbox.packages.locks import Lock
-from labwright.sandbox.packages.of_run import RunPackages, again
-from labwright.sandbox.packages.store import Overlay
-from labwright.sandbox.packages.uv import backend_of, of_pip
-from labwright.sandbox.packages.wanted import Allowed, Wanted, allowed_of, wanted_of
-from labwright.sandbox.repository.environment import environment_for
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.packages import package_store
+from labwright.sandbox.packages.lock_file import PackageLock
+from labwright.sandbox.packages.package_store import PackageOverlay
+from labwright.sandbox.packages.requirements import (
+    AllowedRequests,
+    PackageRequirement,
+    parse_allowed,
+    parse_requirements,
+)
+from labwright.sandbox.packages.run_packages import RunPackages, restore_packages
+from labwright.sandbox.packages.uv import get_torch_backend_option, read_pip_options
+from labwright.sandbox.repository.environment import build_environment
 from labwright.sandbox.settings import SandboxSettings
 from tests.agent.test_dry_run import PLAN, asked, planner
 from tests.models.openai_server import OpenAIServer
 from tests.recorded_run import recorded_run
-from tests.sandbox.index import Index, source, wheel
+from tests.sandbox.package_index import PackageIndex, build_source, build_wheel
 
 
 def test_a_list_of_names_says_what_is_a_package_a_model_and_data() -> None:
-    found = allowed_of(("timm>=1", "model:owner/net@abc", "data:birds=hf:owner/birds,config=x", "Box2D:sdist"))
-    assert found == Allowed(("timm>=1", "Box2D:sdist"), ("owner/net@abc",), ("birds=hf:owner/birds,config=x",))
-    assert wanted_of(found.packages) == (Wanted("timm", "timm>=1"), Wanted("box2d", "Box2D", sdist=True))
+    found = parse_allowed(("timm>=1", "model:owner/net@abc", "data:birds=hf:owner/birds,config=x", "Box2D:sdist"))
+    assert found == AllowedRequests(("timm>=1", "Box2D:sdist"), ("owner/net@abc",), ("birds=hf:owner/birds,config=x",))
+    assert parse_requirements(found.packages) == (
+        PackageRequirement("timm", "timm>=1"),
+        PackageRequirement("box2d", "Box2D", allows_sdist=True),
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,10 +64,10 @@ def test_a_list_of_names_says_what_is_a_package_a_model_and_data() -> None:
 )
 def test_what_is_no_package_is_refused_in_one_line(word: str, why: str) -> None:
     with pytest.raises(PackageError, match=why) as error:
-        allowed_of((word,))
+        parse_allowed((word,))
     assert "\n" not in str(error.value)
     with pytest.raises(PackageError, match="names my-net twice"):
-        wanted_of(("my_net", "My.Net>=1"))
+        parse_requirements(("my_net", "My.Net>=1"))
 
 
 # --- found, locked, installed, shared -------------------------------------------------------------------------------
@@ -68,10 +76,10 @@ SETTINGS = SandboxSettings(isolation="none", pool=0)
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index with `tiny` (which needs `small` and numpy), and a store and a cache of uv of their own."""
-    monkeypatch.setattr("labwright.sandbox.packages.uv.of_pip", list[str])
-    served = Index()
+    monkeypatch.setattr("labwright.sandbox.packages.uv.read_pip_options", list[str])
+    served = PackageIndex()
     for name, value in (
         ("UV_DEFAULT_INDEX", served.url),
         ("UV_HTTP_RETRIES", "0"),
@@ -81,7 +89,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     ):
         monkeypatch.setenv(name, value)
     served.add(
-        wheel(
+        build_wheel(
             "tiny",
             "1.0",
             {"tiny.py": "import small\nVALUE = 1 + small.VALUE\n"},
@@ -89,7 +97,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         )
     )
     served.add(
-        wheel(
+        build_wheel(
             "small",
             "2.0",
             {
@@ -106,8 +114,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         served.close()
 
 
-def installed(*words: str, settings: SandboxSettings = SETTINGS) -> Overlay:
-    overlay = RunPackages(settings.model_copy(update={"packages": words})).overlay()
+def installed(*words: str, settings: SandboxSettings = SETTINGS) -> PackageOverlay:
+    overlay = RunPackages(settings.model_copy(update={"packages": words})).build_overlay()
     assert overlay is not None
     return overlay
 
@@ -119,7 +127,7 @@ def refused(*words: str, settings: SandboxSettings = SETTINGS) -> str:
     return str(error.value)
 
 
-def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: Index) -> None:
+def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: PackageIndex) -> None:
     first, second = installed("tiny", "numpy"), installed("numpy", "tiny")
     assert first.installed.packages == {"small": "2.0", "tiny": "1.0"}
     assert first.folder == second.folder and (first.installed.shared, second.installed.shared) == (False, True)
@@ -129,50 +137,52 @@ def test_what_the_interpreter_lacks_is_installed_once_and_shared(index: Index) -
     assert installed("numpy").folder is None  # it is there already
 
 
-def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again(index: Index, tmp_path: Path) -> None:
-    index.add(wheel("tiny", "9.0", {"tiny.py": ""}), uploaded="2099-01-01T00:00:00Z")
+def test_what_was_uploaded_later_is_not_taken_and_a_lock_is_never_resolved_again(
+    index: PackageIndex, tmp_path: Path
+) -> None:
+    index.add(build_wheel("tiny", "9.0", {"tiny.py": ""}), uploaded="2099-01-01T00:00:00Z")
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
     for path in (tmp_path / "cache").rglob("*"):  # its folders may not be written to
         path.chmod(0o755)
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-    index.add(wheel("tiny", "1.5", {"tiny.py": ""}))
-    rebuilt = again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+    index.add(build_wheel("tiny", "1.5", {"tiny.py": ""}))
+    rebuilt = restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
     assert rebuilt is not None and rebuilt.installed.packages == {"small": "2.0", "tiny": "1.0"}
     assert installed("tiny").installed.packages["tiny"] == "1.5"
     (tmp_path / "packages.lock").write_text(overlay.lock.text.replace("1.0", "1.5"))
     with pytest.raises(PackageError, match="is not the lock that the record names"):
-        again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+        restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 
 
-def test_other_bytes_under_the_same_version_are_refused(index: Index, tmp_path: Path) -> None:
+def test_other_bytes_under_the_same_version_are_refused(index: PackageIndex, tmp_path: Path) -> None:
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     for folder in ("uv", "cache"):
         subprocess.run(["chmod", "-R", "u+w", str(tmp_path / folder)], check=True)
         shutil.rmtree(tmp_path / folder)
-    index.add(wheel("tiny", "1.0", {"tiny.py": "VALUE = 'another'\n"}))
+    index.add(build_wheel("tiny", "1.0", {"tiny.py": "VALUE = 'another'\n"}))
     with pytest.raises(PackageError, match=r"cannot install small 2\.0, tiny 1\.0 as the lock says.*[Hh]ash"):
-        again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+        restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.name.endswith(".part")]
 
 
-def test_an_index_without_dates_is_taken_as_it_is(index: Index) -> None:
+def test_an_index_without_dates_is_taken_as_it_is(index: PackageIndex) -> None:
     index.dated = False
     assert installed("tiny").installed.until == ""
 
 
 def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
-    index: Index, monkeypatch: pytest.MonkeyPatch
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, make = list[Path](), store._make  # pyright: ignore[reportPrivateUsage]
+    made, make = list[Path](), package_store._install_lock  # pyright: ignore[reportPrivateUsage]
 
-    def counted(lock: Lock, place: Path, settings: SandboxSettings) -> None:
+    def counted(lock: PackageLock, place: Path, settings: SandboxSettings) -> None:
         made.append(place)
         make(lock, place, settings)
 
-    monkeypatch.setattr(store, "_make", counted)
+    monkeypatch.setattr(package_store, "_install_lock", counted)
     with ThreadPoolExecutor(2) as both:
         folders = [one.folder for one in both.map(installed, ["tiny"] * 2)]
     assert folders[0] == folders[1] and len(made) == 1
@@ -183,13 +193,13 @@ def test_two_at_once_make_it_once_and_what_was_changed_is_made_anew(
     assert not installed("tiny").installed.shared and "changed" not in file.read_text()
 
 
-def test_without_a_network_what_is_in_the_store_does(index: Index) -> None:
+def test_without_a_network_what_is_in_the_store_does(index: PackageIndex) -> None:
     everything = SETTINGS.model_copy(update={"allowed": ("small",)})
     installed("tiny", "small")
     index.close()
-    told = RunPackages(SETTINGS.model_copy(update={"packages": ("tiny", "small")})).find()
-    assert told is not None and told.kept and installed("tiny", "small").installed.shared
-    part = RunPackages(everything).overlay(("small",))  # fetched ahead together, it does for a part of it
+    told = RunPackages(SETTINGS.model_copy(update={"packages": ("tiny", "small")})).find_lock()
+    assert told is not None and told.is_from_memory and installed("tiny", "small").installed.shared
+    part = RunPackages(everything).build_overlay(("small",))  # fetched ahead together, it does for a part of it
     assert part is not None and "small" in part.installed.packages
     why = refused("tiny", "other")
     assert why.startswith("an index does not answer, and tiny, other are not in the store: run scientist pre")
@@ -207,27 +217,32 @@ def test_without_a_network_what_is_in_the_store_does(index: Index) -> None:
         (("tiny>5",), "cannot install tiny>5: .*tiny"),
     ],
 )
-def test_what_cannot_be_installed_is_told_in_one_line(index: Index, words: tuple[str, ...], told: str) -> None:
-    index.add(wheel("needy", "1.0", {"needy.py": ""}, requires=("numpy<1.5",)))
-    index.add(wheel("future", "1.0", {"future.py": ""}, python=">=4"), python=">=4")
-    index.add(wheel("other", "1.0", {"other.py": ""}, tag="cp27-cp27m-win32"))
-    index.add(source("sourced", "1.0", "VALUE = 1\n"))
+def test_what_cannot_be_installed_is_told_in_one_line(index: PackageIndex, words: tuple[str, ...], told: str) -> None:
+    index.add(build_wheel("needy", "1.0", {"needy.py": ""}, requires=("numpy<1.5",)))
+    index.add(build_wheel("future", "1.0", {"future.py": ""}, python=">=4"), python=">=4")
+    index.add(build_wheel("other", "1.0", {"other.py": ""}, tag="cp27-cp27m-win32"))
+    index.add(build_source("sourced", "1.0", "VALUE = 1\n"))
     assert re.search(told, refused(*words))
 
 
 def test_what_is_built_against_torch_is_built_as_the_interpreters_torch_is() -> None:
-    assert backend_of({"torch": "2.13.0+cpu"}) == ["--torch-backend", "cpu"]
-    assert backend_of({"torch": "2.13.0+cu126"}) == ["--torch-backend", "cu126"]
-    assert backend_of({"torch": "2.13.0"}) == backend_of({"torch": "2.13.0a0+git1f"}) == backend_of({}) == []
+    assert get_torch_backend_option({"torch": "2.13.0+cpu"}) == ["--torch-backend", "cpu"]
+    assert get_torch_backend_option({"torch": "2.13.0+cu126"}) == ["--torch-backend", "cu126"]
+    assert (
+        get_torch_backend_option({"torch": "2.13.0"})
+        == get_torch_backend_option({"torch": "2.13.0a0+git1f"})
+        == get_torch_backend_option({})
+        == []
+    )
 
 
-def test_time_runs_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labwright.sandbox.packages.uv.LIMIT", 0.01)
+def test_time_runs_out(index: PackageIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labwright.sandbox.packages.uv.TOTAL_TIMEOUT_SECONDS", 0.01)
     assert "took more than 0.01 s" in refused("tiny")
 
 
 def test_pip_says_where_packages_come_from_where_uv_does_not_know(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`index` is not asked: uv's own index does not answer, and a folder of wheels does."""
     folder = tmp_path / "wheels"
@@ -239,16 +254,16 @@ def test_pip_says_where_packages_come_from_where_uv_does_not_know(
     for name in [name for name in os.environ if name.startswith("PIP_") and name != "PIP_CONFIG_FILE"]:
         monkeypatch.delenv(name)
     index.close()
-    options = of_pip.__wrapped__()
+    options = read_pip_options.__wrapped__()
     assert options[options.index("--find-links") + 1] == str(folder) and "--no-index" in options
-    monkeypatch.setattr("labwright.sandbox.packages.uv.of_pip", lambda: options)
+    monkeypatch.setattr("labwright.sandbox.packages.uv.read_pip_options", lambda: options)
     assert installed("tiny").installed.packages == {"small": "2.0", "tiny": "1.0"}
 
 
 # --- in a kernel, from a source, in a run ---------------------------------------------------------------------------
 
 ISOLATED = SandboxSettings(isolation="auto", pool=0, grace=0.5)
-isolated = pytest.mark.skipif(not probed().on, reason="no sandbox here")
+isolated = pytest.mark.skipif(not get_probed_isolation().is_on, reason="no sandbox here")
 
 SCRIPT = """
 import os, subprocess, sys
@@ -275,9 +290,9 @@ lab.submit("digits", "validation", "plain", predictions=numpy.zeros(len(lab.data
 @isolated
 @pytest.mark.slow
 def test_experiments_import_them_and_cannot_change_them(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "try.py").write_text(SCRIPT.replace("WALLS", str(probed().between_cells)))
+    (tmp_path / "try.py").write_text(SCRIPT.replace("WALLS", str(get_probed_isolation().between_cells)))
     monkeypatch.chdir(tmp_path)
     code = main(["exec", str(tmp_path / "try.py"), "--set", "sandbox.packages=tiny", "--json"])
     assert (json.loads(capsys.readouterr().out)["failure"], code) == (None, 0)
@@ -298,12 +313,12 @@ if os.path.exists({secret!r}):
 
 @isolated
 @pytest.mark.slow
-def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Index, tmp_path: Path) -> None:
+def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: PackageIndex, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
     port = int(index.url.split(":")[2].split("/")[0])
-    index.add(source("sourced", "1.0", "VALUE = 7\n", ahead=HOSTILE.format(port=port, secret=str(secret))))
-    index.add(wheel("upon", "1.0", {"upon.py": "import sourced\n"}, requires=("sourced",)))
+    index.add(build_source("sourced", "1.0", "VALUE = 7\n", ahead=HOSTILE.format(port=port, secret=str(secret))))
+    index.add(build_wheel("upon", "1.0", {"upon.py": "import sourced\n"}, requires=("sourced",)))
     overlay = installed("upon", "sourced:sdist", settings=ISOLATED)
     assert overlay.installed.built == ("sourced",) and overlay.folder is not None
     assert (overlay.folder / "sourced.py").read_text() == "VALUE = 7\n"
@@ -311,41 +326,41 @@ def test_a_source_is_built_in_the_sandbox_and_only_where_it_is_listed(index: Ind
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
     subprocess.run(["chmod", "-R", "u+w", str(tmp_path / "cache")], check=True)
     shutil.rmtree(tmp_path / "cache")
-    rebuilt = again(overlay.installed, tmp_path / "packages.lock", ISOLATED)
+    rebuilt = restore_packages(overlay.installed, tmp_path / "packages.lock", ISOLATED)
     assert rebuilt is not None and rebuilt.installed.packages == {"sourced": "1.0", "upon": "1.0"}
     assert "there is none here: sandbox.isolation is none" in refused("sourced:sdist")
-    index.add(source("evil", "1.0", "", beside="../../../../evil.txt"))
+    index.add(build_source("evil", "1.0", "", beside="../../../../evil.txt"))
     assert "the source of evil cannot be unpacked" in refused("evil:sdist", settings=ISOLATED)
-    index.add(source("broken", "1.0", "", ahead="raise ValueError('no compiler')"))
+    index.add(build_source("broken", "1.0", "", ahead="raise ValueError('no compiler')"))
     assert "the source of broken cannot be built: " in (told := refused("broken:sdist", settings=ISOLATED))
     assert "no compiler" in told
 
 
-def test_a_plan_asks_for_what_is_listed_alone(index: Index, tmp_path: Path) -> None:
-    index.add(wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
-    handed = list[Overlay]()
+def test_a_plan_asks_for_what_is_listed_alone(index: PackageIndex, tmp_path: Path) -> None:
+    index.add(build_wheel("tiny_other", "1.0", {"tiny_other.py": ""}, requires=("numpy<1.5",)))
+    handed = list[PackageOverlay]()
     more = RunPackages(
         SETTINGS.model_copy(update={"packages": ("small",), "allowed": ("tiny==1.0", "tiny-other", "model:a/b@c")}),
         handed.append,
     )
     assert more.names == ("tiny==1.0", "tiny-other")
-    assert more.faults(("Tiny", "numpy", "small")) == ()
-    assert more.faults(("timm",)) == (
+    assert more.find_faults(("Tiny", "numpy", "small")) == ()
+    assert more.find_faults(("timm",)) == (
         "package 'timm' cannot be asked for: `packages` may name tiny==1.0, tiny-other; do without it",
     )
-    assert "numpy" in more.faults(("tiny_other",))[0]
+    assert "numpy" in more.find_faults(("tiny_other",))[0]
     found = more.install(("tiny",), tmp_path / "packages.lock")
     assert found is not None and found.asked == ("small", "tiny==1.0") and handed[0].installed == found
     assert (tmp_path / "packages.lock").read_text() == handed[0].lock.text
     assert RunPackages(SETTINGS).install((), tmp_path / "none.lock") is None and not (tmp_path / "none.lock").exists()
-    other = ground_of(SETTINGS, (), handed[0])
-    assert found.sha256 in other and ground_of(SETTINGS, ()) != other
-    assert environment_text(SETTINGS.python, found).rstrip().endswith("small==2.0\ntiny==1.0")
+    other = compute_environment_fingerprint(SETTINGS, (), handed[0])
+    assert found.sha256 in other and compute_environment_fingerprint(SETTINGS, ()) != other
+    assert format_environment(SETTINGS.python, found).rstrip().endswith("small==2.0\ntiny==1.0")
 
 
 @pytest.mark.slow
 def test_a_planner_is_told_the_list_and_corrected(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     with (
@@ -360,15 +375,15 @@ def test_a_planner_is_told_the_list_and_corrected(
 
 
 def test_another_interpreter_that_lacks_what_a_lock_rests_on_is_refused(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overlay = installed("tiny")
     (tmp_path / "packages.lock").write_text(overlay.lock.text)
-    there = interpreter(SETTINGS.python)
+    there = inspect_interpreter(SETTINGS.python)
     without = replace(there, packages={name: one for name, one in there.packages.items() if name != "numpy"})
-    monkeypatch.setattr(store, "interpreter", {SETTINGS.python: without}.__getitem__)
+    monkeypatch.setattr(package_store, "inspect_interpreter", {SETTINGS.python: without}.__getitem__)
     with pytest.raises(PackageError, match=r"tiny needs numpy>=1, and sandbox\.python lacks it: install it there"):
-        again(overlay.installed, tmp_path / "packages.lock", SETTINGS)
+        restore_packages(overlay.installed, tmp_path / "packages.lock", SETTINGS)
 
 
 @pytest.mark.parametrize("verb", [["resume", "RUN"], ["branch", "RUN", "--from", "agenda", "--runs", "/nowhere"]])
@@ -379,7 +394,7 @@ def test_packages_are_fixed_with_the_plan(verb: list[str], capsys: pytest.Captur
 
 
 def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
-    index: Index, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    index: PackageIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("sandbox: {isolation: auto, packages: [small], allowed: ['tiny']}\n")
@@ -411,9 +426,9 @@ def test_a_run_is_refused_before_it_is_made_and_prefetch_fetches(
         "tiny==1.*\nsmall==2.0+cu113\n",
     ],
 )
-def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Index, asked: str) -> None:
-    index.add(wheel("needs_none", "1.0", {"needs_none.py": ""}, requires=("no-such-package",)))
-    found = environment_for({"requirements.txt": asked}, SETTINGS)
+def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: PackageIndex, asked: str) -> None:
+    index.add(build_wheel("needs_none", "1.0", {"needs_none.py": ""}, requires=("no-such-package",)))
+    found = build_environment({"requirements.txt": asked}, SETTINGS)
     assert found.how == "beside" and found.packages["tiny"] == "1.0" and found.packages["small"] == "2.0"
     told = {one.wanted: one.found for one in found.deviations}
     for line in asked.splitlines()[1:]:
@@ -424,11 +439,11 @@ def test_what_cannot_be_had_keeps_nothing_else_of_a_repository_away(index: Index
         else:
             (why,) = told.values()
             assert list(told) == [line] and ("cannot be had" in why or "from an address" in why) and "\n" not in why
-    again = environment_for({"requirements.txt": asked}, SETTINGS, known=found.packages)
+    again = build_environment({"requirements.txt": asked}, SETTINGS, installed_before=found.packages)
     assert again.packages == found.packages
 
 
-def test_without_an_index_each_package_of_a_repository_is_told(index: Index) -> None:
+def test_without_an_index_each_package_of_a_repository_is_told(index: PackageIndex) -> None:
     index.close()
-    found = environment_for({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
+    found = build_environment({"requirements.txt": "tiny\nsmall\n"}, SETTINGS)
     assert [one.wanted for one in found.deviations] == ["tiny", "small"] and found.how == "interpreter"

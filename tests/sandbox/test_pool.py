@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from labwright.sandbox import pool as pooling
+from labwright.sandbox import kernel_pool as pooling
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Executor, Job, Outcome, Progress
-from labwright.sandbox.kernels import INSIDE, Kernel
-from labwright.sandbox.pool import Pool
+from labwright.sandbox.job import ExecutionProgress, Executor, Job, JobOutcome
+from labwright.sandbox.kernel_pool import KernelPool
+from labwright.sandbox.kernels import KERNEL_FOLDER, Kernel
 from labwright.sandbox.settings import SandboxSettings
-from tests.sandbox.conftest import SETTINGS, Store, eventually, gone
-from tests.sandbox.contract import TINY, ExecutorContract, job
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, is_gone
+from tests.sandbox.executor_contract import TINY, ExecutorContract, make_job
 
 pytestmark = pytest.mark.slow
 
@@ -55,20 +55,20 @@ deep(2)
 
 
 @pytest_asyncio.fixture
-async def pooled(store: Store) -> AsyncIterator[LocalExecutor]:
+async def pooled(store: DatasetStore) -> AsyncIterator[LocalExecutor]:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
     yield executor
     await executor.close()
 
 
-async def filled(executor: LocalExecutor, count: int = 1) -> Pool:
+async def filled(executor: LocalExecutor, count: int = 1) -> KernelPool:
     """The pool, once so many kernels wait in it."""
-    pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
     pool.refill()
     for _ in range(600):
         if len(pool) >= count:
             return pool
-        assert not pool.why_off, pool.why_off
+        assert not pool.disabled_reason, pool.disabled_reason
         await asyncio.sleep(0.05)
     raise AssertionError("the pool was not filled within 30 s")
 
@@ -77,14 +77,14 @@ async def filled(executor: LocalExecutor, count: int = 1) -> Pool:
 class TestPooled(ExecutorContract):
     """The contract of executors, with every job but the first in a kernel that waited."""
 
-    def make(self, slots: int, store: Store) -> Executor:
+    def make_executor(self, slots: int, store: DatasetStore) -> Executor:
         return Filled(slots, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
 
 
 class Filled(LocalExecutor):
     """Waits for a kernel before each job that has none beside it."""
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: Job) -> JobOutcome:
         while not self._running and not self._closed and not len(self._pool):
             self._pool.refill()
             await asyncio.sleep(0.02)
@@ -95,23 +95,25 @@ class Filled(LocalExecutor):
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ISOLATION)
 async def test_what_is_measured_and_said_is_that_of_a_kernel_of_its_own(
-    store: Store, tmp_path: Path, isolation: str
+    store: DatasetStore, tmp_path: Path, isolation: str
 ) -> None:
     settings = SandboxSettings.model_validate({"isolation": isolation, "grace": 0.5, "pool": 1})
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=store.cache)
-    folder, outcomes = tmp_path / "job", list[Outcome]()
+    folder, outcomes = tmp_path / "job", list[JobOutcome]()
     try:
-        outcomes.append(await executor.run(job(folder, TELLING, seed=3)))
+        outcomes.append(await executor.run(make_job(folder, TELLING, seed=3)))
         folder.rename(tmp_path / "cold")
         await filled(executor)
-        outcomes.append(await executor.run(job(folder, TELLING, seed=3)))
+        outcomes.append(await executor.run(make_job(folder, TELLING, seed=3)))
         folder.rename(tmp_path / "pooled")
     finally:
         await executor.close()
     cold, warm = outcomes
     assert warm.seconds < 0.7 * cold.seconds  # it did wait with everything imported
     assert cold.failure is not None and cold.failure == warm.failure
-    assert "KeyError" in cold.failure.message and (isolation == "none" or f"{INSIDE}/" not in cold.failure.message)
+    assert "KeyError" in cold.failure.message and (
+        isolation == "none" or f"{KERNEL_FOLDER}/" not in cold.failure.message
+    )
     assert (cold.measurements, cold.arrays) == (warm.measurements, warm.arrays)
     lines = [sorted(one.stdout_tail.splitlines()) for one in outcomes]  # two streams, on a busy machine in any order
     assert lines[0] == lines[1]
@@ -125,12 +127,12 @@ async def test_files_are_in_the_folder_of_the_job_from_the_beginning(pooled: Loc
     """So a watch, and who takes up the run after a kill, find what the code leaves where they look."""
     seen: list[bool] = []
 
-    def watch(glance: Progress) -> None:
+    def watch(glance: ExecutionProgress) -> None:
         seen.append((tmp_path / "job" / "checkpoints" / "state").is_file())
 
     await filled(pooled)
     code = f"import lab, time\nlab.checkpoint(1)\ntime.sleep(0.4)\n{TINY}"
-    outcome = await pooled.run(replace(job(tmp_path / "job", code), watch=watch))
+    outcome = await pooled.run(replace(make_job(tmp_path / "job", code), watch=watch))
     assert outcome.failure is None and True in seen
 
 
@@ -143,7 +145,7 @@ async def test_a_file_with_the_name_of_a_module_that_is_there_already_is_found(
     pool = await filled(pooled)
     [name] = {file.partition("/")[0].removesuffix(".py") for file in source}
     code = f"import {name}\nprint({name}.pi)\n"
-    outcome = await pooled.run(replace(job(tmp_path / "job", code), source={"experiment.py": code, **source}))
+    outcome = await pooled.run(replace(make_job(tmp_path / "job", code), source={"experiment.py": code, **source}))
     assert outcome.stdout_tail == "3\n"
     assert len(pool) == 1
 
@@ -152,14 +154,16 @@ async def test_kernels_that_died_or_do_not_see_a_dataset_are_replaced(pooled: Lo
     pool = await filled(pooled)
     died = waiting(pool)
     os.kill(died.pid, signal.SIGKILL)
-    assert eventually(lambda: died.process.exit_code() is not None)  # its last thread is gone, not only its first
+    assert holds_eventually(
+        lambda: died.process.get_exit_code() is not None
+    )  # its last thread is gone, not only its first
     assert pool.take(tmp_path / "a", source={}, datasets=()) is None
     pid = waiting(await filled(pooled)).pid
-    assert pool.take(tmp_path / "a", source={}, datasets=("digits",), exactly=True) is None, "it sees others too"
-    assert gone(pid)
+    assert pool.take(tmp_path / "a", source={}, datasets=("digits",), exact=True) is None, "it sees others too"
+    assert is_gone(pid)
     pid = waiting(await filled(pooled)).pid
     assert pool.take(tmp_path / "a", source={}, datasets=("new",)) is None
-    assert gone(pid)
+    assert is_gone(pid)
     assert not (tmp_path / "a").exists()
 
 
@@ -169,14 +173,14 @@ async def test_cells_take_no_kernel_that_lacks_what_each_of_them_would_import(
     pool, both = await filled(pooled), ("diabetes", "digits")
     plotting = {"experiment.py": "import matplotlib\n"}
     pid = waiting(pool).pid
-    assert pool.take(tmp_path / "a", source=plotting, datasets=both, exactly=True) is None
-    assert gone(pid), "one that has it takes its place"
+    assert pool.take(tmp_path / "a", source=plotting, datasets=both, exact=True) is None
+    assert is_gone(pid), "one that has it takes its place"
     kernel = waiting(await filled(pooled))
     (tmp_path / "full" / "x").mkdir(parents=True)
     for _ in range(8):
-        assert pool.take(tmp_path / "full", source={}, datasets=both, exactly=True) is None
-    assert await pool.modules() == ("lab",) and "matplotlib.pyplot" in await pool.modules(plotting)
-    assert pool.take(tmp_path / "a", source=plotting, datasets=both, exactly=True) is kernel
+        assert pool.take(tmp_path / "full", source={}, datasets=both, exact=True) is None
+    assert await pool.choose_modules() == ("lab",) and "matplotlib.pyplot" in await pool.choose_modules(plotting)
+    assert pool.take(tmp_path / "a", source=plotting, datasets=both, exact=True) is kernel
     kernel.kill()
 
 
@@ -184,7 +188,7 @@ async def test_a_folder_with_something_in_it_is_no_slot(pooled: LocalExecutor, t
     pool = await filled(pooled)
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "kept.txt").write_text("kept")
-    outcome = await pooled.run(job(tmp_path / "job", f"print(open('kept.txt').read())\n{TINY}"))
+    outcome = await pooled.run(make_job(tmp_path / "job", f"print(open('kept.txt').read())\n{TINY}"))
     assert outcome.stdout_tail == "kept\nmeasured\n"
     assert len(pool) == 1
 
@@ -193,26 +197,26 @@ async def test_what_waits_ends_with_the_executor(pooled: LocalExecutor) -> None:
     kernel = waiting(await filled(pooled))
     pid = kernel.pid
     await pooled.close()
-    assert gone(pid) and not kernel.folder.exists()
+    assert is_gone(pid) and not kernel.folder.exists()
 
 
 async def test_a_module_that_speaks_when_it_is_imported_ends_the_pool(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A script that imports it must hear it; so it starts in a kernel of its own."""
-    monkeypatch.setitem(pooling.MODULES, "numpy", ("this",))
+    monkeypatch.setitem(pooling.PRELOADED_MODULES, "numpy", ("this",))
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=POOLED, cache=store.cache)
-    pool: Pool = executor._pool  # pyright: ignore[reportPrivateUsage]
-    outcome = await executor.run(job(tmp_path / "job", f"import numpy\nimport this\n{TINY}"))
+    pool: KernelPool = executor._pool  # pyright: ignore[reportPrivateUsage]
+    outcome = await executor.run(make_job(tmp_path / "job", f"import numpy\nimport this\n{TINY}"))
     async with asyncio.timeout(60):
-        while not pool.why_off:
+        while not pool.disabled_reason:
             await asyncio.sleep(0.05)
     await executor.close()
     assert outcome.failure is None and outcome.stdout_tail.startswith("The Zen of Python")
-    assert "importing lab, this said: The Zen of Python" in pool.why_off
+    assert "importing lab, this said: The Zen of Python" in pool.disabled_reason
 
 
-def waiting(pool: Pool) -> Kernel:
+def waiting(pool: KernelPool) -> Kernel:
     """The one kernel that waits."""
     [one] = pool._waiting  # pyright: ignore[reportPrivateUsage]
     return one

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from labwright.agent.cli import main
-from labwright.sandbox import pretrained
+from labwright.sandbox import pretrained_models
 from labwright.sandbox.errors import PretrainedError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
-from labwright.sandbox.pretrained import Pretrained, pretrained_of, provide
-from tests.sandbox.conftest import SETTINGS, Store
+from labwright.sandbox.pretrained_models import PretrainedModel, parse_pretrained, provide_model
+from tests.sandbox.conftest import SETTINGS, DatasetStore
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-MODEL = Pretrained("tiny/bert", "v1")
+MODEL = PretrainedModel("tiny/bert", "v1")
 
 
 @pytest.fixture
@@ -50,40 +50,40 @@ def put(repository: Path, name: str, content: bytes) -> None:
 
 
 def test_a_model_is_copied_and_hashed_once(hub: Path, tmp_path: Path) -> None:
-    fetched = provide(MODEL, tmp_path / "store", hub=hub)
+    fetched = provide_model(MODEL, tmp_path / "store", hub=hub)
     facts = json.loads((fetched.parent / "fetched.json").read_text())
     assert (facts["commit"], facts["size"]) == (COMMIT, 6)
     files = sorted(path for path in fetched.rglob("*") if path.is_file())
     assert [str(path.relative_to(fetched)) for path in files] == ["config.json", "sub/vocab.txt"]
     assert not any(path.is_symlink() or path.stat().st_mode & 0o222 for path in files)
     put(hub / "models--tiny--bert", "config.json", b"changed")
-    assert provide(MODEL, tmp_path / "store", hub=hub) == fetched
-    other = provide(MODEL, tmp_path / "other", hub=hub)
+    assert provide_model(MODEL, tmp_path / "store", hub=hub) == fetched
+    other = provide_model(MODEL, tmp_path / "other", hub=hub)
     assert json.loads((other.parent / "fetched.json").read_text())["sha256"] != facts["sha256"]
 
 
 def test_a_model_that_is_too_large_is_refused(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretrained, "MOST_BYTES", 5)
+    monkeypatch.setattr(pretrained_models, "MAX_BYTES", 5)
     with pytest.raises(PretrainedError, match=r"tiny/bert@v1 holds 6 bytes in 2 files; the limit is 5"):
-        provide(MODEL, tmp_path / "store", hub=hub)
+        provide_model(MODEL, tmp_path / "store", hub=hub)
     assert not (tmp_path / "store").exists()
 
 
 def test_what_cannot_be_fetched_is_said_in_one_line(hub: Path, tmp_path: Path) -> None:
     with pytest.raises(PretrainedError, match=r"tiny/gpt@v1 cannot be fetched .* run scientist prefetch") as caught:
-        provide(Pretrained("tiny/gpt", "v1"), tmp_path / "store", hub=hub)
+        provide_model(PretrainedModel("tiny/gpt", "v1"), tmp_path / "store", hub=hub)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("word", ["tiny/bert", "@v1", "tiny/bert@", "a/b/c@v1", "../x@v1 y"])
 def test_a_revision_is_asked_for(word: str) -> None:
     with pytest.raises(PretrainedError, match=r"is not OWNER/NAME@REVISION"):
-        pretrained_of([word])
+        parse_pretrained([word])
 
 
 def test_models_are_named_as_people_write_them() -> None:
     settings = SETTINGS.model_validate({"pretrained": "tiny/bert@v1, gpt2@main"})
-    assert pretrained_of(settings.pretrained) == (MODEL, Pretrained("gpt2", "main"))
+    assert parse_pretrained(settings.pretrained) == (MODEL, PretrainedModel("gpt2", "main"))
 
 
 # --- prefetch ---------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ lab.result('size', out.shape[-1], condition='baseline', dataset='digits')
 
 @pytest.mark.bench  # it takes torch and transformers in a kernel
 @pytest.mark.slow
-async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_path: Path) -> None:
+async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: DatasetStore, tmp_path: Path) -> None:
     import transformers
 
     library: Any = transformers
@@ -149,7 +149,7 @@ async def test_a_kernel_loads_a_pretrained_model(hub: Path, store: Store, tmp_pa
     library.BertModel(config).save_pretrained(tmp_path / "made")
     for path in (tmp_path / "made").iterdir():
         put(hub / "models--tiny--bert", path.name, path.read_bytes())
-    fetched = provide(MODEL, tmp_path / "store", hub=hub)
+    fetched = provide_model(MODEL, tmp_path / "store", hub=hub)
     executor = LocalExecutor(
         1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache, pretrained={str(MODEL): fetched}
     )

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from labwright.record.nouns.cells import Cell
-from labwright.sandbox.cluster import engine, machines, remote
-from labwright.sandbox.cluster.engine import forget
+from labwright.record.schema.cell import Cell
+from labwright.sandbox.cluster import machines, ray_cluster, remote_runner
 from labwright.sandbox.cluster.executor import RayExecutor
-from labwright.sandbox.cluster.machines import machines_of
-from labwright.sandbox.cluster.messages import Terms
+from labwright.sandbox.cluster.machines import list_machines
+from labwright.sandbox.cluster.messages import WorkerTerms
+from labwright.sandbox.cluster.ray_cluster import disconnect
 from labwright.sandbox.errors import ClusterDown, ClusterError
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import CellOutcome, Executor, Job
 from labwright.sandbox.settings import SandboxSettings
-from tests.ray_cluster import RayCluster, places_of, started
-from tests.sandbox.conftest import SETTINGS, Store
-from tests.sandbox.contract import ExecutorContract, job
+from tests.ray_cluster import RayCluster, find_worker_processes, start_cluster
+from tests.sandbox.conftest import SETTINGS, DatasetStore
+from tests.sandbox.executor_contract import ExecutorContract, make_job
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,13 +35,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    made = started(2)
+    made = start_cluster(2)
     yield made
-    forget()
+    disconnect()
     made.end()
 
 
-def settings_for(cluster: RayCluster, store: Store) -> SandboxSettings:
+def settings_for(cluster: RayCluster, store: DatasetStore) -> SandboxSettings:
     return SETTINGS.model_copy(update={"executor": "ray", "ray": cluster.address, "store": store.cache / "store"})
 
 
@@ -53,7 +53,7 @@ class TestRay(ExecutorContract):
     def of_cluster(self, cluster: RayCluster) -> None:
         self.cluster = cluster
 
-    def make(self, slots: int, store: Store) -> Executor:
+    def make_executor(self, slots: int, store: DatasetStore) -> Executor:
         return RayExecutor(
             slots, store.views, labels=store.labels, settings=settings_for(self.cluster, store), cache=store.cache
         )
@@ -81,14 +81,14 @@ def celled(folder: Path, count: int, seconds: float, **more: Any) -> Job:
         {"experiment.py": CELLS.replace("SECONDS", str(seconds))},
         datasets=("digits",),
         cells=cells,
-        expected=dict.fromkeys(cells, 5.0),
+        expected_seconds=dict.fromkeys(cells, 5.0),
         timeout=600.0,
         **more,
     )
 
 
 @pytest_asyncio.fixture
-async def executor(cluster: RayCluster, store: Store, tmp_path: Path) -> AsyncIterator[RayExecutor]:
+async def executor(cluster: RayCluster, store: DatasetStore, tmp_path: Path) -> AsyncIterator[RayExecutor]:
     made = RayExecutor(
         3, store.views, labels=store.labels, settings=settings_for(cluster, store), cache=tmp_path / "cache"
     )
@@ -111,14 +111,16 @@ class Took:
         return folder
 
 
-async def test_cells_measure_what_they_do_on_one_machine(executor: RayExecutor, store: Store, tmp_path: Path) -> None:
+async def test_cells_measure_what_they_do_on_one_machine(
+    executor: RayExecutor, store: DatasetStore, tmp_path: Path
+) -> None:
     local = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "local")
     there, here = await executor.run(celled(tmp_path / "a", 6, 0.1)), await local.run(celled(tmp_path / "b", 6, 0.0))
     await local.close()
     assert there.measurements == here.measurements and len(there.measurements) > 5
     assert [(one.cell, one.outcome) for one in there.cells] == [(one.cell, "measured") for one in here.cells]
     assert (there.sealed, there.arrays) == (here.sealed, here.arrays)
-    assert executor.ground == local.ground
+    assert executor.environment_fingerprint == local.environment_fingerprint
     pids = set(re.findall(r"pid (\d+)", (tmp_path / "a" / "stdout.txt").read_text()))
     assert len(pids) == 6, "each cell has a process of its own"
 
@@ -132,7 +134,7 @@ async def test_what_vanishes_costs_its_cells_in_flight(
         if what == "machine":
             cluster.machines[-1].kill()
         else:
-            for one in places_of(cluster)[:1]:
+            for one in find_worker_processes(cluster)[:1]:
                 one.kill()
 
     took = Took(after=2, then=kill)
@@ -141,7 +143,7 @@ async def test_what_vanishes_costs_its_cells_in_flight(
     assert sorted(took.cells, key=str) == sorted({*took.cells}, key=str) and len(took.cells) == 9
     if what == "machine":
         cluster.add()
-        cluster.wait(len(cluster.alive))
+        cluster.wait_for_nodes(len(cluster.alive))
 
 
 @pytest.mark.bench
@@ -149,15 +151,15 @@ async def test_a_cell_that_ends_every_place_counts_as_what_did_it(
     cluster: RayCluster, executor: RayExecutor, tmp_path: Path
 ) -> None:
     ending = asyncio.create_task(_kill_all_places(cluster))
-    outcome = await executor.run(job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
+    outcome = await executor.run(make_job(tmp_path / "a", "import time\ntime.sleep(300)\n"))
     ending.cancel()
     assert outcome.failure is not None and outcome.failure.kind == "died"
-    assert f"{remote.LOSSES} places on the cluster went away" in outcome.failure.message
+    assert f"{remote_runner.MAX_LOST_WORKERS} places on the cluster went away" in outcome.failure.message
 
 
 async def _kill_all_places(cluster: RayCluster) -> None:
     while True:
-        while not (found := places_of(cluster)):
+        while not (found := find_worker_processes(cluster)):
             await asyncio.sleep(0.1)
         await asyncio.sleep(1.0)
         for one in found:
@@ -175,10 +177,10 @@ async def _kill_all_places(cluster: RayCluster) -> None:
     ],
 )
 def test_a_cluster_that_cannot_be_used_is_refused(
-    change: dict[str, Any], words: str, cluster: RayCluster, store: Store
+    change: dict[str, Any], words: str, cluster: RayCluster, store: DatasetStore
 ) -> None:
     with pytest.raises(ClusterError, match=re.escape(words)):
-        machines_of(settings_for(cluster, store).model_copy(update=change))
+        list_machines(settings_for(cluster, store).model_copy(update=change))
 
 
 @pytest.mark.parametrize(
@@ -193,21 +195,21 @@ def test_a_cluster_that_cannot_be_used_is_refused(
     ],
 )
 def test_a_machine_that_cannot_be_used_is_refused(
-    change: dict[str, Any], words: str, cluster: RayCluster, store: Store
+    change: dict[str, Any], words: str, cluster: RayCluster, store: DatasetStore
 ) -> None:
     settings = settings_for(cluster, store)
     with pytest.raises(ClusterError, match=re.escape(words)):
-        machines.checked(tuple(one.model_copy(update=change) for one in machines_of(settings)), settings)
+        machines.check_machines(tuple(one.model_copy(update=change) for one in list_machines(settings)), settings)
 
 
 async def test_a_head_that_goes_away_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a run sees it whose own machine is still there; where that dies too, Ray ends the run's process."""
-    monkeypatch.setattr(engine, "_LOOKS", 0.05)
+    monkeypatch.setattr(ray_cluster, "_WATCH_INTERVAL_SECONDS", 0.05)
     head = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     address = f"127.0.0.1:{head.sockets[0].getsockname()[1]}"
-    cluster = engine.Cluster(address, (), Terms(settings=SETTINGS, run="r", watch_seconds=1.0))
+    cluster = ray_cluster.RayCluster(address, (), WorkerTerms(settings=SETTINGS, run="r", watch_seconds=1.0))
     looking = asyncio.create_task(cluster._watch())  # pyright: ignore[reportPrivateUsage]
-    waiting = asyncio.create_task(cluster.answer(asyncio.get_running_loop().create_future(), 60.0))
+    waiting = asyncio.create_task(cluster.wait_for_answer(asyncio.get_running_loop().create_future(), 60.0))
     await asyncio.sleep(0.3)
     assert not waiting.done()
     head.close()

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.nouns.cells import Cell, CellLine
-from labwright.record.nouns.data import Measurement, Needs
-from labwright.record.nouns.nodes import Failure
-from labwright.sandbox.cells import DEATHS, Ran, Schedule, failure_of_cells
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import Measurement, ResourceNeeds
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.cell_scheduler import MAX_KERNEL_DEATHS, CellResult, CellSchedule, summarize_failures
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.job import CellOutcome, Job, Outcome, TooLate
-from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import CellOutcome, Job, JobOutcome, TooLate
 
 UNIT = 0.02
 """Seconds that stand for one of a study."""
@@ -43,7 +43,7 @@ def executor_of(
     memory_gb: float = math.inf,
     failures: Mapping[str, Failure] | None = None,
     shared: Path | None = None,
-) -> ScriptedExecutor:
+) -> FakeExecutor:
     """Each cell takes what its arm takes, in `UNIT`; `failures` are by the name of the cell."""
 
     def script(job: Job, one: Cell) -> tuple[float, CellOutcome]:
@@ -60,19 +60,19 @@ def executor_of(
             0.0, (failures or {}).get(one.name), cell=one, measurements=(value,)
         )
 
-    def plain(job: Job) -> tuple[float, Outcome]:
+    def plain(job: Job) -> tuple[float, JobOutcome]:
         raise ExecutorError("none of these jobs is a plain script")
 
-    return ScriptedExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb, shared=shared)
+    return FakeExecutor(plain, slots=slots, cell=script, start_seconds=UNIT, memory_gb=memory_gb, shared=shared)
 
 
-def run(executor: ScriptedExecutor, job: Job) -> tuple[Outcome, list[str]]:
+def run(executor: FakeExecutor, job: Job) -> tuple[JobOutcome, list[str]]:
     """What the job came to, and its cells in the order in which they began."""
     outcome = asyncio.run(executor.run(job))
     return outcome, [name.removeprefix("study digits__") for name in executor.started]
 
 
-def became(outcome: Outcome) -> dict[str, str]:
+def became(outcome: JobOutcome) -> dict[str, str]:
     return {line.cell.condition: line.outcome for line in outcome.cells}
 
 
@@ -82,17 +82,17 @@ def test_pilots_come_first_and_then_the_longest(tmp_path: Path) -> None:
     assert order == ["a__2", "b__2", "c__2", "b__1", "c__1", "a__1"]
     assert outcome.failure is None and [line.cell for line in outcome.cells] == list(job.cells)
     assert [one.condition for one in outcome.measurements] == [one.condition for one in job.cells]
-    chosen = replace(job, pilots=(cell("c", "1"),), expected={cell("a", "1"): 9.0, cell("b", "1"): 3.0})
+    chosen = replace(job, pilots=(cell("c", "1"),), expected_seconds={cell("a", "1"): 9.0, cell("b", "1"): 3.0})
     assert run(executor_of({"a": 1, "b": 4, "c": 2}), chosen)[1][:2] == ["c__1", "a__1"]
 
 
 def test_a_small_study_has_one_worker_and_a_large_one_all_that_pay(tmp_path: Path) -> None:
     small, large = executor_of({"a": 0.1, "b": 0.1}, slots=4), executor_of({"a": 12, "b": 8}, slots=4)
     job = job_of(study("ab", "123"), tmp_path)
-    run(small, replace(job, expected=dict.fromkeys(job.cells, 0.1 * UNIT)))
-    outcome, _ = run(large, replace(job, expected=dict.fromkeys(job.cells, 12 * UNIT)))
+    run(small, replace(job, expected_seconds=dict.fromkeys(job.cells, 0.1 * UNIT)))
+    outcome, _ = run(large, replace(job, expected_seconds=dict.fromkeys(job.cells, 12 * UNIT)))
     assert (small.workers["study"], large.workers["study"]) == (1, 4)
-    assert large.most == 4 and set(became(outcome).values()) == {"measured"}
+    assert large.max_at_once == 4 and set(became(outcome).values()) == {"measured"}
 
 
 def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_what_does_not_fit_is_left_out_from_the_end(tmp_path: Path) -> None:
     assert [line.cell.condition for line in left] == ["b@2", "a@3", "b@3"]
     assert all("are expected" in line.why for line in left)
     assert outcome.seconds <= job.timeout
-    outcome, order = run(executor_of({"a": 4, "b": 4}), replace(job, leave_out=False))
+    outcome, order = run(executor_of({"a": 4, "b": 4}), replace(job, may_skip_cells=False))
     assert len(order) == 6 and sorted(became(outcome).values()).count("failed") <= 1  # until all is spent
 
 
@@ -114,14 +114,17 @@ def test_where_not_all_fits_it_is_the_less_important_that_comes_last(tmp_path: P
     job = replace(
         job_of(cells, tmp_path),
         timeout=10.0,
-        leave_out=leave_out,
-        expected={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells},
+        may_skip_cells=leave_out,
+        expected_seconds={one: {"a": 1.0, "b": 4.0}[one.arm] for one in cells},
     )
-    schedule, taken = Schedule(job, {}, lambda: 0.0, slots=2), list[str]()
-    while (found := schedule.take()) is not None:
+    schedule, taken = CellSchedule(job, {}, lambda: 0.0, slots=2), list[str]()
+    while (found := schedule.take_next()) is not None:
         taken.append(found[0].condition)
-        schedule.ended(
-            found[0], Ran(CellOutcome(job.expected[found[0]], cell=found[0]), tmp_path), tmp_path, alone=False
+        schedule.mark_ended(
+            found[0],
+            CellResult(CellOutcome(job.expected_seconds[found[0]], cell=found[0]), tmp_path),
+            tmp_path,
+            alone=False,
         )
     assert taken == ["a@1", "b@1", "a@2", "b@2"], "by importance, up to what does not fit"
 
@@ -130,11 +133,11 @@ def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) 
     executor = executor_of({"long": 1e6, "a": 12}, slots=2)
     job = job_of(study("a", "12"), tmp_path)
 
-    async def beside() -> Outcome:
+    async def beside() -> JobOutcome:
         other = asyncio.create_task(executor.run(replace(job_of((cell("long"),), tmp_path, timeout=1e9), name="other")))
         await asyncio.sleep(0.01)
         outcome = await asyncio.wait_for(
-            executor.run(replace(job, expected=dict.fromkeys(job.cells, 12 * UNIT))), timeout=20.0
+            executor.run(replace(job, expected_seconds=dict.fromkeys(job.cells, 12 * UNIT))), timeout=20.0
         )
         other.cancel()
         return outcome
@@ -145,7 +148,9 @@ def test_a_job_does_not_wait_for_a_slot_that_it_no_longer_needs(tmp_path: Path) 
 
 def test_cells_that_were_ready_are_not_run(tmp_path: Path) -> None:
     cells = study("ab", "12")
-    job = replace(job_of(cells, tmp_path), ready=dict.fromkeys(cells[:3], tmp_path), expected={cells[0]: 5.0})
+    job = replace(
+        job_of(cells, tmp_path), measured_folders=dict.fromkeys(cells[:3], tmp_path), expected_seconds={cells[0]: 5.0}
+    )
     outcome, order = run(executor_of({"a": 1, "b": 1}), job)
     assert order == ["b__2"] and set(became(outcome).values()) == {"measured"}
     assert outcome.cells[0].seconds == 5.0
@@ -204,14 +209,14 @@ def test_when_a_job_has_failed(tmp_path: Path, failed: dict[str, Failure], words
 
 def test_an_arm_that_diverged_with_another_seed_is_a_result_of_a_replicate() -> None:
     lines = [
-        CellLine(cell=cell("a"), outcome="failed", id="one", diverged=True),
-        CellLine(cell=cell("b"), outcome="measured", id="two"),
+        CellOutcomeLine(cell=cell("a"), outcome="failed", id="one", diverged=True),
+        CellOutcomeLine(cell=cell("b"), outcome="measured", id="two"),
     ]
     failures = {"one": Failure(kind="diverged", message="nan")}
-    failure = failure_of_cells(lines, failures)
+    failure = summarize_failures(lines, failures)
     assert failure is not None and failure.kind == "diverged", "of a program that is new it is a failure"
-    assert failure_of_cells(lines, failures, replicate=True) is None
-    raised = failure_of_cells(lines, {"one": Failure(kind="shape", message="no")}, replicate=True)
+    assert summarize_failures(lines, failures, replicate=True) is None
+    raised = summarize_failures(lines, {"one": Failure(kind="shape", message="no")}, replicate=True)
     assert raised is not None and raised.kind == "shape"
 
 
@@ -228,51 +233,59 @@ def test_pilots_that_raised_before_a_kill_end_the_job_as_they_would_have_without
     failed = {one: CellOutcome(1.0, raised, cell=one) for one in cells[-2:]}
     executor = executor_of({"a": 1, "b": 1}, failures={one.name: raised for one in cells})
     whole, _ = run(executor, job_of(cells, tmp_path))
-    outcome, order = run(executor_of({"a": 1, "b": 1}), replace(job_of(cells, tmp_path), failed=failed))
+    outcome, order = run(executor_of({"a": 1, "b": 1}), replace(job_of(cells, tmp_path), failed_outcomes=failed))
     assert order == [] and became(outcome) == became(whole) and outcome.failure == whole.failure
 
 
 def test_where_every_pilot_raises_the_first_of_them_is_told_whatever_began_beside_it(tmp_path: Path) -> None:
-    schedule = Schedule(job_of(study("a", "123"), tmp_path), {}, lambda: 0.0, slots=2)
-    pilot, beside = (found[0] for found in iter(schedule.take, None))
+    schedule = CellSchedule(job_of(study("a", "123"), tmp_path), {}, lambda: 0.0, slots=2)
+    pilot, beside = (found[0] for found in iter(schedule.take_next, None))
     assert (pilot.level, beside.level) == ("3", "1")
     for one in (beside, pilot):
         raised = Failure(kind="other", message=f"ValueError: {one.level}")
-        schedule.ended(one, Ran(CellOutcome(1.0, raised, cell=one), tmp_path), tmp_path, alone=False)
+        schedule.mark_ended(one, CellResult(CellOutcome(1.0, raised, cell=one), tmp_path), tmp_path, alone=False)
     schedule.finish()
-    failure = schedule.failure()
+    failure = schedule.find_failure()
     assert failure is not None and failure.message.endswith("the first, a@3 on digits: ValueError: 3")
 
 
 def test_kernels_that_die_end_the_job(tmp_path: Path) -> None:
-    schedule, tries = Schedule(job_of(study("abcde"), tmp_path), {}, clock=lambda: 0.0), 0
-    while (found := schedule.take()) is not None:
+    schedule, tries = CellSchedule(job_of(study("abcde"), tmp_path), {}, clock=lambda: 0.0), 0
+    while (found := schedule.take_next()) is not None:
         tries += 1
         outcome = CellOutcome(1.0, Failure(kind="died", message="gone"), cell=found[0])
-        schedule.ended(found[0], Ran(outcome, tmp_path, kernel_died=True, first=True), tmp_path, alone=False)
-    assert DEATHS <= tries < 2 * DEATHS  # second tries do not count
+        schedule.mark_ended(
+            found[0], CellResult(outcome, tmp_path, kernel_died=True, is_first_cell=True), tmp_path, alone=False
+        )
+    assert MAX_KERNEL_DEATHS <= tries < 2 * MAX_KERNEL_DEATHS  # second tries do not count
     schedule.finish()
-    assert [line.outcome for line in schedule.lines()] == ["failed"] * 5
-    failure = schedule.failure()
+    assert [line.outcome for line in schedule.build_lines()] == ["failed"] * 5
+    failure = schedule.find_failure()
     assert failure is not None and failure.kind == "died"
 
 
 def test_cells_that_end_their_kernel_again_leave_the_others(tmp_path: Path) -> None:
-    schedule, deadly, order = Schedule(job_of(study("abcdefg"), tmp_path), {}, clock=lambda: 0.0), "bdf", list[str]()
+    schedule, deadly, order = (
+        CellSchedule(job_of(study("abcdefg"), tmp_path), {}, clock=lambda: 0.0),
+        "bdf",
+        list[str](),
+    )
     fresh = True
-    while (found := schedule.take()) is not None:
+    while (found := schedule.take_next()) is not None:
         cell = found[0]
         order.append(cell.arm)
         failure = Failure(kind="died", message="gone") if cell.arm in deadly else None
-        schedule.ended(
+        schedule.mark_ended(
             cell,
-            Ran(CellOutcome(1.0, failure, cell=cell), tmp_path, kernel_died=failure is not None, first=fresh),
+            CellResult(
+                CellOutcome(1.0, failure, cell=cell), tmp_path, kernel_died=failure is not None, is_first_cell=fresh
+            ),
             tmp_path,
             alone=False,
         )
         fresh = failure is not None
     assert sorted(order) == sorted("abcdefg" + deadly)
-    assert {line.cell.arm for line in schedule.lines() if line.outcome == "measured"} == set("aceg")
+    assert {line.cell.arm for line in schedule.build_lines() if line.outcome == "measured"} == set("aceg")
 
 
 def test_a_cell_may_take_ten_times_what_is_expected(tmp_path: Path) -> None:
@@ -280,14 +293,18 @@ def test_a_cell_may_take_ten_times_what_is_expected(tmp_path: Path) -> None:
         return 0.0
 
     job = replace(
-        job_of(study("ab", "12"), tmp_path), timeout=3000.0, expected={cell("a", "1"): 20.0, cell("b", "1"): 1.0}
+        job_of(study("ab", "12"), tmp_path),
+        timeout=3000.0,
+        expected_seconds={cell("a", "1"): 20.0, cell("b", "1"): 1.0},
     )
     limits = {
-        found[0].arm: found[1] for found in iter(Schedule(job, {}, clock, slots=4).take, None) if found[0].level == "1"
+        found[0].arm: found[1]
+        for found in iter(CellSchedule(job, {}, clock, slots=4).take_next, None)
+        if found[0].level == "1"
     }
     assert (limits["a"], limits["b"]) == (200.0, 60.0)
-    open_ended = Schedule(replace(job, leave_out=False), {}, clock)
-    found = open_ended.take()
+    open_ended = CellSchedule(replace(job, may_skip_cells=False), {}, clock)
+    found = open_ended.take_next()
     assert found is not None and found[1] == 3000.0
 
 
@@ -300,33 +317,33 @@ def test_cells_that_run_at_once_compute_no_longer_than_the_job_may(
     cells = tuple(cell(arm, dataset=f"d{number}") for number in range(4) for arm in "abc")
     job = replace(
         job_of(cells, tmp_path, timeout=4),
-        leave_out=leave_out,
-        expected={one: 0.1 * UNIT for one in cells if one.dataset in known},
+        may_skip_cells=leave_out,
+        expected_seconds={one: 0.1 * UNIT for one in cells if one.dataset in known},
     )
     hangs = executor_of({"a": 1e6, "b": 0.2, "c": 1e6}, slots=slots)
     outcome, _ = run(hangs, job)
     assert outcome.seconds <= job.timeout + 1e-9
-    assert hangs.most == 1 if slots == 1 else hangs.most > 1
+    assert hangs.max_at_once == 1 if slots == 1 else hangs.max_at_once > 1
 
 
 def test_no_two_limits_are_promised_out_of_the_same_seconds(tmp_path: Path) -> None:
     now = 0.0
     job = replace(job_of(study("abcd", "123"), tmp_path), timeout=1200.0)
-    schedule = Schedule(job, {}, lambda: now, slots=8)
-    begun = dict(iter(schedule.take, None))
+    schedule = CellSchedule(job, {}, lambda: now, slots=8)
+    begun = dict(iter(schedule.take_next, None))
     assert set(begun.values()) == {150.0} and len(begun) == 8, "equal parts while nothing is known"
     now = 30.0
     first = next(iter(begun))
-    schedule.ended(first, Ran(CellOutcome(30.0, cell=first), tmp_path), tmp_path, alone=False)
-    assert sum(begun.values()) - 150 + 30 + sum(limit for _, limit in iter(schedule.take, None)) <= 1200
-    two = Schedule(replace(job, cells=study("ab", "123456")), {}, lambda: 0.0, slots=8)
-    assert [limit for _, limit in iter(two.take, None)] == [300.0] * 4, "fewer at once, so that each gets more"
+    schedule.mark_ended(first, CellResult(CellOutcome(30.0, cell=first), tmp_path), tmp_path, alone=False)
+    assert sum(begun.values()) - 150 + 30 + sum(limit for _, limit in iter(schedule.take_next, None)) <= 1200
+    two = CellSchedule(replace(job, cells=study("ab", "123456")), {}, lambda: 0.0, slots=8)
+    assert [limit for _, limit in iter(two.take_next, None)] == [300.0] * 4, "fewer at once, so that each gets more"
 
 
 def test_a_late_job_is_not_begun_and_a_cancelled_one_ends(tmp_path: Path) -> None:
     executor = executor_of({"a": 500})
     with pytest.raises(TooLate):
-        run(executor, replace(job_of(study("a"), tmp_path), late=lambda: True))
+        run(executor, replace(job_of(study("a"), tmp_path), is_too_late=lambda: True))
 
     async def cancelled() -> None:
         task = asyncio.create_task(executor.run(job_of(study("a"), tmp_path)))
@@ -351,14 +368,14 @@ def test_cells_that_need_more_memory_than_a_slot_has_are_measured_alone(tmp_path
     script = executor._cell  # pyright: ignore[reportPrivateUsage]
 
     def watched(job: Job, one: Cell) -> tuple[float, CellOutcome]:
-        seen.append((one.arm, executor.at_work["study"]))
+        seen.append((one.arm, executor.active_workers["study"]))
         return script(job, one)
 
     executor._cell = watched  # pyright: ignore[reportPrivateUsage]
     job = replace(
         job_of(cells, tmp_path),
-        needs={"b": Needs(memory_gb=6.0), "a": Needs(memory_gb=3.0)},
-        expected=dict.fromkeys(cells, 2 * UNIT),
+        needs={"b": ResourceNeeds(memory_gb=6.0), "a": ResourceNeeds(memory_gb=3.0)},
+        expected_seconds=dict.fromkeys(cells, 2 * UNIT),
     )
     outcome, order = run(executor, job)
     assert set(became(outcome).values()) == {"measured"}
@@ -368,16 +385,16 @@ def test_cells_that_need_more_memory_than_a_slot_has_are_measured_alone(tmp_path
 
 def test_what_reads_a_cell_that_is_measured_alone_comes_after_it(tmp_path: Path) -> None:
     cells = (cell("late", "1"), cell("early", "1"))
-    job = replace(job_of(cells, tmp_path), needs={"early": Needs(memory_gb=6.0)})
+    job = replace(job_of(cells, tmp_path), needs={"early": ResourceNeeds(memory_gb=6.0)})
     outcome, order = run(executor_of({"late": 1, "early": 1}, slots=2, memory_gb=4.0), job)
     assert order == ["early__1", "late__1"] and set(became(outcome).values()) == {"measured"}
-    job = replace(job, needs={"late": Needs(memory_gb=6.0)})
+    job = replace(job, needs={"late": ResourceNeeds(memory_gb=6.0)})
     outcome, order = run(executor_of({"late": 1, "early": 1}, slots=2, memory_gb=4.0), job)
     assert order == ["early__1", "late__1"] and set(became(outcome).values()) == {"measured"}
 
 
 def test_hours_are_the_limit_of_a_cell(tmp_path: Path) -> None:
-    needs = {"a": Needs(hours=3 * UNIT / 3600)}
+    needs = {"a": ResourceNeeds(hours=3 * UNIT / 3600)}
     outcome, _ = run(executor_of({"a": 9, "b": 9}), replace(job_of(study("ab", "1"), tmp_path), needs=needs))
     assert became(outcome) == {"a@1": "failed", "b@1": "measured"}
     assert outcome.cells[0].why.startswith("timeout")
@@ -391,7 +408,7 @@ async def test_a_long_study_gives_way_to_another_run_between_two_cells(tmp_path:
     long, short = (executor_of({"a": 5, "b": 5}, slots=2, shared=slots) for _ in range(2))
     job, other = job_of(study("ab", "123456"), tmp_path / "long"), job_of(study("a"), tmp_path / "short")
     first = asyncio.create_task(long.run(job))
-    while long.most < 2:
+    while long.max_at_once < 2:
         await asyncio.sleep(0.01)
     found = await asyncio.wait_for(short.run(other), 10)
     assert found.failure is None and not first.done(), "it did not wait for the end of the other study"

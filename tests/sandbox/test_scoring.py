@@ -18,9 +18,9 @@ from sklearn import metrics as reference  # pyright: ignore[reportMissingTypeStu
 from labwright.sandbox import metrics
 from labwright.sandbox.errors import SubmissionRefused
 from labwright.sandbox.metrics import METRICS
-from labwright.sandbox.results import measure
-from labwright.sandbox.scoring import score_sealed, score_submissions, seal
-from tests.sandbox.conftest import Store
+from labwright.sandbox.results import measure_attempt
+from labwright.sandbox.scoring import score_sealed, score_submissions, seal_test_predictions
+from tests.sandbox.conftest import DatasetStore
 
 sk: Any = reference
 ROWS, TEST_ROWS = 360, 359
@@ -36,8 +36,8 @@ def examples(seed: int, n: int, classes: int) -> tuple[Any, Any]:
 def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) -> None:
     p, y = examples(seed, n, classes)
     labels = range(classes)
-    ours = metrics.score("probabilities", p, y)
-    clipped = np.clip(p, metrics.CLIP, 1.0)
+    ours = metrics.compute_scores("probabilities", p, y)
+    clipped = np.clip(p, metrics.MIN_PROBABILITY, 1.0)
     assert ours["accuracy"] == pytest.approx(sk.accuracy_score(y, p.argmax(1)))
     assert ours["macro_f1"] == pytest.approx(sk.f1_score(y, p.argmax(1), average="macro"))
     assert ours["log_loss"] == pytest.approx(-np.log(clipped[np.arange(n), y]).mean())
@@ -47,9 +47,9 @@ def test_the_metrics_agree_with_scikit_learn(seed: int, n: int, classes: int) ->
     assert ours["brier"] == pytest.approx(sk.brier_score_loss(y, p, labels=labels, scale_by_half=False))
     assert 0 <= ours["ece"] <= 1
     assert ours.get("auroc") == pytest.approx(one_against_the_rest(p, y))
-    of_classes = metrics.score("predictions", p.argmax(1), y)
+    of_classes = metrics.compute_scores("predictions", p.argmax(1), y)
     assert of_classes == {name: ours[name] for name in ("accuracy", "macro_f1")}
-    from_logits = metrics.score("logits", np.log(p + 1e-300) + 5.0, y)
+    from_logits = metrics.compute_scores("logits", np.log(p + 1e-300) + 5.0, y)
     assert from_logits == pytest.approx(ours, abs=1e-6)
 
 
@@ -60,7 +60,7 @@ def one_against_the_rest(p: Any, y: Any) -> float | None:
 
 
 def auroc(p: Any, y: Any) -> float | None:
-    return metrics.score("probabilities", p, y).get("auroc")
+    return metrics.compute_scores("probabilities", p, y).get("auroc")
 
 
 def test_auroc_counts_ties_half_and_leaves_out_what_it_cannot_say() -> None:
@@ -73,22 +73,27 @@ def test_auroc_counts_ties_half_and_leaves_out_what_it_cannot_say() -> None:
 def test_calibration_error_by_hand() -> None:
     """Two bins: 3 at 0.9 of which 2 are right, 1 at 0.6 that is wrong."""
     p = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.6, 0.4]])
-    assert metrics.score("probabilities", p, np.array([0, 0, 1, 1]))["ece"] == pytest.approx((abs(2 - 2.7) + 0.6) / 4)
-    assert metrics.score("probabilities", np.eye(3), np.arange(3))["ece"] == 0.0
+    assert metrics.compute_scores("probabilities", p, np.array([0, 0, 1, 1]))["ece"] == pytest.approx(
+        (abs(2 - 2.7) + 0.6) / 4
+    )
+    assert metrics.compute_scores("probabilities", np.eye(3), np.arange(3))["ece"] == 0.0
 
 
 def test_regression_metrics_agree_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     y, p = rng.normal(size=50).astype(np.float32), rng.normal(size=50)
-    assert metrics.score("predictions", p, y) == pytest.approx(
+    assert metrics.compute_scores("predictions", p, y) == pytest.approx(
         {"mse": sk.mean_squared_error(y, p), "mae": sk.mean_absolute_error(y, p), "r2": sk.r2_score(y, p)}
     )
-    assert metrics.score("predictions", p, np.ones(50))["r2"] == 0.0
+    assert metrics.compute_scores("predictions", p, np.ones(50))["r2"] == 0.0
 
 
 def test_every_computed_metric_is_declared() -> None:
     p, y = examples(0, 20, 3)
-    computed = {*metrics.score("probabilities", p, y), *metrics.score("predictions", p[:, 0], y.astype(float))}
+    computed = {
+        *metrics.compute_scores("probabilities", p, y),
+        *metrics.compute_scores("predictions", p[:, 0], y.astype(float)),
+    }
     assert computed == set(METRICS)
     assert all(name == spec.name and spec.title for name, spec in METRICS.items())
 
@@ -116,14 +121,14 @@ def put(folder: Path, number: int, split: str = "validation", **fields: Any) -> 
         file.write(json.dumps(line) + "\n")
 
 
-def test_validation_is_scored_and_test_is_sealed_until_later(store: Store, tmp_path: Path) -> None:
+def test_validation_is_scored_and_test_is_sealed_until_later(store: DatasetStore, tmp_path: Path) -> None:
     put(tmp_path, 0)
     put(tmp_path, 1, split="test")
     found = score_submissions(tmp_path, store.labels, split="validation", seed=4)
     assert {one.name for one in found} == {"accuracy", "macro_f1", "auroc", "log_loss", "ece", "brier"}
     assert {(one.grade, one.split, one.seed, one.condition) for one in found} == {("computed", "validation", 4, "a")}
     assert {one.name: one.value for one in found}["log_loss"] == pytest.approx(np.log(10))
-    sealed = seal(tmp_path, store.labels)
+    sealed = seal_test_predictions(tmp_path, store.labels)
     assert sorted(sealed) == ["1.npz", "index.jsonl"]
     assert not (tmp_path / "submissions" / "1.npz").exists()
     assert score_submissions(tmp_path, store.labels, split="test", seed=4) == ()
@@ -133,9 +138,9 @@ def test_validation_is_scored_and_test_is_sealed_until_later(store: Store, tmp_p
 
 
 @pytest.mark.parametrize("tamper", ["values", "index", "extra"])
-def test_sealed_predictions_that_changed_are_not_scored(store: Store, tmp_path: Path, tamper: str) -> None:
+def test_sealed_predictions_that_changed_are_not_scored(store: DatasetStore, tmp_path: Path, tamper: str) -> None:
     put(tmp_path, 0, split="test")
-    sealed = seal(tmp_path, store.labels)
+    sealed = seal_test_predictions(tmp_path, store.labels)
     if tamper == "values":
         np.savez(tmp_path / "sealed" / "0.npz", probabilities=np.full((TEST_ROWS, 10), 0.1), more=1)
     elif tamper == "index":
@@ -147,7 +152,7 @@ def test_sealed_predictions_that_changed_are_not_scored(store: Store, tmp_path: 
         score_sealed(tmp_path, store.labels, seed=0, expected=sealed)
 
 
-def test_a_planted_seal_is_thrown_away(store: Store, tmp_path: Path) -> None:
+def test_a_planted_seal_is_thrown_away(store: DatasetStore, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "keep").write_text("kept")
@@ -155,7 +160,7 @@ def test_a_planted_seal_is_thrown_away(store: Store, tmp_path: Path) -> None:
     job.mkdir()
     (job / "sealed").symlink_to(outside)
     put(job, 0, split="test")
-    seal(job, store.labels)
+    seal_test_predictions(job, store.labels)
     assert not (job / "sealed").is_symlink()
     assert [path.name for path in outside.iterdir()] == ["keep"]
 
@@ -177,13 +182,15 @@ def test_a_planted_seal_is_thrown_away(store: Store, tmp_path: Path) -> None:
         ({"kind": "guesses"}, "not written by lab.submit"),
     ],
 )
-def test_bad_submissions_are_refused_in_words(store: Store, tmp_path: Path, fields: dict[str, Any], words: str) -> None:
+def test_bad_submissions_are_refused_in_words(
+    store: DatasetStore, tmp_path: Path, fields: dict[str, Any], words: str
+) -> None:
     put(tmp_path, 0, **{"split": "validation", **fields})
     with pytest.raises(SubmissionRefused, match=words):
         score_submissions(tmp_path, store.labels, split="validation", seed=0)
 
 
-def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) -> None:
+def test_links_pipes_junk_and_repeats_are_refused(store: DatasetStore, tmp_path: Path) -> None:
     def refused() -> str:
         with pytest.raises(SubmissionRefused) as caught:
             score_submissions(tmp_path, store.labels, split="validation", seed=0)
@@ -216,10 +223,10 @@ def test_links_pipes_junk_and_repeats_are_refused(store: Store, tmp_path: Path) 
     )
 
 
-def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, tmp_path: Path) -> None:
+def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: DatasetStore, tmp_path: Path) -> None:
     put(tmp_path, 0, split="test", kind="artifact", file="7.bin")
     with pytest.raises(SubmissionRefused, match=r"7\.bin cannot be read: No such file"):
-        seal(tmp_path, store.labels)
+        seal_test_predictions(tmp_path, store.labels)
     assert not (tmp_path / "sealed").exists()
 
 
@@ -228,7 +235,7 @@ def test_an_artifact_that_is_gone_is_refused_before_it_is_sealed(store: Store, t
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 @pytest.mark.parametrize("made", ["numbers", "classes", "negative", "member", "members"])
-def test_no_small_file_takes_the_memory_of_the_host(store: Store, tmp_path: Path, made: str, split: str) -> None:
+def test_no_small_file_takes_the_memory_of_the_host(store: DatasetStore, tmp_path: Path, made: str, split: str) -> None:
     rows = ROWS if split == "validation" else TEST_ROWS
     values: Any = {
         "numbers": np.random.default_rng(0).random(rows),
@@ -246,7 +253,7 @@ def test_no_small_file_takes_the_memory_of_the_host(store: Store, tmp_path: Path
     )
     tracemalloc.start()
     with pytest.raises(SubmissionRefused, match=r"class numbers 0\.\.9|unpacks to|more than the limit"):
-        measure(tmp_path, store.labels, seed=0)
+        measure_attempt(tmp_path, store.labels, seed=0)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5e6 and not (tmp_path / "sealed").exists()

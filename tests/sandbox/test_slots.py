@@ -161,14 +161,14 @@ async def test_work_of_many_parts_gives_way_to_who_holds_fewer(tmp_path: Path) -
     folder = shared(tmp_path, 3)
     slots = Slots(3, folder)
     async with slots.hold(), slots.hold(), slots.hold():
-        assert not slots.give_way(), "nobody waits"
+        assert not slots.should_give_way(), "nobody waits"
         process = begun(folder, 1, 0.01)
         until = time.monotonic() + 20
-        while time.monotonic() < until and not slots.give_way():
+        while time.monotonic() < until and not slots.should_give_way():
             await asyncio.sleep(0.05)
-        assert slots.give_way() and not (folder / "told").exists()
+        assert slots.should_give_way() and not (folder / "told").exists()
     assert await asyncio.to_thread(process.wait, 20) == 0
-    assert not slots.give_way(), "a process that holds none has none to give"
+    assert not slots.should_give_way(), "a process that holds none has none to give"
 
 
 def test_slots_that_are_gone(tmp_path: Path) -> None:

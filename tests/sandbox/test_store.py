@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from labwright.agent.cli import main
-from labwright.record.folder import RunFolder
-from labwright.sandbox.cluster.parcels import pack, unpack
+from labwright.record.run_folder import RunFolder
+from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
+from labwright.sandbox.content_store import ContentStore, compute_key, share_run
 from labwright.sandbox.errors import ExecutorError
-from labwright.sandbox.store import Store, key_of, share_run
-from labwright.sandbox.untrusted import BadFile
+from labwright.sandbox.safe_io import BadFile
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> ContentStore:
+    return ContentStore(tmp_path / "store")
 
 
 def run_with_data(root: Path, fill: int = 1) -> RunFolder:
@@ -33,40 +33,40 @@ def run_with_data(root: Path, fill: int = 1) -> RunFolder:
     return run
 
 
-def test_two_runs_have_one_copy(store: Store, tmp_path: Path) -> None:
+def test_two_runs_have_one_copy(store: ContentStore, tmp_path: Path) -> None:
     runs = [run_with_data(tmp_path / name) for name in "ab"]
     for run in (*runs, *runs):
         share_run(run, store)
     one, other = (run.views / "digits.npz" for run in runs)
     assert one.samefile(other) and np.load(one)["x"].sum() == 1000
-    assert sorted((entry.kind, entry.name, entry.shared) for entry in store.entries()) == [
+    assert sorted((entry.kind, entry.name, entry.shared) for entry in store.iterate_entries()) == [
         ("pretrained", "tiny--bert@v1", True),
         ("view", "digits", True),
     ]
     share_run(run_with_data(tmp_path / "c", fill=2), store)
-    assert len(list(store.entries())) == 3
+    assert len(list(store.iterate_entries())) == 3
 
 
-def test_pruning_takes_nothing_from_a_run(store: Store, tmp_path: Path) -> None:
+def test_pruning_takes_nothing_from_a_run(store: ContentStore, tmp_path: Path) -> None:
     run = run_with_data(tmp_path / "a")
     share_run(run, store)
     assert not store.prune(unused=60.0)
-    assert len(store.prune(unused=0.0)) == 2 and not list(store.entries())
+    assert len(store.prune(unused=0.0)) == 2 and not list(store.iterate_entries())
     assert np.load(run.views / "digits.npz")["x"].sum() == 1000
 
 
-def test_what_was_changed_is_found(store: Store, tmp_path: Path) -> None:
+def test_what_was_changed_is_found(store: ContentStore, tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"abc")
-    key = store.keep(tmp_path / "data", "view", "data")
-    assert store.keep(tmp_path / "data", "view", "again") == key and not store.check()
+    key = store.add(tmp_path / "data", "view", "data")
+    assert store.add(tmp_path / "data", "view", "again") == key and not store.find_damaged()
     content = store.find(key)
     assert content is not None
     content.write_bytes(b"abd")
-    assert [one.key for one in store.check()] == [key]
+    assert [one.key for one in store.find_damaged()] == [key]
     assert store.find("0" * 64) is None
 
 
-def test_what_does_not_arrive_whole_is_refused(store: Store, tmp_path: Path) -> None:
+def test_what_does_not_arrive_whole_is_refused(store: ContentStore, tmp_path: Path) -> None:
     part = tmp_path / "part"
     (part / "content").mkdir(parents=True)
     with pytest.raises(ExecutorError, match="did not arrive"):
@@ -76,12 +76,16 @@ def test_what_does_not_arrive_whole_is_refused(store: Store, tmp_path: Path) -> 
 def test_a_store_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ExecutorError, match=r"cannot write to the store .*sandbox\.store"):
-        Store(tmp_path / "file").keep(tmp_path / "file", "view", "x")
+        ContentStore(tmp_path / "file").add(tmp_path / "file", "view", "x")
 
 
 @pytest.mark.parametrize("words", [["store"], ["store", "--check"], ["store", "--prune", "--unused", "0s"]])
 def test_the_command_shows_and_prunes(
-    words: list[str], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str],
+    store: ContentStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     share_run(run_with_data(tmp_path / "a"), store)
@@ -105,16 +109,16 @@ def test_a_parcel_holds_what_a_folder_does(tmp_path: Path) -> None:
     os.symlink("/etc/passwd", folder / "link")
     os.mkfifo(folder / "pipe")
     os.utime(folder / "run.sh", (1000, 1000))
-    pack(folder, tmp_path / "parcel", most=10_000, shift=5.0, without=("inputs",))
-    unpack(tmp_path / "parcel", tmp_path / "came")
+    pack_archive(folder, tmp_path / "parcel", max_bytes=10_000, clock_shift=5.0, excluded=("inputs",))
+    unpack_archive(tmp_path / "parcel", tmp_path / "came")
     assert not (tmp_path / "came" / "inputs").exists()
     (folder / "inputs" / "x").unlink()
     (folder / "inputs").rmdir()
-    assert key_of(tmp_path / "came" / "arrays") == key_of(folder / "arrays")
+    assert compute_key(tmp_path / "came" / "arrays") == compute_key(folder / "arrays")
     assert os.readlink(tmp_path / "came" / "link") == "/etc/passwd" and (tmp_path / "came" / "pipe").is_fifo()
     assert os.access(tmp_path / "came" / "run.sh", os.X_OK) and (tmp_path / "came" / "run.sh").stat().st_mtime == 1005
     with pytest.raises(BadFile, match="more than"):
-        pack(folder, tmp_path / "parcel", most=100)
+        pack_archive(folder, tmp_path / "parcel", max_bytes=100)
 
 
 @pytest.mark.parametrize("name", ["../out", "/tmp/out", "link/out"])
@@ -131,7 +135,7 @@ def test_nothing_is_unpacked_outside(name: str, tmp_path: Path) -> None:
         with open(tmp_path / "x", "rb") as file:
             parcel.addfile(info, file)
     with pytest.raises(BadFile):
-        unpack(tmp_path / "parcel", tmp_path / "came")
+        unpack_archive(tmp_path / "parcel", tmp_path / "came")
     assert not (tmp_path / "out").exists()
 
 
@@ -146,12 +150,14 @@ def test_an_odd_parcel_is_the_fault_of_who_sent_it(fields: dict[str, str], tmp_p
         info.type, info.linkname = (tarfile.SYMTYPE, "x") if "linkpath" in fields else (tarfile.REGTYPE, "")
         parcel.addfile(info)
     with pytest.raises(BadFile, match="a parcel cannot be read"):
-        unpack(tmp_path / "parcel", tmp_path / "out")
+        unpack_archive(tmp_path / "parcel", tmp_path / "out")
 
 
 def test_a_file_from_the_end_of_time_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sent").mkdir()
     (tmp_path / "sent" / "a").write_text("x")
-    pack(tmp_path / "sent", tmp_path / "parcel", most=100, shift=2.0**63)  # as where a file system keeps such times
-    unpack(tmp_path / "parcel", tmp_path / "out")
+    pack_archive(
+        tmp_path / "sent", tmp_path / "parcel", max_bytes=100, clock_shift=2.0**63
+    )  # as where a file system keeps such times
+    unpack_archive(tmp_path / "parcel", tmp_path / "out")
     assert (tmp_path / "out" / "a").read_text() == "x"

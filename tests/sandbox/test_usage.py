@@ -14,10 +14,10 @@ import pytest_asyncio
 from labwright.sandbox import monitor
 from labwright.sandbox.errors import ExecutorError
 from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.fake_executor import FakeNvml, make_gpus
 from labwright.sandbox.gpu_leases import GpuLeases
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.scripted import ScriptedNvml, gpus
-from tests.sandbox.conftest import SETTINGS, Store, eventually
+from labwright.sandbox.job import Job, JobOutcome
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def looks_at_memory_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "METER_SECONDS", 0.1)
 
 
-async def test_the_peak_of_the_host_counts_short_ones_and_children(store: Store, tmp_path: Path) -> None:
+async def test_the_peak_of_the_host_counts_short_ones_and_children(store: DatasetStore, tmp_path: Path) -> None:
     executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
 
     async def peak(code: str) -> float:
@@ -59,7 +59,7 @@ class Machine:
 
     def __init__(
         self,
-        store: Store,
+        store: DatasetStore,
         folder: Path,
         *,
         count: int = 1,
@@ -67,18 +67,18 @@ class Machine:
         haste: float = 1.0,
         **settings: object,
     ) -> None:
-        self.nvml = ScriptedNvml(gpus(count))
+        self.nvml = FakeNvml(make_gpus(count))
         self.folder = folder
         self.knows_us = knows_us
         chosen = CUDA.model_copy(update=settings)
         self.leases = GpuLeases(
-            self.nvml, self.nvml.devices(), chosen, folder=folder / "locks", clock=lambda: haste * time.monotonic()
+            self.nvml, self.nvml.list_devices(), chosen, folder=folder / "locks", clock=lambda: haste * time.monotonic()
         )
         self.executor = LocalExecutor(
             2, store.views, labels=store.labels, settings=chosen, cache=store.cache, gpus=self.leases
         )
 
-    async def run(self, name: str, code: str) -> Outcome:
+    async def run(self, name: str, code: str) -> JobOutcome:
         job = Job(
             name=name, folder=self.folder / name, source={"experiment.py": code}, timeout=20.0, datasets=("digits",)
         )
@@ -92,7 +92,7 @@ class Machine:
         while True:
             with suppress(FileNotFoundError, ValueError):
                 uuid, pid, size = (folder / "hold").read_text().split()
-                self.nvml.holds[uuid] = {77: 10**9, int(pid) if self.knows_us else 4_000_000: int(size)}
+                self.nvml.used_bytes[uuid] = {77: 10**9, int(pid) if self.knows_us else 4_000_000: int(size)}
                 return
             await asyncio.sleep(0.01)
 
@@ -109,7 +109,7 @@ time.sleep(0.4)
 
 
 @pytest_asyncio.fixture
-async def machine(store: Store, tmp_path: Path) -> AsyncIterator[Machine]:
+async def machine(store: DatasetStore, tmp_path: Path) -> AsyncIterator[Machine]:
     one = Machine(store, tmp_path)
     yield one
     await one.executor.close()
@@ -126,13 +126,15 @@ async def test_the_gpu_is_returned_when_our_processes_are_gone(machine: Machine)
     waiting = asyncio.create_task(machine.run("b", TINY))
     await asyncio.sleep(0.4)
     assert not (machine.folder / "b" / "stdout.txt").exists()
-    for held in machine.nvml.holds.values():
+    for held in machine.nvml.used_bytes.values():
         for pid in [pid for pid in held if pid != 77]:
             del held[pid]
     assert (await waiting).failure is None
 
 
-async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(store: Store, tmp_path: Path) -> None:
+async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(
+    store: DatasetStore, tmp_path: Path
+) -> None:
     alone = Machine(store, tmp_path / "alone", knows_us=False)
     assert (await alone.run("a", HOLD)).peak_gpu_bytes == 6 * 10**9  # the neighbour came meanwhile, and is in it
     await alone.executor.close()
@@ -141,18 +143,18 @@ async def test_where_the_driver_does_not_know_us_the_fall_of_free_memory_counts(
     await shared.executor.close()
 
 
-async def test_two_attempts_have_different_gpus(store: Store, tmp_path: Path) -> None:
+async def test_two_attempts_have_different_gpus(store: DatasetStore, tmp_path: Path) -> None:
     machine = Machine(store, tmp_path, count=2)
     code = "import os, time, lab\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab.device)\ntime.sleep(0.5)" + TINY
     outcomes = await asyncio.gather(machine.run("a", code), machine.run("b", code))
-    assert {outcome.stdout_tail for outcome in outcomes} == {f"{one.uuid} cuda\n" for one in gpus(2)}
+    assert {outcome.stdout_tail for outcome in outcomes} == {f"{one.uuid} cuda\n" for one in make_gpus(2)}
     await machine.executor.close()
 
 
-async def test_an_attempt_may_have_two_gpus(store: Store, tmp_path: Path) -> None:
+async def test_an_attempt_may_have_two_gpus(store: DatasetStore, tmp_path: Path) -> None:
     machine = Machine(store, tmp_path, count=2, gpus_per_node=2)
     code = "import os, lab, lab._job\nprint(os.environ['CUDA_VISIBLE_DEVICES'], lab._job.job().processes)" + TINY
-    assert (await machine.run("a", code)).stdout_tail == f"{gpus(2)[0].uuid},{gpus(2)[1].uuid} 2\n"
+    assert (await machine.run("a", code)).stdout_tail == f"{make_gpus(2)[0].uuid},{make_gpus(2)[1].uuid} 2\n"
     await machine.executor.close()
 
 
@@ -167,23 +169,27 @@ async def test_figures_are_drawn_without_a_gpu(machine: Machine) -> None:
 
 
 async def test_a_gpu_that_stays_occupied_ends_the_run(machine: Machine) -> None:
-    machine.nvml.holds[gpus(1)[0].uuid] = {77: 79 * 10**9}
+    machine.nvml.used_bytes[make_gpus(1)[0].uuid] = {77: 79 * 10**9}
     with pytest.raises(ExecutorError, match=r"no 1 GPU\(s\) with 2 GB free"):
         await machine.run("a", TINY)
 
 
-async def test_a_process_that_never_leaves_the_gpu_ends_the_run_with_its_number(store: Store, tmp_path: Path) -> None:
+async def test_a_process_that_never_leaves_the_gpu_ends_the_run_with_its_number(
+    store: DatasetStore, tmp_path: Path
+) -> None:
     machine = Machine(store, tmp_path, haste=20.0)
     await machine.run("a", HOLD)
-    [pid] = set(machine.nvml.holds[gpus(1)[0].uuid]) - {77}
-    with pytest.raises(ExecutorError, match=rf"still holds {gpus(1)[0].uuid} by process {pid}: stop it with kill -9"):
+    [pid] = set(machine.nvml.used_bytes[make_gpus(1)[0].uuid]) - {77}
+    with pytest.raises(
+        ExecutorError, match=rf"still holds {make_gpus(1)[0].uuid} by process {pid}: stop it with kill -9"
+    ):
         await asyncio.wait_for(machine.run("b", TINY), 20.0)
     await machine.executor.close()
 
 
 async def test_a_cancelled_job_gives_its_gpu_back(machine: Machine) -> None:
     task = asyncio.create_task(machine.run("a", "import time, pathlib\npathlib.Path('up').touch()\ntime.sleep(60)"))
-    assert await asyncio.to_thread(eventually, lambda: (machine.folder / "a" / "up").exists(), 10.0)
+    assert await asyncio.to_thread(holds_eventually, lambda: (machine.folder / "a" / "up").exists(), 10.0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from labwright.record.events.running import Limited
-from labwright.search.limits import Limits
+from labwright.record.events.run_events import LimitReached
+from labwright.search.time_limits import TimeLimits
 from tests.search import virtual_time
-from tests.search.worlds import World, new_log, search, settings
+from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search
 
 
 def test_a_node_that_is_not_expected_to_end_in_time_is_not_begun() -> None:
     log = new_log()
-    world = World(log, buggy=0.0, delay=lambda k: 20.0, seconds=20.0)
-    given = settings(num_drafts=8, num_workers=1, lookahead=0, order="arrival")
-    virtual_time.run(search(log, world, given, ("preliminary",), limits=Limits(seconds=70.0)))
+    world = SearchWorld(log, buggy=0.0, delay=lambda k: 20.0, seconds=20.0)
+    given = make_settings(num_drafts=8, num_workers=1, lookahead=0, order="arrival")
+    virtual_time.run(run_search(log, world, given, ("preliminary",), limits=TimeLimits(seconds=70.0)))
     stage = log.state.stages["preliminary"]
-    assert stage.limited is not None and "another node is expected to run 20 s" in stage.limited
-    assert stage.settled and stage.ended == stage.limited
-    assert len(log.state.stage_nodes("preliminary")) == 3  # begun at 0, 20 and 40 s; at 60 s only 10 s are left
+    assert stage.limit_reason is not None and "another node is expected to run 20 s" in stage.limit_reason
+    assert stage.is_settled and stage.end_reason == stage.limit_reason
+    assert len(log.state.list_stage_nodes("preliminary")) == 3  # begun at 0, 20 and 40 s; at 60 s only 10 s are left
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
@@ -31,15 +31,17 @@ def test_a_first_draft_that_fails_is_debugged_once_also_where_the_time_of_the_st
 ) -> None:
     """The first draft takes 100 s of a stage that has 60; the run's own limit holds."""
     log = new_log()
-    world = World(log, buggy=buggy, delay=lambda k: 80.0)
-    given = settings(num_workers=1, lookahead=0, order=order, window=1)
-    virtual_time.run(search(log, world, given, ("preliminary",), limits=Limits(seconds=60.0, run_seconds=of_the_run)))
-    assert [node.kind for node in log.state.stage_nodes("preliminary")] == kinds
-    assert "limit of 60 s" in str(log.state.stages["preliminary"].limited)
+    world = SearchWorld(log, buggy=buggy, delay=lambda k: 80.0)
+    given = make_settings(num_workers=1, lookahead=0, order=order, window=1)
+    virtual_time.run(
+        run_search(log, world, given, ("preliminary",), limits=TimeLimits(seconds=60.0, run_seconds=of_the_run))
+    )
+    assert [node.kind for node in log.state.list_stage_nodes("preliminary")] == kinds
+    assert "limit of 60 s" in str(log.state.stages["preliminary"].limit_reason)
 
 
 @pytest.mark.parametrize("seconds", [None, 10_000.0])
 def test_time_enough_limits_nothing(seconds: float | None) -> None:
     log = new_log()
-    virtual_time.run(search(log, World(log), settings(), limits=Limits(seconds=seconds)))
-    assert not any(isinstance(event, Limited) for event in log.events)
+    virtual_time.run(run_search(log, SearchWorld(log), make_settings(), limits=TimeLimits(seconds=seconds)))
+    assert not any(isinstance(event, LimitReached) for event in log.events)

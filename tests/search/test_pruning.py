@@ -6,27 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.search.pruning import Curve, Point, peers_of, silence, verdict
+from labwright.search.pruning import CurveKey, CurveSample, collect_peer_values, explain_hopeless, explain_silence
 
-METHOD: Curve = ("digits", "method", "loss", "train")
-BASELINE: Curve = ("digits", "baseline", "loss", "train")
+METHOD: CurveKey = ("digits", "method", "loss", "train")
+BASELINE: CurveKey = ("digits", "baseline", "loss", "train")
 
 
-def falling(curve: Curve, *values: float, first: int = 1) -> list[Point]:
+def falling(curve: CurveKey, *values: float, first: int = 1) -> list[CurveSample]:
     return [(curve, first + i, value) for i, value in enumerate(values)]
 
 
-def peers(*finals: float, curve: Curve = METHOD, steps: int = 10) -> list[list[Point]]:
+def peers(*finals: float, curve: CurveKey = METHOD, steps: int = 10) -> list[list[CurveSample]]:
     """One log a peer: a straight line from 2.0 at step 1 to its final value."""
     return [falling(curve, *(2.0 + (final - 2.0) * i / (steps - 1) for i in range(steps))) for final in finals]
 
 
-OTHERS = peers_of(peers(0.40, 0.42, 0.44))
+OTHERS = collect_peer_values(peers(0.40, 0.42, 0.44))
 
 
 def test_far_behind_every_peer_is_hopeless_and_told_with_its_figures() -> None:
-    assert verdict(falling(METHOD, 2.0, 2.0, 2.9), OTHERS) is None  # its best was 2.0
-    found = verdict(falling(METHOD, 3.0, 3.0, 2.9), OTHERS)
+    assert explain_hopeless(falling(METHOD, 2.0, 2.0, 2.9), OTHERS) is None  # its best was 2.0
+    found = explain_hopeless(falling(METHOD, 3.0, 3.0, 2.9), OTHERS)
     assert found == (
         "loss of method on digits (train) was 2.9 at best by step 3, 3 peers had 1.64 to 1.65 "
         "(median 1.65, spread 0.16); behind in 1 of 1 loss curves"
@@ -43,43 +43,43 @@ def test_far_behind_every_peer_is_hopeless_and_told_with_its_figures() -> None:
         falling(METHOD, 2.0, 1.9, 1.9, 1.8),  # worse than all, but not far
     ],
 )
-def test_what_cannot_be_compared_or_is_near_runs_on(points: list[Point]) -> None:
-    assert verdict(points, OTHERS) is None
+def test_what_cannot_be_compared_or_is_near_runs_on(points: list[CurveSample]) -> None:
+    assert explain_hopeless(points, OTHERS) is None
 
 
 def test_it_takes_three_peers_at_the_very_step() -> None:
-    assert peers_of(peers(0.40, 0.42)) == {}
-    shorter = peers_of([*peers(0.40, 0.42), peers(0.44, steps=4)[0]])
-    assert verdict([(METHOD, 8, 9.0)], shorter) is None
-    assert verdict([(METHOD, 4, 9.0)], shorter) is not None
+    assert collect_peer_values(peers(0.40, 0.42)) == {}
+    shorter = collect_peer_values([*peers(0.40, 0.42), peers(0.44, steps=4)[0]])
+    assert explain_hopeless([(METHOD, 8, 9.0)], shorter) is None
+    assert explain_hopeless([(METHOD, 4, 9.0)], shorter) is not None
 
 
 def test_one_bad_peer_shields_and_peers_without_any_spread_say_nothing() -> None:
-    assert verdict([(METHOD, 10, 5.0)], peers_of(peers(0.40, 0.42, 6.0))) is None
-    assert verdict([(METHOD, 10, 5.0)], peers_of(peers(0.0, 0.0, 0.0))) is None
+    assert explain_hopeless([(METHOD, 10, 5.0)], collect_peer_values(peers(0.40, 0.42, 6.0))) is None
+    assert explain_hopeless([(METHOD, 10, 5.0)], collect_peer_values(peers(0.0, 0.0, 0.0))) is None
 
 
 def test_it_must_be_behind_in_half_of_the_curves_and_may_catch_up() -> None:
-    curves: list[Curve] = [METHOD, BASELINE, ("wine", "method", "loss", "train")]
+    curves: list[CurveKey] = [METHOD, BASELINE, ("wine", "method", "loss", "train")]
     logs = [
         [*one, *two, *three]
         for one, two, three in zip(*(peers(0.40, 0.42, 0.44, curve=curve) for curve in curves), strict=True)
     ]
-    three = peers_of(logs)
-    assert verdict([(METHOD, 10, 5.0)], three) is None
-    assert verdict([(METHOD, 9, 5.0), (METHOD, 10, 0.4), (BASELINE, 10, 5.0)], three) is None
-    assert "behind in 2 of 3" in (verdict([(METHOD, 10, 5.0), (BASELINE, 10, 5.0)], three) or "")
+    three = collect_peer_values(logs)
+    assert explain_hopeless([(METHOD, 10, 5.0)], three) is None
+    assert explain_hopeless([(METHOD, 9, 5.0), (METHOD, 10, 0.4), (BASELINE, 10, 5.0)], three) is None
+    assert "behind in 2 of 3" in (explain_hopeless([(METHOD, 10, 5.0), (BASELINE, 10, 5.0)], three) or "")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_value_that_is_not_finite_is_hopeless_whatever_it_measures(value: float) -> None:
-    point: Point = (("", "", "accuracy", "train"), 7, value)
-    assert verdict([point], {}) == f"accuracy (train) was {value} at step 7, which is not finite"
+    point: CurveSample = (("", "", "accuracy", "train"), 7, value)
+    assert explain_hopeless([point], {}) == f"accuracy (train) was {value} at step 7, which is not finite"
 
 
 def test_silence_is_hopeless_beyond_its_limit_only() -> None:
-    assert silence(60.0, 60.0) is None
-    assert silence(61.2, 60.0) == (
+    assert explain_silence(60.0, 60.0) is None
+    assert explain_silence(61.2, 60.0) == (
         "it printed, logged and submitted nothing for 61 s, and may for 60 s (search.silent_timeout)"
     )
 
@@ -91,7 +91,9 @@ POINTS = st.lists(
 
 
 @given(points=POINTS, cut=st.integers(0, 30))
-def test_the_answer_does_not_depend_on_when_it_is_asked(points: list[Point], cut: int) -> None:
-    both = peers_of([a + b for a, b in zip(peers(0.4, 0.5, 0.6), peers(0.4, 0.5, 0.6, curve=BASELINE), strict=True)])
-    early = verdict(points[:cut], both)
-    assert early is None or early == verdict(points, both)
+def test_the_answer_does_not_depend_on_when_it_is_asked(points: list[CurveSample], cut: int) -> None:
+    both = collect_peer_values(
+        [a + b for a, b in zip(peers(0.4, 0.5, 0.6), peers(0.4, 0.5, 0.6, curve=BASELINE), strict=True)]
+    )
+    early = explain_hopeless(points[:cut], both)
+    assert early is None or early == explain_hopeless(points, both)

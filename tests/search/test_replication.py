@@ -9,37 +9,39 @@ from random import Random
 
 import pytest
 
-from labwright.record.claims.decisions import decide, deciding_nodes, run_of
-from labwright.record.claims.means import trusted_replicates
-from labwright.record.events.searching import Decided, Executed, Judged
-from labwright.record.nouns.data import Measurement, arm_of
-from labwright.record.nouns.decisions import Compare, Expand, Seen, summary_of
-from labwright.record.nouns.hypotheses import Effect as Sought
-from labwright.record.nouns.hypotheses import Hypothesis, Rival
-from labwright.record.nouns.nodes import SEARCH_KINDS, Failure, StageName, node_id
-from labwright.search.replication import FRESH, lacking, lock_of
-from labwright.search.scheduler import Freed
+from labwright.record.claims.estimates import find_trusted_replicates
+from labwright.record.claims.hypothesis_tests import decide_from_runs, find_deciding_nodes, read_replicate_values
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged
+from labwright.record.schema.data_plan import Measurement, parse_arm
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, VisibleDecisions, build_summary_task
+from labwright.record.schema.hypotheses import Effect as Sought
+from labwright.record.schema.hypotheses import Hypothesis, RivalExplanation
+from labwright.record.schema.nodes import SEARCH_KINDS, Failure, StageName, format_node_id
+from labwright.search.replication import FRESH_SEED_OFFSET, build_lock, find_lacking_seeds
+from labwright.search.scheduler import ReleaseSlot
 from labwright.search.settings import StageLimits
-from labwright.search.tree import view_of
-from tests.search.worlds import PLAN, World, run, settings
+from labwright.search.stage_snapshot import build_snapshot
+from tests.search.scripted_search import PLAN, SearchWorld, make_settings, run_whole_search
 
 
 def test_ablated_variants_that_worked_are_all_replicated() -> None:
-    log, _ = run(buggy=0.0, agenda=StageLimits(nodes=4, num_seeds=3), ablation=StageLimits(nodes=2, num_seeds=3))
+    log, _ = run_whole_search(
+        buggy=0.0, agenda=StageLimits(nodes=4, num_seeds=3), ablation=StageLimits(nodes=2, num_seeds=3)
+    )
     state = log.state
     best = state.stages["ablation"].best
-    targets = [node.id for node in state.stage_nodes("ablation") if node.kind == "ablate"] + [best]
+    targets = [node.id for node in state.list_stage_nodes("ablation") if node.kind == "ablate"] + [best]
     for target in targets:
         replicates = [n for n in state.nodes.values() if n.kind == "replicate" and n.parent == target]
-        assert sum(one.seed >= FRESH for one in replicates) == 3
+        assert sum(one.seed >= FRESH_SEED_OFFSET for one in replicates) == 3
 
 
-class Effect(World):
+class Effect(SearchWorld):
     """The method is better by 0.1; each seed adds noise of its own to it."""
 
     noise = 0.0
 
-    def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
+    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
         off = self.noise * Random(f"seed {action.seed}").gauss(0, 1)
         return tuple(
             Measurement(
@@ -71,7 +73,9 @@ DECIDED = PLAN.model_copy(
                 statement="the method loses less",
                 reason="less is noise",
                 effects=(Sought(estimand="baseline - method", smallest=0.05),),
-                rival=Rival(statement="the seeds differ", estimand="baseline", ours="above zero", theirs="near zero"),
+                rival=RivalExplanation(
+                    statement="the seeds differ", estimand="baseline", ours="above zero", theirs="near zero"
+                ),
             ),
         )
     }
@@ -80,7 +84,7 @@ DECIDED = PLAN.model_copy(
 
 @pytest.mark.parametrize(("world", "count"), [(Effect, 5), (Quiet, 5), (Loud, 20)])
 def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(world: type[Effect], count: int) -> None:
-    log, _ = run(
+    log, _ = run_whole_search(
         buggy=0.0,
         world=world,
         plan=DECIDED,
@@ -90,43 +94,49 @@ def test_the_count_follows_the_spread_of_the_pilot_and_seeds_are_fresh(world: ty
         agenda=StageLimits(nodes=3, num_seeds=5),
     )
     state = log.state
-    assert state.lock is not None and state.lock.winner == state.stages["agenda"].best
-    assert state.lock.seeds == tuple(range(FRESH, FRESH + count))
+    assert state.current_lock is not None and state.current_lock.winner == state.stages["agenda"].best
+    assert state.current_lock.seeds == tuple(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + count))
     pilot = [one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "tuning"]
-    assert pilot and all(one.seed < FRESH for one in pilot)
+    assert pilot and all(one.seed < FRESH_SEED_OFFSET for one in pilot)
     ran = {
         one.seed
         for one in state.nodes.values()
-        if one.kind == "replicate" and one.parent == state.lock.winner and one.seed >= FRESH
+        if one.kind == "replicate" and one.parent == state.current_lock.winner and one.seed >= FRESH_SEED_OFFSET
     }
-    assert ran == {*state.lock.seeds}
-    assert {one.seed for one in trusted_replicates(state, state.lock.winner)} == ran, "claims rest on the fresh ones"
+    assert ran == {*state.current_lock.seeds}
+    assert {one.seed for one in find_trusted_replicates(state, state.current_lock.winner)} == ran, (
+        "claims rest on the fresh ones"
+    )
     if world is Loud:
-        assert state.lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.lock.why
+        assert state.current_lock.wanted["gain"] > 20 and "search.max_seeds is 20" in state.current_lock.why
 
 
 def test_the_lock_comes_after_the_agenda_and_before_any_fresh_seed() -> None:
-    log, _ = run(buggy=0.0, world=Quiet, plan=DECIDED, order="arrival")
+    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=DECIDED, order="arrival")
     kinds = [(event.type, getattr(event, "stage", "")) for event in log.events]
     locked = next(k for k, (kind, _) in enumerate(kinds) if kind == "locked")
-    assert kinds[locked - 1] == ("settled", "agenda")
+    assert kinds[locked - 1] == ("stage_winner_chosen", "agenda")
     begun = [
         k
         for k, event in enumerate(log.events)
-        if isinstance(event, Decided) and isinstance(event.action, Expand) and event.action.seed >= FRESH
+        if isinstance(event, DecisionMade)
+        and isinstance(event.action, ExpandTree)
+        and event.action.seed >= FRESH_SEED_OFFSET
     ]
     assert begun and min(begun) > locked
-    assert log.state.lock is not None and log.state.lock.plan == log.state.plan_hash
+    assert log.state.current_lock is not None and log.state.current_lock.plan == log.state.plan_hash
 
 
 def test_no_more_seeds_are_locked_than_there_is_time_for() -> None:
     pilot = StageLimits(nodes=4, num_seeds=5)
-    log, _ = run(buggy=0.0, world=Loud, plan=DECIDED, order="arrival", max_seeds=20, tuning=pilot)
+    log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, order="arrival", max_seeds=20, tuning=pilot)
     state = log.state
-    assert state.lock is not None
-    seconds = state.nodes[state.lock.winner].attempts[-1].seconds
+    assert state.current_lock is not None
+    seconds = state.nodes[state.current_lock.winner].attempts[-1].seconds
     state.locks.clear()
-    offered = lock_of(state, settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot), left=3.5 * seconds)
+    offered = build_lock(
+        state, make_settings(order="arrival", max_seeds=20, num_workers=2, tuning=pilot), seconds_left=3.5 * seconds
+    )
     assert offered is not None and offered.n == 6 and "there is time for 6" in offered.why
 
 
@@ -135,28 +145,32 @@ class Lossy(Quiet):
     replaces it.
     """
 
-    async def perform(self, decided: Decided, freed: Freed) -> None:
+    async def perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
         action = decided.action
-        seed = action.seed if isinstance(action, Expand) and action.kind == "replicate" else 0
+        seed = action.seed if isinstance(action, ExpandTree) and action.kind == "replicate" else 0
         ran = sum(node.kind == "replicate" and node.seed == seed for node in self.log.state.nodes.values())
         failure = {
-            FRESH + 3: Failure(kind="other", message="NameError"),
-            FRESH + 5: Failure(kind="killed", message="ended by a person"),
+            FRESH_SEED_OFFSET + 3: Failure(kind="other", message="NameError"),
+            FRESH_SEED_OFFSET + 5: Failure(kind="killed", message="ended by a person"),
         }.get(seed)
-        if seed == FRESH + 1 and ran == 1:
+        if seed == FRESH_SEED_OFFSET + 1 and ran == 1:
             failure = Failure(kind="other", message="not run: the time is up")
-        if failure is None or self.log.state.nodes[node_id(decided.k)].stage != "agenda":
+        if failure is None or self.log.state.nodes[format_node_id(decided.k)].stage != "agenda":
             await super().perform(decided, freed)
             return
         freed()
         self.log.append(
-            Judged(node=node_id(decided.k), failure=failure, status=("buggy" if seed == FRESH + 3 else "cancelled"))
+            NodeJudged(
+                node=format_node_id(decided.k),
+                failure=failure,
+                status=("buggy" if seed == FRESH_SEED_OFFSET + 3 else "cancelled"),
+            )
         )
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_replaced(order: str) -> None:
-    log, _ = run(
+    log, _ = run_whole_search(
         buggy=0.0,
         world=Lossy,
         plan=DECIDED,
@@ -167,23 +181,32 @@ def test_a_fresh_seed_that_was_cut_short_is_owed_again_and_one_that_failed_is_re
         max_seeds=20,
     )
     state = log.state
-    assert state.lock is not None and state.lock.n == 5
+    assert state.current_lock is not None and state.current_lock.n == 5
     fresh = [
         one
         for one in state.nodes.values()
-        if one.kind == "replicate" and one.parent == state.lock.winner and one.seed >= FRESH
+        if one.kind == "replicate" and one.parent == state.current_lock.winner and one.seed >= FRESH_SEED_OFFSET
     ]
-    assert Counter(one.seed - FRESH for one in fresh) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
-    assert {one.seed - FRESH for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, "two of five are replaced"
-    nodes, confirmed = deciding_nodes(state)
-    assert confirmed and [one.seed - FRESH for one in nodes] == [0, 1, 2, 3, 4, 5, 6], "of a seed the last run"
-    cut = next(one for one in fresh if one.seed == FRESH + 1 and one.status == "cancelled")
-    before = view_of(state, "ablation", Seen(through=cut.decision), before=cut.decision + 1)
-    target = state.nodes[state.lock.winner]
-    assert lacking(before, target, [FRESH + 1]) == (FRESH + 1,)
-    assert lacking(dataclasses.replace(before, spent="the time is up"), target, [FRESH + 1]) == (), "not at once"
-    [one] = decide(DECIDED, [run_of(node) for node in nodes], confirmed=True)
-    assert one.verdict == "supported" and one.parts[0].seeds == tuple(FRESH + k for k in (0, 1, 2, 4, 6))
+    assert Counter(one.seed - FRESH_SEED_OFFSET for one in fresh) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
+    assert {one.seed - FRESH_SEED_OFFSET for one in fresh if one.status == "good"} == {0, 1, 2, 4, 6}, (
+        "two of five are replaced"
+    )
+    nodes, confirmed = find_deciding_nodes(state)
+    assert confirmed and [one.seed - FRESH_SEED_OFFSET for one in nodes] == [0, 1, 2, 3, 4, 5, 6], (
+        "of a seed the last run"
+    )
+    cut = next(one for one in fresh if one.seed == FRESH_SEED_OFFSET + 1 and one.status == "cancelled")
+    before = build_snapshot(state, "ablation", VisibleDecisions(through=cut.decision), before=cut.decision + 1)
+    target = state.nodes[state.current_lock.winner]
+    assert find_lacking_seeds(before, target, [FRESH_SEED_OFFSET + 1]) == (FRESH_SEED_OFFSET + 1,)
+    assert (
+        find_lacking_seeds(
+            dataclasses.replace(before, run_limit_reason="the time is up"), target, [FRESH_SEED_OFFSET + 1]
+        )
+        == ()
+    ), "not at once"
+    [one] = decide_from_runs(DECIDED, [read_replicate_values(node) for node in nodes], confirmed=True)
+    assert one.verdict == "supported" and one.parts[0].seeds == tuple(FRESH_SEED_OFFSET + k for k in (0, 1, 2, 4, 6))
     assert ["NameError" in why or "ended by a person" in why for why in one.parts[0].left_out] == [True, True]
 
 
@@ -192,48 +215,48 @@ def test_what_divergence_may_cost_asks_for_many_seeds_where_worst_values_count()
     worst = DECIDED.model_copy(
         update={
             "hypotheses": (hypothesis.model_copy(update={"diverged": "worst value"}),),
-            "metrics": (DECIDED.primary.model_copy(update={"worst": 1.5}),),
+            "metrics": (DECIDED.primary_metric.model_copy(update={"worst": 1.5}),),
         }
     )
-    log, _ = run(buggy=0.0, world=Quiet, plan=worst, max_seeds=20, tuning=StageLimits(num_seeds=5))
-    assert log.state.lock is not None and log.state.lock.n == 20
+    log, _ = run_whole_search(buggy=0.0, world=Quiet, plan=worst, max_seeds=20, tuning=StageLimits(num_seeds=5))
+    assert log.state.current_lock is not None and log.state.current_lock.n == 20
     rate = 0.05 / 2 / 1.1  # half of the smallest effect, of the 1.1 that it costs
-    assert log.state.lock.wanted["gain"] == pytest.approx(math.log(0.025) / math.log(1 - rate), rel=0.02)
+    assert log.state.current_lock.wanted["gain"] == pytest.approx(math.log(0.025) / math.log(1 - rate), rel=0.02)
 
 
 def test_ablations_have_the_seeds_of_what_they_are_compared_with() -> None:
-    log, _ = run(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
+    log, _ = run_whole_search(buggy=0.0, world=Loud, plan=DECIDED, num_seeds=3, max_seeds=10)
     state = log.state
     seeds = {
         node.id: [one.seed for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.id]
-        for node in state.stage_nodes("ablation")
+        for node in state.list_stage_nodes("ablation")
         if node.kind == "ablate"
     }
-    assert len(seeds) == 3 and all(of == list(range(FRESH, FRESH + 5)) for of in seeds.values())
-    assert arm_of("method@x") == "method"
+    assert len(seeds) == 3 and all(of == list(range(FRESH_SEED_OFFSET, FRESH_SEED_OFFSET + 5)) for of in seeds.values())
+    assert parse_arm("method@x") == "method"
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_replicates_and_summaries_overlap_the_search_of_the_next_stage(order: str) -> None:
-    log, _ = run(order=order, buggy=0.0, num_workers=4)
+    log, _ = run_whole_search(order=order, buggy=0.0, num_workers=4)
     events = log.events
     first: dict[StageName, int] = {}
     for i, event in enumerate(events):
-        action = event.action if isinstance(event, Decided) else None
-        if isinstance(action, Expand) and action.kind in SEARCH_KINDS | {"trial"}:
+        action = event.action if isinstance(event, DecisionMade) else None
+        if isinstance(action, ExpandTree) and action.kind in SEARCH_KINDS | {"trial"}:
             first.setdefault(action.stage, i)
-    done = {event.node: i for i, event in enumerate(events) if isinstance(event, Judged)}
-    replicates = [node for node in log.state.stage_nodes("preliminary") if node.kind == "replicate"]
+    done = {event.node: i for i, event in enumerate(events) if isinstance(event, NodeJudged)}
+    replicates = [node for node in log.state.list_stage_nodes("preliminary") if node.kind == "replicate"]
     assert replicates and any(done[node.id] > first["tuning"] for node in replicates)
-    assert all(log.state.work_done(summary_of(stage).task) for stage in ("preliminary", "tuning", "agenda"))
+    assert all(log.state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning", "agenda"))
 
 
 def test_a_summary_comes_after_all_replicates_and_their_aggregate() -> None:
-    log, _ = run(order="arrival")
+    log, _ = run_whole_search(order="arrival")
     state = log.state
     for k, decided in state.decisions.items():
         for stage in ("preliminary", "tuning", "agenda"):
-            if decided.action == summary_of(stage):
+            if decided.action == build_summary_task(stage):
                 best = state.stages[stage].best
                 due = [
                     one
@@ -241,18 +264,18 @@ def test_a_summary_comes_after_all_replicates_and_their_aggregate() -> None:
                     if one.parent == best and one.stage == stage and one.kind in ("replicate", "aggregate")
                 ]
                 assert all(one.decision in decided.seen for one in due)
-                assert k in state.finished
+                assert k in state.finished_decisions
 
 
 def test_nothing_is_cancelled_when_a_stage_ends() -> None:
-    log, world = run(order="arrival", buggy=0.0, num_workers=4)
+    log, world = run_whole_search(order="arrival", buggy=0.0, num_workers=4)
     assert len(world.started) == len(set(world.started)), "work was begun twice"
-    executed = [event.node for event in log.events if isinstance(event, Executed)]
+    executed = [event.node for event in log.events if isinstance(event, AttemptExecuted)]
     assert len(executed) == len(set(executed))
 
 
 def test_stages_that_settled_on_one_node_with_the_same_replicates_share_an_aggregate() -> None:
-    log, _ = run(
+    log, _ = run_whole_search(
         buggy=0.0,
         tuning=StageLimits(num_seeds=3),
         preliminary=StageLimits(num_seeds=3),
@@ -263,15 +286,15 @@ def test_stages_that_settled_on_one_node_with_the_same_replicates_share_an_aggre
     assert best == state.stages["tuning"].best
     made = [one for one in state.nodes.values() if one.kind == "aggregate" and one.stage in ("preliminary", "tuning")]
     assert len(made) == 1 and made[0].parent == best
-    assert all(state.work_done(summary_of(stage).task) for stage in ("preliminary", "tuning"))
+    assert all(state.is_task_done(build_summary_task(stage).task) for stage in ("preliminary", "tuning"))
 
 
-class Shared(World):
+class Shared(SearchWorld):
     """All runs with one seed draw the same data, so that seeds differ widely and versions of the method little."""
 
     gains = True
 
-    def measured(self, action: Expand, rng: Random) -> tuple[Measurement, ...]:
+    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
         of = action.parent if action.kind == "replicate" else None
         kind = self.log.state.nodes[of].kind if of is not None else action.kind
         better = 0.02 * (kind in ("improve", "debug")) if self.gains else Random(f"{of or action}").uniform(-0.02, 0.02)
@@ -300,24 +323,34 @@ UNTUNED = PLAN.model_copy(update={"space": ()})
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 def test_a_gain_that_seeds_hide_is_found_by_pairs_of_runs_with_one_seed(order: str) -> None:
-    log, _ = run(
+    log, _ = run_whole_search(
         buggy=0.0, world=Shared, plan=UNTUNED, num_seeds=3, order=order, agenda=StageLimits(nodes=3, num_seeds=5)
     )
     state = log.state
     best = state.nodes[state.stages["agenda"].best or ""]
     assert best.kind == "improve", "the prototype was kept for being cheaper"
     reruns = [
-        one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH
+        one
+        for one in state.nodes.values()
+        if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH_SEED_OFFSET
     ]
     assert {one.parent for one in reruns} == {best.id} and len(reruns) == 2
-    assert not any(isinstance(one.action, Compare) and one.action.stage == "agenda" for one in state.decisions.values())
-    assert all(one.seed >= FRESH for one in trusted_replicates(state, best.id)), "no claim rests on them"
+    assert not any(
+        isinstance(one.action, CompareNodes) and one.action.stage == "agenda" for one in state.decisions.values()
+    )
+    assert all(one.seed >= FRESH_SEED_OFFSET for one in find_trusted_replicates(state, best.id)), (
+        "no claim rests on them"
+    )
 
 
 def test_what_pairs_leave_open_too_goes_to_the_earlier_node_and_few_are_run_again() -> None:
-    log, _ = run(buggy=0.0, world=Noisy, plan=UNTUNED, num_seeds=3, agenda=StageLimits(nodes=8, num_seeds=5))
+    log, _ = run_whole_search(
+        buggy=0.0, world=Noisy, plan=UNTUNED, num_seeds=3, agenda=StageLimits(nodes=8, num_seeds=5)
+    )
     state = log.state
     reruns = [
-        one for one in state.nodes.values() if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH
+        one
+        for one in state.nodes.values()
+        if one.kind == "replicate" and one.stage == "agenda" and one.seed < FRESH_SEED_OFFSET
     ]
     assert len({one.parent for one in reruns}) <= 3 and state.stages["agenda"].best is not None

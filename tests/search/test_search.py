@@ -10,21 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.record.events.searching import Decided, Judged, Proposed
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.decisions import Expand, Seen
-from labwright.record.nouns.nodes import SEARCH_KINDS, Failure
-from labwright.search.policy import BestFirst, policy_of
-from labwright.search.scheduler import Freed, Scheduler
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.search_events import DecisionMade, NodeJudged, NodeProposed
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.nodes import SEARCH_KINDS, Failure
+from labwright.search.policy import BestFirstPolicy, build_policy
+from labwright.search.run_control import RunControl
+from labwright.search.scheduler import ReleaseSlot, Scheduler
 from labwright.search.settings import StageLimits
-from labwright.search.signals import Signals
-from labwright.search.tree import view_of
+from labwright.search.stage_snapshot import build_snapshot
 from tests.search import virtual_time
-from tests.search.worlds import World, ended, new_log, run, search, settings, stage_at, tree
+from tests.search.scripted_search import (
+    SearchWorld,
+    comparable_tree,
+    find_stage,
+    finished_search,
+    make_settings,
+    new_log,
+    run_search,
+    run_whole_search,
+)
 
 
 def test_every_node_kind_and_different_replicate_seeds() -> None:
-    log = ended()
+    log = finished_search()
     kinds = {node.kind for node in log.state.nodes.values()}
     assert kinds == {"draft", "debug", "improve", "trial", "tune", "ablate", "replicate", "aggregate"}
     by_parent: dict[str | None, list[int]] = {}
@@ -36,7 +45,7 @@ def test_every_node_kind_and_different_replicate_seeds() -> None:
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
 def test_limits_hold_and_places_are_respected(order: str) -> None:
-    log, world = run(order=order, num_workers=3, lookahead=1)
+    log, world = run_whole_search(order=order, num_workers=3, lookahead=1)
     counts = Counter(node.stage for node in log.state.nodes.values() if node.kind in SEARCH_KINDS - {"tune"})
     assert counts["preliminary"] <= 8 and counts["tuning"] <= 4 and counts["agenda"] == 4 and counts["ablation"] == 3
     assert 1 < world.places_used <= 4
@@ -53,111 +62,117 @@ def test_limits_hold_and_places_are_respected(order: str) -> None:
 )
 @pytest.mark.slow
 def test_ticket_order_gives_one_tree_whatever_the_timing_and_places(given: list[tuple[int, int]]) -> None:
-    reference = tree(run(timing=0, num_workers=1)[0])
+    reference = comparable_tree(run_whole_search(timing=0, num_workers=1)[0])
     for timing, places in given:
-        assert tree(run(timing=timing, num_workers=places)[0]) == reference
+        assert comparable_tree(run_whole_search(timing=timing, num_workers=places)[0]) == reference
     assert {kind for _, _, _, kind, *_ in reference} >= {"debug", "replicate", "aggregate"}
 
 
 def test_arrival_order_follows_the_timing() -> None:
-    assert len({str(tree(ended(order="arrival", timing=timing))) for timing in range(3)}) > 1
+    assert len({str(comparable_tree(finished_search(order="arrival", timing=timing))) for timing in range(3)}) > 1
 
 
 def test_another_seed_gives_another_tree() -> None:
-    assert tree(run(seed=1)[0]) != tree(ended())
+    assert comparable_tree(run_whole_search(seed=1)[0]) != comparable_tree(finished_search())
 
 
 def test_a_kill_between_the_end_of_a_stage_and_its_settling_decides_nothing_twice() -> None:
-    whole = ended()
-    ends = [i for i, event in enumerate(whole.events) if isinstance(event, Decided) and event.action.do == "end"]
+    whole = finished_search()
+    ends = [i for i, event in enumerate(whole.events) if isinstance(event, DecisionMade) and event.action.do == "end"]
     assert len(ends) == 4
     for cut in ends:
         log = MemoryLog(whole.events[: cut + 1])
-        virtual_time.run(search(log, World(log), settings()))
-        assert tree(log) == tree(whole) and len(log.state.decisions) == len(whole.state.decisions)
+        virtual_time.run(run_search(log, SearchWorld(log), make_settings()))
+        assert comparable_tree(log) == comparable_tree(whole) and len(log.state.decisions) == len(whole.state.decisions)
 
 
 @given(cut=st.integers(0, 400), order=st.sampled_from(["ticket", "arrival"]), buggy=st.sampled_from([0.0, 0.3, 0.6]))
 @pytest.mark.slow
 def test_any_prefix_of_the_log_resumes(cut: int, order: str, buggy: float) -> None:
-    whole = ended(order=order, buggy=buggy)
+    whole = finished_search(order=order, buggy=buggy)
     log = MemoryLog(whole.events[: max(2, min(cut, len(whole.events)))])
-    finished = set(log.state.finished)
-    world = World(log, buggy=buggy)
-    virtual_time.run(search(log, world, settings(order=order)))
+    finished = set(log.state.finished_decisions)
+    world = SearchWorld(log, buggy=buggy)
+    virtual_time.run(run_search(log, world, make_settings(order=order)))
     assert not finished & set(world.started), "finished work was done again"
-    decided = [event.k for event in log.events if isinstance(event, Decided)]
+    decided = [event.k for event in log.events if isinstance(event, DecisionMade)]
     assert decided == sorted(set(decided)), "a decision was made twice"
     if order == "ticket":
-        assert tree(log) == tree(whole)
+        assert comparable_tree(log) == comparable_tree(whole)
 
 
 @given(seed=st.integers(0, 50), buggy=st.sampled_from([0.0, 0.5, 0.9, 1.0]), depth=st.integers(0, 3))
 @pytest.mark.slow
 def test_the_search_ends_and_debugs_no_deeper_than_allowed(seed: int, buggy: float, depth: int) -> None:
-    log, _ = run(seed=seed, buggy=buggy, max_debug_depth=depth)
-    view = view_of(log.state, "preliminary", Seen(through=10_000))
-    assert all(view.debug_depth(node) <= depth for node in log.state.nodes.values())
-    assert all(node.finished for node in log.state.nodes.values())
+    log, _ = run_whole_search(seed=seed, buggy=buggy, max_debug_depth=depth)
+    view = build_snapshot(log.state, "preliminary", VisibleDecisions(through=10_000))
+    assert all(view.count_debug_depth(node) <= depth for node in log.state.nodes.values())
+    assert all(node.is_finished for node in log.state.nodes.values())
     if buggy == 1.0:
         assert log.state.stages["preliminary"].best is None
 
 
 def test_an_identical_failure_is_not_tried_a_third_time() -> None:
-    class Stubborn(World):
-        def finish(self, node: str, k: int, action: Expand) -> None:
-            self.log.append(Proposed(node=node, decision=k, title="", plan="", varies="", source_sha256="0"))
-            self.log.append(Judged(node=node, status="buggy", failure=Failure(kind="shape", message="always the same")))
+    class Stubborn(SearchWorld):
+        def finish(self, node: str, k: int, action: ExpandTree) -> None:
+            self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies="", source_sha256="0"))
+            self.log.append(
+                NodeJudged(node=node, status="buggy", failure=Failure(kind="shape", message="always the same"))
+            )
 
     log = new_log()
-    virtual_time.run(search(log, Stubborn(log), settings(num_drafts=1, preliminary=StageLimits(nodes=3))))
+    virtual_time.run(run_search(log, Stubborn(log), make_settings(num_drafts=1, preliminary=StageLimits(nodes=3))))
     assert [node.kind for node in log.state.nodes.values()] == ["draft", "debug", "draft"]
 
 
 @pytest.mark.parametrize("order", ["ticket", "arrival"])
 @pytest.mark.parametrize("policy", ["best-first", "chain"])
 def test_picks_depend_on_view_and_random_source_alone(order: str, policy: str) -> None:
-    given = settings(order=order, policy=policy, debug_prob=0.5)
-    log, _ = run(order=order, policy=policy, debug_prob=0.5)
+    given = make_settings(order=order, policy=policy, debug_prob=0.5)
+    log, _ = run_whole_search(order=order, policy=policy, debug_prob=0.5)
     assert len(log.state.decisions) > 25
     for k, decided in log.state.decisions.items():  # from the whole record, what a decision saw gives it again
-        view = view_of(log.state, stage_at(log.state, k), decided.seen, before=k, settings=given)
-        assert policy_of(given).pick(view, Random(f"0/{k}")) == decided.action
+        view = build_snapshot(log.state, find_stage(log.state, k), decided.seen, before=k, settings=given)
+        assert build_policy(given).pick(view, Random(f"0/{k}")) == decided.action
 
 
 def test_a_request_to_stop_drops_nothing_that_finished() -> None:
     async def stopped() -> tuple[MemoryLog, object]:
         log = new_log()
-        signals = Signals()
-        given = settings(order="arrival", grace=50)
-        world = World(log, delay=lambda k: 10.0)
+        signals = RunControl()
+        given = make_settings(order="arrival", grace=50)
+        world = SearchWorld(log, delay=lambda k: 10.0)
         scheduler = Scheduler(
-            recorder=log, policy=BestFirst(given), perform=world.perform, settings=given, signals=signals
+            recorder=log, policy=BestFirstPolicy(given), perform=world.perform, settings=given, run_control=signals
         )
-        asyncio.get_running_loop().call_later(15.0, signals.stop.set)
+        asyncio.get_running_loop().call_later(15.0, signals.stop_event.set)
         return log, await scheduler.run("preliminary")
 
     log, end = virtual_time.run(stopped())
     assert end is None
-    again = World(log)
-    finished = set(log.state.finished)
-    virtual_time.run(search(log, again, settings(order="arrival")))
+    again = SearchWorld(log)
+    finished = set(log.state.finished_decisions)
+    virtual_time.run(run_search(log, again, make_settings(order="arrival")))
     assert not finished & set(again.started)
 
 
 def test_a_pause_holds_decisions_back() -> None:
     async def paused() -> int:
         log = new_log()
-        signals = Signals()
+        signals = RunControl()
         signals.pause()
-        given = settings(order="arrival")
+        given = make_settings(order="arrival")
         scheduler = Scheduler(
-            recorder=log, policy=BestFirst(given), perform=World(log).perform, settings=given, signals=signals
+            recorder=log,
+            policy=BestFirstPolicy(given),
+            perform=SearchWorld(log).perform,
+            settings=given,
+            run_control=signals,
         )
         task = asyncio.ensure_future(scheduler.run("preliminary"))
         await asyncio.sleep(0.02)
         held = len(log.state.decisions)
-        signals.go_on()
+        signals.resume()
         await task
         return held
 
@@ -165,12 +180,12 @@ def test_a_pause_holds_decisions_back() -> None:
 
 
 def test_a_broken_model_ends_the_search_with_its_error() -> None:
-    async def broken(_: Decided, __: Freed) -> None:
+    async def broken(_: DecisionMade, __: ReleaseSlot) -> None:
         raise RuntimeError("provider down")
 
     log = new_log()
-    given = settings(order="arrival")
+    given = make_settings(order="arrival")
     with pytest.raises(RuntimeError, match="provider down"):
         virtual_time.run(
-            Scheduler(recorder=log, policy=BestFirst(given), perform=broken, settings=given).run("preliminary")
+            Scheduler(recorder=log, policy=BestFirstPolicy(given), perform=broken, settings=given).run("preliminary")
         )

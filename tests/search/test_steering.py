@@ -7,39 +7,41 @@ from collections.abc import Callable
 
 import pytest
 
+from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import Settled
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.decisions import End, Expand, Seen
-from labwright.record.nouns.nodes import STAGES
-from labwright.search.limits import Limits
-from labwright.search.policy import BestFirst, policy_of
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import StageWinnerChosen
+from labwright.record.schema.decisions import EndStage, ExpandTree, VisibleDecisions
+from labwright.record.schema.nodes import STAGES
+from labwright.search.policy import BestFirstPolicy, build_policy
+from labwright.search.run_control import NodeKilled, RunControl
 from labwright.search.scheduler import Scheduler
 from labwright.search.settings import SearchSettings
-from labwright.search.signals import NodeKilled, Signals
-from labwright.search.tree import view_of
+from labwright.search.stage_snapshot import build_snapshot
+from labwright.search.time_limits import TimeLimits
 from tests.search import virtual_time
-from tests.search.worlds import World, new_log, run, search, settings
+from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search, run_whole_search
 
 
-def scheduler_of(log: MemoryLog, world: World, given: SearchSettings, signals: Signals) -> Scheduler:
-    return Scheduler(recorder=log, policy=BestFirst(given), perform=world.perform, settings=given, signals=signals)
+def scheduler_of(log: MemoryLog, world: SearchWorld, given: SearchSettings, signals: RunControl) -> Scheduler:
+    return Scheduler(
+        recorder=log, policy=BestFirstPolicy(given), perform=world.perform, settings=given, run_control=signals
+    )
 
 
 @pytest.mark.parametrize("order", ["arrival", "ticket"])
 def test_a_pause_in_the_midst_lets_what_runs_end_and_begins_nothing(order: str) -> None:
     async def paused() -> tuple[int, int, int, object]:
-        log, signals, given = new_log(), Signals(), settings(order=order, num_workers=2)
-        world = World(log, delay=lambda k: 10.0)
+        log, signals, given = new_log(), RunControl(), make_settings(order=order, num_workers=2)
+        world = SearchWorld(log, delay=lambda k: 10.0)
         task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run("preliminary"))
         await asyncio.sleep(15.0)
         signals.pause()
         held = len(log.state.decisions)
         await asyncio.sleep(1000.0)
-        assert not world.running and all(node.finished for node in log.state.nodes.values()), "what ran has ended"
+        assert not world.running and all(node.is_finished for node in log.state.nodes.values()), "what ran has ended"
         still = len(log.state.decisions)
-        signals.go_on()
+        signals.resume()
         end = await task
         return held, still, len(log.state.decisions), end
 
@@ -49,11 +51,11 @@ def test_a_pause_in_the_midst_lets_what_runs_end_and_begins_nothing(order: str) 
 
 def test_a_stop_while_paused_ends_at_once() -> None:
     async def stopped() -> object:
-        log, signals, given = new_log(), Signals(), settings(order="arrival")
-        task = asyncio.ensure_future(scheduler_of(log, World(log), given, signals).run("preliminary"))
+        log, signals, given = new_log(), RunControl(), make_settings(order="arrival")
+        task = asyncio.ensure_future(scheduler_of(log, SearchWorld(log), given, signals).run("preliminary"))
         signals.pause()
         await asyncio.sleep(1.0)
-        signals.stop.set()
+        signals.stop_event.set()
         return await asyncio.wait_for(task, 60.0)
 
     assert virtual_time.run(stopped()) is None
@@ -61,12 +63,12 @@ def test_a_stop_while_paused_ends_at_once() -> None:
 
 def test_the_clock_stands_still_while_paused() -> None:
     async def clocked() -> list[float]:
-        signals, seen = Signals(), list[float]()
-        began = signals.clock()
-        for act in (lambda: None, signals.pause, signals.pause, signals.go_on, signals.go_on):
+        signals, seen = RunControl(), list[float]()
+        began = signals.read_clock()
+        for act in (lambda: None, signals.pause, signals.pause, signals.resume, signals.resume):
             act()
             await asyncio.sleep(10.0)
-            seen.append(signals.clock() - began)
+            seen.append(signals.read_clock() - began)
         return seen
 
     assert virtual_time.run(clocked()) == [10.0, 10.0, 10.0, 20.0, 30.0]
@@ -77,19 +79,21 @@ def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool)
     """Held for 1000 s: those count against a limit of 500 s only where the run was not paused."""
 
     async def timed() -> bool:
-        log, signals = new_log(), Signals()
-        given = settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0)
-        world = World(log, delay=lambda k: 1000.0 if k == 1 and not hold else 1.0, buggy=0.0)
-        task = asyncio.ensure_future(scheduler_of(log, world, given, signals).run("preliminary", Limits(seconds=500.0)))
+        log, signals = new_log(), RunControl()
+        given = make_settings(order="arrival", num_workers=1, num_drafts=6, lookahead=0)
+        world = SearchWorld(log, delay=lambda k: 1000.0 if k == 1 and not hold else 1.0, buggy=0.0)
+        task = asyncio.ensure_future(
+            scheduler_of(log, world, given, signals).run("preliminary", TimeLimits(seconds=500.0))
+        )
         await asyncio.sleep(0.5)
         if hold:
-            log.append(Commanded(verb="pause"))
+            log.append(CommandReceived(verb="pause"))
             signals.pause()
             await asyncio.sleep(1000.0)
-            log.append(Commanded(verb="resume"))
-            signals.go_on()
+            log.append(CommandReceived(verb="resume"))
+            signals.resume()
         await task
-        return log.state.stages["preliminary"].limited is not None
+        return log.state.stages["preliminary"].limit_reason is not None
 
     assert virtual_time.run(timed()) is limited
 
@@ -99,7 +103,7 @@ def test_a_pause_takes_nothing_of_the_time_of_a_stage(hold: bool, limited: bool)
 
 def test_a_killed_node_is_cancelled_with_all_that_it_began_and_no_other() -> None:
     async def killed() -> tuple[list[str], float]:
-        signals, told = Signals(), list[str]()
+        signals, told = RunControl(), list[str]()
 
         async def work(name: str) -> None:
             try:
@@ -110,16 +114,16 @@ def test_a_killed_node_is_cancelled_with_all_that_it_began_and_no_other() -> Non
                 told.append(f"{name} cleared")
                 raise
 
-        first = asyncio.ensure_future(signals.unless_killed("n0001", work("n0001")))
-        second = asyncio.ensure_future(signals.unless_killed("n0002", work("n0002")))
+        first = asyncio.ensure_future(signals.run_unless_killed("n0001", work("n0001")))
+        second = asyncio.ensure_future(signals.run_unless_killed("n0002", work("n0002")))
         await asyncio.sleep(1.0)
-        signals.kill("n0404")
-        signals.kill("n0001")
+        signals.kill_node("n0404")
+        signals.kill_node("n0001")
         with pytest.raises(NodeKilled):
             await first
         took = asyncio.get_running_loop().time()
         await second
-        signals.kill("n0002")  # too late: nothing happens
+        signals.kill_node("n0002")  # too late: nothing happens
         return told, took
 
     told, took = virtual_time.run(killed())
@@ -140,7 +144,7 @@ def test_what_ends_or_breaks_by_itself_is_as_it_would_be() -> None:
             finally:
                 cleared = True
 
-        task = asyncio.ensure_future(Signals().unless_killed("n0001", work()))
+        task = asyncio.ensure_future(RunControl().run_unless_killed("n0001", work()))
         await asyncio.sleep(1.0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -149,7 +153,7 @@ def test_what_ends_or_breaks_by_itself_is_as_it_would_be() -> None:
 
     async def both() -> bool:
         with pytest.raises(RuntimeError, match="provider down"):
-            await Signals().unless_killed("n0001", broken())
+            await RunControl().run_unless_killed("n0001", broken())
         return await cancelled()
 
     assert virtual_time.run(both())
@@ -163,16 +167,16 @@ Choose = Callable[[MemoryLog], Event | None]
 
 def marked_run(choose: Choose, *, stages: int = len(STAGES), seed: int = 4) -> MemoryLog:
     """A whole search in which a person marks something as soon as there is something to mark."""
-    log, given = new_log(seed=seed), settings(order="ticket")
+    log, given = new_log(seed=seed), make_settings(order="ticket")
 
-    class Steered(World):
-        def finish(self, node: str, k: int, action: Expand) -> None:
+    class Steered(SearchWorld):
+        def finish(self, node: str, k: int, action: ExpandTree) -> None:
             super().finish(node, k, action)
             mark = choose(self.log)
             if mark is not None and mark not in self.log.events:
                 self.log.append(mark)
 
-    virtual_time.run(search(log, Steered(log, buggy=0.2, delay=lambda k: 1.0), given, STAGES[:stages]))
+    virtual_time.run(run_search(log, Steered(log, buggy=0.2, delay=lambda k: 1.0), given, STAGES[:stages]))
     return log
 
 
@@ -187,7 +191,7 @@ def built_on(log: MemoryLog, node: str) -> list[int]:
 
 @pytest.mark.parametrize("mark", ["suspect", "closed"])
 def test_nothing_more_is_built_on_a_marked_node_and_the_stage_settles_on_another(mark: str) -> None:
-    plain, _ = run(seed=4, buggy=0.2)
+    plain, _ = run_whole_search(seed=4, buggy=0.2)
     best = plain.state.stages["preliminary"].best
     assert best is not None
 
@@ -195,41 +199,41 @@ def test_nothing_more_is_built_on_a_marked_node_and_the_stage_settles_on_another
         known = log.state.nodes.get(best)
         first = best if known is not None and known.status == "good" else None
         command = {"verb": "mark", "mark": mark, "target": first, "text": "no"}
-        return Commanded.model_validate(command) if first else None
+        return CommandReceived.model_validate(command) if first else None
 
     log = marked_run(choose, stages=2)
-    [at] = [one.after for one in log.state.steered]
-    node = log.state.steered[0].command.target
+    [at] = [one.after_decision for one in log.state.user_commands]
+    node = log.state.user_commands[0].command.target
     assert not [k for k in built_on(log, node) if k > at]
     assert log.state.stages["preliminary"].best not in (node, None)
-    end = log.state.end_of("preliminary")
+    end = log.state.find_stage_end("preliminary")
     assert end is not None
-    view = view_of(log.state, "preliminary", end.seen, before=end.k, settings=settings())
-    assert (node in [one.id for one in view.good]) is (mark == "closed"), "a closed node counts, and is reported"
+    view = build_snapshot(log.state, "preliminary", end.seen, before=end.k, settings=make_settings())
+    assert (node in [one.id for one in view.good_nodes]) is (mark == "closed"), "a closed node counts, and is reported"
 
 
 def test_a_buggy_node_that_is_closed_is_not_debugged() -> None:
     def choose(log: MemoryLog) -> Event | None:
         first = next((n.id for n in log.state.nodes.values() if n.status == "buggy"), None)
-        return Commanded(verb="mark", mark="closed", target=first, text="no") if first else None
+        return CommandReceived(verb="mark", mark="closed", target=first, text="no") if first else None
 
     log = marked_run(choose, stages=1)
-    mark = log.state.steered[0]
-    assert not [k for k in built_on(log, mark.command.target) if k > mark.after]
+    mark = log.state.user_commands[0]
+    assert not [k for k in built_on(log, mark.command.target) if k > mark.after_decision]
 
 
 def test_where_the_best_of_a_settled_stage_is_suspect_it_settles_on_the_next_best() -> None:
     def choose(log: MemoryLog) -> Event | None:
         best, first = log.state.stages["tuning"].best, log.state.stages["preliminary"].best
-        return Commanded(verb="mark", target=best, text="no") if best is not None and best != first else None
+        return CommandReceived(verb="mark", target=best, text="no") if best is not None and best != first else None
 
     log = marked_run(choose, seed=0)
-    mark = log.state.steered[0]
+    mark = log.state.user_commands[0]
     known = log.state.stages["tuning"]
     bests = [one.best for _, one in known.settlements]
     assert bests[0] == mark.command.target and len(set(bests)) == len(bests) > 1 and known.best is not None
-    assert not [k for k in built_on(log, mark.command.target) if k > mark.after]
-    assert all(log.state.stages[name].settled for name in STAGES)
+    assert not [k for k in built_on(log, mark.command.target) if k > mark.after_decision]
+    assert all(log.state.stages[name].is_settled for name in STAGES)
     assert mark.command.target not in [log.state.stages[name].best for name in STAGES]
 
 
@@ -249,40 +253,44 @@ def test_where_all_that_was_carried_forward_is_suspect_the_stages_end() -> None:
             None,
         )
         target = best if best is not None and not log.state.nodes[best].suspect else later
-        return Commanded(verb="mark", target=target, text="no") if target else None
+        return CommandReceived(verb="mark", target=target, text="no") if target else None
 
-    log, given = new_log(seed=4), settings(order="ticket")
+    log, given = new_log(seed=4), make_settings(order="ticket")
 
-    class Steered(World):
-        def finish(self, node: str, k: int, action: Expand) -> None:
+    class Steered(SearchWorld):
+        def finish(self, node: str, k: int, action: ExpandTree) -> None:
             super().finish(node, k, action)
             while (mark := choose(self.log)) is not None:
                 self.log.append(mark)
 
     async def stages() -> None:
         world = Steered(log, buggy=0.0, delay=lambda k: 1.0)
-        scheduler = Scheduler(recorder=log, policy=policy_of(given), perform=world.perform, settings=given)
+        scheduler = Scheduler(recorder=log, policy=build_policy(given), perform=world.perform, settings=given)
         for stage in STAGES:
             end = await scheduler.run(stage)
-            assert end is not None and isinstance(end.action, End)
-            view = view_of(log.state, stage, end.seen, before=end.k, settings=given)
-            log.append(Settled(stage=stage, best=view.best.id if view.best else None, ended=end.action.reason))
+            assert end is not None and isinstance(end.action, EndStage)
+            view = build_snapshot(log.state, stage, end.seen, before=end.k, settings=given)
+            log.append(
+                StageWinnerChosen(
+                    stage=stage, best=view.best_node.id if view.best_node else None, ended=end.action.reason
+                )
+            )
 
     virtual_time.run(stages())
-    assert "nothing is left to build on" in str(log.state.stages["ablation"].ended)
+    assert "nothing is left to build on" in str(log.state.stages["ablation"].end_reason)
     assert log.state.stages["ablation"].best is None
 
 
 def test_a_decision_looks_the_same_after_a_mark_that_came_later() -> None:
-    log, _ = run(seed=4, buggy=0.2)
-    end = log.state.end_of("preliminary")
+    log, _ = run_whole_search(seed=4, buggy=0.2)
+    end = log.state.find_stage_end("preliminary")
     assert end is not None
-    before = view_of(log.state, "preliminary", end.seen, before=end.k)
-    best = before.best
+    before = build_snapshot(log.state, "preliminary", end.seen, before=end.k)
+    best = before.best_node
     assert best is not None
-    log.append(Commanded(verb="mark", target=best.id, text="no"))
-    log.append(Commanded(verb="mark", mark="closed", target=best.id, text="no"))
-    after = view_of(log.state, "preliminary", end.seen, before=end.k)
-    assert (after, after.best) == (before, best)
-    now = view_of(log.state, "preliminary", Seen(through=log.state.last_decision))
-    assert best.id not in [node.id for node in now.good]
+    log.append(CommandReceived(verb="mark", target=best.id, text="no"))
+    log.append(CommandReceived(verb="mark", mark="closed", target=best.id, text="no"))
+    after = build_snapshot(log.state, "preliminary", end.seen, before=end.k)
+    assert (after, after.best_node) == (before, best)
+    now = build_snapshot(log.state, "preliminary", VisibleDecisions(through=log.state.last_decision))
+    assert best.id not in [node.id for node in now.good_nodes]

@@ -11,27 +11,27 @@ from typing import Any
 
 import pytest
 
-from labwright.record.events.searching import Decided
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.data import DataPlan, MetricSpec
-from labwright.record.nouns.decisions import Expand, Extend, Seen
-from labwright.record.nouns.tuning import Hyperparameter, Setting, Trial
-from labwright.record.tuning import (
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.schema.data_plan import DataPlan, MetricSpec
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions, WidenDimension
+from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial
+from labwright.record.tuning_results import (
     TrialResult,
-    best_of,
-    chosen,
-    efforts,
-    equal,
-    expected_best,
-    ranked,
-    results,
-    scores,
-    studies_of,
+    collect_trial_results,
+    compute_efforts,
+    compute_expected_best,
+    compute_scores,
+    find_best,
+    find_chosen,
+    group_studies,
+    is_equal_effort,
+    rank_trials,
 )
 from labwright.search import tuning
-from labwright.search.tree import View, view_of
-from tests.search import worlds
-from tests.search.worlds import PLAN, World, new_log, run, settings, tree
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from tests.search import scripted_search
+from tests.search.scripted_search import PLAN, SearchWorld, comparable_tree, make_settings, new_log, run_whole_search
 
 RATE, DEPTH = PLAN.space
 
@@ -42,48 +42,48 @@ def dims(**changes: Any) -> DataPlan:
     return PLAN.model_copy(update={"space": space, "tuning": PLAN.tuning.model_copy(update=changes)})
 
 
-class Bowl(World):
+class Bowl(SearchWorld):
     """Trials are the better, the nearer their rate is to 0.01; nothing fails, and no code changes what is computed."""
 
     optimum = 0.01
     by_setting = True
 
-    def value(self, arm: str, setting: Setting) -> float:
+    def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
         return (math.log10(float(setting["rate"])) - math.log10(self.optimum)) ** 2
 
 
 def tuned(monkeypatch: pytest.MonkeyPatch, plan: DataPlan, optimum: float = 0.01) -> tuple[MemoryLog, list[object]]:
     """A prototype whose arms are tuned by what `tuning.step` says alone, and each of its answers."""
-    monkeypatch.setattr(worlds, "PLAN", plan)
+    monkeypatch.setattr(scripted_search, "PLAN", plan)
     log = new_log(plan=plan)
     world = Bowl(log, buggy=0.0)
     world.optimum = optimum
     actions: list[object] = []
-    finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
+    finish(world, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
     for k in range(2, 200):
-        action = tuning.step(at(log), log.state.nodes["n0001"])
+        action = tuning.next_tuning_action(at(log), log.state.nodes["n0001"])
         if action is None:
             return log, actions
         actions.append(action)
-        if isinstance(action, Extend):
-            log.append(Decided(k=k, action=action))
+        if isinstance(action, WidenDimension):
+            log.append(DecisionMade(k=k, action=action))
         else:
             finish(world, k, action)
     raise AssertionError("tuning does not end")
 
 
-def at(log: MemoryLog, stage: Any = "tuning") -> View:
-    return view_of(log.state, stage, Seen(through=10**6), settings=settings())
+def at(log: MemoryLog, stage: Any = "tuning") -> StageSnapshot:
+    return build_snapshot(log.state, stage, VisibleDecisions(through=10**6), settings=make_settings())
 
 
-def finish(world: World, k: int, action: Expand) -> None:
-    world.log.append(Decided(k=k, action=action))
+def finish(world: SearchWorld, k: int, action: ExpandTree) -> None:
+    world.log.append(DecisionMade(k=k, action=action))
     world.finish(f"n{k:04d}", k, action)
 
 
 def trials_of(actions: list[object]) -> Iterator[Trial]:
     for action in actions:
-        if isinstance(action, Expand) and action.kind == "trial":
+        if isinstance(action, ExpandTree) and action.kind == "trial":
             yield from action.trials
 
 
@@ -104,19 +104,19 @@ def test_every_arm_gets_the_same_number_of_different_settings_in_range(
     assert all("depth" in one.setting for one in by_arm["method"])
     assert all("depth" not in one.setting for one in by_arm["baseline"])
     last = actions[-1]
-    assert isinstance(last, Expand) and last.kind == "tune"
+    assert isinstance(last, ExpandTree) and last.kind == "tune"
     best = {one.arm: one for one in last.trials}
     assert best["method"].setting == min(
         (one.setting for one in by_arm["method"]), key=lambda one: abs(math.log10(float(one["rate"]) / 0.02))
     )
     assert tuned(monkeypatch, plan, optimum=0.02)[1] == actions, "the same again"
-    given = {one.arm: float(one.looks) for one in efforts(log.state)}
-    assert equal(given) and set(given.values()) == {5.0}
+    given = {one.arm: float(one.evaluation_count) for one in compute_efforts(log.state)}
+    assert is_equal_effort(given) and set(given.values()) == {5.0}
 
 
 @pytest.mark.parametrize(("sampler", "budget"), [("tpe", 28), pytest.param("gp", 12, marks=pytest.mark.bench)])
 def test_samplers_learn_of_what_they_were_told(monkeypatch: pytest.MonkeyPatch, sampler: str, budget: int) -> None:
-    monkeypatch.setattr(tuning, "MOST", 1)
+    monkeypatch.setattr(tuning, "MAX_BUDGET_FACTOR", 1)
     _, actions = tuned(monkeypatch, dims(budget=budget, sampler=sampler), optimum=0.02)
     far = [abs(math.log10(float(one.setting["rate"]) / 0.02)) for one in trials_of(actions) if one.arm == "baseline"]
     assert sum(far[-budget // 4 :]) < 0.6 * sum(far[: budget // 4])
@@ -153,55 +153,62 @@ def test_settings_lie_in_range_also_where_its_ends_have_more_digits(
 def test_while_the_best_of_an_arm_comes_late_all_get_more(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: dict[str, int] = {}
 
-    def ever_better(_: Bowl, arm: str, setting: Setting) -> float:
+    def ever_better(_: Bowl, arm: str, setting: HyperparameterSetting) -> float:
         return 1.0 if arm == "baseline" else 1 / (1 + tried.setdefault(str(setting), len(tried)))
 
-    def even(_: Bowl, arm: str, setting: Setting) -> float:
+    def even(_: Bowl, arm: str, setting: HyperparameterSetting) -> float:
         return 1.0
 
-    monkeypatch.setattr(Bowl, "value", ever_better)
+    monkeypatch.setattr(Bowl, "compute_value", ever_better)
     plan = dims(budget=12, sampler="random", space=tuple(one.model_copy(update={"closed": True}) for one in PLAN.space))
     log, actions = tuned(monkeypatch, plan)
-    assert {one.arm: one.looks for one in efforts(log.state)} == {"baseline": 24, "method": 24}
-    assert {arm: one.gaining for arm, one in chosen(log.state, f"n{len(actions) + 1:04d}").items()} == {
+    assert {one.arm: one.evaluation_count for one in compute_efforts(log.state)} == {"baseline": 24, "method": 24}
+    assert {arm: one.gaining for arm, one in find_chosen(log.state, f"n{len(actions) + 1:04d}").items()} == {
         "baseline": False,
         "method": True,
     }
-    monkeypatch.setattr(Bowl, "value", even)
-    assert {one.looks for one in efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"
+    monkeypatch.setattr(Bowl, "compute_value", even)
+    assert {one.evaluation_count for one in compute_efforts(tuned(monkeypatch, plan)[0].state)} == {12}, "nothing gains"
 
 
 def test_the_best_are_tried_again_with_other_seeds_before_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
-    *_, first, second, last = (one for one in actions if isinstance(one, Expand))
+    *_, first, second, last = (one for one in actions if isinstance(one, ExpandTree))
     assert (first.seed, second.seed, last.kind) == (1000, 1001, "tune") and first.trials == second.trials
-    known = {arm: studies_of(results(log.state))[arm, at(log).codes["n0001"][arm]] for arm in ("baseline", "method")}
+    known = {
+        arm: group_studies(collect_trial_results(log.state))[arm, at(log).code_hashes["n0001"][arm]]
+        for arm in ("baseline", "method")
+    }
     assert {arm: {one.number for one in first.trials if one.arm == arm} for arm in known} == {
         arm: {one.number for one in study if one.seeds == 3} for arm, study in known.items()
     }
     assert all(sum(one.seeds for one in study) == len(study) + 3 * 2 for study in known.values())
-    assert equal({one.arm: one.looks for one in efforts(log.state)}), "the same settings are no more looks"
+    assert is_equal_effort({one.arm: one.evaluation_count for one in compute_efforts(log.state)}), (
+        "the same settings are no more looks"
+    )
     lucky, steady = known["method"][0], known["method"][1]
     pair = (lucky.model_copy(update={"values": {"digits": 0.0}, "seeds": 1}), steady.model_copy(update={"seeds": 3}))
-    assert best_of(pair, log.state.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
+    assert find_best(pair, log.state.data_plan or PLAN) == pair[1], "what was tried with more seeds goes first"
 
 
 def test_a_later_stage_tries_nothing_again_where_no_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     log, actions = tuned(monkeypatch, dims(budget=8, sampler="random"))
     best = log.state.nodes[f"n{len(actions) + 1:04d}"]
-    assert best.kind == "tune" and tuning.step(at(log, "agenda"), best) is None
+    assert best.kind == "tune" and tuning.next_tuning_action(at(log, "agenda"), best) is None
 
 
 def test_a_chosen_edge_widens_a_dimension_once_for_every_arm_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     log, actions = tuned(monkeypatch, dims(budget=9), optimum=30.0)
-    wider = [one for one in actions if isinstance(one, Extend) and one.dimension == "rate"]
+    wider = [one for one in actions if isinstance(one, WidenDimension) and one.dimension == "rate"]
     assert len(wider) == 1 and wider[0].low == 1e-4 and wider[0].high == pytest.approx(100.0)
     numbers = Counter(one.arm for one in trials_of(actions))
     assert numbers["baseline"] == numbers["method"] > 5, "and everyone gets more trials"
     assert any(float(one.setting["rate"]) > 1 for one in trials_of(actions))
-    assert all(one.space_of("method")[0].high == one.space_of("baseline")[0].high for one in (at(log),))
+    assert all(one.find_space("method")[0].high == one.find_space("baseline")[0].high for one in (at(log),))
     closed = (RATE.model_copy(update={"closed": True}), DEPTH.model_copy(update={"closed": True}))
-    assert not [one for one in tuned(monkeypatch, dims(space=closed), optimum=30.0)[1] if isinstance(one, Extend)]
+    assert not [
+        one for one in tuned(monkeypatch, dims(space=closed), optimum=30.0)[1] if isinstance(one, WidenDimension)
+    ]
 
 
 def test_dimensions_that_hang_on_a_choice_and_small_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +233,7 @@ def test_dimensions_that_hang_on_a_choice_and_small_spaces(monkeypatch: pytest.M
     assert of["baseline"] == [{"rate": 0.01}], "all there is beside the defaults"
     assert all(("momentum" in one) == (one["rule"] == "sgd") for one in of["method"])
     assert len({str(sorted(one.items())) for one in of["method"]}) == 5 == len(of["method"])
-    assert {one.arm: one.exhausted for one in efforts(log.state)} == {"baseline": True, "method": True}
+    assert {one.arm: one.exhausted for one in compute_efforts(log.state)} == {"baseline": True, "method": True}
 
 
 def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +243,8 @@ def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) ->
     on = {(one.arm, one.number) for one in made if one.share == 1}
     assert on < first and {one.share for one in made} == {0.25, 1} and len(first) == 24
     assert 2 <= sum(arm == "method" for arm, _ in on) <= 8
-    study = studies_of(results(log.state))["method", "n0001's"]
-    best = best_of(study, PLAN)
+    study = group_studies(collect_trial_results(log.state))["method", "n0001's"]
+    best = find_best(study, PLAN)
     assert best is not None and best.share == 1
     reached = {one.number: one.values["digits"] for one in study if one.share == 1}
     assert min(reached.values()) == min(one.values["digits"] for one in study), "the best of all went on"
@@ -246,80 +253,87 @@ def test_of_those_at_a_rung_the_better_go_on(monkeypatch: pytest.MonkeyPatch) ->
 def test_where_code_changed_arms_are_tuned_again_unless_what_they_compute_stayed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worlds, "PLAN", dims(budget=4))
+    monkeypatch.setattr(scripted_search, "PLAN", dims(budget=4))
 
     class Moved(Bowl):
         gain = 0.0
 
-        def value(self, arm: str, setting: Setting) -> float:
-            return super().value(arm, setting) - (self.gain if arm == "method" else 0)
+        def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
+            return super().compute_value(arm, setting) - (self.gain if arm == "method" else 0)
 
-    def improved(gain: float) -> tuple[MemoryLog, View]:
-        log = new_log(plan=worlds.PLAN)
+    def improved(gain: float) -> tuple[MemoryLog, StageSnapshot]:
+        log = new_log(plan=scripted_search.PLAN)
         world = Moved(log, buggy=0.0)
-        finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
+        finish(world, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
         k = 2
-        while (action := tuning.step(at(log), log.state.nodes["n0001"])) is not None:
-            if isinstance(action, Expand):
+        while (action := tuning.next_tuning_action(at(log), log.state.nodes["n0001"])) is not None:
+            if isinstance(action, ExpandTree):
                 finish(world, k, action)
             else:
-                log.append(Decided(k=k, action=action))
+                log.append(DecisionMade(k=k, action=action))
             k += 1
         world.gain = gain
-        finish(world, k, Expand(stage="agenda", kind="improve", parent=f"n{k - 1:04d}", seed=0))
+        finish(world, k, ExpandTree(stage="agenda", kind="improve", parent=f"n{k - 1:04d}", seed=0))
         return log, at(log, "agenda")
 
     log, view = improved(0.0)
     last = list(log.state.nodes)[-1]
-    assert not any(one.stale for one in chosen(log.state, last).values())
-    assert tuning.step(view, log.state.nodes[last]) is None, "the same values to the last digit"
+    assert not any(one.stale for one in find_chosen(log.state, last).values())
+    assert tuning.next_tuning_action(view, log.state.nodes[last]) is None, "the same values to the last digit"
     log, view = improved(0.125)
     last = list(log.state.nodes)[-1]
-    assert {arm: one.stale for arm, one in chosen(log.state, last).items()} == {"baseline": False, "method": True}
-    action = tuning.step(view, log.state.nodes[last])
-    assert isinstance(action, Expand) and {one.arm for one in action.trials} == {"method"} and action.parent == last
+    assert {arm: one.stale for arm, one in find_chosen(log.state, last).items()} == {"baseline": False, "method": True}
+    action = tuning.next_tuning_action(view, log.state.nodes[last])
+    assert isinstance(action, ExpandTree) and {one.arm for one in action.trials} == {"method"} and action.parent == last
 
 
 def test_seconds_are_given_equally_where_they_are_the_currency(monkeypatch: pytest.MonkeyPatch) -> None:
     class Costly(Bowl):
-        def seconds_of(self, arm: str) -> float:
+        def compute_seconds(self, arm: str) -> float:
             return 4.0 if arm == "method" else 1.0
 
     plan = dims(budget=24, currency="seconds")
-    monkeypatch.setattr(worlds, "PLAN", plan)
+    monkeypatch.setattr(scripted_search, "PLAN", plan)
     log = new_log(plan=plan)
     world = Costly(log, buggy=0.0)
-    finish(world, 1, Expand(stage="preliminary", kind="draft", seed=0))
+    finish(world, 1, ExpandTree(stage="preliminary", kind="draft", seed=0))
     for k in count(2):
-        action = tuning.step(at(log), log.state.nodes["n0001"])
-        if isinstance(action, Expand) and action.kind == "trial":
+        action = tuning.next_tuning_action(at(log), log.state.nodes["n0001"])
+        if isinstance(action, ExpandTree) and action.kind == "trial":
             finish(world, k, action)
         else:
             break
-    spent = {one.arm: one.seconds for one in efforts(log.state)}
-    trials = {one.arm: one.trials for one in efforts(log.state)}
-    assert equal(spent) and trials["baseline"] > 3 * trials["method"], (spent, trials)
+    spent = {one.arm: one.seconds for one in compute_efforts(log.state)}
+    trials = {one.arm: one.trials for one in compute_efforts(log.state)}
+    assert is_equal_effort(spent) and trials["baseline"] > 3 * trials["method"], (spent, trials)
 
 
 def test_the_same_trials_with_one_two_and_four_workers_in_ticket_order() -> None:
-    logs = [run(timing=n, num_workers=n, buggy=0.2, window=6)[0] for n in (1, 2, 4)]
+    logs = [run_whole_search(timing=n, num_workers=n, buggy=0.2, window=6)[0] for n in (1, 2, 4)]
     decided = [[one.action for one in log.state.decisions.values()] for log in logs]
-    assert tree(logs[0]) == tree(logs[1]) == tree(logs[2]) and decided[0] == decided[1] == decided[2]
-    assert any(isinstance(one, Expand) and one.kind == "trial" for one in decided[0])
+    assert (
+        comparable_tree(logs[0]) == comparable_tree(logs[1]) == comparable_tree(logs[2])
+        and decided[0] == decided[1] == decided[2]
+    )
+    assert any(isinstance(one, ExpandTree) and one.kind == "trial" for one in decided[0])
 
 
 def test_a_baseline_that_lags_in_versions_of_its_code_is_bettered_next() -> None:
-    log, _ = run(buggy=0.0)
+    log, _ = run_whole_search(buggy=0.0)
     view = at(log, "agenda")
-    lagging = replace(view, given={"baseline": 12.0, "method": 15.0}, versions={"baseline": 1, "method": 4})
-    assert tuning.behind(lagging) == "baseline" and tuning.behind(view) == ""
+    lagging = replace(
+        view, spent_by_arm={"baseline": 12.0, "method": 15.0}, version_count_by_arm={"baseline": 1, "method": 4}
+    )
+    assert tuning.undertuned_baseline(lagging) == "baseline" and tuning.undertuned_baseline(view) == ""
     last = next(reversed(view.nodes.values()))
     on_its_way = view.nodes | {last.id: last.model_copy(update={"status": "running"})}
-    assert tuning.behind(replace(lagging, nodes=on_its_way, bettered={last.id: "baseline"})) == ""
+    assert (
+        tuning.undertuned_baseline(replace(lagging, nodes=on_its_way, improved_arm_by_node={last.id: "baseline"})) == ""
+    )
 
 
 def test_expected_best_of_k() -> None:
-    draws = expected_best((1.0, 2.0, 4.0))
+    draws = compute_expected_best((1.0, 2.0, 4.0))
     assert draws[0] == pytest.approx(7 / 3) and draws[0] < draws[1] < draws[2] < 4.0
     assert draws[1] == pytest.approx((1 * 1 + 2 * 3 + 4 * 5) / 9), "by counting all nine pairs"
 
@@ -353,10 +367,12 @@ def test_no_dataset_decides_a_setting_alone_whatever_the_defaults_scored_there(h
             ({"a": 0.90, "b": 0.90, "c": 0.0}, {"a": 0.20, "b": 0.20, "c": 0.801}, {"a": 0.95, "b": 0.95, "c": 0.800})
         )
     ]
-    found = scores(study, plan)
-    assert ranked(study, plan)[0].number == 2
+    found = compute_scores(study, plan)
+    assert rank_trials(study, plan)[0].number == 2
     assert all(-1 <= value <= 0 for value in found.values())
     scaled = [one.model_copy(update={"values": one.values | {"c": 100 * one.values["c"] - 50}}) for one in study]
-    assert scores(scaled, plan) == pytest.approx(found), "neither scale nor zero of a dataset matters"
+    assert compute_scores(scaled, plan) == pytest.approx(found), "neither scale nor zero of a dataset matters"
     worse = [*study, a_trial(3, a=loss(0.95), b=loss(0.95), c=loss(0.1))]
-    assert ranked(worse, plan)[0].number == 2, "one that is far off where the defaults scored nothing is not as good"
+    assert rank_trials(worse, plan)[0].number == 2, (
+        "one that is far off where the defaults scored nothing is not as good"
+    )

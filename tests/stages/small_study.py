@@ -12,10 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from labwright.models.offline.protocol import prior_search
-from labwright.models.offline.reading import code_reader
-from labwright.models.roles.assessing import FeedbackInputs, StageReport, SummaryInputs
-from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.offline.code_audit import answer_code_reader
+from labwright.models.offline.protocol import answer_prior_search
+from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import (
     FigurePart,
     FigureReviewInputs,
@@ -27,19 +26,11 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.influence import Influence
-from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, answer_type
-from labwright.models.roles.planning import (
-    AblationPlan,
-    AblationPlanInputs,
-    MissingAblations,
-    MissingAblationsInputs,
-    PlanInputs,
-    RiskTested,
-)
-from labwright.models.roles.protocol import ProtocolReview
-from labwright.models.roles.revising import CiteQueries, ReflectInputs, Reflection, ScopeFindings, TextEdit
-from labwright.models.roles.writing import (
+from labwright.models.roles.injection_reader import Influence
+from labwright.models.roles.judge import JudgeAnswer, JudgeInputs, build_answer_type
+from labwright.models.roles.node_assessment import FeedbackInputs, StageReport, SummaryInputs
+from labwright.models.roles.paper_revision import CiteQueries, ReflectInputs, Reflection, ScopeFindings, TextEdit
+from labwright.models.roles.paper_writing import (
     ClaimLine,
     OutlineInputs,
     PaperOutline,
@@ -48,15 +39,24 @@ from labwright.models.roles.writing import (
     SectionInputs,
     Sections,
 )
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.protocol import ProtocolReview
+from labwright.models.roles.study_plan import (
+    AblationPlan,
+    AblationPlanInputs,
+    MissingAblationsAnswer,
+    MissingAblationsInputs,
+    PlanInputs,
+    RiskTested,
+)
+from labwright.models.scripted_model import ScriptedModel
 from labwright.record.ablation import Ablation
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, MetricSpec
-from labwright.record.nouns.figures import Aspect, FigureReview, PaperFigureReview
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import Verdict
-from labwright.record.nouns.papers import Reading, Section
-from tests.claimed import claimed
-from tests.programs import files
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec
+from labwright.record.schema.figures import FigureAspectReview, FigureReview, PaperFigureReview
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import NodeVerdict
+from labwright.record.schema.paper import PaperReading, Section
+from tests.hypotheses import make_hypotheses
+from tests.programs import program_files
 
 IDEA = Idea.model_validate(
     {
@@ -77,7 +77,7 @@ PLAN = DataPlan(
         MetricSpec(name="accuracy", higher_is_better=True),
     ),
     arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="shrunk", role="method", untuned="fixed")),
-    hypotheses=claimed("shrunk", "plain", higher=False),
+    hypotheses=make_hypotheses("shrunk", "plain", higher=False),
 )
 
 # It holds what a record must outlive: a constant that is not finite, text that UTF-8 cannot hold.
@@ -144,97 +144,100 @@ for path in glob.glob("figures/*.facts.json"):
 LABELLED = 'axes.set_xlabel("arm")'
 
 
-def plots(*, label: str = LABELLED, save: str = 'figure.savefig("figures/loss.png")') -> str:
+def plots_code(*, label: str = LABELLED, save: str = 'figure.savefig("figures/loss.png")') -> str:
     return PLOTS.format(label=label, save=save)
 
 
-def experiment(*, shrinkage: float = 0.2, conditions: str = "plain shrunk", mistake: str = "") -> str:
+def experiment_code(*, shrinkage: float = 0.2, conditions: str = "plain shrunk", mistake: str = "") -> str:
     return EXPERIMENT.format(shrinkage=shrinkage, conditions=repr(conditions), mistake=mistake)
 
 
-def small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> ScriptedModel:
+def make_small_model(*missing: str, **others: Callable[[Any], BaseModel]) -> ScriptedModel:
     """The model that carries the study. `missing` are the ablations that a reviewer of the draft asks for, by name;
     `others` answer some roles in another way."""
 
-    def missed(_: MissingAblationsInputs) -> MissingAblations:
-        return MissingAblations(ablations=tuple(ablation(name) for name in missing), why="The claims need no other.")
+    def missed(_: MissingAblationsInputs) -> MissingAblationsAnswer:
+        return MissingAblationsAnswer(
+            ablations=tuple(make_ablation(name) for name in missing), why="The claims need no other."
+        )
 
     answers: dict[str, Callable[[Any], BaseModel]] = {
-        "ablation_plan": _ablation_plan,
+        "ablation_plan": _answer_ablation_plan,
         "missing_ablations": missed,
         "cite_ask": lambda _: CiteQueries(),
-        "prior_search": prior_search,
+        "prior_search": answer_prior_search,
         "protocol_review": lambda _: ProtocolReview(),
-        "plan": _plan,
-        "code": _code,
-        "plot": _plot,
-        "vision": _vision,
-        "feedback": _feedback,
-        "summary": _summary,
-        "figures": figures,
-        "outline": _outline,
-        "write": _write,
-        "reflect": _reflect,
-        "judge": _judge,
+        "plan": _answer_plan,
+        "code": _answer_code,
+        "plot": _answer_plot,
+        "vision": _answer_vision,
+        "feedback": _answer_feedback,
+        "summary": _answer_summary,
+        "figures": answer_figures,
+        "outline": _answer_outline,
+        "write": _answer_write,
+        "reflect": _answer_reflect,
+        "judge": _answer_judge,
         "influence": lambda _: Influence(),
-        "figure_review": _figure_review,
+        "figure_review": _answer_figure_review,
         "scope": lambda _: ScopeFindings(),
-        "reader": lambda _: Reading(finding="It was measured."),
-        "code_reader": code_reader,
+        "reader": lambda _: PaperReading(finding="It was measured."),
+        "code_reader": answer_code_reader,
     }
-    return ScriptedModel.by_role(**answers | others)
+    return ScriptedModel.from_role_functions(**answers | others)
 
 
-def ablation(name: str) -> Ablation:
+def make_ablation(name: str) -> Ablation:
     """An ablation of the study by its arm."""
     return Ablation(name=name, part=f"what {name} lacks", action="remove", metrics=("log_loss",), why="It may do all.")
 
 
-def ablated(name: str) -> Program:
+def write_ablation_program(name: str) -> Program:
     """The program that measures an ablation by its arm."""
     return Program(
         title=name,
         plan="nearest class means",
         varies=name,
         arms=(name,),
-        files=files(experiment(shrinkage=0.0, conditions=name), plots()),
+        files=program_files(experiment_code(shrinkage=0.0, conditions=name), plots_code()),
     )
 
 
-def _ablation_plan(_: AblationPlanInputs) -> AblationPlan:
+def _answer_ablation_plan(_: AblationPlanInputs) -> AblationPlan:
     return AblationPlan(
-        ablations=(ablation("without-shrinkage"),), risks=(RiskTested(risk=1, reason="the data plan has one dataset"),)
+        ablations=(make_ablation("without-shrinkage"),),
+        risks=(RiskTested(risk=1, reason="the data plan has one dataset"),),
     )
 
 
-def _plan(_: PlanInputs) -> DataPlan:
+def _answer_plan(_: PlanInputs) -> DataPlan:
     return PLAN
 
 
-def _code(inputs: CodeInputs) -> Program:
-    varies, source, drawn = f"draft {inputs.ordinal}", experiment(), plots()
+def _answer_code(inputs: CodeInputs) -> Program:
+    varies, source, drawn = f"draft {inputs.ordinal}", experiment_code(), plots_code()
     if inputs.kind == "draft" and inputs.ordinal == 0:
-        source = experiment(mistake="x = x[:, :2] @ np.zeros((3, 4))")
+        source = experiment_code(mistake="x = x[:, :2] @ np.zeros((3, 4))")
     elif inputs.kind == "draft":
-        drawn = plots(label="")
+        drawn = plots_code(label="")
     elif inputs.kind == "debug":
         assert inputs.parent is not None and inputs.parent.failure is not None
         assert inputs.parent.failure.kind == "shape", inputs.parent.failure
         varies = "what was wrong"
     elif inputs.kind == "improve":
         shrinkage = (0.1, 0.3, 0.05)[inputs.ordinal % 3]
-        varies, source = f"SHRINKAGE={shrinkage}", experiment(shrinkage=shrinkage)
+        varies, source = f"SHRINKAGE={shrinkage}", experiment_code(shrinkage=shrinkage)
     elif inputs.kind == "ablate":
-        return ablated(inputs.ablation.name if inputs.ablation is not None else "without-shrinkage")
-    return Program(title=varies, plan="nearest class means", varies=varies, files=files(source, drawn))
+        return write_ablation_program(inputs.ablation.name if inputs.ablation is not None else "without-shrinkage")
+    return Program(title=varies, plan="nearest class means", varies=varies, files=program_files(source, drawn))
 
 
-def _plot(inputs: PlotInputs) -> Plots:
+def _answer_plot(inputs: PlotInputs) -> Plots:
     assert inputs.arrays and (inputs.purpose == "aggregate" or any("label" in line for line in inputs.complaints))
-    return Plots(plots=plots())
+    return Plots(plots=plots_code())
 
 
-def _vision(inputs: VisionInputs) -> FigureReviews:
+def _answer_vision(inputs: VisionInputs) -> FigureReviews:
     return FigureReviews(
         reviews=tuple(
             FigureReview(name=name, readable=not found, issues=found, description="losses")
@@ -243,33 +246,35 @@ def _vision(inputs: VisionInputs) -> FigureReviews:
     )
 
 
-def _feedback(inputs: FeedbackInputs) -> Verdict:
-    return Verdict(sound=bool(inputs.measurements), analysis="It measured what it planned.")
+def _answer_feedback(inputs: FeedbackInputs) -> NodeVerdict:
+    return NodeVerdict(sound=bool(inputs.measurements), analysis="It measured what it planned.")
 
 
-def _summary(_: SummaryInputs) -> StageReport:
+def _answer_summary(_: SummaryInputs) -> StageReport:
     return StageReport(tried="class means", found="they work")
 
 
-def figures(inputs: FiguresInputs) -> FigureScript:
+def answer_figures(inputs: FiguresInputs) -> FigureScript:
     assert inputs.statistics and inputs.arrays
     return FigureScript(
-        script=plots(save="import figure_style"),
+        script=plots_code(save="import figure_style"),
         figures=(FigurePart(name="loss", description="dev loss by arm", code='figure_style.save(figure, "loss")'),),
     )
 
 
-def _figure_review(inputs: FigureReviewInputs) -> PaperFigureReviews:
-    fine = Aspect(ok=True)
+def _answer_figure_review(inputs: FigureReviewInputs) -> PaperFigureReviews:
+    fine = FigureAspectReview(ok=True)
     return PaperFigureReviews(
         reviews=tuple(
-            PaperFigureReview(name=one.name, image=fine, caption=fine, references=Aspect(ok=bool(one.mentions)))
+            PaperFigureReview(
+                name=one.name, image=fine, caption=fine, references=FigureAspectReview(ok=bool(one.mentions))
+            )
             for one in inputs.figures
         )
     )
 
 
-def _outline(inputs: OutlineInputs) -> PaperOutline:
+def _answer_outline(inputs: OutlineInputs) -> PaperOutline:
     """Two sections, the second of which has all that there is."""
     record = inputs.inputs
     told = tuple(one.id for one in record.statements)
@@ -278,7 +283,7 @@ def _outline(inputs: OutlineInputs) -> PaperOutline:
         title="Shrinking class means",
         abstract=PlannedAbstract(claim="Whether it helps.", tells=first),
         sections=(
-            PlannedSection(title="Method", claim="What was done.", keys=(_weight(record.setups),), share=0.3),
+            PlannedSection(title="Method", claim="What was done.", keys=(_setup_weight(record.setups),), share=0.3),
             PlannedSection(
                 title="Results",
                 claim="What came of it.",
@@ -292,16 +297,16 @@ def _outline(inputs: OutlineInputs) -> PaperOutline:
     )
 
 
-def _weight(setups: Iterable[ClaimLine]) -> str:
+def _setup_weight(setups: Iterable[ClaimLine]) -> str:
     return next((one.key for one in setups if "shrinkage" in one.key.lower()), "code.SHRINKAGE")
 
 
-def _write(inputs: SectionInputs) -> Sections:
+def _answer_write(inputs: SectionInputs) -> Sections:
     """A first draft with a typed number, which the binder must refuse and the reflector mend."""
     keys = [line.key for line in inputs.results if line.key.endswith(".pm")]
     values = ", ".join(rf"\result{{{key}}}" for key in itertools.islice(keys, 4))
     tables = "\n\n".join(rf"\papertable{{{name}}}" for name in inputs.tables)
-    weight = _weight(inputs.setups)
+    weight = _setup_weight(inputs.setups)
     return Sections(
         abstract="We measure whether shrinkage helps. It gains 12.5 points." if inputs.abstract else "",
         sections=tuple(
@@ -322,12 +327,12 @@ def _write(inputs: SectionInputs) -> Sections:
     )
 
 
-def _judge(inputs: JudgeInputs) -> JudgeAnswer:
+def _answer_judge(inputs: JudgeInputs) -> JudgeAnswer:
     """Scores of five, with one quote that stands in the paper and one that does not."""
     quote = "We measure whether shrinkage helps."
     scores = {one.name: {"score": 5, "reason": "fair", "quote": quote} for one in inputs.rubric.dimensions}
     scores["novelty"] = {**scores["novelty"], "quote": "nobody has ever shrunk a mean before"}
-    return answer_type(inputs.rubric).model_validate(
+    return build_answer_type(inputs.rubric).model_validate(
         {
             "scores": scores,
             "confidence": 3,
@@ -339,7 +344,7 @@ def _judge(inputs: JudgeInputs) -> JudgeAnswer:
     )
 
 
-def _reflect(inputs: ReflectInputs) -> Reflection:
+def _answer_reflect(inputs: ReflectInputs) -> Reflection:
     if not inputs.violations:
         return Reflection(done=True)
     assert any("12.5" in violation for violation in inputs.violations)

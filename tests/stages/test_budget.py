@@ -13,34 +13,34 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from labwright.agent.budget import check_budget, shares_of
-from labwright.agent.outlook import ahead_of
-from labwright.agent.settings import Settings, compose, override
-from labwright.inspector.render import status_lines
-from labwright.inspector.status import status_of
+from labwright.agent.budget import build_reservations, check_budget
+from labwright.agent.next_steps import estimate_remaining
+from labwright.agent.settings import Settings, compose_settings, override_settings
+from labwright.inspector.render import format_status
+from labwright.inspector.status import read_status
 from labwright.models.backend import ModelRequest, Reply
-from labwright.models.budget import Budget, most_of_call, prompt_tokens
+from labwright.models.budget import Budget, compute_max_call_cost, estimate_prompt_tokens
 from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.roles.coding import CodeInputs, Program
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.experiment_code import CodeInputs, Program
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
+from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.running import Limited, Reserved, Resumed, Started
-from labwright.record.events.searching import Prepared
-from labwright.record.fold.state import RunState
-from labwright.record.folder import RunFolder, sha256
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.decisions import Expand, Spending
-from labwright.record.nouns.nodes import STAGES, Failure
-from labwright.record.reading import read_state
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.scripted import ScriptedExecutor
-from labwright.stages.bench import Bench
-from labwright.stages.stage import NothingWorkedError, Research
-from tests.programs import files
-from tests.stages.small_study import IDEA, PLAN, experiment, plots, small_model
+from labwright.record.events.run_events import CostReserved, LimitReached, RunResumed, RunStarted
+from labwright.record.events.search_events import PlanPrepared
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, hash_file
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import Cost, ExpandTree
+from labwright.record.schema.nodes import STAGES, Failure
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.stages.run_context import RunContext
+from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
+from tests.programs import program_files
+from tests.stages.small_study import IDEA, PLAN, experiment_code, make_small_model, plots_code
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ FLAGS: dict[str, Any] = {
 
 
 def mended(_: ModelRequest) -> Program:
-    return Program(title="again", plan="as before", varies="", files=files(experiment(), plots()))
+    return Program(title="again", plan="as before", varies="", files=program_files(experiment_code(), plots_code()))
 
 
 class Paid(ScriptedModel):
@@ -73,16 +73,16 @@ class Paid(ScriptedModel):
 
     def __init__(self, settings: ModelSettings, rng: Random, *, least: float = 0.2) -> None:
         super().__init__(mended, name=settings.name)
-        self._small = small_model()
+        self._small = make_small_model()
         self._settings, self._rng, self._least = settings, rng, least
-        self.bill = Spending()
+        self.bill = Cost()
 
     async def answer(self, request: ModelRequest) -> Reply:
         for _ in range(self._rng.randrange(6)):
             await asyncio.sleep(0)
-        most = most_of_call(self._settings, request.role, prompt_tokens(request))
+        most = compute_max_call_cost(self._settings, request.role, estimate_prompt_tokens(request))
         share = self._rng.choice((1.0, self._rng.uniform(self._least, 1.0)))
-        taken = Spending(usd=most.usd * share, tokens=int(most.tokens * share))
+        taken = Cost(usd=most.usd * share, tokens=int(most.tokens * share))
         self.bill += taken
         if request.role.name in ("code", "feedback") and self._rng.random() < 0.1:
             raise ModelOutputInvalid("it answered in prose")
@@ -92,17 +92,17 @@ class Paid(ScriptedModel):
         return Reply(output=reply.output, usage=usage, model=self.name)
 
 
-def code(rng: Random) -> Callable[[Job], tuple[float, Outcome]]:
+def code(rng: Random) -> Callable[[Job], tuple[float, JobOutcome]]:
     """Experiments that measure, take their time, fail and run into their limit; plots that draw."""
 
-    def run(job: Job) -> tuple[float, Outcome]:
+    def run(job: Job) -> tuple[float, JobOutcome]:
         if job.mode == "plot":
             return 0.0, drawn(job)
         seconds = rng.uniform(0.1, 1.0) * job.timeout
         if rng.random() < 0.15:
-            return 0.0, Outcome(seconds=job.timeout + 2, failure=Failure(kind="timeout", message="out of time"))
+            return 0.0, JobOutcome(seconds=job.timeout + 2, failure=Failure(kind="timeout", message="out of time"))
         if rng.random() < 0.1:
-            return 0.0, Outcome(seconds=seconds, failure=Failure(kind="shape", message="shapes differ"))
+            return 0.0, JobOutcome(seconds=seconds, failure=Failure(kind="shape", message="shapes differ"))
         (job.folder / "arrays").mkdir(parents=True, exist_ok=True)
         np.save(job.folder / "arrays" / "loss.npy", np.arange(3.0))
         ablated = "without-shrinkage" in job.source["experiment.py"]
@@ -119,17 +119,17 @@ def code(rng: Random) -> Callable[[Job], tuple[float, Outcome]]:
             for arm in (["without-shrinkage"] if ablated else ["plain", "shrunk"])
             for name in ("log_loss", "accuracy")
         )
-        return 0.0, Outcome(
-            seconds=seconds, measurements=found, arrays={"loss.npy": sha256(job.folder / "arrays" / "loss.npy")}
+        return 0.0, JobOutcome(
+            seconds=seconds, measurements=found, arrays={"loss.npy": hash_file(job.folder / "arrays" / "loss.npy")}
         )
 
     return run
 
 
-def drawn(job: Job) -> Outcome:
+def drawn(job: Job) -> JobOutcome:
     from PIL import Image
 
-    from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts
+    from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts
 
     (job.folder / "figures").mkdir(parents=True, exist_ok=True)
     facts = FigureFacts(axes=(AxesFacts(xlabel="arm", ylabel="loss", series=1),))
@@ -138,36 +138,41 @@ def drawn(job: Job) -> Outcome:
     picture.putpixel((0, 0), crc32(job.name.encode()) % 256)  # equal pictures would be looked at once in a run
     for name in names:
         picture.save(job.folder / "figures" / name)
-    return Outcome(
+    return JobOutcome(
         seconds=0,
-        figures=tuple(Figure(name=name, sha256=sha256(job.folder / "figures" / name), facts=facts) for name in names),
+        figures=tuple(
+            Figure(name=name, sha256=hash_file(job.folder / "figures" / name), facts=facts) for name in names
+        ),
     )
 
 
 def capped(seed: int) -> Settings:
     """Settings with a cap that is reached in the middle of a stage: of one kind, in turn."""
     kind = ("usd", "tokens", "gpu_hours")[seed % 3]
-    settings = compose(flags={**FLAGS, "seed": seed}, environment={})
-    shares, nodes = shares_of(settings), Random(seed).uniform(1.2, 2.2)
-    paper, node = shares.paper_share, shares.of(Expand(stage="preliminary", kind="draft", seed=0))
+    settings = compose_settings(flags={**FLAGS, "seed": seed}, environment={})
+    shares, nodes = build_reservations(settings), Random(seed).uniform(1.2, 2.2)
+    paper, node = (
+        shares.total_step_cost,
+        shares.compute_action_cost(ExpandTree(stage="preliminary", kind="draft", seed=0)),
+    )
     cap = {
         "usd": paper.usd + nodes * node.usd,
         "tokens": paper.tokens + int(nodes * node.tokens),
         "gpu_hours": (paper.gpu_seconds + nodes * node.gpu_seconds) / 3600,
     }[kind]
-    return compose(flags={**FLAGS, "seed": seed, f"budget.{kind}": cap}, environment={})
+    return compose_settings(flags={**FLAGS, "seed": seed, f"budget.{kind}": cap}, environment={})
 
 
-def over(settings: Settings, spent: Spending) -> bool:
-    return settings.budget.excess(spent, spent) is not None
+def over(settings: Settings, spent: Cost) -> bool:
+    return settings.budget.find_exceeded_cap(spent, spent) is not None
 
 
-def bench_of(settings: Settings, root: Path, model: Paid, log: MemoryLog) -> Bench:
-    budget = Budget(settings.budget, log, shares_of(settings), settings.models)
-    executor = ScriptedExecutor(code(Random(settings.seed)), slots=PLACES)
+def bench_of(settings: Settings, root: Path, model: Paid, log: MemoryLog) -> RunContext:
+    budget = Budget(settings.budget, log, build_reservations(settings), settings.models)
+    executor = FakeExecutor(code(Random(settings.seed)), slots=PLACES)
     folder = RunFolder(root)
-    folder.create()
-    return Bench(
+    folder.create_folders()
+    return RunContext(
         recorder=log,
         folder=folder,
         executor=executor,
@@ -180,12 +185,12 @@ def bench_of(settings: Settings, root: Path, model: Paid, log: MemoryLog) -> Ben
     )
 
 
-async def search(bench: Bench) -> None:
-    research = Research(bench)
+async def search(bench: RunContext) -> None:
+    research = StageRunner(bench)
     try:
         for stage in STAGES:
-            await research.stage(stage)
-    except NothingWorkedError:
+            await research.run_stage(stage)
+    except NoWorkingNodeError:
         pass
     finally:
         await research.close()
@@ -196,26 +201,26 @@ def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(fives
     most_at_once, limited = 0, 0
     for seed in range(5 * fives, 5 * fives + 5):
         settings = capped(seed)
-        shares, model = shares_of(settings), Paid(settings.models, Random(seed))
+        shares, model = build_reservations(settings), Paid(settings.models, Random(seed))
 
         def kept(event: Event, state: RunState, settings: Settings = settings) -> None:
             nonlocal most_at_once
-            most_at_once = max(most_at_once, len(state.reserved))
-            assert not over(settings, state.spent), (event, state.spent)
+            most_at_once = max(most_at_once, len(state.reservations))
+            assert not over(settings, state.spent_cost), (event, state.spent_cost)
 
         log = MemoryLog(listener=kept)
-        log.append(Started(idea=IDEA, settings=settings.model_dump(mode="json"), seed=seed, version="0", model="m"))
-        log.append(Prepared(data_plan=PLAN, datasets=()))
+        log.append(RunStarted(idea=IDEA, settings=settings.model_dump(mode="json"), seed=seed, version="0", model="m"))
+        log.append(PlanPrepared(data_plan=PLAN, datasets=()))
         asyncio.run(search(bench_of(settings, tmp_path / str(seed), model, log)))
         state = log.state
-        spent, done = state.spent, {f"summary of {name}" for name in STAGES if state.stages[name].summary}
-        done |= {"prepare", *(["ablation plan"] if state.work_done("ablation plan") else [])}
-        left = sum((one for task, one in shares.steps().items() if task not in done), start=Spending())
+        spent, done = state.spent_cost, {f"summary of {name}" for name in STAGES if state.stages[name].summary}
+        done |= {"prepare", *(["ablation plan"] if state.is_task_done("ablation plan") else [])}
+        left = sum((one for task, one in shares.compute_step_costs().items() if task not in done), start=Cost())
         assert not over(settings, spent + left), "the paper's share is gone"
         if settings.budget.usd or settings.budget.tokens:
-            assert model.bill.above(spent).usd < 1e-6, "more was billed than is counted"
-        limited += state.limited is not None
-        assert all(node.finished for node in state.nodes.values())
+            assert model.bill.subtract_floored(spent).usd < 1e-6, "more was billed than is counted"
+        limited += state.limit_reason is not None
+        assert all(node.is_finished for node in state.nodes.values())
         assert not any(node.status == "cancelled" for node in state.nodes.values()), "what was begun was not finished"
     assert limited == 5 and most_at_once > 1
 
@@ -227,26 +232,26 @@ def test_fifty_searches_stay_below_their_cap_and_leave_the_paper_its_share(fives
 def test_a_run_that_reaches_its_cap_compiles_a_partial_report(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from labwright.agent import process, run
+    from labwright.agent import run, run_process
 
     settings = capped(seed)
 
-    class Scripted(ScriptedExecutor):
+    class Scripted(FakeExecutor):
         device = "cuda"
 
-    def scripted(places: int, *_: object, **__: object) -> ScriptedExecutor:
+    def scripted(places: int, *_: object, **__: object) -> FakeExecutor:
         return Scripted(code(Random(seed)), slots=places)
 
     def opened(_: ModelSettings) -> Paid:
         return Paid(settings.models, Random(seed))
 
-    monkeypatch.setattr(process, "open_executor", scripted)
+    monkeypatch.setattr(run_process, "open_executor", scripted)
     monkeypatch.setattr(run, "open_backend", opened)
-    found = run.start(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
+    found = run.start_run(IDEA, settings, runs=tmp_path, name="capped", listener=lambda event, state: None)
     state = read_state(tmp_path / "capped")
-    assert state.limited is not None and "budget" in state.limited
-    assert not over(settings, state.spent)
-    assert found == 3, state.ended
+    assert state.limit_reason is not None and "budget" in state.limit_reason
+    assert not over(settings, state.spent_cost)
+    assert found == 3, state.process_end
     assert (tmp_path / "capped" / "paper" / "paper.pdf").stat().st_size > 10_000
 
 
@@ -254,7 +259,7 @@ def test_a_cap_below_the_papers_share_is_refused() -> None:
     from labwright.models.errors import ModelConfigError
 
     with pytest.raises(ModelConfigError, match=r"budget of \$1\.00 is too small.*\$\d+\.\d\d from the start"):
-        check_budget(compose(flags={**FLAGS, "budget.usd": 1}, environment={}))
+        check_budget(compose_settings(flags={**FLAGS, "budget.usd": 1}, environment={}))
 
 
 def searched(settings: Settings, root: Path, *before: Event) -> MemoryLog:
@@ -262,8 +267,10 @@ def searched(settings: Settings, root: Path, *before: Event) -> MemoryLog:
     log = MemoryLog(
         [*before]
         or [
-            Started(idea=IDEA, settings=settings.model_dump(mode="json"), seed=settings.seed, version="0", model="m"),
-            Prepared(data_plan=PLAN, datasets=()),
+            RunStarted(
+                idea=IDEA, settings=settings.model_dump(mode="json"), seed=settings.seed, version="0", model="m"
+            ),
+            PlanPrepared(data_plan=PLAN, datasets=()),
         ]
     )
     asyncio.run(search(bench_of(settings, root, Paid(settings.models, Random(0)), log)))
@@ -273,30 +280,32 @@ def searched(settings: Settings, root: Path, *before: Event) -> MemoryLog:
 def test_a_raised_cap_goes_on_proposing_and_what_was_cut_off_stays_spent(tmp_path: Path) -> None:
     settings = capped(3)
     first = searched(settings, tmp_path)
-    cut = next(i for i, event in enumerate(first.events) if isinstance(event, Limited))
-    lost = Reserved(k=1, name="1.0.code.9", spending=Spending(usd=1.25))
-    again = Resumed(settings={"budget.usd": 500.0})
-    more = searched(override(settings.model_dump(), again.settings), tmp_path, *first.events[:cut], lost, again)
+    cut = next(i for i, event in enumerate(first.events) if isinstance(event, LimitReached))
+    lost = CostReserved(k=1, name="1.0.code.9", spending=Cost(usd=1.25))
+    again = RunResumed(settings={"budget.usd": 500.0})
+    more = searched(
+        override_settings(settings.model_dump(), again.settings), tmp_path, *first.events[:cut], lost, again
+    )
     state = more.state
-    assert state.limited is None and len(state.nodes) > len(first.state.nodes)
-    assert state.lost[1].usd >= 1.25 and state.setting("budget.usd") == 500.0
-    same = searched(settings, tmp_path, *first.events[: cut + 1], Resumed())
-    assert same.state.limited is not None, "the old cap still holds"
+    assert state.limit_reason is None and len(state.nodes) > len(first.state.nodes)
+    assert state.lost_costs[1].usd >= 1.25 and state.read_setting("budget.usd") == 500.0
+    same = searched(settings, tmp_path, *first.events[: cut + 1], RunResumed())
+    assert same.state.limit_reason is not None, "the old cap still holds"
 
 
 def test_status_tells_spent_reserved_left_and_what_is_to_come(tmp_path: Path) -> None:
     settings = capped(3)
     log = searched(settings, tmp_path)
-    log.append(Reserved(k=1, name="1.0.code.9", spending=Spending(usd=2.0)))
-    found = status_of("runs/x", [(event, 0.0) for event in log.events], None, now=0.0)
+    log.append(CostReserved(k=1, name="1.0.code.9", spending=Cost(usd=2.0)))
+    found = read_status("runs/x", [(event, 0.0) for event in log.events], None, now=0.0)
     assert found.budget is not None and settings.budget.usd is not None
     used = found.budget
-    assert used.spent.usd + used.reserved.usd + used.left.usd == pytest.approx(settings.budget.usd)
+    assert used.spent.usd + used.reserved.usd + used.remaining.usd == pytest.approx(settings.budget.usd)
     assert used.reserved.usd == 2.0
     assert found.roles.keys() >= {"code", "vision", "feedback"}
     assert sum(one.usd for one in found.roles.values()) == pytest.approx(found.cost.usd, abs=1e-4)
-    ahead = ahead_of(log.state)
+    ahead = estimate_remaining(log.state)
     assert ahead is not None and ahead.usd is not None and 0 < ahead.usd < 10 and ahead.calls <= 12
-    page = "\n".join(line.plain for line in status_lines(found.model_copy(update={"ahead": ahead})))
-    assert f"$2.00 reserved, ${used.left.usd:.2f} left of ${settings.budget.usd:.2f}" in page
+    page = "\n".join(line.plain for line in format_status(found.model_copy(update={"remaining": ahead})))
+    assert f"$2.00 reserved, ${used.remaining.usd:.2f} left of ${settings.budget.usd:.2f}" in page
     assert "to the end" in page and "code: " in page

@@ -18,17 +18,17 @@ from random import Random
 
 import pytest
 
-from labwright.record.nouns.cells import Cell
-from labwright.record.source import ENTRY, PLOTS, file_of, visible_files
-from labwright.record.syntax import reads_of
+from labwright.record.python_syntax import collect_reads
+from labwright.record.schema.cell import Cell
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, format_arm_path, select_visible_files
 from labwright.sandbox.datasets import materialise
 from labwright.sandbox.executor import LocalExecutor
 from labwright.sandbox.job import Job
 from labwright.sandbox.settings import SandboxSettings
-from labwright.search.tree import View
-from labwright.stages.bench import Bench
-from labwright.stages.nodes.cells import keys_of
-from labwright.stages.report import whole_stage
+from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.nodes.node_cells import compute_cell_keys
+from labwright.stages.run_context import RunContext
+from labwright.stages.stage_report import build_stage_view
 from tests.stages.test_prompt_inputs import Story
 
 Source = dict[str, str]
@@ -102,8 +102,8 @@ PLACES = (
     "json.py.txt",
     "arms/__init__.py",
     "arms/helper.py",
-    PLOTS,
-    *(file_of(arm) for arm in ARMS),
+    PLOTS_FILE,
+    *(format_arm_path(arm) for arm in ARMS),
 )
 
 
@@ -117,7 +117,7 @@ def text_of(path: str, rng: Random) -> str:
 
 
 def tree(rng: Random) -> Source:
-    return {path: text_of(path, rng) for path in PLACES if rng.random() < 0.6} | {ENTRY: program(rng)}
+    return {path: text_of(path, rng) for path in PLACES if rng.random() < 0.6} | {ENTRY_FILE: program(rng)}
 
 
 def edited(source: Source, rng: Random) -> Source:
@@ -128,7 +128,7 @@ def edited(source: Source, rng: Random) -> Source:
         path = rng.choice(rng.choice((PLACES, PLACES[-1 - len(ARMS) :])))
         kind = rng.choice(("write", "write", "write", "delete", "move", "program"))
         if kind == "program" and rng.random() < 0.3:
-            after[ENTRY] = program(rng)
+            after[ENTRY_FILE] = program(rng)
         elif kind == "write":
             after[path] = text_of(path, rng)
         elif path in after:
@@ -148,10 +148,10 @@ class Driver:
         )
 
     def measure(self, cell: Cell, source: Source) -> object:
-        reads = reads_of(source[ENTRY]) or {}
+        reads = collect_reads(source[ENTRY_FILE]) or {}
         read, folder = reads.get(cell.arm), next(self._places)
         left = {read: json.dumps(self.measure(cell.model_copy(update={"arm": read}), source))} if read else {}
-        for path, text in visible_files(source, cell.arm, arms=ARMS, reads=reads).items():
+        for path, text in select_visible_files(source, cell.arm, arms=ARMS, reads=reads).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text)
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -187,17 +187,17 @@ def held_against(
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> RunContext:
     return Story(tmp_path / "run").bench
 
 
-def view_of(bench: Bench) -> View:
-    return whole_stage(bench, "preliminary")
+def view_of(bench: RunContext) -> StageSnapshot:
+    return build_stage_view(bench, "preliminary")
 
 
 @pytest.mark.parametrize("cases", [10, pytest.param(200, marks=pytest.mark.bench)])
 @pytest.mark.slow
-def test_what_would_be_taken_over_equals_what_would_be_measured(cases: int, bench: Bench, tmp_path: Path) -> None:
+def test_what_would_be_taken_over_equals_what_would_be_measured(cases: int, bench: RunContext, tmp_path: Path) -> None:
     rng, view, driver = Random(cases), view_of(bench), Driver(tmp_path)
     trees, values = list[tuple[Source, Source]](), list[dict[Cell, bool]]()
     for _ in range(cases):
@@ -210,7 +210,7 @@ def test_what_would_be_taken_over_equals_what_would_be_measured(cases: int, benc
     driver.close()
 
     def keys(source: Source) -> Mapping[Cell, str]:
-        return keys_of(CELLS, source, arms=ARMS, bench=bench, view=view)
+        return compute_cell_keys(CELLS, source, arms=ARMS, context=bench, view=view)
 
     def forgetful(source: Source) -> Mapping[Cell, str]:
         return keys({name: text for name, text in source.items() if name.endswith(".py")})
@@ -237,18 +237,18 @@ lab.measure(run)
 
 
 @pytest.mark.slow
-def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: Bench, tmp_path: Path) -> None:
+def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: RunContext, tmp_path: Path) -> None:
     materialise("digits", views=tmp_path / "views", labels=tmp_path / "labels", seed=1)
     cells = tuple(Cell(dataset="digits", arm=arm) for arm in ("plain", "no-warmup"))
     before = {
-        ENTRY: LISTING,
+        ENTRY_FILE: LISTING,
         "common.py": "",
         "data/more.txt": "1",
         "arms/mixup.py": "",
         "arms/no_warmup.py": "",
-        PLOTS: "",
+        PLOTS_FILE: "",
     }
-    after = before | {"arms/no_warmup.py": "VALUE = 1\n", "arms/mixup.py": "VALUE = 1\n", PLOTS: "# other\n"}
+    after = before | {"arms/no_warmup.py": "VALUE = 1\n", "arms/mixup.py": "VALUE = 1\n", PLOTS_FILE: "# other\n"}
 
     async def listed() -> list[dict[Cell, str]]:
         executor = LocalExecutor(
@@ -280,9 +280,9 @@ def test_in_kernels_a_cell_finds_the_files_of_its_key_and_no_others(bench: Bench
 
     first, second = asyncio.run(listed())
     view = view_of(bench)
-    old, new = (keys_of(cells, source, arms=ARMS, bench=bench, view=view) for source in (before, after))
+    old, new = (compute_cell_keys(cells, source, arms=ARMS, context=bench, view=view) for source in (before, after))
     plain, without = cells
     assert old[plain] == new[plain] and first[plain] == second[plain]
     assert old[without] != new[without] and first[without] != second[without]
-    assert "no_warmup" in first[without] and not any(name in first[plain] for name in ("arms/", PLOTS))
+    assert "no_warmup" in first[without] and not any(name in first[plain] for name in ("arms/", PLOTS_FILE))
     assert "common.py" in first[plain] and "data/more.txt" in first[plain]

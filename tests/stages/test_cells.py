@@ -11,33 +11,40 @@ from types import SimpleNamespace
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.grids import GRID
-from benchmarks.studies import PLAN, SlowModel, bench_for, drawn, measured, program_of
-from labwright.agent.cell_audit import disagreements
+from benchmarks.cell_scheduling import GRID
+from benchmarks.scripted_study import PLAN, SlowModel, answer_role, draw_plots, make_late_context, make_measurements
+from labwright.agent.cell_audit import find_disagreements
 from labwright.models.backend import ModelRequest
-from labwright.models.roles.coding import CodeInputs, Program
-from labwright.record.cells import all_cells
-from labwright.record.claims.decisions import decisions
-from labwright.record.edits import File
-from labwright.record.events.searching import CellExecuted
-from labwright.record.keeping import collect
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.data import DataPlan, DatasetUse, LeftOut, Level
-from labwright.record.nouns.nodes import Failure, Node, retries
-from labwright.record.nouns.tuning import Hyperparameter, Tuning
-from labwright.sandbox.job import CellOutcome, Job, Outcome
-from labwright.sandbox.scripted import ScriptedExecutor
-from labwright.search.replication import FRESH
-from labwright.search.scheduler import all_results
-from labwright.search.score import panel_of
+from labwright.models.roles.experiment_code import CodeInputs, Program
+from labwright.record.cell_status import compute_all_cells
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.events.search_events import CellExecuted
+from labwright.record.retention import delete_unreferenced
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import DataPlan, DatasetUse, Level, OmittedCells
+from labwright.record.schema.nodes import Failure, Node, iterate_retries
+from labwright.record.schema.tuning import Hyperparameter, TuningPlan
+from labwright.record.source_edits import WholeFile
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.search.node_ranking import get_panel
+from labwright.search.replication import FRESH_SEED_OFFSET
+from labwright.search.scheduler import list_all_results
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.search.tree import view_of
-from labwright.stages.bench import Bench
-from labwright.stages.nodes import cells
-from labwright.stages.nodes.cells import again, differing, is_grid, keys_of, owed, taken_over
-from labwright.stages.nodes.node import measure_taken_over
-from labwright.stages.stage import Research
-from tests.claimed import claimed
+from labwright.search.stage_snapshot import build_snapshot
+from labwright.stages.nodes import node_cells
+from labwright.stages.nodes.node_cells import (
+    build_rerun_job,
+    compute_cell_keys,
+    has_nondeterminism,
+    is_cell_program,
+    required_cells,
+    reusable_cells,
+)
+from labwright.stages.nodes.node_runner import remeasure_reused
+from labwright.stages.run_context import RunContext
+from labwright.stages.stage_runner import StageRunner
+from tests.hypotheses import make_hypotheses
 
 ENTRY = "import arms.{0}\nimport lab\n\nRATE = {1}\n\n\ndef run(cell):\n    pass\n\n\nlab.measure(run)\n"
 CellScript = Callable[[Cell], Failure | None]
@@ -46,13 +53,13 @@ CellScript = Callable[[Cell], Failure | None]
 @pytest.fixture(autouse=True)
 def nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No key is one of those that are measured again to check the others."""
-    monkeypatch.setattr(cells, "CHECKED", 2**64)
+    monkeypatch.setattr(node_cells, "RECHECK_INTERVAL", 2**64)
 
 
 def program(request: ModelRequest) -> BaseModel:
     """Each node changes the file of one arm, the method; what else it consists of stays."""
     if not isinstance(request.inputs, CodeInputs):
-        return program_of(request)
+        return answer_role(request)
     number = request.inputs.ordinal
     files = {
         "experiment.py": ENTRY.format("baseline", 0.1),
@@ -64,13 +71,13 @@ def program(request: ModelRequest) -> BaseModel:
         title="a program",
         plan="as before",
         varies=f"X={number}",
-        files=tuple(File(path=path, text=text) for path, text in files.items()),
+        files=tuple(WholeFile(path=path, text=text) for path, text in files.items()),
     )
 
 
 def agenda(
     tmp_path: Path, script: CellScript = lambda cell: None, *, nodes: int = 2, plan: DataPlan = PLAN, fresh: int = 0
-) -> tuple[Bench, list[str]]:
+) -> tuple[RunContext, list[str]]:
     """A workbench in the agenda stage; cells measure where the script names no failure. The names of what was run."""
     ran: list[str] = []
 
@@ -79,14 +86,14 @@ def agenda(
         (job.folder / "cells" / cell.name / "checkpoints").mkdir(parents=True, exist_ok=True)
         values = tuple(
             one.model_copy(update={"seed": cell.seed, "condition": cell.condition})
-            for one in measured(0.5)
+            for one in make_measurements(0.5)
             if one.arm == cell.arm
         )
         failure = script(cell)
         return 0.0, CellOutcome(1.0, failure, cell=cell, measurements=() if failure else values)
 
-    def plots(job: Job) -> tuple[float, Outcome]:
-        return 0.0, drawn(job)
+    def plots(job: Job) -> tuple[float, JobOutcome]:
+        return 0.0, draw_plots(job)
 
     settings = SearchSettings(
         num_workers=1,
@@ -98,24 +105,24 @@ def agenda(
         preliminary=StageLimits(num_seeds=0),
         tuning=StageLimits(num_seeds=0),
     )
-    executor = ScriptedExecutor(plots, slots=1, cell=cell)
-    return bench_for(tmp_path, SlowModel(program, 0.0), executor, settings, plan=plan), ran
+    executor = FakeExecutor(plots, slots=1, cell=cell)
+    return make_late_context(tmp_path, SlowModel(program, 0.0), executor, settings, plan=plan), ran
 
 
-async def searched(bench: Bench) -> list[Node]:
-    research = Research(bench)
-    assert await research.stage("agenda")
+async def searched(bench: RunContext) -> list[Node]:
+    research = StageRunner(bench)
+    assert await research.run_stage("agenda")
     await research.close()
-    await collect(bench.folder, bench.recorder)  # as each step of a run does; the search may end before
-    return bench.state.stage_nodes("agenda")
+    await delete_unreferenced(bench.folder, bench.recorder)  # as each step of a run does; the search may end before
+    return bench.state.list_stage_nodes("agenda")
 
 
 async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_path: Path) -> None:
     bench, ran = agenda(tmp_path)
     first, second = await searched(bench)
     rate = Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.01, source="practice", arms=("method",))
-    plan = PLAN.model_copy(update={"tuning": Tuning(rungs_by="data"), "space": (rate,)})
-    once_more = again(Job("again", tmp_path, source={}), second, replace(bench.state, data_plan=plan))
+    plan = PLAN.model_copy(update={"tuning": TuningPlan(rungs_by="data"), "space": (rate,)})
+    once_more = build_rerun_job(Job("again", tmp_path, source={}), second, replace(bench.state, data_plan=plan))
     assert (list(once_more.settings.values()), once_more.rungs_by) == ([{}, {"rate": 0.01}], "data")
     assert [line.outcome for line in first.attempts[-1].cells] == ["measured", "measured"]
     taken, own = second.attempts[-1].cells
@@ -124,9 +131,11 @@ async def test_a_child_takes_over_the_cells_that_its_change_does_not_touch(tmp_p
     assert ran == [f"{first.id}/1 {arm}" for arm in ("baseline", "method")] + [f"{second.id}/1 method"]
     assert {one.arm for one in second.measurements} == {"baseline", "method"}, "what is taken over counts"
     assert second.attempts[-1].seconds == own.seconds, "computing is counted where it was spent"
-    assert all(bench.folder.cell(line.id).is_dir() for line in (*first.attempts[-1].cells, own))
-    assert list(disagreements(bench.state)) == [], "and the audit finds that each attempt agrees with its cells"
-    outcomes = {node: [found.outcome for found in cells] for node, cells in all_cells(bench.state).items()}
+    assert all(bench.folder.get_cell_path(line.id).is_dir() for line in (*first.attempts[-1].cells, own))
+    assert list(find_disagreements(bench.state)) == [], "and the audit finds that each attempt agrees with its cells"
+    outcomes = {
+        node: [found.outcome for found in node_cells] for node, node_cells in compute_all_cells(bench.state).items()
+    }
     assert outcomes == {first.id: ["measured", "measured"], second.id: ["taken over", "measured"]}
 
 
@@ -141,14 +150,18 @@ async def test_once_two_executions_differ_what_was_taken_over_is_measured(tmp_pa
             "measurements": tuple(one.model_copy(update={"value": one.value + 0.1}) for one in run.measurements),
         }
     )
-    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {run.key: run.id}
-    gone = replace(bench.state, collected={f"cells/{run.id}/artifacts": "best"})
+    assert reusable_cells(bench.state.decisions[second.decision], [run.key], context=bench) == {run.key: run.id}
+    gone = replace(bench.state, deleted_folders={f"cells/{run.id}/artifacts": "best"})
     without = replace(bench, recorder=SimpleNamespace(state=gone))  # pyright: ignore[reportArgumentType]  (it is read)
-    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=without) == {}, "artifacts are gone"
+    assert reusable_cells(bench.state.decisions[second.decision], [run.key], context=without) == {}, (
+        "artifacts are gone"
+    )
     bench.recorder.append(CellExecuted(node=first.id, run=other))
-    assert taken_over(bench.state.decisions[second.decision], [run.key], bench=bench) == {} and differing(bench.state)
+    assert reusable_cells(
+        bench.state.decisions[second.decision], [run.key], context=bench
+    ) == {} and has_nondeterminism(bench.state)
     ran.clear()
-    await measure_taken_over(bench, second.id)
+    await remeasure_reused(bench, second.id)
     again = bench.state.nodes[second.id].attempts[-1]
     assert ran == [f"{second.id}/2 baseline"] and again.number == 2
     assert [line.outcome for line in again.cells] == ["measured", "measured"]
@@ -169,30 +182,31 @@ async def test_an_arm_that_diverges_with_another_seed_leaves_a_replicate_good(tm
     """In a study of one level, too, where that seed's method has no other cell."""
 
     def lost(cell: Cell) -> Failure | None:
-        seed = cell.seed >= FRESH and cell.arm == "method"
+        seed = cell.seed >= FRESH_SEED_OFFSET and cell.arm == "method"
         return (
-            {FRESH: Failure(kind="diverged", message="nan"), FRESH + 1: Failure(kind="died", message="killed")}.get(
-                cell.seed
-            )
+            {
+                FRESH_SEED_OFFSET: Failure(kind="diverged", message="nan"),
+                FRESH_SEED_OFFSET + 1: Failure(kind="died", message="killed"),
+            }.get(cell.seed)
             if seed
             else None
         )
 
-    plan = PLAN.model_copy(update={"hypotheses": claimed("method", "baseline", higher=False)})
+    plan = PLAN.model_copy(update={"hypotheses": make_hypotheses("method", "baseline", higher=False)})
     bench, _ = agenda(tmp_path, lost, nodes=1, plan=plan, fresh=3)
-    research = Research(bench)
+    research = StageRunner(bench)
     for stage in ("agenda", "ablation"):
-        assert await research.stage(stage)
+        assert await research.run_stage(stage)
     await research.close()
     again = {
-        one.seed - FRESH: one
+        one.seed - FRESH_SEED_OFFSET: one
         for one in bench.state.nodes.values()
-        if one.kind == "replicate" and one.stage == "agenda" and one.seed >= FRESH
+        if one.kind == "replicate" and one.stage == "agenda" and one.seed >= FRESH_SEED_OFFSET
     }
     assert {seed: one.status for seed, one in again.items()} == {0: "good", 1: "buggy", 2: "good", 3: "good"}
     assert [line.diverged for line in again[0].attempts[-1].cells] == [False, True]
     assert {one.arm for one in again[0].measurements} == {"baseline"}
-    [part] = decisions(bench.state)[0].parts
+    [part] = decide_hypotheses(bench.state)[0].parts
     assert part.diverged == {"method": 1, "baseline": 0} and len(part.values) == 2 and len(part.left_out) == 1
 
 
@@ -206,9 +220,9 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     jobs: list[Job] = []
     run = bench.executor.run
 
-    async def noting(job: Job) -> Outcome:
+    async def noting(job: Job) -> JobOutcome:
         jobs.append(job)
-        assert all((place / "checkpoints").is_dir() for place in job.cut.values())
+        assert all((place / "checkpoints").is_dir() for place in job.interrupted_folders.values())
         return await run(job)
 
     monkeypatch.setattr(bench.executor, "run", noting)
@@ -216,8 +230,13 @@ async def test_a_second_attempt_goes_on_from_the_checkpoints_of_a_cell(
     first, second = (job for job in jobs if job.cells)
     assert ran == [f"{node.id}/1 baseline", f"{node.id}/1 method", f"{node.id}/2 method"]
     line = node.attempts[0].cells[1]
-    assert (first.cut, second.cut) == ({}, {line.cell: bench.folder.cell(line.id)})
-    assert not list(bench.folder.cell(line.id).iterdir()), "the node has ended: nothing goes on from there any more"
+    assert (first.interrupted_folders, second.interrupted_folders) == (
+        {},
+        {line.cell: bench.folder.get_cell_path(line.id)},
+    )
+    assert not list(bench.folder.get_cell_path(line.id).iterdir()), (
+        "the node has ended: nothing goes on from there any more"
+    )
 
 
 async def test_cells_that_lacked_time_are_run_once_more_though_the_node_is_good_without_them(tmp_path: Path) -> None:
@@ -232,10 +251,10 @@ async def test_cells_that_lacked_time_are_run_once_more_though_the_node_is_good_
     bench, ran = agenda(tmp_path, once, nodes=1, plan=GRID)
     (node,) = await searched(bench)
     first, second = node.attempts
-    assert (first.failure, first.lacks_time, second.lacks_time, second.limit) == (None, True, False, 90.0)
+    assert (first.failure, first.is_out_of_time, second.is_out_of_time, second.limit) == (None, True, False, 90.0)
     assert node.status == "good" and {line.outcome for line in second.cells} == {"measured"}
     assert ran[len(GRID.levels) * len(GRID.arms) :] == [f"{node.id}/2 method"], "and no other is"
-    assert list(retries(node)) == [(first, second)], "the paper tells it"
+    assert list(iterate_retries(node)) == [(first, second)], "the paper tells it"
 
 
 async def test_what_was_committed_before_a_kill_is_not_executed_again(tmp_path: Path) -> None:
@@ -267,26 +286,30 @@ async def test_a_key_names_all_that_a_cell_can_reach(tmp_path: Path) -> None:
     (node,) = await searched(bench)
     both = (Cell(dataset="digits", arm="baseline"), Cell(dataset="digits", arm="method"))
     base = {"experiment.py": ENTRY.format("x", 1), "arms/baseline.py": "a", "arms/method.py": "b", "plots.py": "p"}
-    view = view_of(bench.state, "agenda", all_results(bench.state))
+    view = build_snapshot(bench.state, "agenda", list_all_results(bench.state))
 
     def keys(changes: dict[str, str]) -> tuple[str, ...]:
-        return tuple(keys_of(both, base | changes, arms=("baseline", "method"), bench=bench, view=view).values())
+        return tuple(
+            compute_cell_keys(both, base | changes, arms=("baseline", "method"), context=bench, view=view).values()
+        )
 
     known = keys({})
-    assert len(set(known)) == 2 and keys({"plots.py": "q"}) == known and node.finished
+    assert len(set(known)) == 2 and keys({"plots.py": "q"}) == known and node.is_finished
     assert [a == b for a, b in zip(keys({"arms/method.py": "c"}), known, strict=True)] == [True, False]
     for change in ({"experiment.py": ENTRY.format("x", 2)}, {"common.py": ""}, {"arms/__init__.py": ""}):
         assert not set(keys(change)) & set(known), change
     reads = base["experiment.py"].replace("measure(run)", "measure(run, reads={'method': 'baseline'})")
     assert keys({"experiment.py": reads, "arms/baseline.py": "z"})[1] != keys({"experiment.py": reads})[1]
-    elsewhere = ScriptedExecutor()
-    elsewhere.ground = "another machine, or another folder that code may read"
+    elsewhere = FakeExecutor()
+    elsewhere.environment_fingerprint = "another machine, or another folder that code may read"
     for other in (replace(bench, network=True), replace(bench, executor=elsewhere)):
-        assert not set(keys_of(both, base, arms=("baseline", "method"), bench=other, view=view).values()) & set(known)
+        assert not set(
+            compute_cell_keys(both, base, arms=("baseline", "method"), context=other, view=view).values()
+        ) & set(known)
 
 
 def test_a_plain_script_has_no_cells() -> None:
-    assert not is_grid({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"})
+    assert not is_cell_program({"experiment.py": "import lab\nlab.submit('a', 'b', 'c')\n"})
 
 
 async def test_what_the_plan_leaves_out_is_not_owed_and_does_not_rank(tmp_path: Path) -> None:
@@ -296,21 +319,24 @@ async def test_what_the_plan_leaves_out_is_not_owed_and_does_not_rank(tmp_path: 
             "factor": "noise",
             "levels": (Level(name="low"), Level(name="high")),
             "left_out": (
-                LeftOut(arm="baseline", level="high", reason="it has no noise"),
-                LeftOut(dataset="wine", level="low", reason="it is seen on digits"),
+                OmittedCells(arm="baseline", level="high", reason="it has no noise"),
+                OmittedCells(dataset="wine", level="low", reason="it is seen on digits"),
             ),
         }
     )
     bench, _ = agenda(tmp_path, nodes=1)
     (node,) = await searched(bench)
-    view = replace(view_of(bench.state, "agenda", all_results(bench.state)), plan=plan)
-    left = [(one.dataset, one.arm, one.level) for one in owed(node.model_copy(update={"arms": ()}), view, plan=plan)]
+    view = replace(build_snapshot(bench.state, "agenda", list_all_results(bench.state)), plan=plan)
+    left = [
+        (one.dataset, one.arm, one.level)
+        for one in required_cells(node.model_copy(update={"arms": ()}), view, plan=plan)
+    ]
     assert left == [
         ("digits", "baseline", "low"),
         ("digits", "method", "low"),
         ("digits", "method", "high"),
         ("wine", "method", "high"),
     ]
-    assert panel_of("agenda", plan).entries == set(left)
+    assert get_panel("agenda", plan).entries == set(left)
     assert plan.conditions == ("baseline@low", "method@low", "method@high")
-    assert plan.not_tested[-1] == "low on wine (it is seen on digits)"
+    assert plan.untested_statements[-1] == "low on wine (it is seen on digits)"

@@ -6,29 +6,29 @@ import json
 from typing import Any
 
 from labwright.record.events import Event
-from labwright.record.events.papers import Drafted, FiguresMade
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import (
-    Compared,
-    Decided,
-    Executed,
-    Judged,
-    Plotted,
-    Probed,
-    Proposed,
-    Reviewed,
-    Suspected,
-    Unsealed,
+from labwright.record.events.paper_events import DraftAssessed, FiguresDrawn
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    DecisionMade,
+    NodeJudged,
+    NodePlotted,
+    NodeProbed,
+    NodeProposed,
+    NodesCompared,
+    NodeSuspected,
+    PlotsReviewed,
+    SealedTestScored,
 )
-from labwright.record.fold.apply import fold
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.decisions import Compare, Expand
-from labwright.record.nouns.figures import FigureReview
-from labwright.record.nouns.nodes import Attempt, Failure, Finding, NodeStatus
-from labwright.record.nouns.papers import PaperFinding
-from labwright.stages.paper.appendix import incidents
-from labwright.stages.paper.disclosure import disclosure
-from tests.paper import synthetic
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import CompareNodes, ExpandTree
+from labwright.record.schema.figures import FigureReview
+from labwright.record.schema.nodes import Attempt, Failure, HonestyFinding, NodeStatus
+from labwright.record.schema.paper import PaperFinding
+from labwright.stages.paper.appendix import render_incidents
+from labwright.stages.paper.disclosure import format_disclosure
+from tests.paper import synthetic_paper
 
 STEPS = Measurement(
     name="steps", value=3.0, condition="method", dataset="digits", split="test", seed=1, grade="evaluated"
@@ -39,55 +39,57 @@ def node(k: int, status: NodeStatus, failure: Failure | None, *more: Event) -> l
     """A draft of the first stage that came to this."""
     name = f"n{k:04d}"
     return [
-        Decided(k=k, action=Expand(stage="preliminary", kind="draft", seed=k)),
-        Proposed(node=name, decision=k, title="t", plan="p", varies=f"v{k}", source_sha256="1" * 64),
-        Executed(node=name, attempt=Attempt(number=1, seconds=1.0, failure=failure)),
+        DecisionMade(k=k, action=ExpandTree(stage="preliminary", kind="draft", seed=k)),
+        NodeProposed(node=name, decision=k, title="t", plan="p", varies=f"v{k}", source_sha256="1" * 64),
+        AttemptExecuted(node=name, attempt=Attempt(number=1, seconds=1.0, failure=failure)),
         *more,
-        Judged(node=name, status=status, failure=failure),
+        NodeJudged(node=name, status=status, failure=failure),
     ]
 
 
 def record() -> list[Event]:
     """The synthetic run, and beside it a pruned, a suspect and a marked node, a note, a probe, refused figures."""
     hopeless = Failure(kind="hopeless", message="far below its peers")
-    finding = Finding(kind="constant", why="made of numbers in the source", line=3, text="lab.result(...)")
+    finding = HonestyFinding(kind="constant", why="made of numbers in the source", line=3, text="lab.result(...)")
     covered = FigureReview(name="loss.png", readable=False, issues=("the legend is covered",))
     return [
-        *synthetic.events(),
+        *synthetic_paper.make_events(),
         *node(900, "pruned", hopeless),
-        *node(901, "buggy", Failure(kind="suspect", message="typed"), Suspected(node="n0901", findings=(finding,))),
+        *node(901, "buggy", Failure(kind="suspect", message="typed"), NodeSuspected(node="n0901", findings=(finding,))),
         *node(
             902,
             "good",
             None,
-            Plotted(node="n0902", n=1, figures=(), seconds=1.0),
-            Reviewed(node="n0902", n=1, reviews=(covered,)),
+            NodePlotted(node="n0902", n=1, figures=(), seconds=1.0),
+            PlotsReviewed(node="n0902", n=1, reviews=(covered,)),
         ),
-        Commanded(verb="mark", target="n0902", text="looks too good"),
-        Decided(k=903, action=Compare(stage="preliminary", a="n0900", b="n0902")),
-        Compared(k=903, a="n0900", b="n0902", better="n0902", reasons="it was not pruned"),
-        Commanded(verb="note", text="try fewer rows"),
-        Probed(node="n0902", probe="labels", outcome="moved", why="12 % is left"),
-        Unsealed(node="n0902", measurements=(), failure=Failure(kind="other", message="the scorer raised KeyError")),
-        FiguresMade(figures={}, descriptions={}, arrays=(), left_out={"curve": "draws numbers that are typed"}),
-        Drafted(
+        CommandReceived(verb="mark", target="n0902", text="looks too good"),
+        DecisionMade(k=903, action=CompareNodes(stage="preliminary", a="n0900", b="n0902")),
+        NodesCompared(k=903, a="n0900", b="n0902", better="n0902", reasons="it was not pruned"),
+        CommandReceived(verb="note", text="try fewer rows"),
+        NodeProbed(node="n0902", probe="labels", outcome="moved", why="12 % is left"),
+        SealedTestScored(
+            node="n0902", measurements=(), failure=Failure(kind="other", message="the scorer raised KeyError")
+        ),
+        FiguresDrawn(figures={}, descriptions={}, arrays=(), left_out={"curve": "draws numbers that are typed"}),
+        DraftAssessed(
             round=0,
-            draft=synthetic.DRAFT,
+            draft=synthetic_paper.DRAFT,
             violations=("0.93 is typed",),
             pages=5,
             findings=(PaperFinding(text="5 pages"),),
         ),
-        Drafted(round=1, draft=synthetic.DRAFT, pages=4),
+        DraftAssessed(round=1, draft=synthetic_paper.DRAFT, pages=4),
     ]
 
 
 def told() -> dict[str, Any]:
-    state = fold((event, float(at)) for at, event in enumerate(record()))
-    return json.loads(disclosure(state, isolation="walls", text=1))
+    state = fold_events((event, float(at)) for at, event in enumerate(record()))
+    return json.loads(format_disclosure(state, isolation="walls", text_round=1))
 
 
 def test_every_node_is_told_with_what_became_of_it() -> None:
-    found, state = told(), fold((event, float(at)) for at, event in enumerate(record()))
+    found, state = told(), fold_events((event, float(at)) for at, event in enumerate(record()))
     nodes = {one["id"]: one for one in found["nodes"]}
     assert nodes.keys() == state.nodes.keys()
     assert nodes["n0900"]["status"] == "pruned" and "far below" in nodes["n0900"]["failure"]
@@ -115,7 +117,7 @@ def test_what_is_missing_or_refused_is_told_with_its_reason_in_file_and_appendix
     assert found["unscored"] == {"n0902": "the scorer raised KeyError"}
     assert found["figures_left_out"] == {"curve": "draws numbers that are typed"}
     assert found["figures_refused"] == {"n0902": ["plotting 1: loss.png: the legend is covered"]}
-    shown = incidents(fold((event, float(at)) for at, event in enumerate(record())))
+    shown = render_incidents(fold_events((event, float(at)) for at, event in enumerate(record())))
     for words in ("KeyError", "draws numbers that are typed", "not pruned", "too good", "far below", "left"):
         assert words in shown, words
 

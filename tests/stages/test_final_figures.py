@@ -23,21 +23,29 @@ from labwright.models.roles.figures import (
     FigureStyle,
     VisionInputs,
 )
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.events.papers import FiguresMade
-from labwright.record.events.searching import Settled
-from labwright.record.nouns.data import DataPlan, DatasetFacts, DatasetUse
-from labwright.record.nouns.figures import AxesFacts, Figure, FigureFacts, FigureReview
-from labwright.record.nouns.nodes import Failure
-from labwright.review.figures import About, lint_all, refusing
+from labwright.record.events.paper_events import FiguresDrawn
+from labwright.record.events.search_events import StageWinnerChosen
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, DatasetUse
+from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.record.schema.nodes import Failure
+from labwright.review.figures import FigureContext, lint_figure_folder, list_refusals
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import Job, JobOutcome
 from labwright.sandbox.settings import SandboxSettings
-from labwright.stages.bench import Bench
-from labwright.stages.nodes.canvas import Canvas
-from labwright.stages.paper.figures import MOST, MOST_IN_TEXT, Studio, choose, draw_all, draw_figures, generated
+from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.paper.figures import (
+    MAX_FIGURES,
+    MAX_FIGURES_IN_TEXT,
+    DrawingContext,
+    choose_figures,
+    draw_figures,
+    draw_script,
+    find_synthetic_datasets,
+)
+from labwright.stages.run_context import RunContext
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
 # --- which, and where -------------------------------------------------------------------------------------------------
@@ -49,27 +57,29 @@ def part(name: str, *datasets: str, place: str = "main") -> FigurePart:
 
 def test_of_thirteen_figures_twelve_stay_and_four_of_them_in_the_text() -> None:
     asked = [part(f"a{k}", place="appendix") for k in range(7)] + [part(f"m{k}") for k in range(6)]
-    figures, left_out = choose(asked, PLAN, frozenset(), {"m0": 5.5})
+    figures, left_out = choose_figures(asked, PLAN, frozenset(), {"m0": 5.5})
     assert [one.name for one in figures] == ["m0", "m1", "m2", "m3", "m4", "m5", *(f"a{k}" for k in range(6))]
-    assert len(figures) == MOST and list(left_out) == ["a6"] and "at most 12" in left_out["a6"]
+    assert len(figures) == MAX_FIGURES and list(left_out) == ["a6"] and "at most 12" in left_out["a6"]
     assert [one.name for one in figures if one.placement == "main"] == ["m0", "m1", "m2", "m3"]
-    assert MOST_IN_TEXT == 4 and figures[0].width == 5.5
+    assert MAX_FIGURES_IN_TEXT == 4 and figures[0].width == 5.5
 
 
 def test_generated_data_goes_to_the_appendix_unless_the_study_is_about_it() -> None:
     asked = [part("real", "digits"), part("both", "digits", "rings"), part("made", "rings")]
-    places = {one.name: (one.placement, one.synthetic) for one in choose(asked, PLAN, frozenset({"rings"}), {})[0]}
+    places = {
+        one.name: (one.placement, one.synthetic) for one in choose_figures(asked, PLAN, frozenset({"rings"}), {})[0]
+    }
     assert places == {"real": ("main", False), "both": ("main", False), "made": ("appendix", True)}
     about = PLAN.model_copy(update={"datasets": (DatasetUse(name="rings"),)})
     assert isinstance(about, DataPlan)
-    assert [one.placement for one in choose(asked, about, frozenset({"rings"}), {})[0]] == ["main"] * 3
+    assert [one.placement for one in choose_figures(asked, about, frozenset({"rings"}), {})[0]] == ["main"] * 3
 
 
 def test_what_was_generated_is_known_by_its_source() -> None:
     def facts(name: str, source: str) -> DatasetFacts:
         return DatasetFacts(name=name, source=source, features=1, classes=2, sizes={}, fingerprint="", seed=0)
 
-    assert generated([facts("a", "sklearn:load_digits"), facts("b", "generated:shapes:7")]) == {"b"}
+    assert find_synthetic_datasets([facts("a", "sklearn:load_digits"), facts("b", "generated:shapes:7")]) == {"b"}
 
 
 # --- one by one -------------------------------------------------------------------------------------------------------
@@ -77,11 +87,11 @@ def test_what_was_generated_is_known_by_its_source() -> None:
 GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),), width_inches=5.5)
 
 
-def drawing(job: Job) -> tuple[float, Outcome]:
+def drawing(job: Job) -> tuple[float, JobOutcome]:
     """The code of a figure is a word: `good`, `unlabelled`, `half` (no .pdf) or `raise`."""
     name, code = job.name.rpartition("/")[2], job.source["figures.py"].split()[-1]
     if code == "raise":
-        return 0.0, Outcome(seconds=0.0, failure=Failure(kind="other", message="KeyError: 'x'", traceback="line 3"))
+        return 0.0, JobOutcome(seconds=0.0, failure=Failure(kind="other", message="KeyError: 'x'", traceback="line 3"))
     folder = job.folder / "figures"
     folder.mkdir(parents=True)
     facts = GOOD if code != "unlabelled" else FigureFacts(axes=(AxesFacts(series=1, xlabel="epoch"),))
@@ -90,10 +100,10 @@ def drawing(job: Job) -> tuple[float, Outcome]:
         drawn = f"{name} {code}{suffix}"
         (folder / f"{name}{suffix}").write_text(drawn)
         figures.append(Figure(name=f"{name}{suffix}", sha256=hashlib.sha256(drawn.encode()).hexdigest(), facts=facts))
-    return 0.0, Outcome(seconds=0.0, figures=tuple(figures))
+    return 0.0, JobOutcome(seconds=0.0, figures=tuple(figures))
 
 
-def bench_of(story: Story, *turns: dict[str, str]) -> tuple[Bench, ScriptedModel, list[FiguresInputs]]:
+def bench_of(story: Story, *turns: dict[str, str]) -> tuple[RunContext, ScriptedModel, list[FiguresInputs]]:
     """A bench whose model hands in these figures turn by turn, name -> code."""
     asked: list[FiguresInputs] = []
 
@@ -109,9 +119,9 @@ def bench_of(story: Story, *turns: dict[str, str]) -> tuple[Bench, ScriptedModel
     def look(inputs: VisionInputs) -> FigureReviews:
         return FigureReviews(reviews=tuple(FigureReview(name=name, readable=True) for name in inputs.names))
 
-    model = ScriptedModel.by_role(figures=script, vision=look)
+    model = ScriptedModel.from_role_functions(figures=script, vision=look)
     models = Models(model, story.log, ModelSettings(), time.monotonic)
-    return dataclasses.replace(story.bench, models=models, executor=ScriptedExecutor(drawing)), model, asked
+    return dataclasses.replace(story.bench, models=models, executor=FakeExecutor(drawing)), model, asked
 
 
 class Killed(BaseException):
@@ -122,11 +132,11 @@ def finished(folder: Path) -> Story:
     story = Story(folder)
     node = story.finish(story.decide("draft"), cells(0.5, 0.4))
     for stage in ("preliminary", "tuning", "agenda", "ablation"):
-        story.log.append(Settled.model_validate({"stage": stage, "best": node, "ended": "limit"}))
+        story.log.append(StageWinnerChosen.model_validate({"stage": stage, "best": node, "ended": "limit"}))
     return story
 
 
-def made(story: Story) -> FiguresMade:
+def made(story: Story) -> FiguresDrawn:
     assert story.log.state.figures is not None
     return story.log.state.figures
 
@@ -143,8 +153,8 @@ async def test_what_failed_is_asked_for_again_and_what_worked_stays(tmp_path: Pa
     assert [one.name for one in found.placed] == ["one", "two", "three", "four"]
     assert found.failure is None and found.left_out == {} and found.placed[0].width == 5.5
     assert set(found.figures) == {f"{name}.{kind}" for name in first for kind in ("pdf", "png")}
-    assert (story.bench.folder.drawn / "one.png").read_text() == "one good.png"
-    assert (story.bench.folder.drawn / "source" / "two.py").read_text() == "shared\n\n\ngood\n"
+    assert (story.bench.folder.drawn_figures / "one.png").read_text() == "one good.png"
+    assert (story.bench.folder.drawn_figures / "source" / "two.py").read_text() == "shared\n\n\ngood\n"
     assert asked[1].keep == ("one",) and asked[2].keep == ("one", "two", "three")
     assert {line.partition(":")[0] for line in asked[1].complaints} == {"two", "three", "four"}
     assert any("KeyError" in line for line in asked[1].complaints) and "one\n" not in asked[1].previous
@@ -162,7 +172,9 @@ async def test_a_figure_that_we_stumble_over_is_asked_for_again(
         raise LookupError("a fault of ours")
 
     bench, _, asked = bench_of(finished(tmp_path), {"one": "good"}, {"one": "good"})
-    monkeypatch.setattr("labwright.stages.nodes.plotting.lint_all", stumbles)  # no figure is known to bring it about
+    monkeypatch.setattr(
+        "labwright.stages.nodes.node_plots.lint_figure_folder", stumbles
+    )  # no figure is known to bring it about
     await draw_figures(bench)
     assert "LookupError: a fault of ours" in asked[1].complaints[0]
     assert bench.state.figures is not None and list(bench.state.figures.descriptions) == ["one"]
@@ -188,13 +200,13 @@ async def test_a_killed_turn_is_walked_through_again_without_a_new_call(tmp_path
     story = finished(tmp_path)
     bench, model, _ = bench_of(story, {"one": "good", "two": "raise"}, {"two": "good"})
 
-    def cut(job: Job) -> tuple[float, Outcome]:
+    def cut(job: Job) -> tuple[float, JobOutcome]:
         if job.name.startswith("figures/1"):
             raise Killed
         return drawing(job)
 
     with pytest.raises(Killed):
-        await draw_figures(dataclasses.replace(bench, executor=ScriptedExecutor(cut)))
+        await draw_figures(dataclasses.replace(bench, executor=FakeExecutor(cut)))
     calls = len(model.requests)
     await draw_figures(bench)
     assert [one.name for one in made(story).placed] == ["one", "two"]
@@ -250,23 +262,23 @@ async def test_one_that_raises_takes_no_other_with_it_and_the_house_style_prints
             FigurePart(name="wide", description="d", code='curve(3, "wide")', panels=3),
         ),
     )
-    studio = Studio(
+    studio = DrawingContext(
         executor=executor,
         folder=tmp_path / "paper",
-        canvas=Canvas("n1", inputs={"n1": tmp_path / "n1"}),
+        arrays=PlotArrays("n1", inputs={"n1": tmp_path / "n1"}),
         statistics=(),
         style=FigureStyle(text_width=6.75, column_width=3.25),
         seconds=120.0,
     )
-    single, broken, wide = await draw_all(studio, script)
+    single, broken, wide = await draw_script(studio, script)
 
     assert broken.failure is not None and "no such array" in broken.failure.message and broken.figures == ()
     assert (single.failure, wide.failure) == (None, None)
     assert [{figure.facts.width_inches for figure in one.figures} for one in (single, wide)] == [{3.25}, {6.75}]
-    found = lint_all(
-        (*single.figures, *wide.figures), studio.folder / "figures", About("paper", seeds=2, width_inches=6.75)
+    found = lint_figure_folder(
+        (*single.figures, *wide.figures), studio.folder / "figures", FigureContext("paper", seeds=2, width_inches=6.75)
     )
-    assert {name: refusing(one) for name, one in found.items() if refusing(one)} == {}
+    assert {name: list_refusals(one) for name, one in found.items() if list_refusals(one)} == {}
     for one, width in ((single, 3.25), (wide, 6.75)):
         file = studio.folder / "figures" / one.name
         fonts = subprocess.run(["pdffonts", f"{file}.pdf"], capture_output=True, text=True, check=True).stdout

@@ -8,32 +8,32 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.studies import SlowModel, bench_for, drawn, measured, program_of
+from benchmarks.scripted_study import SlowModel, answer_role, draw_plots, make_late_context, make_measurements
 from labwright.models.backend import ModelRequest
 from labwright.models.errors import ContextTooLong, ModelOutputInvalid
-from labwright.models.roles.coding import CodeInputs, Program
+from labwright.models.roles.experiment_code import CodeInputs, Program
 from labwright.models.roles.figures import PlotInputs, Plots
-from labwright.record.edits import Edit
-from labwright.record.nouns.nodes import ErrorClass, Failure, Node
-from labwright.sandbox.job import Job, Outcome
-from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.record.schema.nodes import ErrorClass, Failure, Node
+from labwright.record.source_edits import SourceEdit
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import Job, JobOutcome
 from labwright.search.settings import SearchSettings, StageLimits
-from labwright.stages.bench import Bench
-from labwright.stages.stage import Research
-from tests.programs import whole
+from labwright.stages.run_context import RunContext
+from labwright.stages.stage_runner import StageRunner
+from tests.programs import whole_files
 
-Script = Callable[[Job], Outcome | None]
+Script = Callable[[Job], JobOutcome | None]
 
 
 def search(
     tmp_path: Path, script: Script, *, nodes: int = 2, model: Callable[[ModelRequest], BaseModel] | None = None
-) -> tuple[Bench, list[Job]]:
+) -> tuple[RunContext, list[Job]]:
     """A workbench in the agenda stage; where the script says nothing, code measures and plots draw."""
     jobs: list[Job] = []
 
-    def run(job: Job) -> tuple[float, Outcome]:
+    def run(job: Job) -> tuple[float, JobOutcome]:
         jobs.append(job)
-        good = drawn(job) if job.mode == "plot" else Outcome(seconds=1, measurements=measured(0.5))
+        good = draw_plots(job) if job.mode == "plot" else JobOutcome(seconds=1, measurements=make_measurements(0.5))
         return 0.0, script(job) or good
 
     settings = SearchSettings(
@@ -45,28 +45,28 @@ def search(
         tuning=StageLimits(num_seeds=0),
     )
     answers = SlowModel(model or program_or_plots, 0.0)
-    return bench_for(tmp_path, answers, ScriptedExecutor(run, slots=2), settings), jobs
+    return make_late_context(tmp_path, answers, FakeExecutor(run, slots=2), settings), jobs
 
 
 def program_or_plots(request: ModelRequest) -> BaseModel:
-    return Plots(plots="# again") if isinstance(request.inputs, PlotInputs) else program_of(request)
+    return Plots(plots="# again") if isinstance(request.inputs, PlotInputs) else answer_role(request)
 
 
-async def agenda(bench: Bench) -> list[Node]:
+async def agenda(bench: RunContext) -> list[Node]:
     """The nodes of the agenda stage, searched to its end."""
-    research = Research(bench)
-    assert await research.stage("agenda")
+    research = StageRunner(bench)
+    assert await research.run_stage("agenda")
     await research.close()
-    return bench.state.stage_nodes("agenda")
+    return bench.state.list_stage_nodes("agenda")
 
 
 def failed(kind: ErrorClass, *, at: str, attempt: int | None = None) -> Script:
     """The code of a node fails, in all attempts or in one."""
 
-    def script(job: Job) -> Outcome | None:
+    def script(job: Job) -> JobOutcome | None:
         node, _, number = job.name.partition("/")
         hit = job.mode == "experiment" and node == at and attempt in (None, int(number or 0))
-        return Outcome(seconds=7, failure=Failure(kind=kind, message=f"{kind} in {job.name}")) if hit else None
+        return JobOutcome(seconds=7, failure=Failure(kind=kind, message=f"{kind} in {job.name}")) if hit else None
 
     return script
 
@@ -74,21 +74,21 @@ def failed(kind: ErrorClass, *, at: str, attempt: int | None = None) -> Script:
 async def test_code_that_measures_nothing_is_debugged(tmp_path: Path) -> None:
     bench, _ = search(tmp_path, failed("no measurement", at="n0004"), nodes=3)
     first, *others = await agenda(bench)
-    assert (first.id, first.status, len(first.attempts), first.plots) == ("n0004", "buggy", 1, 0)
+    assert (first.id, first.status, len(first.attempts), first.plot_count) == ("n0004", "buggy", 1, 0)
     assert [node.parent for node in others if node.kind == "debug"] == ["n0004"]
 
 
 async def test_code_that_draws_nothing_is_drawn_again_and_debugged_only_if_that_fails(tmp_path: Path) -> None:
-    def nothing(job: Job) -> Outcome | None:
+    def nothing(job: Job) -> JobOutcome | None:
         hopeless = job.name.startswith("n0004/plots") or job.name == "n0005/plots1"
-        return Outcome(seconds=0, failure=Failure(kind="figure", message="no figure")) if hopeless else None
+        return JobOutcome(seconds=0, failure=Failure(kind="figure", message="no figure")) if hopeless else None
 
     bench, jobs = search(tmp_path, nothing, nodes=3)
     nodes = await agenda(bench)
     mended = next(node for node in nodes if node.id == "n0005")
     refused = next(node for node in nodes if node.id == "n0004")
-    assert (mended.status, mended.plots) == ("good", 2)
-    assert (refused.status, refused.plots) == ("buggy", 1 + bench.paper.replots) and bench.paper.replots == 2
+    assert (mended.status, mended.plot_count) == ("good", 2)
+    assert (refused.status, refused.plot_count) == ("buggy", 1 + bench.paper.replots) and bench.paper.replots == 2
     assert [node.parent for node in nodes if node.kind == "debug"] == ["n0004"]
     ran = [job.name for job in jobs if job.mode == "experiment"]
     assert ran.count("n0004/1") == 1 and "n0004/2" not in ran, "figures are drawn from the arrays that are there"
@@ -113,7 +113,7 @@ async def test_the_second_failure_counts(tmp_path: Path) -> None:
     first, second = await agenda(bench)
     assert (first.status, len(first.attempts)) == ("buggy", 2)
     assert first.failure is not None and first.failure.message == "memory in n0004/2"
-    assert second.finished
+    assert second.is_finished
 
 
 async def test_other_failures_are_not_run_again(tmp_path: Path) -> None:
@@ -136,12 +136,12 @@ BAD = Program(title="bad", plan="p", varies="v")
     [
         (BAD, "no code was written"),
         (BAD.model_copy(update={"nothing_left": "All is done."}), "All is done."),
-        (BAD.model_copy(update={"files": whole({"../../run.db": "x"})}), "'../../run.db' leads out of the tree"),
-        (BAD.model_copy(update={"files": whole({"/etc/passwd": "x"})}), "leads out of the tree"),
-        (BAD.model_copy(update={"files": whole({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
+        (BAD.model_copy(update={"files": whole_files({"../../run.db": "x"})}), "'../../run.db' leads out of the tree"),
+        (BAD.model_copy(update={"files": whole_files({"/etc/passwd": "x"})}), "leads out of the tree"),
+        (BAD.model_copy(update={"files": whole_files({"big.csv": "1" * 1_000_001})}), "has 1000001 bytes"),
         (BAD.model_copy(update={"removed": ("experiment.py",)}), "there is no experiment.py"),
         (
-            BAD.model_copy(update={"edits": (Edit(path="experiment.py", find="RATE = 7", replace=""),)}),
+            BAD.model_copy(update={"edits": (SourceEdit(path="experiment.py", find="RATE = 7", replace=""),)}),
             "does not occur",
         ),
     ],
@@ -155,7 +155,7 @@ async def test_a_program_that_is_none_is_one_clear_failure_of_its_node(tmp_path:
     first, second = await agenda(bench)
     assert first.failure is not None and first.failure.kind == "no answer" and said in first.failure.message
     assert first.status == "buggy" and second.status == "good" and "\n" not in first.failure.message
-    assert not bench.folder.source(first.id).exists() and not list(tmp_path.parent.glob("run.db"))
+    assert not bench.folder.get_source_path(first.id).exists() and not list(tmp_path.parent.glob("run.db"))
 
 
 @pytest.mark.parametrize(

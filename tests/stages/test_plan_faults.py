@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.models.roles.planning import CatalogueEntry
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, Level, MetricSpec, Scorer
-from labwright.sandbox.metrics import METRICS, computed, score
-from labwright.stages.prepare import faults_of, with_worst
-from tests.claimed import claimed
+from labwright.models.roles.study_plan import CatalogueEntry
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, FrozenScorer, Level, MetricSpec, OmittedCells
+from labwright.sandbox.metrics import METRICS, compute_scores, list_computable
+from labwright.stages.data_planning import add_metric_formulas, find_plan_faults
+from tests.hypotheses import make_hypotheses
 
 SIZES = {"train": 100, "dev": 20, "validation": 40, "test": 40}
 
@@ -34,14 +34,14 @@ CATALOGUE = {
     )
 }
 SCORERS = {
-    "wine": Scorer(
+    "wine": FrozenScorer(
         dataset="wine",
         function="f",
         takes="predictions",
         sha256="0",
         metrics=(MetricSpec(name="cost", higher_is_better=False),),
     ),
-    "policy": Scorer(
+    "policy": FrozenScorer(
         dataset="policy",
         function="f",
         takes="artifact",
@@ -79,16 +79,16 @@ def by(*names: str, higher: bool | None = None) -> dict[str, Any]:
         on("policy", **by("episode_return", higher=True)),
         on("folder", **by("frames", "seconds", higher=False)),
         on("digits", factor="size", levels=(Level(name="n50", value=50), Level(name="n500", value=500))),
-        on("digits", "wine", left_out=(LeftOut(arm="plain", dataset="wine", reason="it needs pixels"),)),
+        on("digits", "wine", left_out=(OmittedCells(arm="plain", dataset="wine", reason="it needs pixels"),)),
     ],
 )
 def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     level = plan.levels[0].name if plan.levels else ""
     asked = plan.model_copy(
-        update={"hypotheses": claimed("new", "plain", higher=plan.primary.higher_is_better, level=level)}
+        update={"hypotheses": make_hypotheses("new", "plain", higher=plan.primary_metric.higher_is_better, level=level)}
     )
-    assert faults_of(asked, CATALOGUE, scorers=SCORERS) == ()
-    assert "no hypothesis is confirmatory" in faults_of(plan, CATALOGUE, scorers=SCORERS)[0]
+    assert find_plan_faults(asked, CATALOGUE, scorers=SCORERS) == ()
+    assert "no hypothesis is confirmatory" in find_plan_faults(plan, CATALOGUE, scorers=SCORERS)[0]
 
 
 @pytest.mark.parametrize(
@@ -127,27 +127,30 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
             "two levels have the value 0.2",
         ),
         (
-            on("digits", left_out=(LeftOut(arm="old", reason="r"),)),
+            on("digits", left_out=(OmittedCells(arm="old", reason="r"),)),
             "`left_out` names the arm 'old', which the plan does not have",
         ),
         (
-            on("digits", "wine", left_out=(LeftOut(arm="new", dataset="digits", reason="r"),)),
+            on("digits", "wine", left_out=(OmittedCells(arm="new", dataset="digits", reason="r"),)),
             "`left_out` leaves nothing of the method 'new' on the main dataset",
         ),
-        (on("digits", "wine", left_out=(LeftOut(dataset="wine", reason="r"),)), "leaves nothing of dataset 'wine'"),
+        (
+            on("digits", "wine", left_out=(OmittedCells(dataset="wine", reason="r"),)),
+            "leaves nothing of dataset 'wine'",
+        ),
     ],
 )
 def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
-    assert words in faults_of(plan, CATALOGUE, scorers=SCORERS)[0]
+    assert words in find_plan_faults(plan, CATALOGUE, scorers=SCORERS)[0]
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
 def test_what_is_said_to_be_computed_is_computed(classes: int) -> None:
     if classes == 0:
-        found = score("predictions", np.arange(4.0), np.arange(4.0))
+        found = compute_scores("predictions", np.arange(4.0), np.arange(4.0))
     else:
-        found = score("probabilities", np.full((6, classes), 1 / classes), np.arange(6) % classes)
-    assert found.keys() == computed(classes)
+        found = compute_scores("probabilities", np.full((6, classes), 1 / classes), np.arange(6) % classes)
+    assert found.keys() == list_computable(classes)
 
 
 def test_metrics_that_we_compute_get_their_worst_value_whatever_the_plan_says_of_it() -> None:
@@ -159,6 +162,6 @@ def test_metrics_that_we_compute_get_their_worst_value_whatever_the_plan_says_of
             MetricSpec(name="cost", higher_is_better=False, worst=9.0),
         ),
     )
-    assert [metric.worst for metric in with_worst(plan).metrics] == [0.0, None, 9.0]
-    wrong = score("probabilities", np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0, 1, 0]))
-    assert wrong == pytest.approx({name: METRICS[name].worst for name in computed(2)})
+    assert [metric.worst for metric in add_metric_formulas(plan).metrics] == [0.0, None, 9.0]
+    wrong = compute_scores("probabilities", np.array([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]), np.array([0, 1, 0]))
+    assert wrong == pytest.approx({name: METRICS[name].worst for name in list_computable(2)})

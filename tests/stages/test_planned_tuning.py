@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, LeftOut, MetricSpec
-from labwright.record.nouns.idea import GivenAnchor
-from labwright.record.nouns.tuning import Anchor, Hyperparameter, Tuning
-from labwright.stages.planned_tuning import tuning_faults
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, MetricSpec, OmittedCells
+from labwright.record.schema.idea import UserAnchor
+from labwright.record.schema.tuning import Hyperparameter, PublishedAnchor, TuningPlan
+from labwright.stages.tuning_validation import find_tuning_faults
 
 RATE: dict[str, Any] = {"name": "rate", "kind": "log", "low": 1e-4, "high": 0.1, "default": 0.003, "source": "Adam's"}
 OPTIMISER: dict[str, Any] = {
@@ -29,10 +29,10 @@ MOMENTUM: dict[str, Any] = {
     "given": "optimiser",
     "among": ("sgd",),
 }
-ASKED = GivenAnchor(
+ASKED = UserAnchor(
     Baseline="Ridge regression", Dataset="UCI wine", Metric="Acc.", Value=0.97, Tolerance=0.02, Source="Ann 2001"
 )
-ANCHOR = Anchor(arm="plain", dataset="wine", metric="accuracy", value=0.97, tolerance=0.02, source="Ann 2001")
+ANCHOR = PublishedAnchor(arm="plain", dataset="wine", metric="accuracy", value=0.97, tolerance=0.02, source="Ann 2001")
 
 
 def planned(*space: dict[str, Any], **changes: Any) -> DataPlan:
@@ -48,11 +48,11 @@ def planned(*space: dict[str, Any], **changes: Any) -> DataPlan:
 
 
 def tuned(**changes: Any) -> DataPlan:
-    return planned(tuning=Tuning(**changes))
+    return planned(tuning=TuningPlan(**changes))
 
 
-def faults(plan: DataPlan, *given: GivenAnchor) -> list[str]:
-    return list(tuning_faults(plan, given))
+def faults(plan: DataPlan, *given: UserAnchor) -> list[str]:
+    return list(find_tuning_faults(plan, given))
 
 
 def test_what_holds_has_no_fault() -> None:
@@ -71,7 +71,7 @@ def test_what_holds_has_no_fault() -> None:
             "arms": ("plain",),
         },
     )
-    assert faults(alone) == [] and alone.defaults_of("plain") == {"units": 64}
+    assert faults(alone) == [] and alone.find_defaults("plain") == {"units": 64}
     assert faults(planned(anchors=(ANCHOR,)), ASKED) == []
     assert faults(planned(untested=("the anchor of Ann 2001, for want of ridge regression",)), ASKED) == []
 
@@ -110,7 +110,7 @@ def test_what_holds_has_no_fault() -> None:
         (tuned(rungs=(0.5, 0.1)), "tuning.rungs [0.5, 0.1] must rise between 0 and 1"),
         (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must rise"),
         (
-            planned(left_out=(LeftOut(arm="plain", dataset="digits", reason="r"),)),
+            planned(left_out=(OmittedCells(arm="plain", dataset="digits", reason="r"),)),
             "arm 'plain' has nothing to be measured",
         ),
         (planned(anchors=(ANCHOR.model_copy(update={"arm": "new"}),)), "names the baseline 'new'; the plan has plain"),

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from labwright.inspector.status import status_in
-from labwright.inspector.web.pieces import checks_of
+from labwright.inspector.status import build_status
+from labwright.inspector.web.fragments import list_checks
 from labwright.literature.lookup import open_literature
-from labwright.literature.settings import SOURCES, Credentials, LiteratureSettings
+from labwright.literature.settings import CATALOGUE_NAMES, CatalogueCredentials, LiteratureSettings
 from labwright.models.client import Models
-from labwright.models.offline.ideating import digest
-from labwright.models.roles.planning import AmendedPlan, PlanInputs
+from labwright.models.offline.ideation import answer_digest
 from labwright.models.roles.protocol import (
     PriorSearch,
     PriorSearchInputs,
@@ -25,31 +24,32 @@ from labwright.models.roles.protocol import (
     ProtocolReview,
     ProtocolReviewInputs,
 )
-from labwright.models.scripted import ScriptedModel
+from labwright.models.roles.study_plan import AmendedPlan, PlanInputs
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
+from labwright.record.event_log import MemoryLog
 from labwright.record.events import Event
-from labwright.record.events.running import Answered, Started
-from labwright.record.events.searching import Prepared
-from labwright.record.folder import RunFolder
-from labwright.record.log import MemoryLog
-from labwright.record.manifest import manifest
-from labwright.record.nouns.data import DataPlan
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.prior import Omitted, PriorUse
-from labwright.record.nouns.protocol import FindingAnswer, HeldFinding, ProtocolFinding
-from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.record.events.run_events import CallAnswered, RunStarted
+from labwright.record.events.search_events import PlanPrepared
+from labwright.record.manifest import build_manifest
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.prior_work import OmittedPriorWork, PriorUse
+from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, UnresolvedFinding
+from labwright.sandbox.fake_executor import FakeExecutor
 from labwright.search.settings import SearchSettings
-from labwright.stages.bench import Bench
-from labwright.stages.documents import keep
-from labwright.stages.paper.appendix import disclosures, incidents
-from labwright.stages.prepare import prepare, with_worst
+from labwright.stages.data_planning import add_metric_formulas, prepare
+from labwright.stages.paper.appendix import list_disclosures, render_incidents
+from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
-from tests.context.papers import pdf
-from tests.literature.catalogues import Catalogues, Fault, Truth, down, silent
+from labwright.stages.user_documents import copy_documents
+from tests.context.papers import write_pdf
+from tests.literature.catalogues import Catalogues, Fault, TrueWork, fail_unavailable, stay_silent
 from tests.stages.small_study import PLAN as SMALL
 
 IDEA = Idea(Name="shrink", Title="Shrunken means for small flowers", Experiments=("Compare.",))
-PLAN = with_worst(SMALL)
+PLAN = add_metric_formulas(SMALL)
 OLD = ("Shrinkage of old\nWe train on Iris and on the Wine data.\nOur baseline is Nearest centroid, at 0.91.",)
 LATE = ("Shrinkage of late\nAll results are on Wine, against a nearest centroid classifier.",)
 
@@ -66,25 +66,25 @@ class Study:
         **answers: Any,
     ) -> None:
         self.folder, self.plans, self.asked = RunFolder(root / "run"), list(plans), list[PlanInputs]()
-        self.folder.create()
+        self.folder.create_folders()
         usual: dict[str, Any] = {
             "plan": self._plan,
-            "digest": digest,
+            "digest": answer_digest,
             "prior_work": read,
             "protocol_review": review(),
             "prior_search": search,
         }
-        self.model = ScriptedModel.by_role(**usual | answers)
-        self.log = MemoryLog([*events] or [Started(idea=IDEA, settings={}, seed=1, version="0", model="m")])
-        self.bench = Bench(
+        self.model = ScriptedModel.from_role_functions(**usual | answers)
+        self.log = MemoryLog([*events] or [RunStarted(idea=IDEA, settings={}, seed=1, version="0", model="m")])
+        self.bench = RunContext(
             recorder=self.log,
             folder=self.folder,
             models=Models(self.model, self.log, ModelSettings(), lambda: 0.0),
-            executor=ScriptedExecutor(),
+            executor=FakeExecutor(),
             search=SearchSettings(),
             paper=PaperSettings(),
             node_seconds=60,
-            literature=functools.partial(open_literature, literature, Credentials()) if literature else None,
+            literature=functools.partial(open_literature, literature, CatalogueCredentials()) if literature else None,
         )
 
     def _plan(self, inputs: PlanInputs) -> DataPlan:
@@ -128,9 +128,9 @@ def search(_: PriorSearchInputs) -> PriorSearch:
 
 def given(root: Path) -> None:
     (root / "papers").mkdir()
-    pdf(root / "papers" / "old.pdf", *OLD)
-    pdf(root / "papers" / "late.pdf", *LATE)
-    keep(root / "papers", RunFolder(root / "run").context)
+    write_pdf(root / "papers" / "old.pdf", *OLD)
+    write_pdf(root / "papers" / "late.pdf", *LATE)
+    copy_documents(root / "papers", RunFolder(root / "run").context)
 
 
 def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
     study = Study(tmp_path, PLAN)
     plan = study.prepared()
     prior = study.log.state.prior_work
-    assert prior is not None and not prior.unread
+    assert prior is not None and not prior.is_unread
     assert [(one.title, [use.name for use in one.uses], one.dropped) for one in prior.papers] == [
         ("Shrinkage of lat", ["Wine", "nearest centroid"], 2),
         ("Shrinkage of old", ["Wine data", "nearest centroid"], 2),
@@ -149,27 +149,27 @@ def test_what_two_papers_use_is_sent_back_once_then_printed_as_omitted(tmp_path:
         for one in study.asked[1].complaints
     ] == [True, True]
     assert plan.omitted == (
-        Omitted(name="Wine", reason="the plan does not say why"),
-        Omitted(name="nearest centroid", reason="the plan does not say why"),
+        OmittedPriorWork(name="Wine", reason="the plan does not say why"),
+        OmittedPriorWork(name="nearest centroid", reason="the plan does not say why"),
     )
-    assert plan.not_tested[0] == "Wine, which the closest papers use (the plan does not say why)"
-    assert set(manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
+    assert plan.untested_statements[0] == "Wine, which the closest papers use (the plan does not say why)"
+    assert set(build_manifest(study.log.state, study.folder)) >= {"context/01_late.pdf", "context/02_old.pdf"}
 
 
 def test_a_plan_that_answers_the_rows_is_taken_as_it_is(tmp_path: Path) -> None:
     given(tmp_path)
     arms = (PLAN.arms[0].model_copy(update={"answers": ("Nearest centroid",)}), *PLAN.arms[1:])
-    told = PLAN.model_copy(update={"arms": arms, "omitted": (Omitted(name="wine", reason="it is no flower"),)})
+    told = PLAN.model_copy(update={"arms": arms, "omitted": (OmittedPriorWork(name="wine", reason="it is no flower"),)})
     study = Study(tmp_path, told)
     assert study.prepared() == told and len(study.asked) == 1
 
 
 def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> None:
-    path = pdf(tmp_path / "a.pdf", *OLD)
+    path = write_pdf(tmp_path / "a.pdf", *OLD)
     works = [
-        Truth("Shrinkage of class means", (("Ann", "One"),), 2021, arxiv="2101.00001"),
-        Truth("Shrinkage of other class means", (("Bob", "Two"),), 2021, arxiv="2101.00002"),
-        Truth("On shrinkage of class means", (("Cyd", "Three"),), 2021),
+        TrueWork("Shrinkage of class means", (("Ann", "One"),), 2021, arxiv="2101.00001"),
+        TrueWork("Shrinkage of other class means", (("Bob", "Two"),), 2021, arxiv="2101.00002"),
+        TrueWork("On shrinkage of class means", (("Cyd", "Three"),), 2021),
     ]
     with Catalogues(works) as catalogues:
         catalogues.world.texts = {"2101.00001": path.read_bytes()}
@@ -189,16 +189,16 @@ def test_full_texts_are_fetched_kept_and_not_asked_for_again(tmp_path: Path) -> 
         assert again.roles() == [], "every answer is in the log"
 
 
-@pytest.mark.parametrize("fault", [down, silent])
+@pytest.mark.parametrize("fault", [fail_unavailable, stay_silent])
 def test_without_a_network_prior_work_is_unread_and_the_run_goes_on(
     tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("labwright.stages.prior_work.REACH", 1.0)
-    with Catalogues(faults=dict.fromkeys(SOURCES, fault)) as catalogues:
+    monkeypatch.setattr("labwright.stages.prior_work.FETCH_SECONDS", 1.0)
+    with Catalogues(faults=dict.fromkeys(CATALOGUE_NAMES, fault)) as catalogues:
         study = Study(tmp_path, PLAN, literature=catalogues.settings())
         assert study.prepared() == PLAN
     prior = study.log.state.prior_work
-    assert prior is not None and prior.unread and prior.refused
+    assert prior is not None and prior.is_unread and prior.refused
 
 
 # --- the review ------------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def review(*findings: ProtocolFinding, held: int = 0) -> Callable[[ProtocolRevie
     def answer(inputs: ProtocolReviewInputs) -> ProtocolReview:
         if not inputs.answered:
             return ProtocolReview(findings=findings)
-        return ProtocolReview(held=(HeldFinding(finding=held, why="It is no answer."),) if held else ())
+        return ProtocolReview(upheld=(UnresolvedFinding(finding=held, why="It is no answer."),) if held else ())
 
     return answer
 
@@ -230,9 +230,9 @@ FIRST, SECOND = (
 def test_no_finding_costs_one_call_and_changes_nothing(tmp_path: Path) -> None:
     study = Study(tmp_path, PLAN)
     assert study.prepared() == PLAN and study.roles() == ["plan", "protocol_review"]
-    protocol = study.log.state.protocol
+    protocol = study.log.state.protocol_review
     assert protocol is not None and protocol.findings == () and study.log.state.amendments == []
-    assert protocol.told == "no findings on the plan by scripted"
+    assert protocol.message == "no findings on the plan by scripted"
 
 
 def test_findings_are_answered_by_amendment_one_and_what_is_held_is_open(tmp_path: Path) -> None:
@@ -243,10 +243,10 @@ def test_findings_are_answered_by_amendment_one_and_what_is_held_is_open(tmp_pat
     assert study.asked[1].findings == (FINDING, FINDING) and study.asked[1].before == PLAN
     [amendment] = study.log.state.amendments
     assert amendment.number == 1 and amendment.data_plan == plan and amendment.by == "protocol review"
-    protocol = study.log.state.protocol
+    protocol = study.log.state.protocol_review
     assert protocol is not None and protocol.reviewed == PLAN
     assert [(one.changed, one.open) for one in protocol.findings] == [(True, ""), (False, "It is no answer.")]
-    assert protocol.told == "2 findings on the plan by scripted, 1 open; the plan was amended"
+    assert protocol.message == "2 findings on the plan by scripted, 1 open; the plan was amended"
     again = [one.inputs for one in study.model.requests if isinstance(one.inputs, ProtocolReviewInputs)][1]
     assert again.data_plan == plan and len(study.roles()) == 4
 
@@ -269,7 +269,7 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
 ) -> None:
     study = Study(tmp_path, PLAN, *plans, protocol_review=review(FINDING, FINDING))
     assert study.prepared() == PLAN
-    protocol = study.log.state.protocol
+    protocol = study.log.state.protocol_review
     assert protocol is not None and [one.open for one in protocol.findings] == open_
     assert len(study.roles()) == calls and protocol.amendment is None
 
@@ -277,9 +277,9 @@ def test_what_is_not_answered_is_open_and_no_finding_ends_the_run(
 def test_a_reviewer_without_a_usable_answer_leaves_the_plan(tmp_path: Path) -> None:
     study = Study(tmp_path, PLAN, protocol_review=review(FINDING.model_copy(update={"where": "arms[nobody]"})))
     assert study.prepared() == PLAN
-    protocol = study.log.state.protocol
-    assert protocol is not None and protocol.told == "the plan was not reviewed: the reviewer gave no usable answer"
-    [lost] = study.log.state.unanswered.values()
+    protocol = study.log.state.protocol_review
+    assert protocol is not None and protocol.message == "the plan was not reviewed: the reviewer gave no usable answer"
+    [lost] = study.log.state.unanswered_calls.values()
     assert "the plan has no field 'arms[nobody]'" in lost.why
 
 
@@ -290,18 +290,20 @@ def test_a_preparation_cut_off_anywhere_comes_to_the_same(tmp_path: Path) -> Non
     plan = whole.prepared()
     assert plan.untested == ("other data",) and len(plan.omitted) == 2
     events, asked = whole.log.events, len(whole.model.requests)
-    for end in range(1, next(at for at, one in enumerate(events) if isinstance(one, Prepared)) + 1):
+    for end in range(1, next(at for at, one in enumerate(events) if isinstance(one, PlanPrepared)) + 1):
         plans = [PLAN, PLAN, better][
-            sum(isinstance(one, Answered) and one.key.role == "plan" for one in events[:end]) :
+            sum(isinstance(one, CallAnswered) and one.key.role == "plan" for one in events[:end]) :
         ]
         again = Study(
             tmp_path, *plans or [better], protocol_review=review(FINDING, FINDING, held=2), events=tuple(events[:end])
         )
         assert again.prepared() == plan
         state = again.log.state
-        assert state.protocol == whole.log.state.protocol and state.prior_work == whole.log.state.prior_work
+        assert (
+            state.protocol_review == whole.log.state.protocol_review and state.prior_work == whole.log.state.prior_work
+        )
         assert len(again.log.events) == len(events), "nothing is recorded twice"
-        assert len(again.model.requests) == asked - sum(isinstance(one, Answered) for one in events[:end])
+        assert len(again.model.requests) == asked - sum(isinstance(one, CallAnswered) for one in events[:end])
 
 
 def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
@@ -315,13 +317,13 @@ def test_the_paper_tells_of_findings_and_papers(tmp_path: Path) -> None:
     )
     study.prepared()
     state = study.log.state
-    told = " ".join(incidents(state).replace("\\rec{", "").replace("}", "").split())
+    told = " ".join(render_incidents(state).replace("\\rec{", "").replace("}", "").split())
     assert "scope (should), at datasets: One dataset. The plan was changed: Said." in told
     assert "The plan stays: It is the same. Open: It is no answer." in told
     assert "Shrinkage of old" in told and "dataset: Wine data;" in told and "old.pdf, 2 entries dropped" in told
-    assert any("faults of the plan that stay open" in line for line in disclosures(state, ()))
-    status = status_in("runs/r", state, (), None, now=0.0)
+    assert any("faults of the plan that stay open" in line for line in list_disclosures(state, ()))
+    status = build_status("runs/r", state, (), None, now=0.0)
     assert status.prior_work == "Shrinkage of lat (2 entries); Shrinkage of old (2 entries)"
     assert status.protocol[0].endswith("1 open; the plan was amended") and len(status.protocol) == 2
-    shown = [(one.name, one.good) for one in checks_of(state, ())]
+    shown = [(one.name, one.good) for one in list_checks(state, ())]
     assert shown == [("Protocol", False), ("Protocol", False)]

@@ -13,38 +13,53 @@ from pydantic import BaseModel
 
 from labwright.models.client import Models
 from labwright.models.errors import ModelOutputInvalid
-from labwright.models.render import render
-from labwright.models.roles.assessing import COMPARE, CompareInputs, Preference
-from labwright.models.roles.coding import CODE
-from labwright.models.scripted import ScriptedModel
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.experiment_code import CODE
+from labwright.models.roles.node_assessment import COMPARE, CompareInputs, Preference
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.events.running import Started
-from labwright.record.events.searching import (
-    Decided,
-    Executed,
-    Judged,
-    Prepared,
-    Proposed,
-    Settled,
-    Summarised,
-    WorkDone,
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import RunStarted
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    DecisionMade,
+    NodeJudged,
+    NodeProposed,
+    PlanPrepared,
+    StageSummarised,
+    StageWinnerChosen,
+    TaskDone,
 )
-from labwright.record.folder import RunFolder, write_source
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.data import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
-from labwright.record.nouns.decisions import Compare, Expand, Seen, Work
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import Attempt, Failure, NodeKind, StageName, StageSummary, Verdict, node_id
-from labwright.sandbox.job import Outcome
-from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.record.run_folder import RunFolder, seal_source
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Level, Measurement, MetricSpec
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask, VisibleDecisions
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import (
+    Attempt,
+    Failure,
+    NodeKind,
+    NodeVerdict,
+    StageName,
+    StageSummary,
+    format_node_id,
+)
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import JobOutcome
 from labwright.search.settings import SearchSettings
-from labwright.stages.bench import Bench
-from labwright.stages.briefs import code_inputs, plotting_reference, settings_of
-from labwright.stages.report import reasons_for, summary_inputs, whole_stage
+from labwright.stages.node_summaries import (
+    MAX_LINES,
+    MAX_MESSAGE_CHARS,
+    MAX_NAMES_CHARS,
+    MAX_OUTCOME_CHARS,
+    describe_failures,
+    describe_outcome,
+)
+from labwright.stages.prompt_inputs import build_code_inputs, list_arm_settings, read_plotting_reference
+from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
-from labwright.stages.stage import compare, compare_inputs
-from labwright.stages.summaries import LINES, MESSAGE, NAMES, OUTCOME, failures, outcome
-from tests.inspector import tuned as told_by_hand
+from labwright.stages.stage_report import build_stage_view, build_summary_inputs, explain_selection
+from labwright.stages.stage_runner import build_compare_inputs, compare_nodes
+from tests.inspector import tuning_run as told_by_hand
 
 LATER = 1000
 """A decision after all that a story tells."""
@@ -67,16 +82,16 @@ class Story:
     def __init__(
         self, folder: Path, order: Literal["arrival", "ticket"] = "ticket", **answers: Callable[[Any], BaseModel]
     ) -> None:
-        self.log = MemoryLog([Started(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
-        self.log.append(Prepared(data_plan=PLAN, datasets=()))
-        model = Models(ScriptedModel.by_role(**answers), self.log, ModelSettings(), time.monotonic)
-        self.bench = Bench(
+        self.log = MemoryLog([RunStarted(idea=IDEA, settings={}, seed=7, version="0", model="scripted")])
+        self.log.append(PlanPrepared(data_plan=PLAN, datasets=()))
+        model = Models(ScriptedModel.from_role_functions(**answers), self.log, ModelSettings(), time.monotonic)
+        self.bench = RunContext(
             recorder=self.log,
             folder=RunFolder(folder),
             models=model,
             search=SearchSettings(order=order),
             paper=PaperSettings(),
-            executor=ScriptedExecutor(lambda job: (0, Outcome(seconds=0))),
+            executor=FakeExecutor(lambda job: (0, JobOutcome(seconds=0))),
             node_seconds=60,
         )
 
@@ -86,41 +101,43 @@ class Story:
         *,
         stage: StageName = "preliminary",
         parent: str | None = None,
-        seen: Seen | None = None,
+        seen: VisibleDecisions | None = None,
         seed: int = 7,
         item: str = "",
-    ) -> Decided:
+    ) -> DecisionMade:
         k = self.log.state.last_decision + 1
-        action = Expand(
+        action = ExpandTree(
             stage=stage,
             kind=kind,
             parent=parent,
             seed=seed,
             item=item,
-            ordinal=sum(node.kind == kind for node in self.log.state.stage_nodes(stage)),
+            ordinal=sum(node.kind == kind for node in self.log.state.list_stage_nodes(stage)),
         )
-        decided = Decided(k=k, action=action, seen=seen or Seen(through=k - 1))
+        decided = DecisionMade(k=k, action=action, seen=seen or VisibleDecisions(through=k - 1))
         self.log.append(decided)
         return decided
 
-    def do(self, action: Compare | Work, seen: Seen | None = None) -> Decided:
+    def do(self, action: CompareNodes | RunTask, seen: VisibleDecisions | None = None) -> DecisionMade:
         k = self.log.state.last_decision + 1
-        decided = Decided(k=k, action=action, seen=seen or Seen(through=k - 1))
+        decided = DecisionMade(k=k, action=action, seen=seen or VisibleDecisions(through=k - 1))
         self.log.append(decided)
         return decided
 
-    def fail(self, decided: Decided) -> str:
+    def fail(self, decided: DecisionMade) -> str:
         """Nothing was written for this node."""
         failure = Failure(kind="no answer", message="the model gave no usable answer")
-        self.log.append(Judged(node=node_id(decided.k), status="buggy", failure=failure))
-        return node_id(decided.k)
+        self.log.append(NodeJudged(node=format_node_id(decided.k), status="buggy", failure=failure))
+        return format_node_id(decided.k)
 
-    def finish(self, decided: Decided, values: dict[tuple[str, str], float], failure: Failure | None = None) -> str:
-        node = node_id(decided.k)
-        assert isinstance(decided.action, Expand)
-        write_source(self.bench.folder.source(node), {"experiment.py": "X = 1\n"})
+    def finish(
+        self, decided: DecisionMade, values: dict[tuple[str, str], float], failure: Failure | None = None
+    ) -> str:
+        node = format_node_id(decided.k)
+        assert isinstance(decided.action, ExpandTree)
+        seal_source(self.bench.folder.get_source_path(node), {"experiment.py": "X = 1\n"})
         self.log.append(
-            Proposed(node=node, decision=decided.k, title="", plan="p", varies=f"v{decided.k}", source_sha256="0")
+            NodeProposed(node=node, decision=decided.k, title="", plan="p", varies=f"v{decided.k}", source_sha256="0")
         )
         found = tuple(
             Measurement(
@@ -135,9 +152,11 @@ class Story:
             for (dataset, condition), value in values.items()
             for name, shift in (("log_loss", 0.0), ("accuracy", 0.5), ("brier", 0.0))
         )
-        self.log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, measurements=found, failure=failure)))
-        verdict = Verdict(sound=True, analysis=f"analysis of {node}", next_step=f"after {node}")
-        self.log.append(Judged(node=node, status="buggy" if failure else "good", failure=failure, verdict=verdict))
+        self.log.append(
+            AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=1, measurements=found, failure=failure))
+        )
+        verdict = NodeVerdict(sound=True, analysis=f"analysis of {node}", next_step=f"after {node}")
+        self.log.append(NodeJudged(node=node, status="buggy" if failure else "good", failure=failure, verdict=verdict))
         return node
 
 
@@ -156,21 +175,21 @@ def story(tmp_path: Path) -> Story:
 
 def test_a_sibling_whose_result_may_not_be_seen_is_only_known_to_be_in_the_making(story: Story) -> None:
     first = story.decide("draft")
-    second = story.decide("draft", seen=Seen())
-    before = code_inputs(story.bench, second)
+    second = story.decide("draft", seen=VisibleDecisions())
+    before = build_code_inputs(story.bench, second)
     story.finish(first, cells(0.5, 0.4))
-    assert code_inputs(story.bench, second) == before
+    assert build_code_inputs(story.bench, second) == before
     assert before.siblings == () and [one.id for one in before.in_flight] == ["n0001"]
-    third = code_inputs(story.bench, story.decide("draft", seen=Seen(also=(1,))))
+    third = build_code_inputs(story.bench, story.decide("draft", seen=VisibleDecisions(also=(1,))))
     assert [one.id for one in third.siblings] == ["n0001"] and [one.id for one in third.in_flight] == ["n0002"]
 
 
 def test_in_flight_agenda_items_are_told_and_next_steps_reach_the_code(story: Story) -> None:
     best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
     story.decide("improve", stage="agenda", parent=best, item="one")
-    second = story.decide("improve", stage="agenda", parent=best, item="two", seen=Seen(through=1))
-    inputs = code_inputs(story.bench, second)
+    second = story.decide("improve", stage="agenda", parent=best, item="two", seen=VisibleDecisions(through=1))
+    inputs = build_code_inputs(story.bench, second)
     assert [(one.kind, one.item) for one in inputs.in_flight] == [("improve", "one")]
     assert inputs.parent is not None and inputs.parent.next_step == "after n0001"
 
@@ -190,8 +209,8 @@ def test_what_must_be_measured_follows_from_stage_and_plan(
     parent = None
     if stage != "preliminary":
         parent = story.finish(story.decide("draft"), cells(0.5, 0.4) | cells(0.5, 0.4, "iris"))
-        story.log.append(Settled(stage="preliminary", best=parent, ended="limit"))
-    duty = code_inputs(story.bench, story.decide(kind, stage=stage, parent=parent)).duty
+        story.log.append(StageWinnerChosen(stage="preliminary", best=parent, ended="limit"))
+    duty = build_code_inputs(story.bench, story.decide(kind, stage=stage, parent=parent)).duty
     assert duty is not None and (duty.datasets, duty.arms, duty.levels) == (datasets, arms, ("n50", "n500"))
 
 
@@ -199,15 +218,15 @@ def test_an_outcome_is_means_by_arm_and_says_what_is_missing(story: Story) -> No
     found = cells(0.5, 0.4) | cells(0.3, 0.2, "wine")
     del found["wine", "mixup@n500"]
     node = story.finish(story.decide("draft"), dict(reversed(found.items())))
-    assert outcome(story.log.state.nodes[node], PLAN) == (
+    assert describe_outcome(story.log.state.nodes[node], PLAN) == (
         "log_loss (means over levels): digits plain 0.45, mixup 0.35; wine plain 0.25, mixup 0.2 (1 of 2 levels)"
     )
     many = {("digits", f"arm{i:02}@{level}"): 0.1 for i in range(40) for level in ("n50", "n500")}
     crowd = story.finish(story.decide("draft"), many)
-    shown, left = outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
+    shown, left = describe_outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
     assert shown.endswith(" 0.1") and left == f"{40 - shown.count('arm')} more means left out" and len(shown) < 360
     failed = story.finish(story.decide("draft"), {}, Failure(kind="shape", message="m" * 200))
-    assert outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 96} ..."
+    assert describe_outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 96} ..."
 
 
 def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story: Story) -> None:
@@ -217,13 +236,13 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     for seed in (8, 9):
         again = cells(0.5 + seed / 100, 0.4 + seed / 100 + seed / 1000)
         story.finish(story.decide("replicate", parent=best, seed=seed), again)
-    view = whole_stage(story.bench, "preliminary")
-    reasons = reasons_for(view)
-    assert view.best is not None and view.best.id == best
+    view = build_stage_view(story.bench, "preliminary")
+    reasons = explain_selection(view)
+    assert view.best_node is not None and view.best_node.id == best
     assert reasons[0] == "it measured 4 of the 4 (dataset, condition) cells of the stage's panel, as many as n0002"
     assert "n0003 0.4 (+4.8%) against n0002 0.42" in reasons[1] and "relative to n0002" in reasons[1]
-    story.log.append(Settled(stage="preliminary", best=best, reasons=reasons, ended="limit"))
-    inputs = summary_inputs(story.bench, "preliminary", LATER)
+    story.log.append(StageWinnerChosen(stage="preliminary", best=best, reasons=reasons, ended="limit"))
+    inputs = build_summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.selection is not None and "earlier" in inputs.selection.rule
     assert inputs.selection.arms == ("plain", "mixup")
     assert [(one.id, one.cells) for one in inputs.selection.candidates] == [("n0003", 4), ("n0002", 4), ("n0001", 1)]
@@ -232,12 +251,12 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     assert all(one.n == 2 and one.low is None and one.sd is not None for one in inputs.statistics)
     contrast = inputs.differences[0]
     assert (contrast.name, contrast.condition, contrast.other) == ("log_loss", "mixup@n50", "plain@n50")
-    assert contrast.mean == pytest.approx(-0.0915) and contrast.low is None and contrast.called == "unknown"
+    assert contrast.mean == pytest.approx(-0.0915) and contrast.low is None and contrast.significance == "unknown"
 
 
 def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: Story) -> None:
     best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
     part = story.finish(story.decide("ablate", stage="ablation", parent=best), {("digits", "no-warmup@n50"): 0.47})
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", stage="ablation", parent=best, seed=seed), cells(0.5, 0.4 + seed / 1000))
@@ -245,8 +264,8 @@ def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: 
             story.decide("replicate", stage="ablation", parent=part, seed=seed),
             {("digits", "no-warmup@n50"): 0.47 + seed / 500},
         )
-    story.log.append(Settled(stage="ablation", best=best, ended="limit"))
-    inputs = summary_inputs(story.bench, "ablation", LATER)
+    story.log.append(StageWinnerChosen(stage="ablation", best=best, ended="limit"))
+    inputs = build_summary_inputs(story.bench, "ablation", LATER)
     pairs = {(one.condition, one.other): one for one in inputs.differences if one.name == "log_loss"}
     ablated = pairs["no-warmup@n50", "mixup@n50"]
     assert ablated.n == 3 and ablated.low is not None and ablated.better == "mixup@n50"
@@ -254,24 +273,26 @@ def test_with_three_seeds_intervals_are_shown_and_ablations_are_compared(story: 
 
 
 def test_plotting_scripts_are_told_of_plotting_alone(story: Story) -> None:
-    whole, part = story.bench.lab_reference, plotting_reference(story.bench)
+    whole, part = story.bench.lab_reference, read_plotting_reference(story.bench)
     assert whole.endswith(part) and part.startswith("## plots.py") and "inputs/<node>" in part
     assert "lab.submit(" not in part and "lab.submit(" in whole
 
 
 def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_changed(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
     lost = Failure(kind="other", message="KeyError: 'wine'", traceback="line 7, in train")
     children = tuple(story.finish(story.decide("tune", stage="tuning", parent=root), {}, lost) for _ in range(2))
-    folder = story.bench.folder.source(children[0])
+    folder = story.bench.folder.get_source_path(children[0])
     (folder / "experiment.py").write_text("X = 1\nY = data['wine']\n")
     k = story.log.state.last_decision + 1
-    decided = Decided(
-        k=k, seen=Seen(through=k - 1), action=Expand(stage="tuning", kind="debug", parent=root, seed=7, mends=children)
+    decided = DecisionMade(
+        k=k,
+        seen=VisibleDecisions(through=k - 1),
+        action=ExpandTree(stage="tuning", kind="debug", parent=root, seed=7, repairs_children=children),
     )
     story.log.append(decided)
-    inputs = code_inputs(story.bench, decided)
+    inputs = build_code_inputs(story.bench, decided)
     assert inputs.common is not None and [one.id for one in inputs.common.children] == list(children)
     user = render(CODE, inputs).user
     part = user[user.index("# Your part: debug") :]
@@ -279,8 +300,8 @@ def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_chan
     assert f"{children[0]} failed (other): KeyError: 'wine'" in part and "line 7, in train" in part
     assert "+Y = data['wine']" in part and "does not work" not in part
     story.finish(decided, cells(0.5, 0.4))
-    assert [line.rpartition("; ")[2] for line in failures(story.log.state.stage_nodes("tuning"))] == [
-        f"fixed by {node_id(k)}, for all children of {root}"
+    assert [line.rpartition("; ")[2] for line in describe_failures(story.log.state.list_stage_nodes("tuning"))] == [
+        f"fixed by {format_node_id(k)}, for all children of {root}"
     ] * 2
 
 
@@ -290,7 +311,7 @@ def test_a_common_repair_is_shown_what_the_children_failed_of_and_what_they_chan
 def tuned(story: Story, nodes: int) -> str:
     """A tuning stage of so many finished nodes whose first ones are the best, every fifth failed; the root's id."""
     root = story.finish(story.decide("draft"), cells(0.9, 0.9))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
     for k in range(nodes):
         failure = Failure(kind="shape", message="m" * 300) if k % 5 == 4 else None
         story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5 + k / 1000, 0.4 + k / 1000), failure)
@@ -298,35 +319,38 @@ def tuned(story: Story, nodes: int) -> str:
 
 
 def test_few_nodes_are_all_told_in_order(story: Story) -> None:
-    root = tuned(story, LINES)
-    inputs = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
-    assert [one.varies for one in inputs.siblings] == [f"v{k}" for k in range(2, LINES + 2)] and inputs.rest is None
+    root = tuned(story, MAX_LINES)
+    inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    assert [one.varies for one in inputs.siblings] == [f"v{k}" for k in range(2, MAX_LINES + 2)] and inputs.rest is None
     assert inputs.siblings[0].outcome == "digits plain 0.45, mixup 0.35" and inputs.siblings[0].error is None
-    assert inputs.siblings[4].error == "shape" and len(inputs.siblings[4].outcome) == MESSAGE
+    assert inputs.siblings[4].error == "shape" and len(inputs.siblings[4].outcome) == MAX_MESSAGE_CHARS
 
 
 def test_of_many_nodes_the_best_and_the_latest_are_told_and_the_rest_counted(story: Story) -> None:
     root = tuned(story, 100)
-    inputs = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
-    assert [one.id for one in inputs.siblings] == [node_id(k) for k in (2, 3, 4, 5, 96, 97, 98, 99, 100, 101)]
+    inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    assert [one.id for one in inputs.siblings] == [format_node_id(k) for k in (2, 3, 4, 5, 96, 97, 98, 99, 100, 101)]
     rest = inputs.rest
     assert rest is not None and rest.worked == 80 - 4 - 4 and rest.failed == {"shape": 18}
-    assert rest.tried[0] == "v95" and len("; ".join(rest.tried)) <= NAMES and len(rest.tried) + rest.more == 90
+    assert (
+        rest.tried[0] == "v95" and len("; ".join(rest.tried)) <= MAX_NAMES_CHARS and len(rest.tried) + rest.more == 90
+    )
     user = render(CODE, inputs).user
     assert "Besides these, 72 worked and 18 failed (18 shape). They tried: v95; v94" in user
 
 
 def test_what_earlier_stages_made_of_the_same_node_is_told_before_the_last_stage(story: Story) -> None:
     root = tuned(story, 2)
-    story.log.append(Settled(stage="tuning", best=root, ended="limit"))
-    inputs = code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root))
+    story.log.append(StageWinnerChosen(stage="tuning", best=root, ended="limit"))
+    inputs = build_code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root))
     assert [one.varies for one in inputs.siblings] == ["v2", "v3"]
     other = story.finish(story.decide("improve", stage="agenda", parent=root), cells(0.6, 0.6))
     assert [
-        one.varies for one in code_inputs(story.bench, story.decide("improve", stage="agenda", parent=other)).siblings
+        one.varies
+        for one in build_code_inputs(story.bench, story.decide("improve", stage="agenda", parent=other)).siblings
     ] == []
-    story.log.append(Settled(stage="agenda", best=root, ended="limit"))
-    assert code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
+    story.log.append(StageWinnerChosen(stage="agenda", best=root, ended="limit"))
+    assert build_code_inputs(story.bench, story.decide("ablate", stage="ablation", parent=root)).siblings == ()
 
 
 @pytest.mark.slow
@@ -334,16 +358,16 @@ def test_the_prompt_does_not_grow_with_the_tree(tmp_path: Path) -> None:
     def size(nodes: int) -> int:
         story = Story(tmp_path / str(nodes))
         root = tuned(story, nodes)
-        return len(render(CODE, code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
+        return len(render(CODE, build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))).user)
 
     assert size(300) - size(100) < 50
 
 
 def test_many_datasets_and_arms_leave_whole_numbers_in_a_line(story: Story) -> None:
     best = story.finish(story.decide("draft"), {("a-dataset-of-some-length", f"arm{i}@n50"): 1 / 3 for i in range(40)})
-    inputs = code_inputs(story.bench, story.decide("draft"))
+    inputs = build_code_inputs(story.bench, story.decide("draft"))
     [line] = inputs.siblings
-    assert line.id == best and len(line.outcome) < OUTCOME + 40
+    assert line.id == best and len(line.outcome) < MAX_OUTCOME_CHARS + 40
     shown, _, left = line.outcome.partition(", and ")
     assert shown.endswith("0.3333 (1 of 2 levels)") and left == f"{40 - shown.count('arm')} more means left out"
     assert line.outcome in render(CODE, inputs).user
@@ -351,25 +375,25 @@ def test_many_datasets_and_arms_leave_whole_numbers_in_a_line(story: Story) -> N
 
 def test_a_node_without_an_answer_is_counted_and_can_be_a_parent(story: Story) -> None:
     nothing = story.fail(story.decide("draft"))
-    inputs = code_inputs(story.bench, story.decide("draft"))
+    inputs = build_code_inputs(story.bench, story.decide("draft"))
     assert inputs.siblings == () and inputs.rest is not None and inputs.rest.failed == {"no answer": 1}
     assert "In this stage, 0 worked and 1 failed (1 no answer)." in render(CODE, inputs).user
-    debug = code_inputs(story.bench, story.decide("debug", parent=nothing))
+    debug = build_code_inputs(story.bench, story.decide("debug", parent=nothing))
     assert debug.parent is not None and debug.parent.experiment == "" and debug.rest is None
     assert "No code was written for it." in render(CODE, debug).user
 
 
 def test_the_report_on_an_earlier_stage_is_shown_once_it_may_be_seen(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
-    written = story.do(Work(task="summary of preliminary"))
-    beside = story.decide("tune", stage="tuning", parent=root, seen=Seen(through=1))
-    before = code_inputs(story.bench, beside)
-    story.log.append(Summarised(k=written.k, summary=StageSummary(stage="preliminary", tried="t", found="f")))
-    story.log.append(WorkDone(k=written.k))
-    assert code_inputs(story.bench, beside) == before and before.earlier == ()
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
+    written = story.do(RunTask(task="summary of preliminary"))
+    beside = story.decide("tune", stage="tuning", parent=root, seen=VisibleDecisions(through=1))
+    before = build_code_inputs(story.bench, beside)
+    story.log.append(StageSummarised(k=written.k, summary=StageSummary(stage="preliminary", tried="t", found="f")))
+    story.log.append(TaskDone(k=written.k))
+    assert build_code_inputs(story.bench, beside) == before and before.earlier == ()
     assert [
-        one.found for one in code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root)).earlier
+        one.found for one in build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root)).earlier
     ] == ["f"]
 
 
@@ -390,8 +414,8 @@ def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
 ) -> None:
     story = Story(tmp_path, order)
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
-    inputs = code_inputs(story.bench, story.decide(kind, stage=stage, parent=root))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
+    inputs = build_code_inputs(story.bench, story.decide(kind, stage=stage, parent=root))
     assert inputs.spare == (None if share is None else pytest.approx(share))
     assert ("took 2 % of its time limit" in render(CODE, inputs).user) == (share is not None)
 
@@ -399,19 +423,19 @@ def test_room_for_a_harder_experiment_is_told_where_time_may_decide(
 def test_no_room_is_told_where_the_parent_took_its_time(tmp_path: Path) -> None:
     story = Story(tmp_path, "arrival")
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Executed(node=root, attempt=Attempt(number=2, seconds=3.1)))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
-    assert code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root)).spare is None
+    story.log.append(AttemptExecuted(node=root, attempt=Attempt(number=2, seconds=3.1)))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
+    assert build_code_inputs(story.bench, story.decide("improve", stage="agenda", parent=root)).spare is None
 
 
 @pytest.mark.parametrize(("second", "said"), [(0.4, True), (0.41, False)])
 def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: bool) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
     story.finish(story.decide("replicate", parent=root, seed=8), cells(0.5, 0.4))
-    one = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    one = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     story.finish(story.decide("replicate", parent=root, seed=9), cells(0.5, second))
-    two = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    two = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     assert one.parent is not None and two.parent is not None
     assert not one.parent.seedless and two.parent.seedless == said
     assert ("does not depend on `lab.seed`" in render(CODE, two).user) == said
@@ -420,14 +444,14 @@ def test_code_that_ignores_its_seed_is_named(story: Story, second: float, said: 
 # --- comparisons ----------------------------------------------------------------------------------------------------
 
 
-def close_call(story: Story) -> Decided:
+def close_call(story: Story) -> DecisionMade:
     """A tuning node that differs from the root by less than the root's replicates do, and the decision to compare."""
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5, 0.4 + seed / 100))
     other = story.finish(story.decide("tune", stage="tuning", parent=root), cells(0.5, 0.41))
-    return story.do(Compare(stage="tuning", a=root, b=other))
+    return story.do(CompareNodes(stage="tuning", a=root, b=other))
 
 
 @pytest.mark.parametrize(("said", "node"), [("a", "n0001"), ("b", "n0005"), ("neither", None)])
@@ -442,8 +466,8 @@ def test_a_comparison_is_answered_once_and_recorded(
 
     story = Story(tmp_path, compare=answer)
     decided = close_call(story)
-    asyncio.run(compare(story.bench, decided))
-    found = story.log.state.compared["n0001", "n0005"]
+    asyncio.run(compare_nodes(story.bench, decided))
+    found = story.log.state.comparisons["n0001", "n0005"]
     assert (found.k, found.better, found.reasons) == (decided.k, node, "B reads its constant.")
     [inputs] = asked
     assert (inputs.a.id, inputs.b.id, inputs.b.varies) == ("n0001", "n0005", "v5")
@@ -457,8 +481,8 @@ def test_a_model_without_a_usable_answer_finds_neither(tmp_path: Path) -> None:
         raise ModelOutputInvalid("no JSON")
 
     story = Story(tmp_path, compare=answer)
-    asyncio.run(compare(story.bench, close_call(story)))
-    found = story.log.state.compared["n0001", "n0005"]
+    asyncio.run(compare_nodes(story.bench, close_call(story)))
+    found = story.log.state.comparisons["n0001", "n0005"]
     assert found.better is None and found.reasons == "the model gave no usable answer: no JSON"
 
 
@@ -467,19 +491,23 @@ def test_seconds_are_shown_to_a_comparison_where_time_may_decide(
     tmp_path: Path, order: Literal["arrival", "ticket"], seconds: float | None
 ) -> None:
     story = Story(tmp_path, order)
-    inputs = compare_inputs(story.bench, close_call(story))
+    inputs = build_compare_inputs(story.bench, close_call(story))
     assert (inputs.a.seconds, inputs.b.seconds) == (seconds, seconds)
     assert ("code ran" in render(COMPARE, inputs).user) == (seconds is not None)
 
 
 def test_a_child_is_told_of_the_settings_that_it_starts_from_what_its_decision_may_see() -> None:
-    state = told_by_hand.tuned().state
+    state = told_by_hand.make_tuning_run().state
     parent = next(node for node in state.nodes.values() if node.kind == "improve")
 
-    def told(seen: Seen) -> dict[str, tuple[int, int, bool]]:
-        decided = Decided(k=99, seen=seen, action=Expand(stage="agenda", kind="improve", parent=parent.id, seed=1))
-        return {one.arm: (one.number, one.study, one.stale) for one in settings_of(state, parent, decided)}
+    def told(seen: VisibleDecisions) -> dict[str, tuple[int, int, bool]]:
+        decided = DecisionMade(
+            k=99, seen=seen, action=ExpandTree(stage="agenda", kind="improve", parent=parent.id, seed=1)
+        )
+        return {one.arm: (one.number, one.study, one.stale) for one in list_arm_settings(state, parent, decided)}
 
-    assert told(Seen(through=98)) == {"plain": (1, 4, False), "smooth": (3, 1, True)}
-    assert told(Seen(through=parent.decision - 1)) == {"plain": (1, 4, False), "smooth": (3, 0, True)}
-    assert told(Seen(through=1, also=(parent.decision,)))["plain"] == (1, 2, True), "the trials may not be seen"
+    assert told(VisibleDecisions(through=98)) == {"plain": (1, 4, False), "smooth": (3, 1, True)}
+    assert told(VisibleDecisions(through=parent.decision - 1)) == {"plain": (1, 4, False), "smooth": (3, 0, True)}
+    assert told(VisibleDecisions(through=1, also=(parent.decision,)))["plain"] == (1, 2, True), (
+        "the trials may not be seen"
+    )

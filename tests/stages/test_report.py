@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from labwright.models.render import render
-from labwright.models.roles.assessing import SUMMARY, StageReport, SummaryInputs
-from labwright.record.events.searching import Compared, Decided, Settled
-from labwright.record.nouns.decisions import Compare, End, Seen, summary_of
-from labwright.record.nouns.nodes import Failure
-from labwright.stages.report import reasons_for, selection_of, summarise, summary_inputs, whole_stage
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.node_assessment import SUMMARY, StageReport, SummaryInputs
+from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen
+from labwright.record.schema.decisions import CompareNodes, EndStage, VisibleDecisions, build_summary_task
+from labwright.record.schema.nodes import Failure
+from labwright.stages.stage_report import (
+    build_selection,
+    build_stage_view,
+    build_summary_inputs,
+    explain_selection,
+    summarise_stage,
+)
 from tests.stages.test_prompt_inputs import LATER, Story, cells
 
 
@@ -23,7 +29,7 @@ def story(tmp_path: Path) -> Story:
 def replicated(story: Story, *shifts: float) -> str:
     """A preliminary stage, settled on its one node, whose replicates differ from it by these."""
     best = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=best, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
     for seed, shift in enumerate(shifts, start=8):
         story.finish(story.decide("replicate", parent=best, seed=seed), cells(0.5 + shift, 0.4 + shift))
     return best
@@ -36,9 +42,9 @@ def tuned(story: Story, parent: str, *losses: float) -> list[str]:
 def test_the_noise_is_named_where_it_hides_a_larger_gain(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)  # sd 0.02: differences up to 0.028 are hidden
     first, second = tuned(story, root, 0.40, 0.39)
-    view = whole_stage(story.bench, "tuning")
-    chosen, reasons = selection_of(view), reasons_for(view)
-    assert view.best is not None and view.best.id == first == chosen.candidates[0].id
+    view = build_stage_view(story.bench, "tuning")
+    chosen, reasons = build_selection(view), explain_selection(view)
+    assert view.best_node is not None and view.best_node.id == first == chosen.candidates[0].id
     assert chosen.noise == {"digits": pytest.approx(0.02)} and chosen.close == (first, second)
     assert reasons[-2:] == (
         f"the noise between seeds hides the differences of {first}, {second} (standard deviation over replicates: "
@@ -52,13 +58,13 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)
     first, second = tuned(story, root, 0.40, 0.39)
     k = story.log.state.last_decision + 1
-    story.log.append(Decided(k=k, action=Compare(stage="tuning", a=first, b=second)))
-    story.log.append(Compared(k=k, a=first, b=second, better=second, reasons="it scales on train alone"))
-    view = whole_stage(story.bench, "tuning")
-    reasons = reasons_for(view)
-    assert view.best is not None and view.best.id == second
+    story.log.append(DecisionMade(k=k, action=CompareNodes(stage="tuning", a=first, b=second)))
+    story.log.append(NodesCompared(k=k, a=first, b=second, better=second, reasons="it scales on train alone"))
+    view = build_stage_view(story.bench, "tuning")
+    reasons = explain_selection(view)
+    assert view.best_node is not None and view.best_node.id == second
     assert reasons[-1] == (f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
-    inputs = summary_inputs(story.bench, "tuning", LATER)
+    inputs = build_summary_inputs(story.bench, "tuning", LATER)
     user = render(SUMMARY, inputs).user
     assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
     assert "digits 0.02" in user and f"- {second}: 4 of" in user.split("Compared, the chosen one first")[1]
@@ -66,24 +72,24 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
 
 def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story: Story) -> None:
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
     first, second = tuned(story, root, 0.40, 0.39)
-    view = whole_stage(story.bench, "tuning")
-    assert view.best is not None and view.best.id == second and selection_of(view).close == ()
-    assert not any("noise" in reason for reason in reasons_for(view))
-    assert "unknown when this was decided" in render(SUMMARY, summary_inputs(story.bench, "tuning", LATER)).user
+    view = build_stage_view(story.bench, "tuning")
+    assert view.best_node is not None and view.best_node.id == second and build_selection(view).close == ()
+    assert not any("noise" in reason for reason in explain_selection(view))
+    assert "unknown when this was decided" in render(SUMMARY, build_summary_inputs(story.bench, "tuning", LATER)).user
     [third] = tuned(story, root, 0.39)
-    assert reasons_for(whole_stage(story.bench, "tuning"))[-2:] == (
+    assert explain_selection(build_stage_view(story.bench, "tuning"))[-2:] == (
         f"{second}, {third} measured the same",
         "of those it is the earlier one",
     )
-    assert first not in selection_of(whole_stage(story.bench, "tuning")).close
+    assert first not in build_selection(build_stage_view(story.bench, "tuning")).close
 
 
 def test_no_node_gains_by_more_than_the_noise(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)
     tuned(story, root, 0.44)
-    assert reasons_for(whole_stage(story.bench, "tuning"))[-1] == (
+    assert explain_selection(build_stage_view(story.bench, "tuning"))[-1] == (
         f"no node of this stage gains over {root} by more than the noise"
     )
 
@@ -93,24 +99,28 @@ def test_the_choice_is_told_as_the_decision_that_ended_the_search_saw_it(story: 
     tuned(story, root, 0.40, 0.39)
     state = story.log.state
     story.log.append(
-        Decided(k=state.last_decision + 1, seen=Seen(also=(1, 2, 3, 5, 6)), action=End(reason="limit", stage="tuning"))
+        DecisionMade(
+            k=state.last_decision + 1,
+            seen=VisibleDecisions(also=(1, 2, 3, 5, 6)),
+            action=EndStage(reason="limit", stage="tuning"),
+        )
     )
-    assert whole_stage(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
+    assert build_stage_view(story.bench, "tuning").noise == {}, "the third replicate could not be seen"
 
 
 def test_a_report_is_written_from_what_its_decision_saw_now_and_later(story: Story) -> None:
     root = replicated(story, 0.0, 0.02)
     k = story.log.state.last_decision + 1
-    story.log.append(Decided(k=k, action=summary_of("preliminary"), seen=Seen(through=k - 1)))
-    before = summary_inputs(story.bench, "preliminary", k)
+    story.log.append(DecisionMade(k=k, action=build_summary_task("preliminary"), seen=VisibleDecisions(through=k - 1)))
+    before = build_summary_inputs(story.bench, "preliminary", k)
     story.finish(story.decide("replicate", parent=root, seed=10), cells(0.6, 0.5))
-    assert summary_inputs(story.bench, "preliminary", k) == before and before.statistics[0].n == 2
+    assert build_summary_inputs(story.bench, "preliminary", k) == before and before.statistics[0].n == 2
 
 
 @pytest.mark.parametrize(("shifts", "same"), [((0.01, 0.01, 0.01), True), ((0.01, 0.01, 0.02), False)])
 def test_code_that_ignores_its_seed_is_reported(story: Story, shifts: tuple[float, ...], same: bool) -> None:
     root = replicated(story, *shifts)
-    inputs = summary_inputs(story.bench, "preliminary", LATER)
+    inputs = build_summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.seedless == ((root,) if same else ())
     assert all((one.sd is None) == same for one in inputs.statistics)
     assert (f"The code of {root} gave the same values for every seed" in render(SUMMARY, inputs).user) == same
@@ -130,13 +140,13 @@ async def test_a_report_has_the_branch_the_failures_and_only_keys_that_were_show
     failure = Failure(kind="shape", message="mat1 and mat2")
     broken = story.finish(story.decide("draft"), {}, failure)
     root = story.finish(story.decide("debug", parent=broken), cells(0.5, 0.4))
-    story.log.append(Settled(stage="preliminary", best=root, ended="limit"))
+    story.log.append(StageWinnerChosen(stage="preliminary", best=root, ended="limit"))
     for seed in (8, 9, 10):
         story.finish(story.decide("replicate", parent=root, seed=seed), cells(0.5 + seed / 100, 0.4))
     [best] = tuned(story, root, 0.3)
-    story.log.append(Settled(stage="tuning", best=best, ended="limit"))
-    await summarise(story.bench, story.bench.models.at(99, 0), "preliminary")
-    await summarise(story.bench, story.bench.models.at(100, 0), "tuning")
+    story.log.append(StageWinnerChosen(stage="tuning", best=best, ended="limit"))
+    await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "preliminary")
+    await summarise_stage(story.bench, story.bench.models.make_client(100, 0), "tuning")
     first, second = (story.log.state.stages[name].summary for name in ("preliminary", "tuning"))
     assert first is not None and second is not None
     assert len(first.numbers) == 2 and set(first.numbers) <= set(shown) and first.numbers[0].startswith("diff/")
@@ -155,7 +165,9 @@ async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path:
 
     story = Story(tmp_path, summary=never)
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    story.log.append(Settled(stage="tuning", best=root, ended="nothing can be tuned: no arm has hyperparameters"))
-    await summarise(story.bench, story.bench.models.at(99, 0), "tuning")
+    story.log.append(
+        StageWinnerChosen(stage="tuning", best=root, ended="nothing can be tuned: no arm has hyperparameters")
+    )
+    await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "tuning")
     written = story.log.state.stages["tuning"].summary
     assert written is not None and root in written.found and "nothing was tried in this stage" in written.tried

@@ -11,53 +11,53 @@ import numpy as np
 import pytest
 
 from labwright.models.client import Models
-from labwright.models.scripted import ScriptedModel
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.claims.decisions import Run, decide, decisions
-from labwright.record.claims.differences import Difference, differences
-from labwright.record.claims.means import claims_on_test
-from labwright.record.estimands import Place
-from labwright.record.events.running import Branched
-from labwright.record.events.searching import (
-    Decided,
-    Executed,
-    Judged,
-    Locked,
-    Prepared,
-    Resampled,
-    Settled,
-    Unsealed,
-    WorkDone,
+from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.record.claims.estimates import compute_test_claims
+from labwright.record.claims.hypothesis_tests import ReplicateValues, decide_from_runs, decide_hypotheses
+from labwright.record.estimands import CellRef
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import RunBranched
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    ConfirmationLocked,
+    DecisionMade,
+    NodeJudged,
+    PlanPrepared,
+    SealedTestResampled,
+    SealedTestScored,
+    StageWinnerChosen,
+    TaskDone,
 )
-from labwright.record.folder import RunFolder
-from labwright.record.log import MemoryLog
-from labwright.record.nouns.cells import Cell, CellLine
-from labwright.record.nouns.data import DatasetFacts, Level, MetricSpec, OverExamples
-from labwright.record.nouns.decisions import Expand, Work
-from labwright.record.nouns.hypotheses import Effect, Hypothesis
-from labwright.record.nouns.nodes import Attempt, Failure
-from labwright.review.honesty.probe import TASK
-from labwright.sandbox.job import Outcome
-from labwright.sandbox.scoring import score_sealed, seal
-from labwright.sandbox.scripted import ScriptedExecutor
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import DatasetFacts, Level, MetricSpec, ResampledInterval
+from labwright.record.schema.decisions import ExpandTree, RunTask
+from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.nodes import Attempt, Failure
+from labwright.review.honesty.label_probe import PROBE_TASK
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import JobOutcome
+from labwright.sandbox.scoring import score_sealed, seal_test_predictions
 from labwright.search.settings import SearchSettings
-from labwright.stages.bench import Bench
 from labwright.stages.evidence import resampling
 from labwright.stages.evidence.resampling import (
-    CELLS,
-    DRAWS,
-    FEWEST,
-    NOT_OURS,
-    PASSES,
-    Sample,
-    draws_for,
-    over_examples,
-    resampled,
+    MAX_DRAW_BYTES,
+    MAX_DRAWS,
+    MAX_PASSES,
+    MIN_DRAWS,
+    NOT_COMPUTED_REASON,
+    SampleSize,
+    count_draws,
+    resample_differences,
+    resample_effect,
 )
 from labwright.stages.evidence.scoring import score_tests
+from labwright.stages.run_context import RunContext
 from labwright.stages.settings import PaperSettings
-from tests.claimed import claimed
-from tests.search.worlds import PLAN, new_log
+from tests.hypotheses import make_hypotheses
+from tests.search.scripted_search import PLAN, new_log
 
 EXAMPLES, CLASSES = 120, 3
 Probabilities = Callable[[Any, Any, str], Any]
@@ -74,26 +74,26 @@ def helps(truth: Any, rng: Any, condition: str) -> Any:
 def run_of(root: Path, probabilities: Probabilities, *, score: bool = True) -> tuple[MemoryLog, RunFolder]:
     """A run whose winner has five replicates, with their sealed test predictions, scored or not yet."""
     folder, log = RunFolder(root), new_log()
-    folder.create()
+    folder.create_folders()
     truth = np.random.default_rng(0).integers(0, CLASSES, size=EXAMPLES)
     np.savez(folder.labels / "digits.npz", test_y=truth, meta=np.array(json.dumps({"classes": CLASSES})))
     assert log.state.data_plan is not None
     facts = DatasetFacts(
         name="digits", source="made", features=2, classes=CLASSES, sizes={"test": EXAMPLES}, fingerprint="ab", seed=0
     )
-    log.append(Prepared(data_plan=log.state.data_plan, datasets=(facts,)))
-    log.append(Decided(k=1, action=Expand(stage="agenda", kind="improve", seed=0)))
-    log.append(Judged(node="n0001", status="good"))
+    log.append(PlanPrepared(data_plan=log.state.data_plan, datasets=(facts,)))
+    log.append(DecisionMade(k=1, action=ExpandTree(stage="agenda", kind="improve", seed=0)))
+    log.append(NodeJudged(node="n0001", status="good"))
     for k in range(2, 7):
         _replicate(log, folder, k, truth, probabilities, score=score)
-    log.append(Settled(stage="agenda", best="n0001", ended="limit"))
+    log.append(StageWinnerChosen(stage="agenda", best="n0001", ended="limit"))
     return log, folder
 
 
 def _replicate(
     log: MemoryLog, folder: RunFolder, k: int, truth: Any, probabilities: Probabilities, *, score: bool
 ) -> None:
-    node, place = f"n{k:04d}", folder.attempt(f"n{k:04d}", 1)
+    node, place = f"n{k:04d}", folder.get_attempt_path(f"n{k:04d}", 1)
     (place / "submissions").mkdir(parents=True)
     rng = np.random.default_rng(k)
     lines: list[str] = []
@@ -111,34 +111,36 @@ def _replicate(
             )
         )
     (place / "submissions.jsonl").write_text("\n".join(lines) + "\n")
-    sealed = seal(place, folder.labels)
-    log.append(Decided(k=k, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=k)))
-    log.append(Executed(node=node, attempt=Attempt(number=1, seconds=1, sealed=sealed)))
-    log.append(Judged(node=node, status="good"))
+    sealed = seal_test_predictions(place, folder.labels)
+    log.append(DecisionMade(k=k, action=ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=k)))
+    log.append(AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=1, sealed=sealed)))
+    log.append(NodeJudged(node=node, status="good"))
     if score:
-        log.append(Unsealed(node=node, measurements=score_sealed(place, folder.labels, seed=k, expected=sealed)))
+        log.append(
+            SealedTestScored(node=node, measurements=score_sealed(place, folder.labels, seed=k, expected=sealed))
+        )
 
 
-def found_in(log: MemoryLog, folder: RunFolder) -> dict[str, tuple[Difference, OverExamples]]:
-    over = resampled(log.state, folder)
-    log.append(Resampled(found=over))
+def found_in(log: MemoryLog, folder: RunFolder) -> dict[str, tuple[ClaimDifference, ResampledInterval]]:
+    over = resample_differences(log.state, folder)
+    log.append(SealedTestResampled(found=over))
     return {
         one.name: (one, known)
-        for one in differences(log.state, claims_on_test(log.state))
-        if (known := one.over_examples) is not None
+        for one in compute_differences(log.state, compute_test_claims(log.state))
+        if (known := one.resampled_interval) is not None
     }
 
 
 def test_every_difference_has_an_interval_around_its_mean_and_the_same_one_again(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
-    again = resampled(log.state, folder)
+    again = resample_differences(log.state, folder)
     found = found_in(log, folder)
     assert tuple(over for _, over in found.values()) == again, "drawn from the seed of the run"
     assert "log_loss" in found and len(found) == len(again)
     for one, over in found.values():
         assert over.low is not None and over.high is not None and over.low < one.mean < over.high
-        assert (over.examples, over.draws, over.nodes) == (EXAMPLES, DRAWS, tuple(f"n{k:04d}" for k in range(2, 7)))
-    assert found["log_loss"][0].called == "improved"
+        assert (over.examples, over.draws, over.nodes) == (EXAMPLES, MAX_DRAWS, tuple(f"n{k:04d}" for k in range(2, 7)))
+    assert found["log_loss"][0].significance == "improved"
 
 
 def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_the_interval_is_that_of_a_plain_loop_over_draws(tmp_path: Path) -> None
 
 
 def _costs(folder: RunFolder, node: str, truth: Any, file: str) -> Any:
-    p = np.load(folder.attempt(node, 1) / "sealed" / file)["probabilities"]
+    p = np.load(folder.get_attempt_path(node, 1) / "sealed" / file)["probabilities"]
     return -np.log(p[np.arange(len(truth)), truth])
 
 
@@ -165,23 +167,23 @@ def test_an_effect_of_a_hypothesis_varies_as_the_difference_that_it_is(tmp_path:
     log, folder = run_of(tmp_path, helps)
     plan = log.state.data_plan
     assert plan is not None
-    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0]
+    gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
     log.append(
-        Prepared(
+        PlanPrepared(
             data_plan=plan.model_copy(
                 update={"hypotheses": (gain, gain.model_copy(update={"id": "alone", "unit": "seeds"}))}
             ),
             datasets=log.state.datasets,
         )
     )
-    by_key = {one.key: one for one in resampled(log.state, folder)}
+    by_key = {one.key: one for one in resample_differences(log.state, folder)}
     effect, difference = by_key["hypothesis/gain/0"], by_key["diff/digits/log_loss/method~baseline"]
     assert effect.low is not None and effect.high is not None and difference.low is not None
     assert (effect.low, effect.high) == pytest.approx((-(difference.high or 0.0), -difference.low))
     assert "hypothesis/alone/0" not in by_key, "seeds are its only unit"
-    before = decisions(log.state)[0].parts[0]
-    log.append(Resampled(found=(*by_key.values(),)))
-    after = decisions(log.state)[0].parts[0]
+    before = decide_hypotheses(log.state)[0].parts[0]
+    log.append(SealedTestResampled(found=(*by_key.values(),)))
+    after = decide_hypotheses(log.state)[0].parts[0]
     assert before.low is not None and after.low is not None and after.low < before.low, "examples count, too"
 
 
@@ -196,18 +198,18 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
         test_meta=farms[:, None],
         meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
     )
-    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0]
+    gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0]
     by_farm = gain.model_copy(update={"id": "farms", "unit": "seeds and clusters", "cluster": "farm"})
     astray = by_farm.model_copy(update={"id": "astray", "cluster": "county"})
     assert log.state.data_plan is not None
     log.append(
-        Prepared(
+        PlanPrepared(
             datasets=log.state.datasets,
             data_plan=log.state.data_plan.model_copy(update={"hypotheses": (gain, by_farm, astray)}),
         )
     )
-    found = resampled(log.state, folder)
-    log.append(Resampled(found=found))
+    found = resample_differences(log.state, folder)
+    log.append(SealedTestResampled(found=found))
     over = {one.key: one for one in found}
     costs = np.mean(
         [
@@ -221,7 +223,7 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
     assert farmed.sd == pytest.approx(means.std(ddof=1) / np.sqrt(len(means))), "six farms of twenty, each left out"
     assert (farmed.clusters, farmed.worth, farmed.draws) == (6, pytest.approx(6), 0)
     assert "no column 'county'" in over["hypothesis/astray/0"].reason
-    found = [one.parts[0] for one in decisions(log.state)]
+    found = [one.parts[0] for one in decide_hypotheses(log.state)]
     assert [one.examples for one in found] == [True, True, False]
     assert found[2].verdict == "undecided" and "no column 'county'" in found[2].why, "and not decided over seeds alone"
 
@@ -229,7 +231,7 @@ def test_whole_clusters_are_drawn_and_without_their_column_the_interval_is_over_
 def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
     truth = np.load(folder.labels / "digits.npz")["test_y"]
-    gain = claimed("method", "baseline", higher=False, smallest=0.1)[0].model_copy(
+    gain = make_hypotheses("method", "baseline", higher=False, smallest=0.1)[0].model_copy(
         update={"unit": "seeds and clusters", "cluster": "farm"}
     )
     sizes = (60, 30, 20, 10)
@@ -240,11 +242,11 @@ def test_what_clusters_of_unlike_size_are_worth_is_told_and_four_decide_nothing(
         test_meta=farms[:, None],
         meta=np.array(json.dumps({"classes": CLASSES, "meta": {"farm": sorted(set(farms))}})),
     )
-    log.append(Prepared(datasets=log.state.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)})))
-    log.append(Resampled(found=resampled(log.state, folder)))
-    over = log.state.resampled["hypothesis/gain/0"]
+    log.append(PlanPrepared(datasets=log.state.datasets, data_plan=PLAN.model_copy(update={"hypotheses": (gain,)})))
+    log.append(SealedTestResampled(found=resample_differences(log.state, folder)))
+    over = log.state.resampled_intervals["hypothesis/gain/0"]
     assert over.worth == pytest.approx(120**2 / sum(size**2 for size in sizes)) and over.clusters == 4
-    [one] = decisions(log.state)
+    [one] = decide_hypotheses(log.state)
     assert (one.verdict, one.parts[0].why) == ("undecided", "4 clusters, at least 5 needed")
 
 
@@ -279,7 +281,7 @@ def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
     conditions = [f"{arm}@{level}" for arm in ("method", "baseline") for level in ("a0", "a1")]
     shift = {condition: 0.02 * rng.standard_normal(1000) for condition in conditions}
     for lost in (None, *conditions):
-        runs: list[Run] = []
+        runs: list[ReplicateValues] = []
         drawn: dict[tuple[str, ...], Any] = {}
         for seed in range(5):
             gone = {lost} if seed == 0 and lost is not None else set[str]()
@@ -292,19 +294,19 @@ def test_a_cell_that_diverged_neither_ends_resampling_nor_hides_the_spread(
                 ("digits", f"n{seed}", key[1], "accuracy"): value + shift[key[1]] for key, value in values.items()
             }
             runs.append(
-                Run(
+                ReplicateValues(
                     seed,
                     f"n{seed}",
                     values,
                     {"validation": values},
-                    frozenset(Place("digits", *condition.split("@")) for condition in gone),
+                    frozenset(CellRef("digits", *condition.split("@")) for condition in gone),
                 )
             )
-        over = over_examples(
-            plan, one, one.effects[0], "hypothesis/h/0", runs, drawn=drawn, samples={"digits": Sample(200, 200.0)}
+        over = resample_effect(
+            plan, one, one.effects[0], "hypothesis/h/0", runs, drawn=drawn, samples={"digits": SampleSize(200, 200.0)}
         )
         assert over.sd is not None and over.sd > 0.001 and not over.reason, lost
-        [found] = decide(plan, runs, confirmed=True, sampled=lambda key, over=over: over)
+        [found] = decide_from_runs(plan, runs, confirmed=True, find_resampled=lambda key, over=over: over)
         assert diverged == "worst value" or (found.parts[0].examples and len(found.parts[0].values) == len(over.nodes))
 
 
@@ -312,18 +314,22 @@ def test_fresh_seeds_confirm_and_a_branch_after_the_test_was_scored_decides_noth
     log, _ = run_of(tmp_path, helps)
     assert log.state.data_plan is not None
     log.append(
-        Prepared(
+        PlanPrepared(
             datasets=log.state.datasets,
             data_plan=log.state.data_plan.model_copy(
-                update={"hypotheses": claimed("method", "baseline", higher=False, smallest=0.1)}
+                update={"hypotheses": make_hypotheses("method", "baseline", higher=False, smallest=0.1)}
             ),
         )
     )
-    assert not decisions(log.state)[0].confirmed, "nothing was locked"
-    log.append(Locked(plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(2, 3, 4, 5, 6)))
-    assert decisions(log.state)[0].confirmed
-    log.append(Branched(parent="p", point="agenda", events=1, sha256="0", seed=1, tested=True))
-    [one] = decisions(log.state)
+    assert not decide_hypotheses(log.state)[0].confirmed, "nothing was locked"
+    log.append(
+        ConfirmationLocked(
+            plan=log.state.plan_hash, amendments=0, winner="n0001", source="0", n=5, seeds=(2, 3, 4, 5, 6)
+        )
+    )
+    assert decide_hypotheses(log.state)[0].confirmed
+    log.append(RunBranched(parent="p", point="agenda", events=1, sha256="0", seed=1, tested=True))
+    [one] = decide_hypotheses(log.state)
     assert not one.confirmed and not one.hypothesis.confirmatory
 
 
@@ -347,57 +353,61 @@ def test_one_lucky_example_that_carries_a_difference_keeps_it_from_being_called(
         return p / p.sum(axis=1, keepdims=True)
 
     log, folder = run_of(tmp_path, one_example)
-    assert differences(log.state, claims_on_test(log.state))[0].called == "improved"
+    assert compute_differences(log.state, compute_test_claims(log.state))[0].significance == "improved"
     one, over = found_in(log, folder)["log_loss"]
-    assert one.by_examples and one.called == "not significant" and over.high == 0.0
+    assert one.is_limited_by_examples and one.significance == "not significant" and over.high == 0.0
 
 
 @pytest.mark.parametrize("grade", ["logged", "evaluated"])
 def test_values_that_we_did_not_compute_have_a_reason_instead(tmp_path: Path, grade: str) -> None:
     log, folder = run_of(tmp_path, helps)
-    for node, measured in log.state.tests.items():
-        log.state.tests[node] = tuple(one.model_copy(update={"grade": grade}) for one in measured)
-    found = resampled(log.state, folder)
-    assert found and {(one.low, one.high, one.reason) for one in found} == {(None, None, NOT_OURS)}
+    for node, measured in log.state.test_measurements.items():
+        log.state.test_measurements[node] = tuple(one.model_copy(update={"grade": grade}) for one in measured)
+    found = resample_differences(log.state, folder)
+    assert found and {(one.low, one.high, one.reason) for one in found} == {(None, None, NOT_COMPUTED_REASON)}
 
 
 def test_predictions_that_were_changed_since_are_refused_with_the_reason(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps)
-    (folder.attempt("n0002", 1) / "sealed" / "0.npz").write_bytes(b"other")
-    assert all("is not what was sealed" in one.reason and one.low is None for one in resampled(log.state, folder))
+    (folder.get_attempt_path("n0002", 1) / "sealed" / "0.npz").write_bytes(b"other")
+    assert all(
+        "is not what was sealed" in one.reason and one.low is None for one in resample_differences(log.state, folder)
+    )
 
 
 def test_large_test_sets_get_fewer_draws_and_then_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert draws_for(360, 500) == DRAWS
-    assert FEWEST <= draws_for(1_000_000, 1) == CELLS // 1_000_000 < DRAWS
-    assert draws_for(100_000, 400) == PASSES // (100_000 * 400) and draws_for(10_000_000, 100) == 0
+    assert count_draws(360, 500) == MAX_DRAWS
+    assert MIN_DRAWS <= count_draws(1_000_000, 1) == MAX_DRAW_BYTES // 1_000_000 < MAX_DRAWS
+    assert count_draws(100_000, 400) == MAX_PASSES // (100_000 * 400) and count_draws(10_000_000, 100) == 0
     log, folder = run_of(tmp_path, helps)
-    monkeypatch.setattr(resampling, "PASSES", 10.0)
-    assert {one.reason for one in resampled(log.state, folder)} == {
-        f"{EXAMPLES} test examples are too many for {FEWEST} draws"
+    monkeypatch.setattr(resampling, "MAX_PASSES", 10.0)
+    assert {one.reason for one in resample_differences(log.state, folder)} == {
+        f"{EXAMPLES} test examples are too many for {MIN_DRAWS} draws"
     }
 
 
 async def test_it_is_done_once_right_after_scoring_and_not_again_when_taken_up(tmp_path: Path) -> None:
     log, folder = run_of(tmp_path, helps, score=False)
-    log.append(Decided(k=7, action=Work(task=TASK)))
-    log.append(WorkDone(k=7))  # winners are probed elsewhere
-    bench = Bench(
+    log.append(DecisionMade(k=7, action=RunTask(task=PROBE_TASK)))
+    log.append(TaskDone(k=7))  # winners are probed elsewhere
+    bench = RunContext(
         recorder=log,
         folder=folder,
         search=SearchSettings(),
         paper=PaperSettings(),
         node_seconds=1.0,
-        executor=ScriptedExecutor(lambda job: (0.0, Outcome(seconds=0))),
-        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0),
+        executor=FakeExecutor(lambda job: (0.0, JobOutcome(seconds=0))),
+        models=Models(ScriptedModel.from_role_functions(), log, ModelSettings(), lambda: 0.0),
     )
     await score_tests(bench)
-    assert len(log.state.tests) == 5 and {one.draws for one in log.state.resampled.values()} == {DRAWS}
-    assert differences(log.state, claims_on_test(log.state))[0].called == "improved"
-    log.state.finished.discard(8)  # as after a kill between the last event and the end of the work
-    found, events = log.state.resampled, log.state.events
+    assert len(log.state.test_measurements) == 5 and {one.draws for one in log.state.resampled_intervals.values()} == {
+        MAX_DRAWS
+    }
+    assert compute_differences(log.state, compute_test_claims(log.state))[0].significance == "improved"
+    log.state.finished_decisions.discard(8)  # as after a kill between the last event and the end of the work
+    found, events = log.state.resampled_intervals, log.state.event_count
     await score_tests(bench)
-    assert log.state.resampled is found and log.state.events == events + 1
+    assert log.state.resampled_intervals is found and log.state.event_count == events + 1
 
 
 async def test_a_fresh_seed_that_diverged_ends_neither_scoring_nor_what_takes_it_up(tmp_path: Path) -> None:
@@ -405,46 +415,48 @@ async def test_a_fresh_seed_that_diverged_ends_neither_scoring_nor_what_takes_it
     log, folder = run_of(tmp_path, helps, score=False)
     assert log.state.data_plan is not None
     log.append(
-        Prepared(
+        PlanPrepared(
             datasets=log.state.datasets,
             data_plan=log.state.data_plan.model_copy(
                 update={
-                    "hypotheses": claimed("method", "baseline", higher=False, smallest=0.1),
+                    "hypotheses": make_hypotheses("method", "baseline", higher=False, smallest=0.1),
                     "metrics": tuple(one.model_copy(update={"worst": 16.0}) for one in log.state.data_plan.metrics),
                 }
             ),
         )
     )
-    log.append(Decided(k=7, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=7)))
+    log.append(DecisionMade(k=7, action=ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=7)))
     log.append(
-        Executed(
+        AttemptExecuted(
             node="n0007",
             attempt=Attempt(
                 number=1,
                 seconds=1,
-                cells=(CellLine(cell=Cell(dataset="digits", arm="method", seed=7), outcome="failed", diverged=True),),
+                cells=(
+                    CellOutcomeLine(cell=Cell(dataset="digits", arm="method", seed=7), outcome="failed", diverged=True),
+                ),
             ),
         )
     )
-    log.append(Judged(node="n0007", status="good"))
-    log.append(Decided(k=8, action=Expand(stage="agenda", kind="replicate", parent="n0001", seed=8)))
-    log.append(Judged(node="n0008", status="cancelled", failure=Failure(kind="other", message="the time is up")))
-    log.append(Decided(k=9, action=Work(task=TASK)))
-    log.append(WorkDone(k=9))
-    bench = Bench(
+    log.append(NodeJudged(node="n0007", status="good"))
+    log.append(DecisionMade(k=8, action=ExpandTree(stage="agenda", kind="replicate", parent="n0001", seed=8)))
+    log.append(NodeJudged(node="n0008", status="cancelled", failure=Failure(kind="other", message="the time is up")))
+    log.append(DecisionMade(k=9, action=RunTask(task=PROBE_TASK)))
+    log.append(TaskDone(k=9))
+    bench = RunContext(
         recorder=log,
         folder=folder,
         search=SearchSettings(),
         paper=PaperSettings(),
         node_seconds=1.0,
-        executor=ScriptedExecutor(lambda job: (0.0, Outcome(seconds=0))),
-        models=Models(ScriptedModel.by_role(), log, ModelSettings(), lambda: 0.0),
+        executor=FakeExecutor(lambda job: (0.0, JobOutcome(seconds=0))),
+        models=Models(ScriptedModel.from_role_functions(), log, ModelSettings(), lambda: 0.0),
     )
     for _ in range(2):
         await score_tests(bench)
-        [one] = decisions(log.state)
+        [one] = decide_hypotheses(log.state)
         [part] = one.parts
         assert one.verdict == "supported" and part.examples and len(part.values) == 5
         assert part.diverged == {"method": 1, "baseline": 0} and part.ran == 6
         assert len(part.left_out) == 1 and "the time is up" in part.left_out[0]
-        log.state.finished.discard(10)
+        log.state.finished_decisions.discard(10)

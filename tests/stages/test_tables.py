@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from labwright.models import roles
-from labwright.models.render import render
-from labwright.models.roles.assessing import Statistic
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.node_assessment import Statistic
 from labwright.models.roles.role import AnyRole
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.nodes import Attempt, Node
-from labwright.stages.briefs import code_inputs
-from labwright.stages.tables import tables_of, tables_of_means
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Attempt, Node
+from labwright.stages.difference_tables import build_mean_tables, build_tables
+from labwright.stages.prompt_inputs import build_code_inputs
 from tests.models.examples import INPUTS, TABLES
 from tests.stages.test_prompt_inputs import PLAN, Story, cells
 
@@ -38,7 +38,7 @@ def node(values: dict[tuple[str, str], float], *said: Measurement, k: int = 1) -
         stage="agenda",
         kind="improve",
         seed=0,
-        attempts=(Attempt(number=1, seconds=1, measurements=found, said=said),),
+        attempts=(Attempt(number=1, seconds=1, measurements=found, self_reported=said),),
     )
 
 
@@ -48,7 +48,7 @@ RATE = Measurement(
 
 
 def test_arms_are_told_from_the_first_baseline_and_levels_from_the_first_level() -> None:
-    found = tables_of([node(dict(reversed(cells(0.5, 0.4).items())), RATE)], PLAN)
+    found = build_tables([node(dict(reversed(cells(0.5, 0.4).items())), RATE)], PLAN)
     assert {(one.same, one.first, one.value): one.by for one in found.arms} == {
         ("n50", "plain", 0.5): {"mixup": pytest.approx(-0.1)},
         ("n500", "plain", 0.4): {"mixup": pytest.approx(-0.1)},
@@ -57,17 +57,17 @@ def test_arms_are_told_from_the_first_baseline_and_levels_from_the_first_level()
         ("plain", "n50"): {"n500": pytest.approx(-0.1)},
         ("mixup", "n50"): {"n500": pytest.approx(-0.1)},
     }
-    assert found.said == (RATE,)
+    assert found.self_reported == (RATE,)
 
 
 def test_what_is_alone_is_compared_with_nothing_and_an_unplanned_arm_is_told_last() -> None:
-    assert tables_of([node({("digits", "mixup@n500"): 0.4, ("wine", "plain@n50"): 0.3})], PLAN).arms == ()
+    assert build_tables([node({("digits", "mixup@n500"): 0.4, ("wine", "plain@n50"): 0.3})], PLAN).arms == ()
     flat = PLAN.model_copy(update={"levels": ()})
     first = node({("digits", "without-x"): 0.6}, k=2)
     second = node({("digits", "plain"): 0.5, ("digits", "mixup"): 0.4})
-    [line] = tables_of([first, second], flat).arms
+    [line] = build_tables([first, second], flat).arms
     assert (line.same, line.first, list(line.by)) == ("", "plain", ["mixup", "without-x"])
-    assert tables_of([first, second], flat).levels == () and tables_of([first], flat).arms == ()
+    assert build_tables([first, second], flat).levels == () and build_tables([first], flat).arms == ()
 
 
 def test_means_over_replicates_are_told_among_those_over_as_many_and_one_seed_where_there_are_none(
@@ -87,12 +87,12 @@ def test_means_over_replicates_are_told_among_those_over_as_many_and_one_seed_wh
         )
 
     one = node(cells(0.5, 0.4), RATE)
-    found = tables_of_means(
+    found = build_mean_tables(
         [mean("plain@n50", 0.6, 3), mean("mixup@n50", 0.3, 3), mean("mixup@n500", 0.1, 2)], [one], PLAN
     )
     assert [(line.first, line.by, line.n) for line in found.arms] == [("plain", {"mixup": pytest.approx(-0.3)}, 3)]
-    assert found.levels == () and found.said == (RATE,)
-    assert tables_of_means([], [one], PLAN) == tables_of([one], PLAN)
+    assert found.levels == () and found.self_reported == (RATE,)
+    assert build_mean_tables([], [one], PLAN) == build_tables([one], PLAN)
 
 
 @pytest.mark.parametrize("role", [roles.CODE, roles.FEEDBACK, roles.SUMMARY, roles.FIGURES], ids=lambda one: one.name)
@@ -101,14 +101,14 @@ def test_judge_tuner_reporter_and_author_of_figures_see_the_same_tables(role: An
     user = render(role, inputs).user
     for line in ("- digits, n50: plain 0.85; margin -0.02\n", "- digits, margin: n50 0.83; n500 +0.12; mean of these"):
         assert line in user, line
-    assert f"chosen_rate {TABLES.said[0].value:g}" in user.replace("`", "")
+    assert f"chosen_rate {TABLES.self_reported[0].value:g}" in user.replace("`", "")
 
 
 def test_a_tuner_sees_the_tables_of_its_parent(tmp_path: Path) -> None:
 
     story = Story(tmp_path)
     root = story.finish(story.decide("draft"), cells(0.5, 0.4))
-    inputs = code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
+    inputs = build_code_inputs(story.bench, story.decide("tune", stage="tuning", parent=root))
     assert [(one.same, one.by) for one in inputs.tables.arms] == [
         (level, {"mixup": pytest.approx(-0.1)}) for level in ("n50", "n500")
     ]

@@ -17,21 +17,21 @@ from typing import Any
 
 import pytest
 
-from benchmarks.prompts import calls_of, measured
-from labwright.agent.audit import audit
-from labwright.agent.settings import Settings, compose
-from labwright.inspector.export.archive import pack
-from labwright.models.scripted import ScriptedModel
+from benchmarks.prompt_sharing import measure_run, read_calls
+from labwright.agent.audit import audit_run
+from labwright.agent.settings import Settings, compose_settings
+from labwright.inspector.export.archive import pack_run
+from labwright.models.scripted_model import ScriptedModel
 from labwright.models.settings import ModelSettings
-from labwright.record.claims.means import claims_on_test, replicates_of, trusted_replicates, winner
-from labwright.record.fold.state import RunState
-from labwright.record.nouns.nodes import node_id
-from labwright.record.nouns.tuning import Tuning
-from labwright.record.prompts import prompt_of
-from labwright.record.reading import read_state
-from tests.kept_executions import kept_executions
-from tests.models.test_beginnings import DRAWN, STUDY, common
-from tests.stages.small_study import IDEA, LABELLED, PLAN, small_model
+from labwright.record.claims.estimates import compute_test_claims, find_replicates, find_trusted_replicates, find_winner
+from labwright.record.log_reader import read_state
+from labwright.record.prompt_store import find_prompt
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.nodes import format_node_id
+from labwright.record.schema.tuning import TuningPlan
+from tests.execution_cache import reusing_executions_between_runs
+from tests.models.test_shared_prefixes import DRAWN, STUDY, common
+from tests.stages.small_study import IDEA, LABELLED, PLAN, make_small_model
 
 SMALL = {
     "seed": 3,
@@ -54,12 +54,14 @@ SMALL = {
 
 
 def small_settings(**changes: object) -> Settings:
-    return compose(flags=SMALL | {key.replace("__", "."): value for key, value in changes.items()}, environment={})
+    return compose_settings(
+        flags=SMALL | {key.replace("__", "."): value for key, value in changes.items()}, environment={}
+    )
 
 
 def _scripted(_: ModelSettings) -> ScriptedModel:
     """The small study, with few settings for the ladder to try."""
-    return small_model(plan=lambda _: PLAN.model_copy(update={"tuning": Tuning(budget=3)}))
+    return make_small_model(plan=lambda _: PLAN.model_copy(update={"tuning": TuningPlan(budget=3)}))
 
 
 def start(runs: Path, name: str, settings: Settings) -> int:
@@ -68,7 +70,7 @@ def start(runs: Path, name: str, settings: Settings) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", _scripted)
-        return run.start(IDEA, settings, runs=runs, name=name, listener=lambda event, state: None)
+        return run.start_run(IDEA, settings, runs=runs, name=name, listener=lambda event, state: None)
 
 
 def resume(run_folder: Path) -> int:
@@ -76,12 +78,22 @@ def resume(run_folder: Path) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "open_backend", _scripted)
-        return run.resume(run_folder, {}, listener=lambda event, state: None)
+        return run.resume_run(run_folder, {}, listener=lambda event, state: None)
 
 
 def tree(state: RunState) -> list[tuple[object, ...]]:
     return [
-        (n.id, n.parent, n.kind, n.seed, n.status, n.varies, n.source_sha256, n.measurements, state.tests.get(n.id))
+        (
+            n.id,
+            n.parent,
+            n.kind,
+            n.seed,
+            n.status,
+            n.varies,
+            n.source_sha256,
+            n.measurements,
+            state.test_measurements.get(n.id),
+        )
         for n in state.nodes.values()
     ]
 
@@ -89,9 +101,9 @@ def tree(state: RunState) -> list[tuple[object, ...]]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
-    with kept_executions():
+    with reusing_executions_between_runs():
         code = start(runs, "whole", small_settings(search__ladder=True, sandbox__pool=1))
-    assert code == 0, read_state(runs / "whole").ended
+    assert code == 0, read_state(runs / "whole").process_end
     return runs / "whole"
 
 
@@ -103,20 +115,20 @@ def test_models_are_told_the_rate_of_the_machine_and_plots_have_validation_score
     assert state.rate is not None and state.rate.product_seconds is not None and state.rate.at_once == 2
     answers = {one.key.role: one for one in state.answers.values()}
     for role in ("plan", "code", "ablation_plan"):
-        kept = prompt_of(whole, answers[role])
+        kept = find_prompt(whole, answers[role])
         assert kept is not None and kept.asked is not None
         assert "2 at once, in numpy: one 1024 x 1024 float32 matrix" in kept.asked.user
-    kept = prompt_of(whole, answers["feedback"])
+    kept = find_prompt(whole, answers["feedback"])
     assert kept is not None and kept.asked is not None and "dev: weight " in kept.asked.user
     assert "Hypothesis: Shrinkage helps" in kept.asked.system
     for node in [one for one in state.nodes.values() if one.kind in ("improve", "aggregate")]:
-        folder = whole / "nodes" / node.id / f"plots{node.plots}"
+        folder = whole / "nodes" / node.id / f"plots{node.plot_count}"
         rows = json.loads((folder / "scores.json").read_text())
         assert f"scored {len(rows)}" in (folder / "plots.stdout.txt").read_text(), "the script could read them"
         parents = (
             {node.id}
             if node.kind == "improve"
-            else {one.id for one in replicates_of(state, node.parent or "") if one.status == "good"}
+            else {one.id for one in find_replicates(state, node.parent or "") if one.status == "good"}
         )
         assert {row["node"] for row in rows} <= parents and len(rows) == 4 * len({row["node"] for row in rows})
 
@@ -129,31 +141,36 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     mended = state.nodes[debug.parent or ""]
     assert debug.status == "good" and mended.status == "buggy"
     assert mended.varies == "draft 0" and debug.varies.startswith("draft 0; mended: ")
-    replotted = next(node for node in nodes if node.plots > 1)
+    replotted = next(node for node in nodes if node.plot_count > 1)
     assert replotted.status == "good" and any(
         "label" in issue for r in replotted.plottings[0].reviews or () for issue in r.issues
     )
-    seeds = [one.seed for one in trusted_replicates(state, winner(state) or "")]
+    seeds = [one.seed for one in find_trusted_replicates(state, find_winner(state) or "")]
     assert len(seeds) == len(set(seeds)) >= 2 and 3 not in seeds
 
 
 def test_the_ladder_ran_beside_the_search_with_the_seeds_of_the_replicates(whole: Path) -> None:
     state = read_state(whole)
     first, *others = [one for one in state.nodes.values() if one.kind == "rung"]
-    assert first.status == "good" and not first.measurements and first.id not in state.tests
-    assert [one.seed for one in others] == [one.seed for one in trusted_replicates(state, winner(state) or "")]
-    assert {one.condition for node in others for one in state.tests[node.id]} == {"trivial", "off-the-shelf"}
+    assert first.status == "good" and not first.measurements and first.id not in state.test_measurements
+    assert [one.seed for one in others] == [
+        one.seed for one in find_trusted_replicates(state, find_winner(state) or "")
+    ]
+    assert {one.condition for node in others for one in state.test_measurements[node.id]} == {
+        "trivial",
+        "off-the-shelf",
+    }
     assert "Off-the-shelf reference &" in (whole / "paper" / "floats.tex").read_text()
 
 
 def test_the_test_set_is_scored_once_after_the_search(whole: Path) -> None:
-    from labwright.record.reading import read_events
+    from labwright.record.log_reader import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
     assert kinds.index("unsealed") > max(i for i, kind in enumerate(kinds) if kind in ("judged", "summarised"))
     state = read_state(whole)
     assert all(one.split != "test" for node in state.nodes.values() for one in node.measurements)
-    assert {claim.condition for claim in claims_on_test(state)} == {"plain", "shrunk", "without-shrinkage"}
+    assert {claim.condition for claim in compute_test_claims(state)} == {"plain", "shrunk", "without-shrinkage"}
 
 
 def test_the_reflector_mended_what_the_binder_refused(whole: Path) -> None:
@@ -168,22 +185,22 @@ def test_a_copy_on_another_machine_audits_like_the_run(
     whole: Path, tmp_path: Path, with_data: bool, found: list[tuple[str, str]]
 ) -> None:
     with open(tmp_path / "run.zip", "wb") as target:
-        pack(whole, target, with_data=with_data)
+        pack_run(whole, target, with_data=with_data)
     with zipfile.ZipFile(tmp_path / "run.zip") as packed:
         packed.extractall(tmp_path / "elsewhere")
-    report = audit(tmp_path / "elsewhere" / whole.name)
+    report = audit_run(tmp_path / "elsewhere" / whole.name)
     assert [(one.kind, one.where) for one in report.findings] == found
     assert ("scores" in report.counts) == with_data
 
 
 def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path: Path) -> None:
-    report = audit(whole)
+    report = audit_run(whole)
     assert report.findings == [] and report.counts["bound values"] >= 4 and report.counts["scores"] > 20
     assert report.counts["disclosure"] == 1 and report.counts["datasets"] == 1
     copy = tmp_path / "copy"
     shutil.copytree(whole, copy)
-    best = winner(read_state(whole)) or ""
-    copied = trusted_replicates(read_state(whole), best)[0].id
+    best = find_winner(read_state(whole)) or ""
+    copied = find_trusted_replicates(read_state(whole), best)[0].id
     array = next((copy / "nodes").glob("*/attempt1/arrays/loss.npy"))
     array.write_bytes(array.read_bytes()[:-1] + b"\x01")
     for name, old, new in (
@@ -196,7 +213,7 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
         text = (copy / name).read_text()
         assert old in text, name
         (copy / name).write_text(text.replace(old, new, 1))
-    found = audit(copy)
+    found = audit_run(copy)
     where = {finding.where for finding in found.findings}
     assert {
         "paper/results.tex",
@@ -206,7 +223,7 @@ def test_an_audit_finds_nothing_and_then_what_was_altered(whole: Path, tmp_path:
         "review/disclosure.json",
         str(array.relative_to(copy)),
     } <= where
-    assert found.unbound >= 1
+    assert found.unbound_count >= 1
 
 
 def test_every_question_was_kept_as_it_was_asked(whole: Path) -> None:
@@ -222,9 +239,9 @@ def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_
         kept.asked.user
         for answered in state.answers.values()
         if answered.key.role == "plot"
-        and state.nodes[node_id(answered.key.decision)].kind == "aggregate"
-        and state.nodes[node_id(answered.key.decision)].parent in redrawn
-        and (kept := prompt_of(whole, answered)) is not None
+        and state.nodes[format_node_id(answered.key.decision)].kind == "aggregate"
+        and state.nodes[format_node_id(answered.key.decision)].parent in redrawn
+        and (kept := find_prompt(whole, answered)) is not None
         and kept.asked is not None
     ]
     assert asked and all(LABELLED in text for text in asked)
@@ -232,7 +249,7 @@ def test_an_aggregate_is_drawn_after_the_script_that_was_accepted_not_the_first_
 
 def not_kept(run: Path) -> list[str]:
     """The calls whose question is not there as the record has it."""
-    found = {str(key): prompt_of(run, one) for key, one in read_state(run).answers.items()}
+    found = {str(key): find_prompt(run, one) for key, one in read_state(run).answers.items()}
     return [key for key, kept in found.items() if kept is None or kept.asked is None or kept.changed]
 
 
@@ -250,7 +267,7 @@ def test_everything_that_was_tried_is_disclosed_and_listed(whole: Path) -> None:
         ("accuracy", False),
     }
     assert [one["best"] for one in told["stages"]] == [state.stages[one["stage"]].best for one in told["stages"]]
-    assert told["reported"] == winner(state) and "judge" not in {one["role"] for one in told["cost"]}
+    assert told["reported"] == find_winner(state) and "judge" not in {one["role"] for one in told["cost"]}
     assert told["machines"][0]["packages"]["numpy"] and told["isolation"] == list(state.isolations)
     assert sum(one["released"] for one in told["drafts"]) == 1
 
@@ -265,13 +282,13 @@ def test_the_winner_runs_again_to_the_same_digits(whole: Path, capsys: pytest.Ca
 
 
 def test_the_paper_was_judged_last_and_its_quotes_were_looked_up(whole: Path) -> None:
-    from labwright.record.reading import read_events
+    from labwright.record.log_reader import read_events
 
     kinds = [event.type for event, _ in read_events(whole / "run.db")]
     assert kinds[-7:] == ["work_done", "decided", "answered", "answered", "assessed", "work_done", "ended"], (
         "it was read for passages that address a judge, then judged"
     )
-    assessed = read_state(whole).assessed
+    assessed = read_state(whole).judged
     assert assessed is not None and assessed.judgement is not None, assessed
     assert [(one.dimension, one.quoted) for one in assessed.judgement.scores] == [
         ("clarity", True),
@@ -291,8 +308,8 @@ def test_cut_off_before_the_judge_and_resumed_it_is_judged_and_released_as_befor
     assert read_state(run).phase == "judge"
     assert resume(run) == 0 and resume(run) == 0
     state = read_state(run)
-    assert state.phase == "done" and state.assessed == read_state(whole).assessed
-    assert audit(run).findings == []
+    assert state.phase == "done" and state.judged == read_state(whole).judged
+    assert audit_run(run).findings == []
 
 
 def _executed(run: Path) -> int:
@@ -335,7 +352,7 @@ def test_killed_with_one_worker_and_resumed_it_is_the_run_of_two(whole: Path, tm
 
 def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
     """No two calls of a role differ in `system`, and all roles that know the study begin with it, byte for byte."""
-    calls, lost = calls_of(whole)
+    calls, lost = read_calls(whole)
     systems = {
         call.asked.role: {one.asked.system for one in calls if one.asked.role == call.asked.role} for call in calls
     }
@@ -343,12 +360,12 @@ def test_what_the_calls_of_the_run_share_comes_first(whole: Path) -> None:
     state = read_state(whole)
     assert state.data_plan is not None
     for roles, last in ((STUDY, state.datasets[-1].source), (DRAWN, state.data_plan.arms[-1].name)):
-        texts = [call.sent for call in calls if call.asked.role in roles]
+        texts = [call.sent_text for call in calls if call.asked.role in roles]
         assert len(texts) > 3 and last in common(texts) and len(common(texts)) > 900
 
 
 def test_the_measure_of_prompts_counts_what_calls_share(whole: Path) -> None:
-    found: Any = measured(whole)
+    found: Any = measure_run(whole)
     code = found["roles"]["code"]
     assert found["differing"] == [] and found["not_kept"] == 0 and found["search_nodes"] > 3
     assert found["whole_run"]["sent_not_shared"] < found["whole_run"]["sent"]

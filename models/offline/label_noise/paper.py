@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from labwright.models.offline.outline import Outline, read_outline
-from labwright.models.offline.scripts import render
-from labwright.models.roles.writing import WriteInputs
-from labwright.record.nouns.data import arm_of
+from labwright.models.offline.scripts import render_template
+from labwright.models.roles.paper_writing import WriteInputs
+from labwright.record.schema.data_plan import parse_arm
 
 TITLE = "Calibration under Label Noise: Label Smoothing, a Temperature, and the Labels It Is Fitted On"
 METHOD, BASELINE = "method", "baseline"
-WORDS = {"log_loss": "log loss", "ece": "ECE"}
-ABLATED = {
+METRIC_WORDS = {"log_loss": "log loss", "ece": "ECE"}
+ABLATED_ARM_WORDS = {
     "without-clean-dev": "fitting the temperature on noisy development labels",
     "without-smoothing": "leaving label smoothing out",
     "without-temperature": "leaving the temperature out",
@@ -24,7 +24,7 @@ ABLATED = {
     "without-wide-layer": "narrowing the hidden layer",
 }
 """Arms in the order in which a paper treats them, the one that asks most of the claim first."""
-FLOATS = (
+TEMPLATE_SLOTS = (
     "hypotheses",
     "decided",
     "main",
@@ -38,14 +38,14 @@ FLOATS = (
 """What the template has a place for."""
 
 
-def outline(inputs: WriteInputs) -> Outline:
+def build_label_noise_outline(inputs: WriteInputs) -> Outline:
     """The whole paper for these inputs; holds for any outcome."""
     find = _Findings(inputs)
     main = find.datasets[0]
     told = " ".join(inputs.disclosures).lower()
     floats = [("table", "tab", name) for name in inputs.tables]
     floats += [("figure", "fig", one.name) for one in inputs.figures if one.placement == "main"]
-    ablations = [find.verdicts(main, arm, METHOD) for arm in find.ablated]
+    ablations = [find.format_verdicts(main, arm, METHOD) for arm in find.ablated]
     disclosed = [
         sentence
         for word, sentence in (
@@ -64,26 +64,32 @@ def outline(inputs: WriteInputs) -> Outline:
     ]
     lines = {
         name: "\n".join(sentences)
-        for name, sentences in {"abstract": find.in_brief(), "decided": find.decided(), "disclosed": disclosed}.items()
+        for name, sentences in {
+            "abstract": find.summarise(),
+            "decided": find.format_decided(),
+            "disclosed": disclosed,
+        }.items()
     }
     return read_outline(
         TITLE,
-        render(
+        render_template(
             "paper.jinja",
             names=find.datasets,
-            named=_named,
-            datasets=_listed([_named(one) for one in find.datasets]),
+            named=_format_dataset,
+            datasets=_join_names([_format_dataset(one) for one in find.datasets]),
             doubled=[one.name for one in inputs.facts if one.duplicates and one.name in find.datasets],
-            rates=_listed([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]),
+            rates=_join_names([f"<s:level.{level.name}>" for level in inputs.data_plan.levels]),
             split=find.split,
-            harm=find.harm(main),
+            harm=find.format_harm(main),
             by_rate=[
-                "\n".join(find.verdicts(dataset, METHOD, BASELINE)) for dataset in find.datasets if not inputs.decided
+                "\n".join(find.format_verdicts(dataset, METHOD, BASELINE))
+                for dataset in find.datasets
+                if not inputs.decided
             ],
-            conclusion=find.conclusion(),
+            conclusion=find.format_conclusion(),
             ablations=["\n".join(one) for one in ablations],
             **lines,
-            unknown_floats=[one for one in floats if one[2] not in FLOATS],
+            unknown_floats=[one for one in floats if one[2] not in TEMPLATE_SLOTS],
         ),
         inputs,
     )
@@ -97,11 +103,11 @@ class _Findings:
 
     @property
     def primary(self) -> str:
-        return self.inputs.data_plan.primary.name
+        return self.inputs.data_plan.primary_metric.name
 
     @property
-    def words(self) -> str:
-        return WORDS.get(self.primary, self.primary)
+    def metric_words(self) -> str:
+        return METRIC_WORDS.get(self.primary, self.primary)
 
     @property
     def split(self) -> str:
@@ -119,25 +125,27 @@ class _Findings:
     def ablated(self) -> list[str]:
         """Ablated arms that the main dataset has a comparison with the method for."""
         arms = {
-            arm_of(side)
+            parse_arm(side)
             for one in self.inputs.comparisons
             for side in (one.better, one.worse)
             if one.metric == self.primary and one.dataset == self.datasets[0]
         } - {METHOD, BASELINE}
-        order = list(ABLATED)
-        return sorted(arms, key=lambda arm: (order.index(arm) if arm in ABLATED else len(order), arm))
+        order = list(ABLATED_ARM_WORDS)
+        return sorted(arms, key=lambda arm: (order.index(arm) if arm in ABLATED_ARM_WORDS else len(order), arm))
 
-    def subject(self, arm: str) -> str:
+    def format_subject(self, arm: str) -> str:
         parts = arm.removeprefix("without-").split("-and-")
-        return _listed([ABLATED.get(f"without-{one}", f"leaving {one.replace('-', ' ')} out") for one in parts])
+        return _join_names(
+            [ABLATED_ARM_WORDS.get(f"without-{one}", f"leaving {one.replace('-', ' ')} out") for one in parts]
+        )
 
-    def verdicts(self, dataset: str, arm: str, other: str) -> list[str]:
+    def format_verdicts(self, dataset: str, arm: str, other: str) -> list[str]:
         """A sentence with the verdict at each level; of an ablation at the last one."""
         said: list[str] = []
         levels = self.inputs.data_plan.levels
         for level in levels if arm == METHOD else levels[-1:]:
             start = (
-                f"At a noise rate of <s:level.{level.name}>, for {self.subject(arm)},"
+                f"At a noise rate of <s:level.{level.name}>, for {self.format_subject(arm)},"
                 if arm != METHOD
                 else (f"At a noise rate of <s:level.{level.name}>,")
             )
@@ -149,7 +157,7 @@ class _Findings:
             ]
         return said
 
-    def decided(self) -> list[str]:
+    def format_decided(self) -> list[str]:
         """What came of the plan's hypotheses."""
         return [
             f"{'Of what was registered' if one.confirmatory else 'Beside it, as something to look at'}, we find "
@@ -157,7 +165,7 @@ class _Findings:
             for one in self.inputs.decided
         ]
 
-    def harm(self, dataset: str) -> str:
+    def format_harm(self, dataset: str) -> str:
         """The baseline at the first and the last rate, as numbers; a fact of means, not a tested claim."""
         levels = self.inputs.data_plan.levels
         first, last = (
@@ -165,32 +173,32 @@ class _Findings:
             f"<s:level.{level.name}>"
             for level in (levels[0], levels[-1])
         )
-        return f"On {_named(dataset)} the baseline's {self.words} is {first} and {last}."
+        return f"On {_format_dataset(dataset)} the baseline's {self.metric_words} is {first} and {last}."
 
-    def in_brief(self) -> list[str]:
+    def summarise(self) -> list[str]:
         """What was registered; of a plan without hypotheses, the first primary comparison of the main dataset."""
         start = "For smoothing with a temperature fitted on clean labels, when training labels are partly wrong,"
         said = [f"{start} we find that <v:{one.key}.short>." for one in self.inputs.decided if one.confirmatory]
         return (
             said
-            or self.verdicts(self.datasets[0], METHOD, BASELINE)[:1]
+            or self.format_verdicts(self.datasets[0], METHOD, BASELINE)[:1]
             or ["The record holds no paired comparison of the arms, so no effect is claimed."]
         )
 
-    def conclusion(self) -> str:
+    def format_conclusion(self) -> str:
         """What is answered, and how far."""
         return "\n".join(
             (
-                *self.in_brief()[:1],
+                *self.summarise()[:1],
                 ("This holds for these datasets, networks and noise rates; more of them would be another study."),
             )
         )
 
 
-def _named(dataset: str) -> str:
+def _format_dataset(dataset: str) -> str:
     return rf"\textsf{{{dataset.replace('_', ' ')}}}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

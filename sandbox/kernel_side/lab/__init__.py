@@ -6,7 +6,7 @@ import time
 
 from lab._cells import measure
 from lab._data import Dataset, data
-from lab._job import LabError, job, seed_everything
+from lab._job import LabError, read_job, seed_everything
 from lab._launch import launch
 from lab._llm import llm
 from lab._record import log, result, save
@@ -45,17 +45,17 @@ __all__ = [
 
 def seconds_left() -> float:
     """Seconds of wall clock until this script is interrupted; 0.0 when they are spent."""
-    return max(0.0, job().deadline - time.monotonic())
+    return max(0.0, read_job().deadline - time.monotonic())
 
 
 def should_stop(reserve: float | None = None) -> bool:
     """True once less than `reserve` seconds are left: by default a tenth of the limit, at most 60 s."""
-    return seconds_left() < (min(60.0, 0.1 * job().limit) if reserve is None else reserve)
+    return seconds_left() < (min(60.0, 0.1 * read_job().limit) if reserve is None else reserve)
 
 
 def __getattr__(name: str) -> object:
     if name == "seed":
-        return job().seed
+        return read_job().seed
     if name == "device":
-        return job().device
+        return read_job().device
     raise AttributeError(f"lab has no {name!r}; it has: {', '.join(__all__)}")

@@ -7,20 +7,20 @@ import os.path
 from collections.abc import Callable
 from typing import Any
 
-from lab._job import Cell, LabError, experiment, job
+from lab._job import LabCell, LabError, read_job, require_experiment
 
-_LONGEST = 115
+_MAX_FILE_NAME_CHARS = 115
 """Characters of a file's name, which the host takes."""
-_registered: list[Callable[[Cell], Any]] = []
+_registered: list[Callable[[LabCell], Any]] = []
 
 
-def measure(function: Callable[[Cell], Any], reads: dict[str, str] | None = None) -> None:
+def measure(function: Callable[[LabCell], Any], reads: dict[str, str] | None = None) -> None:
     """Have the function called for each cell of the study, `function(cell)`, each time in a process of its own.
 
     `reads` maps an arm to the one whose artifacts it reads (`lab.artifact(name, arm=...)`); it is read off the source,
     so it must be written out. Raises `LabError` where it is called twice, or with what cannot be called so.
     """
-    if experiment("measure").cell is None:
+    if require_experiment("measure").cell is None:
         raise LabError(
             "lab.measure: this program was started without cells: name those to measure (scientist exec "
             "FILE --cells ARM@LEVEL,... --on DATASET), or do all at once without lab.measure"
@@ -46,19 +46,19 @@ def measure(function: Callable[[Cell], Any], reads: dict[str, str] | None = None
     _registered.append(function)
 
 
-def registered() -> Callable[[Cell], Any]:
+def get_registered() -> Callable[[LabCell], Any]:
     """The function that measures a cell. Raises `LabError` where the program named none."""
     if not _registered:
         raise LabError(
-            f"{job().entry} does not call lab.measure: end it with lab.measure(run), where "
+            f"{read_job().entry} does not call lab.measure: end it with lab.measure(run), where "
             "`def run(cell): ...` trains and submits one cell"
         )
     return _registered[0]
 
 
-def of_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
+def resolve_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
     """Dataset and condition, in a cell its own where they were left out. Raises `LabError` for those of another."""
-    cell = job().cell
+    cell = read_job().cell
     if cell is None:
         return dataset, condition
     if dataset and dataset != cell.dataset:
@@ -68,19 +68,20 @@ def of_cell(where: str, dataset: str, condition: str) -> tuple[str, str]:
     return cell.dataset, cell.condition
 
 
-def with_cell(name: str, cell: str | None = None) -> str:
+def add_cell_name(name: str, cell: str | None = None) -> str:
     """A name for a file, in a cell with that of the cell (or the one given) before its ending: `net__digits__cnn.pt`.
 
     Raises `LabError` where that is too long.
     """
-    current = job().cell
+    current = read_job().cell
     own = cell if cell is not None else current and current.name
     if own is None:
         return name
     stem, ending = os.path.splitext(name)
     full = f"{stem}__{own}{ending}"
-    if len(full) > _LONGEST:
+    if len(full) > _MAX_FILE_NAME_CHARS:
         raise LabError(
-            f"the name {name!r} becomes {full!r}, which has more than {_LONGEST} characters: choose a shorter one"
+            f"the name {name!r} becomes {full!r}, which has more than {_MAX_FILE_NAME_CHARS} characters: choose "
+            f"a shorter one"
         )
     return full

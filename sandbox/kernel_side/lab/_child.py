@@ -26,26 +26,26 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lab import _cells, _job, _training
-from lab._job import Cell, JobFile, LabError, seed_all
+from lab._job import JobFile, LabCell, LabError, seed_all
 from lab._walls import LIBC, close_all_but
 
-_PDEATHSIG = 1
-_FIRST_TO_GO = "800"
+_PR_SET_PDEATHSIG = 1
+_OOM_SCORE_ADJUSTMENT = "800"
 """What is added to the score by which the system, short of memory, chooses whom it kills (-1000 to 1000)."""
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_LAB_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-class _Process:
+class ProcessState:
     """What this process is; set once, after the fork."""
 
-    forked = 0
+    forked_pid = 0
     """The number of the process that the zygote forked."""
     pid = 0
     """Of the process that runs a cell; its own children ask nobody."""
-    talk: socket.socket
-    building = ""
+    socket: socket.socket
+    building_digest = ""
     """The shared value that it was forked to build."""
-    reads: dict[str, str] | None = None
+    recorded_reads: dict[str, str] | None = None
     """What that value read of the cell so far, while it is built: what was read -> its value as text."""
     outputs: tuple[int, int] = (1, 2)
     """Where what it prints is heard."""
@@ -55,23 +55,23 @@ class _Process:
     """What formats the traceback of an exception, and of a syntax error."""
 
 
-class Given(Cell):
+class ProgramCell(LabCell):
     """The cell that the program is handed. What a shared value reads of it, while it is built, is noted."""
 
     def __getattribute__(self, name: str) -> Any:
         value = object.__getattribute__(self, name)
-        if name in Cell.__dataclass_fields__ and name != "setting":
-            note(name, value)
+        if name in LabCell.__dataclass_fields__ and name != "setting":
+            record_read(name, value)
         elif name == "__dict__":
-            note_all()
+            record_all_reads()
         return value
 
     def __reduce__(self) -> Any:
-        note_all()
-        return Cell, tuple(dict(value) if name == "setting" else value for name, value in vars(self).items())
+        record_all_reads()
+        return LabCell, tuple(dict(value) if name == "setting" else value for name, value in vars(self).items())
 
 
-class Setting(Mapping[str, Any]):
+class CellSetting(Mapping[str, Any]):
     """The hyperparameters that the program is handed: read-only; a name that the arm does not have is an error, unless
     `get` names what to take then."""
 
@@ -87,11 +87,11 @@ class Setting(Mapping[str, Any]):
         return self._values[name]
 
     def __contains__(self, name: object) -> bool:
-        note(f"setting.{name}", self._values.get(str(name), _ABSENT))
+        record_read(f"setting.{name}", self._values.get(str(name), _MISSING_HYPERPARAMETER))
         return name in self._values
 
     def get(self, name: str, default: Any = None) -> Any:
-        note(f"setting.{name}", self._values.get(name, _ABSENT))
+        record_read(f"setting.{name}", self._values.get(name, _MISSING_HYPERPARAMETER))
         return self._values.get(name, default)
 
     def __or__(self, more: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,44 +101,44 @@ class Setting(Mapping[str, Any]):
         return {**before, **self}
 
     def __iter__(self) -> Iterator[str]:
-        note_all()
+        record_all_reads()
         return iter(self._values)
 
     def __len__(self) -> int:
-        note_all()
+        record_all_reads()
         return len(self._values)
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
     def __reduce__(self) -> Any:
-        note_all()
+        record_all_reads()
         return dict, (self._values,)
 
 
-_ABSENT = types.SimpleNamespace()
+_MISSING_HYPERPARAMETER = types.SimpleNamespace()
 """In place of a hyperparameter that an arm does not have."""
 
 
-def note(what: str, value: object) -> None:
+def record_read(what: str, value: object) -> None:
     """Note that a shared value that is being built has read this of its cell."""
-    if _Process.reads is not None:
-        _Process.reads[what] = repr(value)
+    if ProcessState.recorded_reads is not None:
+        ProcessState.recorded_reads[what] = repr(value)
 
 
-def note_all() -> None:
+def record_all_reads() -> None:
     """Note that a shared value that is being built may have read anything of its cell."""
-    if _Process.reads is not None and (cell := _job.job().cell) is not None:
-        _Process.reads |= {what: repr(value) for what, value in _fields_of(cell).items()}
+    if ProcessState.recorded_reads is not None and (cell := _job.read_job().cell) is not None:
+        ProcessState.recorded_reads |= {what: repr(value) for what, value in _list_fields(cell).items()}
 
 
-def fits(reads: Mapping[str, str], cell: Cell) -> bool:
+def matches_reads(reads: Mapping[str, str], cell: LabCell) -> bool:
     """Whether what a shared value has read of its cell is what it would have read of this one."""
-    fields = _fields_of(cell)
-    return all(repr(fields.get(what, _ABSENT)) == value for what, value in reads.items())
+    fields = _list_fields(cell)
+    return all(repr(fields.get(what, _MISSING_HYPERPARAMETER)) == value for what, value in reads.items())
 
 
-def _fields_of(cell: Cell) -> dict[str, object]:
+def _list_fields(cell: LabCell) -> dict[str, object]:
     """What can be read of a cell. All names of its hyperparameters count as one more field."""
     plain = {name: value for name, value in vars(cell).items() if name != "setting"}
     return {
@@ -148,28 +148,28 @@ def _fields_of(cell: Cell) -> dict[str, object]:
     }
 
 
-def prepare(crash_log: int) -> None:
+def prepare_process(crash_log: int) -> None:
     """What is made ready before the first fork."""
-    _Process.crash_log = crash_log
+    ProcessState.crash_log = crash_log
     importlib.import_module("numpy.random")  # which numpy imports when it is first used: every cell is seeded
     from IPython.core import ultratb
 
     try:
-        _Process.tracebacks = (
+        ProcessState.tracebacks = (
             ultratb.AutoFormattedTB(mode="Context", theme_name="nocolor"),
             ultratb.SyntaxTB(theme_name="nocolor"),
         )
     except TypeError:  # before IPython 9
         old: Any = ultratb
-        _Process.tracebacks = (
+        ProcessState.tracebacks = (
             old.AutoFormattedTB(mode="Context", color_scheme="NoColor"),
             old.SyntaxTB(color_scheme="NoColor"),
         )
-    os.register_at_fork(before=note_all)  # what another process reads of a cell is not seen here
+    os.register_at_fork(before=record_all_reads)  # what another process reads of a cell is not seen here
 
 
-def live(
-    current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str, shut_in: Callable[[], None]
+def run_process(
+    current: JobFile, channel: socket.socket, outputs: tuple[int, int], building: str, enter_walls: Callable[[], None]
 ) -> NoReturn:
     """Run the script or cell to its end, tell how it ended, and be gone. With `building`, only up to that shared value.
 
@@ -177,58 +177,58 @@ def live(
     """
     end: dict[str, Any] = {"status": "ok"}
     try:
-        _settle(current, talk, outputs, building)
-        shut_in()
+        _initialize(current, channel, outputs, building)
+        enter_walls()
         if os.environ.pop("LAB_WALLS", "") == "1":
             importlib.import_module("sitecustomize").add_packages()
         try:
-            _run(current)
+            _run_program(current)
         except SystemExit as error:
             if error.code not in (None, 0, ""):
-                end = _told(error)
+                end = _describe_exception(error)
         if building and end["status"] == "ok":
             raise LabError(
                 "the program ran to its end without coming to it again: call lab.shared at a place that "
                 "every run of this cell comes to, with the same key and captured values"
             )
     except BaseException as error:
-        end = _told(error)
-    _leave(end)
+        end = _describe_exception(error)
+    _exit(end)
 
 
-def _settle(current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str) -> None:
+def _initialize(current: JobFile, talk: socket.socket, outputs: tuple[int, int], building: str) -> None:
     os.setsid()  # all that it starts can be killed with it
-    LIBC.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with open("/proc/self/oom_score_adj", "w") as score:
-            score.write(_FIRST_TO_GO)
+            score.write(_OOM_SCORE_ADJUSTMENT)
     except OSError:  # then the system chooses by size alone
         pass
     if building:
         silent = os.open(os.devnull, os.O_WRONLY)
-        _print_to((silent, silent))
-        close_all_but((0, 1, 2, talk.fileno(), _Process.crash_log, *outputs))
+        _redirect_output((silent, silent))
+        close_all_but((0, 1, 2, talk.fileno(), ProcessState.crash_log, *outputs))
     else:
-        _print_to(outputs)
-        close_all_but((0, 1, 2, talk.fileno(), _Process.crash_log))
+        _redirect_output(outputs)
+        close_all_but((0, 1, 2, talk.fileno(), ProcessState.crash_log))
     for number, name in ((1, "stdout"), (2, "stderr")):
         text = io.TextIOWrapper(
             io.FileIO(number, "w", closefd=False), encoding="utf-8", errors="backslashreplace", write_through=True
         )
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)
-    _Process.forked = os.getpid()
-    _Process.pid = _Process.forked if current.cell is not None else 0
-    _Process.talk, _Process.building, _Process.outputs = talk, building, outputs
+    ProcessState.forked_pid = os.getpid()
+    ProcessState.pid = ProcessState.forked_pid if current.cell is not None else 0
+    ProcessState.socket, ProcessState.building_digest, ProcessState.outputs = talk, building, outputs
 
 
-def _print_to(descriptors: tuple[int, int]) -> None:
+def _redirect_output(descriptors: tuple[int, int]) -> None:
     for descriptor, number in zip(descriptors, (1, 2), strict=True):
         os.dup2(descriptor, number)
 
 
-def _run(current: JobFile) -> None:
+def _run_program(current: JobFile) -> None:
     """The program, then its function. Raises whatever these raise."""
     entry = os.path.join(current.folder, current.entry)
     os.chdir(current.folder)
@@ -236,8 +236,8 @@ def _run(current: JobFile) -> None:
     sys.argv = [entry]
     sys.path[:] = [os.path.dirname(entry), *(path for path in sys.path if path)]
     _forget_modules_of(current.folder)
-    _job.begin()
-    if _Process.building:
+    _job.apply_job()
+    if ProcessState.building_digest:
         _change_job(folder=str(current.folder))
     if current.cell is not None:
         seed_all(current.seed)
@@ -253,7 +253,7 @@ def _run(current: JobFile) -> None:
         if error.code not in (None, 0, ""):
             raise
     if (cell := current.cell) is not None:
-        _cells.registered()(Given(**vars(replace(cell, setting=Setting(cell.arm, cell.setting)))))
+        _cells.get_registered()(ProgramCell(**vars(replace(cell, setting=CellSetting(cell.arm, cell.setting)))))
 
 
 def _forget_modules_of(folder: Path) -> None:
@@ -264,7 +264,7 @@ def _forget_modules_of(folder: Path) -> None:
         del sys.modules[name]
 
 
-def _leave(end: dict[str, Any]) -> NoReturn:
+def _exit(end: dict[str, Any]) -> NoReturn:
     try:
         for file in gc.get_objects():
             if (
@@ -275,14 +275,14 @@ def _leave(end: dict[str, Any]) -> NoReturn:
                 file.flush()
         sys.stdout.flush()
         sys.stderr.flush()
-        if os.getpid() == _Process.forked:  # else it is a child of the program that came to the end of it
-            _send(_Process.talk, {"end": {**end, "training": _training.seen()}})
-            receive(_Process.talk)  # the zygote looks at what this process took, and kills it
+        if os.getpid() == ProcessState.forked_pid:  # else it is a child of the program that came to the end of it
+            _send_message(ProcessState.socket, {"end": {**end, "training": _training.read_counters()}})
+            receive_line(ProcessState.socket)  # the zygote looks at what this process took, and kills it
     finally:
         os._exit(0)
 
 
-def _told(error: BaseException) -> dict[str, Any]:
+def _describe_exception(error: BaseException) -> dict[str, Any]:
     """An exception as the kernel of a plain script tells it."""
     name = "LabError" if isinstance(error, LabError) else type(error).__name__
     try:
@@ -298,9 +298,9 @@ def _told(error: BaseException) -> dict[str, Any]:
     }
     try:
         trace = error.__traceback__
-        while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _HERE:
+        while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _LAB_FOLDER:
             trace = trace.tb_next
-        plain, of_syntax = _Process.tracebacks
+        plain, of_syntax = ProcessState.tracebacks
         if isinstance(error, SyntaxError):
             lines = of_syntax.structured_traceback(type(error), error, traceback.extract_tb(trace))
         elif trace is not None:
@@ -316,44 +316,44 @@ def _told(error: BaseException) -> dict[str, Any]:
 # --- shared values, for `lab._shared` ---------------------------------------------------------------------------------
 
 
-def asks() -> bool:
+def can_ask() -> bool:
     """Whether this process can have a value built by another."""
-    return _Process.pid == os.getpid()
+    return ProcessState.pid == os.getpid()
 
 
-def builds_something() -> bool:
+def is_builder() -> bool:
     """Whether this process, or the one that it came from, was forked to build a value."""
-    return bool(_Process.building)
+    return bool(ProcessState.building_digest)
 
 
-def builds(digest: str) -> bool:
+def is_building(digest: str) -> bool:
     """Whether this process was forked to build that value."""
-    return asks() and _Process.building == digest
+    return can_ask() and ProcessState.building_digest == digest
 
 
-def ask(digest: str, where: str) -> bool:
+def request_build(digest: str, where: str) -> bool:
     """Have a value built; False where that is being done by who waits for this process. Raises `LabError`."""
-    _send(_Process.talk, {"shared": digest})
-    answer = json.loads(receive(_Process.talk))
+    _send_message(ProcessState.socket, {"shared": digest})
+    answer = json.loads(receive_line(ProcessState.socket))
     if "failed" in answer:
         raise LabError(f"{where} could not be built: {answer['failed']}")
     return bool(answer["built"])
 
 
-def at_last(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
+def build_for_others(seed: int, build: Callable[[], Any]) -> tuple[Any, dict[str, str]]:
     """What `build()` returns with that seed, which is also that of `lab.seed`, and what it read of the cell. From here
     on its output is heard."""
     _change_job(seed=seed)
     seed_all(seed)
-    _print_to(_Process.outputs)
+    _redirect_output(ProcessState.outputs)
     reads: dict[str, str] = {}
-    _Process.reads = reads
+    ProcessState.recorded_reads = reads
     return build(), reads
 
 
-def built(sealed: str) -> NoReturn:
+def exit_as_built(sealed: str) -> NoReturn:
     """Be gone: what this process was forked for is done, under that name."""
-    _leave({"status": "ok", "sealed": sealed})
+    _exit({"status": "ok", "sealed": sealed})
 
 
 def _change_job(**fields: object) -> None:
@@ -364,14 +364,14 @@ def _change_job(**fields: object) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(changed, file)
     os.environ["LAB_JOB"] = path
-    _job.begin()
+    _job.apply_job()
 
 
-def _send(talk: socket.socket, message: dict[str, Any]) -> None:
+def _send_message(talk: socket.socket, message: dict[str, Any]) -> None:
     talk.sendall(json.dumps(message).encode() + b"\n")
 
 
-def receive(talk: socket.socket) -> bytes:
+def receive_line(talk: socket.socket) -> bytes:
     """The next line. Raises `EOFError` where the other side is gone."""
     line = b""
     while not line.endswith(b"\n"):

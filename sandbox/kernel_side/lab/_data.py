@@ -15,13 +15,13 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._job import LabError, experiment
+from lab._job import LabError, require_experiment
 
 Array = NDArray[Any]
 
 # scikit-learn ships these with all their labels. Without isolation their files are within reach, so at least the
 # loaders are replaced: it stops mistakes, not intent.
-LOADERS = {
+REPLACED_LOADERS = {
     "load_digits": "digits",
     "load_breast_cancer": "breast_cancer",
     "load_wine": "wine",
@@ -30,7 +30,7 @@ LOADERS = {
 }
 
 
-MAPPED_BYTES = 2**24
+MIN_MAPPED_BYTES = 2**24
 """Size from which an array is mapped from disk instead of loaded."""
 
 
@@ -112,7 +112,7 @@ class Folder:
 @functools.cache
 def data(name: str) -> Dataset | Folder:
     """The dataset of that name. Raises `LabError` when the data plan has none."""
-    current = experiment("data")
+    current = require_experiment("data")
     views = current.datasets
     if current.cell is not None and name != current.cell.dataset:
         raise LabError(f"lab.data({name!r}): this cell is {current.cell}: read lab.data(cell.dataset)")
@@ -120,7 +120,7 @@ def data(name: str) -> Dataset | Folder:
         has = ", ".join(sorted(views)) or "none"
         raise LabError(f"no dataset {name!r} in the data plan of this run; it has: {has}")
     with zipfile.ZipFile(current.folder / views[name]) as file:
-        view = {info.filename.removesuffix(".npy"): _array(file, info) for info in file.infolist()}
+        view = {info.filename.removesuffix(".npy"): _read_array(file, info) for info in file.infolist()}
         meta: dict[str, Any] = json.loads(str(view["meta"]))
         about: dict[str, Any] = json.loads(str(view["about"])) if "about" in view else {}
         if about.get("path"):
@@ -131,16 +131,16 @@ def data(name: str) -> Dataset | Folder:
             classes=meta["classes"],
             names=tuple(about.get("names", ())),
             class_names=tuple(meta.get("class_names", ())),
-            train=_train(view, meta, current.data_share),
-            dev=_labelled(view, meta, "dev"),
-            validation=Unlabelled(_x(view, "validation"), f"{name}/validation"),
-            test=Unlabelled(_x(view, "test"), f"{name}/test"),
+            train=_read_train(view, meta, current.data_share),
+            dev=_read_labelled(view, meta, "dev"),
+            validation=Unlabelled(_read_x(view, "validation"), f"{name}/validation"),
+            test=Unlabelled(_read_x(view, "test"), f"{name}/test"),
         )
 
 
-def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+def _read_array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     """An array of a view: a small one loaded, a large one mapped from disk. What is written into it stays here."""
-    if info.file_size < MAPPED_BYTES:
+    if info.file_size < MIN_MAPPED_BYTES:
         with file.open(info) as member:
             return np.lib.format.read_array(member, allow_pickle=False)
     with open(str(file.filename), "rb") as whole:
@@ -152,15 +152,15 @@ def _array(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
         return np.asarray(np.memmap(whole, dtype, "c", whole.tell(), shape))
 
 
-def _labelled(view: Any, meta: dict[str, Any], split: str) -> Labelled:
+def _read_labelled(view: Any, meta: dict[str, Any], split: str) -> Labelled:
     shown = {name: view[f"{split}_meta"][:, i] for i, name in enumerate(meta.get("meta_shown", ()))}
-    return Labelled(_x(view, split), view[f"{split}_y"], shown)
+    return Labelled(_read_x(view, split), view[f"{split}_y"], shown)
 
 
-def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
+def _read_train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
     """The training examples; with a share below 1 always the same ones of them, in their order, of every class at least
     one where they are as many as there are classes."""
-    whole = _labelled(view, meta, "train")
+    whole = _read_labelled(view, meta, "train")
     x, y = whole.x, whole.y
     if share == 1:
         return whole
@@ -169,20 +169,20 @@ def _train(view: Any, meta: dict[str, Any], share: float) -> Labelled:
     order = np.concatenate((order[firsts], np.delete(order, firsts)))
     rows = np.sort(order[: max(1, round(share * len(y)))])
     return Labelled(
-        x[rows] if x.nbytes < MAPPED_BYTES else Part(x, rows),
+        x[rows] if x.nbytes < MIN_MAPPED_BYTES else MappedRows(x, rows),
         y[rows],
         {name: column[rows] for name, column in whole.meta.items()},
     )
 
 
-def _x(view: dict[str, Array], split: str) -> Any:
+def _read_x(view: dict[str, Array], split: str) -> Any:
     if f"{split}_ends" not in view:
         return view[f"{split}_x"]
-    texts = Texts(view[f"{split}_x"], view[f"{split}_ends"])
-    return texts if texts.nbytes >= MAPPED_BYTES else texts[:]
+    texts = MappedTexts(view[f"{split}_x"], view[f"{split}_ends"])
+    return texts if texts.nbytes >= MIN_MAPPED_BYTES else texts[:]
 
 
-class Texts:
+class MappedTexts:
     """Texts on disk: (examples,) of str, read when they are asked for."""
 
     def __init__(self, data: Array, ends: Array) -> None:
@@ -201,7 +201,7 @@ class Texts:
         return found
 
 
-class Part:
+class MappedRows:
     """Some rows of an array on disk, which are read when they are asked for."""
 
     def __init__(self, x: Any, rows: Array) -> None:
@@ -226,5 +226,5 @@ def replace_loaders(datasets: ModuleType) -> None:
     def refuse(loader: str, name: str, *_: object, **__: object) -> NoReturn:
         raise LabError(f"sklearn's {loader} returns labels that are withheld here: use lab.data({name!r})")
 
-    for loader, name in LOADERS.items():
+    for loader, name in REPLACED_LOADERS.items():
         setattr(datasets, loader, functools.partial(refuse, loader, name))

@@ -1,6 +1,6 @@
 """What a live matplotlib figure says of itself when it is saved, written beside the image as <file>.facts.json.
 
-The form is `record.nouns.figures.FigureFacts`. The host reads it as untrusted: code that wants to can write anything
+The form is `record.schema.figures.FigureFacts`. The host reads it as untrusted: code that wants to can write anything
 there. A plot is never broken by this: what goes wrong here is told in the field `error`, and after `SECONDS` the rest
 is left out (`cut`).
 """
@@ -17,15 +17,15 @@ from typing import Any
 
 from lab import _series, _texts
 
-SECONDS = 2.0
+MAX_FIGURE_SECONDS = 2.0
 """Wall clock for one figure."""
-_TEXT = 300
+_MAX_TEXT_CHARS = 300
 """Characters of a label or title that are kept."""
-_PANELS, _SERIES, _WORDS = 36, 40, 40
+_MAX_PANELS, _MAX_SERIES, _MAX_WORDS = 36, 40, 40
 """How many of each are written down: axes of a figure; series, and tick labels, legend entries or notes, of an axes."""
 
 
-def watch(figure_class: Any) -> None:
+def watch_figures(figure_class: Any) -> None:
     """Make `Figure.savefig` leave the facts beside each file that it writes."""
     save = figure_class.savefig
 
@@ -49,24 +49,24 @@ def _write_facts(figure: Any, path: Any, options: dict[str, Any]) -> None:
         try:
             dpi = options.get("dpi", settings["savefig.dpi"])
             tight = options.get("bbox_inches", settings["savefig.bbox"]) == "tight"
-            fields = facts(figure, tight=tight) | ({} if dpi in ("figure", None) else {"dpi": float(dpi)})
+            fields = build_facts(figure, tight=tight) | ({} if dpi in ("figure", None) else {"dpi": float(dpi)})
         except Exception as error:
-            fields = {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
+            fields = {"error": f"{type(error).__name__}: {error}"[:_MAX_TEXT_CHARS]}
         with open(f"{path}.facts.json", "w", encoding="utf-8") as file:
             json.dump(fields, file)
 
 
-def facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
+def build_facts(figure: Any, *, tight: bool = False) -> dict[str, Any]:
     """The fields of `FigureFacts`; colour bars are no axes of their own. `tight`: cut to its content when saved."""
-    until = time.monotonic() + SECONDS
+    until = time.monotonic() + MAX_FIGURE_SECONDS
     width, height = (float(side) for side in figure.get_size_inches())
     figure.draw_without_rendering()  # saving may have put texts elsewhere: at another dpi, or while cutting
-    return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _drawn_facts(
+    return {"width_inches": width, "height_inches": height, "dpi": float(figure.dpi)} | _build_drawn_facts(
         figure, tight, until
     )
 
 
-def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
+def _build_drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
     """What is drawn on each axes, and where texts stand."""
     plots = [axes for axes in figure.axes if not _is_colourbar(axes)]
     bars = [axes for axes in figure.axes if _is_colourbar(axes)]
@@ -74,17 +74,17 @@ def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
         text.get_text() for text in (*figure.texts, *(text for legend in figure.legends for text in legend.get_texts()))
     ]
     fields: dict[str, Any] = {
-        "axes": [_axes_facts(axes, plots, bars) for axes in plots[:_PANELS]],
-        "words": [_cut(text) for text in outside if text.strip()][:_WORDS],
-        "scales": [_cut(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
+        "axes": [_build_axes_facts(axes, plots, bars) for axes in plots[:_MAX_PANELS]],
+        "words": [_truncate(text) for text in outside if text.strip()][:_MAX_WORDS],
+        "scales": [_truncate(axes.get_xlabel() or axes.get_ylabel()) for axes in bars],
     }
     try:
-        texts = _texts.texts_of(figure, until)
+        texts = _texts.collect_texts(figure, until)
         sizes = sorted((item.points, item.text) for item in (*texts.items, *texts.inside) if item.points > 0)
         places: dict[str, Any] = {
-            "cut": texts.cut,
-            "overlaps": _texts.overlaps(texts, plots),
-            "clipped": [] if tight else _texts.clipped(texts, figure.bbox),
+            "cut": texts.is_truncated,
+            "overlaps": _texts.find_overlaps(texts, plots),
+            "clipped": [] if tight else _texts.find_clipped(texts, figure.bbox),
             "smallest_font": sizes[0][0] if sizes else None,
             "smallest_text": sizes[0][1] if sizes else "",
         }
@@ -93,7 +93,7 @@ def _drawn_facts(figure: Any, tight: bool, until: float) -> dict[str, Any]:
             places |= {"width_inches": float(box.width), "height_inches": float(box.height)}
         return fields | places
     except Exception as error:
-        return fields | {"error": f"{type(error).__name__}: {error}"[:_TEXT]}
+        return fields | {"error": f"{type(error).__name__}: {error}"[:_MAX_TEXT_CHARS]}
 
 
 def _is_colourbar(axes: Any) -> bool:
@@ -103,36 +103,41 @@ def _is_colourbar(axes: Any) -> bool:
 # --- one axes -------------------------------------------------------------------------------------------------------
 
 
-def _axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
+def _build_axes_facts(axes: Any, plots: list[Any], bars: list[Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "title": _cut(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
-        "xlabel": _cut(_label(axes, "x")),
-        "ylabel": _cut(_label(axes, "y")),
+        "title": _truncate(axes.get_title() or axes.get_title(loc="left") or axes.get_title(loc="right")),
+        "xlabel": _truncate(_find_label(axes, "x")),
+        "ylabel": _truncate(_find_label(axes, "y")),
         # three-dimensional axes switch `axison` off while they draw, and keep what was asked for beside it
         "visible": bool(axes.get_visible() and getattr(axes, "_axis3don", axes.axison)),
     }
     fields |= {"series": 1, "legend": _has_legend(axes, plots, set())}
     with contextlib.suppress(Exception):  # artists are of any library's making: what can be told of them is told
-        series = _series.series_of(axes)
+        series = _series.collect_series(axes)
         labels = {line.label for line in series if line.label}
-        drawn, labelled = _series.count(series)
+        drawn, labelled = _series.count_series(series)
         fields |= {
             "series": drawn,
             "labelled_series": labelled,
             "legend": _has_legend(axes, plots, labels),
-            "empty": not any(line.finite for line in series),
+            "empty": not any(line.has_finite_values for line in series),
         }
-        fields |= _more(axes, bars) | {"drawn": [_series.fields(line) for line in series[:_SERIES]]}
+        fields |= _build_more_facts(axes, bars) | {
+            "drawn": [_series.build_fields(line) for line in series[:_MAX_SERIES]]
+        }
     return fields
 
 
-def _more(axes: Any, bars: list[Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"spread": _series.has_spread(axes), "covered": round(_texts.covered(axes), 3)}
+def _build_more_facts(axes: Any, bars: list[Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "spread": _series.has_spread(axes),
+        "covered": round(_texts.compute_covered_share(axes), 3),
+    }
     words: list[str] = []
     if hasattr(axes, "get_zlabel"):
-        fields["zlabel"] = _cut(axes.get_zlabel())
+        fields["zlabel"] = _truncate(axes.get_zlabel())
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-        texts = [text.get_text() for text in _texts.tick_labels(axis)] if axis.get_visible() else []
+        texts = [text.get_text() for text in _texts.iterate_tick_labels(axis)] if axis.get_visible() else []
         fields |= {
             f"{side}ticks": len(texts),
             f"{side}scale": str(axis.get_scale()),
@@ -145,11 +150,11 @@ def _more(axes: Any, bars: list[Any]) -> dict[str, Any]:
     legend = axes.get_legend()
     notes = [text.get_text() for text in axes.texts if text.get_visible() and text.get_text().strip()]
     return fields | {
-        "tick_words": [_cut(text) for text in words[:_WORDS]],
-        "notes": [_cut(text) for text in notes[:_WORDS]],
+        "tick_words": [_truncate(text) for text in words[:_MAX_WORDS]],
+        "notes": [_truncate(text) for text in notes[:_MAX_WORDS]],
         "note_count": len(notes),
         "colourbar": bool(bars),
-        "legend_entries": [_cut(text.get_text()) for text in legend.get_texts()[:_WORDS]] if legend else [],
+        "legend_entries": [_truncate(text.get_text()) for text in legend.get_texts()[:_MAX_WORDS]] if legend else [],
     }
 
 
@@ -158,11 +163,11 @@ def _is_number(text: str) -> bool:
     return re.match(r"[\s$({\u2212+.-]*\d", re.sub(r"\\[a-zA-Z]+", "", text)) is not None
 
 
-def _cut(text: str) -> str:
-    return str(text)[:_TEXT]
+def _truncate(text: str) -> str:
+    return str(text)[:_MAX_TEXT_CHARS]
 
 
-def _label(axes: Any, which: str) -> str:
+def _find_label(axes: Any, which: str) -> str:
     """The axis' own label, else that of a panel it shares the axis with, else that of the whole figure."""
     shared = getattr(axes, f"get_shared_{which}_axes")().get_siblings(axes)
     texts = [

@@ -25,11 +25,21 @@ import numpy as np
 
 from lab import _child
 
-_ATOMS: tuple[type, ...] = (str, int, float, complex, bytes, bool, type(None), type(Ellipsis), type(NotImplemented))
-_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
+_ATOMIC_TYPES: tuple[type, ...] = (
+    str,
+    int,
+    float,
+    complex,
+    bytes,
+    bool,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+)
+_FINGERPRINTED_METHODS = ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__post_init__", "__new__")
 """Of a class, what counts among the names with two underscores."""
 
-_NAMED: tuple[type, ...] = (
+_NAMED_TYPES: tuple[type, ...] = (
     types.BuiltinFunctionType,
     types.MethodWrapperType,
     types.WrapperDescriptorType,
@@ -44,83 +54,83 @@ class NotComparable(Exception):
     """What a function depends on cannot be compared. Its text names it."""
 
 
-def fingerprint(function: Callable[[], Any], folder: Path) -> str:
+def compute_fingerprint(function: Callable[[], Any], folder: Path) -> str:
     """The text, for a function of a program that lies in `folder`. Raises `NotComparable`."""
-    return _of(function, folder, "")
+    return _fingerprint_value(function, folder, "")
 
 
-class _Walk:
+class FingerprintWalk:
     def __init__(self, folder: Path) -> None:
         self.digest = hashlib.sha256()
         self._folder = f"{os.path.realpath(folder)}/"
         self._seen: dict[int, int] = {}
         self._held: list[object] = []
 
-    def take(self, value: Any, where: str) -> None:
+    def add(self, value: Any, where: str) -> None:
         """Add a value; `where` says what it is, in an error."""
-        if type(value) in _ATOMS:
-            self._say(type(value).__name__, repr(value).replace(self._folder, "./"))  # a build has one of its own
+        if type(value) in _ATOMIC_TYPES:
+            self._update(type(value).__name__, repr(value).replace(self._folder, "./"))  # a build has one of its own
             return
         if id(value) in self._seen:
-            self._say("again", str(self._seen[id(value)]))
+            self._update("again", str(self._seen[id(value)]))
             return
         self._seen[id(value)] = len(self._seen)
         self._held.append(value)  # so that no other one gets its id
         try:
-            self._one(value, where)
+            self._add_one(value, where)
         except RecursionError:
             raise NotComparable(f"{where or 'something'}, which is nested too deeply") from None
 
-    def _say(self, *words: str) -> None:
+    def _update(self, *words: str) -> None:
         for word in words:
             text = word.encode(errors="surrogatepass")
             self.digest.update(f"{len(text)}:".encode() + text)
 
-    def _all(self, kind: str, values: Iterable[Any], where: str) -> None:
+    def _add_all(self, kind: str, values: Iterable[Any], where: str) -> None:
         values = list(values)
-        self._say(kind, str(len(values)))
+        self._update(kind, str(len(values)))
         for value in values:
-            self.take(value, where)
+            self.add(value, where)
 
-    def _one(self, value: Any, where: str) -> None:
+    def _add_one(self, value: Any, where: str) -> None:
         torch: Any = sys.modules.get("torch")
-        if isinstance(value, _child.Given | _child.Setting):
-            self._say("cell")
+        if isinstance(value, _child.ProgramCell | _child.CellSetting):
+            self._update("cell")
         elif isinstance(value, types.FunctionType):
-            self._function(value)
+            self._add_function(value)
         elif isinstance(value, types.MethodType):
             method = cast(Any, value)
-            self._all("method", (method.__func__, method.__self__), where or method.__name__)
+            self._add_all("method", (method.__func__, method.__self__), where or method.__name__)
         elif isinstance(value, functools.partial):
             part = cast(Any, value)
-            self._all("partial", (part.func, *part.args, *sorted(part.keywords.items())), where or "a partial")
+            self._add_all("partial", (part.func, *part.args, *sorted(part.keywords.items())), where or "a partial")
         elif isinstance(value, type):
-            self._class(value, where)
+            self._add_class(value, where)
         elif isinstance(value, types.ModuleType):
-            self._say("module", value.__name__)
+            self._update("module", value.__name__)
         elif isinstance(value, types.CodeType):
-            self._code(value)
+            self._add_code(value)
         elif isinstance(value, types.CellType):
-            self._all("cell", [] if value == types.CellType() else [value.cell_contents], where)
+            self._add_all("cell", [] if value == types.CellType() else [value.cell_contents], where)
         elif isinstance(value, staticmethod | classmethod):
             wrapper = cast(Any, value)
-            self._all("wrapped", [wrapper.__func__], where)
+            self._add_all("wrapped", [wrapper.__func__], where)
         elif isinstance(value, property):
-            self._all("property", (value.fget, value.fset, value.fdel), where)
+            self._add_all("property", (value.fget, value.fset, value.fdel), where)
         elif isinstance(value, types.MappingProxyType):
             view = cast(Any, value)
-            self.take(dict(view), where)
+            self.add(dict(view), where)
         elif type(value) in (list, tuple):
-            self._all(type(value).__name__, value, where)
+            self._add_all(type(value).__name__, value, where)
         elif type(value) is dict:
             table = cast(dict[Any, Any], value)
-            self._all("dict", (one for item in table.items() for one in item), where)
+            self._add_all("dict", (one for item in table.items() for one in item), where)
         elif type(value) in (set, frozenset):
-            self._say("set", *sorted(_of(one, Path(self._folder), where) for one in value))
+            self._update("set", *sorted(_fingerprint_value(one, Path(self._folder), where) for one in value))
         elif torch is not None and isinstance(value, torch.Tensor):
-            self._tensor(value, torch)
+            self._add_tensor(value, torch)
         elif type(value) in (np.ndarray, np.memmap) and value.dtype != object:
-            self._say("array", str(value.dtype), str(value.shape))
+            self._update("array", str(value.dtype), str(value.shape))
             self.digest.update(
                 np.ascontiguousarray(value).tobytes()
                 if value.size < 64
@@ -128,33 +138,33 @@ class _Walk:
             )
         elif isinstance(value, os.PathLike):
             path = cast(Any, value)
-            self._say("path")
-            self.take(os.fspath(path), where)
+            self._update("path")
+            self.add(os.fspath(path), where)
         else:
-            self._object(value, where)
+            self._add_object(value, where)
 
-    def _tensor(self, value: Any, torch: Any) -> None:
+    def _add_tensor(self, value: Any, torch: Any) -> None:
         plain: Any = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        self._say("tensor", str(plain.dtype), str(tuple(plain.shape)), str(value.device), str(value.requires_grad))
+        self._update("tensor", str(plain.dtype), str(tuple(plain.shape)), str(value.device), str(value.requires_grad))
         self.digest.update(plain.flatten().view(torch.uint8).numpy().data if plain.numel() else b"")
 
     # --- code ---------------------------------------------------------------------------------------------------------
 
-    def _function(self, function: types.FunctionType) -> None:
+    def _add_function(self, function: types.FunctionType) -> None:
         name = function.__qualname__
-        if not self._of_program(function):
-            self._say("library", function.__module__ or "", name)
+        if not self._is_of_program(function):
+            self._update("library", function.__module__ or "", name)
         else:
-            self._code(function.__code__)
-            self._globals(function.__globals__, _names_in(function.__code__), name)
+            self._add_code(function.__code__)
+            self._add_globals(function.__globals__, _find_names(function.__code__), name)
         for cell, free in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True):
-            self.take(cell, f"{free!r} (in {name})")
-        if self._of_program(function):
-            self._all("defaults", (function.__defaults__, function.__kwdefaults__), f"a default of {name}")
-            self._all("attributes", [vars(function)], f"an attribute of {name}")
+            self.add(cell, f"{free!r} (in {name})")
+        if self._is_of_program(function):
+            self._add_all("defaults", (function.__defaults__, function.__kwdefaults__), f"a default of {name}")
+            self._add_all("attributes", [vars(function)], f"an attribute of {name}")
 
-    def _code(self, code: types.CodeType) -> None:
-        self._say(
+    def _add_code(self, code: types.CodeType) -> None:
+        self._update(
             "code",
             code.co_code.hex(),
             code.co_exceptiontable.hex(),
@@ -164,86 +174,88 @@ class _Walk:
         )
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
-                self._code(constant)
+                self._add_code(constant)
             else:
-                self._say(repr(constant))
+                self._update(repr(constant))
 
-    def _globals(self, known: dict[str, Any], names: set[str], where: str) -> None:
+    def _add_globals(self, known: dict[str, Any], names: set[str], where: str) -> None:
         for name in sorted(names & known.keys()):
-            self._say("global", name)
+            self._update("global", name)
             value = known[name]
-            self.take(value, f"the global {name!r} (in {where})")
+            self.add(value, f"the global {name!r} (in {where})")
             if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] != "lab":
-                self._module(value, names, set())
+                self._add_module(value, names, set())
 
-    def _module(self, module: types.ModuleType, names: set[str], looked: set[str]) -> None:
+    def _add_module(self, module: types.ModuleType, names: set[str], looked: set[str]) -> None:
         """What is named of a module: it could have been set by the program."""
         looked.add(module.__name__)
-        ours = self._is_ours(getattr(module, "__file__", None))
+        ours = self._is_of_program_file(getattr(module, "__file__", None))
         for name in sorted(names & vars(module).keys()):
             value = vars(module)[name]
             if isinstance(value, types.ModuleType):
                 if value.__name__ not in looked:
-                    self._module(value, names, looked)
-            elif ours or isinstance(value, (*_ATOMS, list, tuple, dict, np.ndarray, types.FunctionType)):
-                self._say("part", module.__name__, name)
-                self.take(value, f"{module.__name__}.{name}")
+                    self._add_module(value, names, looked)
+            elif ours or isinstance(value, (*_ATOMIC_TYPES, list, tuple, dict, np.ndarray, types.FunctionType)):
+                self._update("part", module.__name__, name)
+                self.add(value, f"{module.__name__}.{name}")
 
-    def _class(self, kind: type, where: str) -> None:
+    def _add_class(self, kind: type, where: str) -> None:
         module = sys.modules.get(kind.__module__)
-        self._say("class", kind.__module__, kind.__qualname__)
-        if kind.__module__ != "__main__" and not self._is_ours(getattr(module, "__file__", None)):
+        self._update("class", kind.__module__, kind.__qualname__)
+        if kind.__module__ != "__main__" and not self._is_of_program_file(getattr(module, "__file__", None)):
             return
-        self._all("bases", kind.__bases__, where)
+        self._add_all("bases", kind.__bases__, where)
         for name, value in sorted(vars(kind).items()):
-            if name in _METHODS or not name.startswith(("__", "_abc_")):
-                self._say("attribute", name)
-                self.take(value, f"{kind.__qualname__}.{name}")
+            if name in _FINGERPRINTED_METHODS or not name.startswith(("__", "_abc_")):
+                self._update("attribute", name)
+                self.add(value, f"{kind.__qualname__}.{name}")
 
-    def _of_program(self, function: types.FunctionType) -> bool:
+    def _is_of_program(self, function: types.FunctionType) -> bool:
         known = function.__globals__
-        return known.get("__name__") == "__main__" or self._is_ours(known.get("__file__"))
+        return known.get("__name__") == "__main__" or self._is_of_program_file(known.get("__file__"))
 
-    def _is_ours(self, file: object) -> bool:
+    def _is_of_program_file(self, file: object) -> bool:
         return isinstance(file, str) and os.path.realpath(file).startswith(self._folder)
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    def _object(self, value: Any, where: str) -> None:
+    def _add_object(self, value: Any, where: str) -> None:
         """Whatever can be pickled, by what it would be made of again."""
         kind = cast(type[Any], type(value))
-        if kind in _NAMED:
-            self._say("builtin", repr(getattr(value, "__module__", "")), getattr(value, "__qualname__", value.__name__))
+        if kind in _NAMED_TYPES:
+            self._update(
+                "builtin", repr(getattr(value, "__module__", "")), getattr(value, "__qualname__", value.__name__)
+            )
             return
         wrapped = getattr(value, "__wrapped__", None)
         if wrapped is not None and callable(value):
-            self._all("wrapper", [kind, wrapped], where)
+            self._add_all("wrapper", [kind, wrapped], where)
             return
         try:
             made = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else value.__reduce_ex__(4)
         except Exception:
             raise NotComparable(f"{where or 'a value'}, of type {kind.__name__}") from None
-        self._say("object")
-        self.take(kind, where)
+        self._update("object")
+        self.add(kind, where)
         if isinstance(made, str):
-            self._say(made)
+            self._update(made)
             return
         function, arguments, *rest = made
         state, items, pairs = (*rest, None, None, None)[:3]
-        self._all(
+        self._add_all(
             "made", (function, *arguments, state, *(items or ()), *(one for pair in pairs or () for one in pair)), where
         )
 
 
-def _names_in(code: types.CodeType) -> set[str]:
+def _find_names(code: types.CodeType) -> set[str]:
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _names_in(constant)
+            found |= _find_names(constant)
     return found
 
 
-def _of(value: Any, folder: Path, where: str) -> str:
-    walk = _Walk(folder)
-    walk.take(value, where)
+def _fingerprint_value(value: Any, folder: Path, where: str) -> str:
+    walk = FingerprintWalk(folder)
+    walk.add(value, where)
     return walk.digest.hexdigest()

@@ -27,7 +27,7 @@ class LabError(Exception):
     """Whether it is about a value that is not finite, or too large."""
 
 
-def not_finite(message: str) -> LabError:
+def not_finite_error(message: str) -> LabError:
     """The error for code that diverged."""
     error = LabError(message)
     error.diverged = True
@@ -35,7 +35,7 @@ def not_finite(message: str) -> LabError:
 
 
 @dataclass(frozen=True)
-class Cell:
+class LabCell:
     """What one call of the function that `lab.measure` was given measures."""
 
     dataset: str
@@ -94,7 +94,7 @@ class JobFile:
     artifact_bytes: int = 2 * 2**30
     tree: str = ""
     """sha256 of all source files that the code sees."""
-    cell: Cell | None = None
+    cell: LabCell | None = None
     """What is to be measured; None for a script that does all at once."""
     data_share: float = 1.0
     """Of the training examples, which `lab.data` gives."""
@@ -109,7 +109,7 @@ class JobFile:
 
 
 @functools.cache
-def job() -> JobFile:
+def read_job() -> JobFile:
     """The job of this process. Raises `LabError` outside of a kernel of ours."""
     path = os.environ.get("LAB_JOB")
     if path is None:
@@ -117,12 +117,12 @@ def job() -> JobFile:
     with open(path, encoding="utf-8") as file:
         fields: dict[str, Any] = json.load(file)
     cell = fields.pop("cell", None)
-    return JobFile(folder=Path(fields.pop("folder")), cell=cell and Cell(**cell), **fields)
+    return JobFile(folder=Path(fields.pop("folder")), cell=cell and LabCell(**cell), **fields)
 
 
-def experiment(function: str) -> JobFile:
+def require_experiment(function: str) -> JobFile:
     """The job, if it is an experiment. Raises `LabError` in a plotting script, which may only read arrays."""
-    current = job()
+    current = read_job()
     if current.mode != "experiment":
         raise LabError(f"lab.{function} belongs in experiment.py: a plotting script only reads recorded arrays")
     return current
@@ -133,7 +133,7 @@ def experiment(function: str) -> JobFile:
 
 def seed_everything() -> None:
     """Seed random, numpy and torch with `lab.seed`. A torch that is imported later is seeded when it arrives."""
-    seed_all(job().seed)
+    seed_all(read_job().seed)
 
 
 def seed_all(seed: int) -> None:
@@ -144,17 +144,17 @@ def seed_all(seed: int) -> None:
         _seed_torch(sys.modules["torch"], seed)
 
 
-def begin() -> None:
+def apply_job() -> None:
     """Turn to the job at hand, where modules were imported before there was one."""
-    job.cache_clear()
+    read_job.cache_clear()
     if "torch" in sys.modules:
-        _seed_torch(sys.modules["torch"], job().seed)
+        _seed_torch(sys.modules["torch"], read_job().seed)
 
 
-def torch_arrived(torch: ModuleType) -> None:
+def configure_torch(torch: ModuleType) -> None:
     """Fix torch's threads and seed. Convolutions differ in the last bits between one and two threads."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    _seed_torch(torch, job().seed)
+    _seed_torch(torch, read_job().seed)
 
 
 def _seed_torch(torch: ModuleType, seed: int) -> None:

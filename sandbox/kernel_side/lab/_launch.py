@@ -21,9 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from lab._job import LabError, experiment
+from lab._job import LabError, require_experiment
 
-_CALL = """
+_CALL_CODE = """
 import os, sys, cloudpickle
 with open(sys.argv[1], "rb") as file:
     answer = cloudpickle.load(file)()
@@ -32,7 +32,7 @@ if os.environ["RANK"] == "0":
         cloudpickle.dump(answer, file)
 """
 """Calls, in a process of its own, the function whose file the command line names; rank 0 keeps what it returned."""
-_TAIL = 60
+_MAX_TAIL_LINES = 60
 """Lines of output that an error carries."""
 
 
@@ -43,7 +43,7 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
     `processes` is the number of GPUs of this experiment when left out. Of a function, what rank 0 returned comes back.
     Once a process fails, the others are killed. Raises `LabError` with what the failed process printed last.
     """
-    current = experiment("launch")
+    current = require_experiment("launch")
     count = current.processes if processes is None else processes
     if count < 1:
         raise LabError(f"lab.launch needs at least one process, not {count}")
@@ -60,12 +60,12 @@ def launch(work: Callable[[], Any] | str, *, processes: int | None = None, argum
                     f"lab.launch cannot send {getattr(work, '__name__', work)!r} to other processes: "
                     f"{error}; give a script: lab.launch('train.py')"
                 ) from error
-            command = [sys.executable, "-c", _CALL, str(packed), str(answer)]
-        _run(command, count, current.folder)
+            command = [sys.executable, "-c", _CALL_CODE, str(packed), str(answer)]
+        _run_processes(command, count, current.folder)
         return pickle.loads(answer.read_bytes()) if answer.is_file() else None
 
 
-def _run(command: Sequence[str], count: int, folder: Path) -> None:
+def _run_processes(command: Sequence[str], count: int, folder: Path) -> None:
     """Wait for the end of all processes, whose output is printed as it comes. Raises `LabError` for one that fails."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -80,7 +80,7 @@ def _run(command: Sequence[str], count: int, folder: Path) -> None:
         "LOCAL_WORLD_SIZE": str(count),
         "GROUP_RANK": "0",
     }
-    tails = [deque[str](maxlen=_TAIL) for _ in range(count)]
+    tails = [deque[str](maxlen=_MAX_TAIL_LINES) for _ in range(count)]
     processes = [
         subprocess.Popen(
             command,

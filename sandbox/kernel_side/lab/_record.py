@@ -19,13 +19,13 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._cells import of_cell, with_cell
-from lab._job import LabError, experiment, job, not_finite
+from lab._cells import add_cell_name, resolve_cell
+from lab._job import LabError, not_finite_error, read_job, require_experiment
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _ma: Any = np.ma
 _SPLITS = ("train", "dev", "validation")
-LARGEST = 1e100
+MAX_ABSOLUTE_VALUE = 1e100
 """Size of a value beyond which the host does not take it."""
 
 
@@ -39,20 +39,20 @@ def log(
     split: str = "train",
 ) -> None:
     """Append one point of a curve. Raises `LabError` for a value that is not finite."""
-    experiment("log")
-    dataset, condition = of_cell(f"lab.log({name!r})", dataset, condition)
-    _measure("log", name, value, step=step, condition=condition, dataset=dataset, split=split)
+    require_experiment("log")
+    dataset, condition = resolve_cell(f"lab.log({name!r})", dataset, condition)
+    _append_measurement("log", name, value, step=step, condition=condition, dataset=dataset, split=split)
 
 
 def result(
     name: str, value: SupportsFloat, *, condition: str = "", dataset: str = "", split: str = "validation"
 ) -> None:
     """Append a final number that only the experiment can know; it is marked as said by the code."""
-    experiment("result")
-    dataset, condition = of_cell(f"lab.result({name!r})", dataset, condition)
+    require_experiment("result")
+    dataset, condition = resolve_cell(f"lab.result({name!r})", dataset, condition)
     if not condition or not dataset:
         raise LabError(f"lab.result({name!r}) needs condition= and dataset=, not {condition!r} and {dataset!r}")
-    _measure("result", name, value, step=None, condition=condition, dataset=dataset, split=split)
+    _append_measurement("result", name, value, step=None, condition=condition, dataset=dataset, split=split)
 
 
 def save(name: str, array: object) -> None:
@@ -60,32 +60,32 @@ def save(name: str, array: object) -> None:
 
     Raises `LabError` for what cannot be read back without unpickling.
     """
-    folder = experiment("save").folder / "arrays"
-    file = with_cell(named("save", name.removesuffix(".npy")) + ".npy")
-    values = as_array(array, f"lab.save({name!r})")
+    folder = require_experiment("save").folder / "arrays"
+    file = add_cell_name(check_name("save", name.removesuffix(".npy")) + ".npy")
+    values = to_array(array, f"lab.save({name!r})")
     if values.dtype.kind not in "biufU":
         raise LabError(
             f"lab.save({name!r}) takes a numeric array, not dtype {values.dtype}: "
             "save each part under a name of its own"
         )
     folder.mkdir(exist_ok=True)
-    write_whole(folder / file, lambda part: copy_to(part, values))
+    write_atomically(folder / file, lambda part: copy_content(part, values))
 
 
-def named(function: str, name: str) -> str:
+def check_name(function: str, name: str) -> str:
     """The name, if it can be the name of a file. Raises `LabError`."""
-    if not _NAME.fullmatch(name) or name.startswith("."):
+    if not _NAME_PATTERN.fullmatch(name) or name.startswith("."):
         raise LabError(f"lab.{function} cannot use the name {name!r}: use letters, digits and _ . - only")
     return name
 
 
-def as_array(values: object, where: str) -> NDArray[Any]:
+def to_array(values: object, where: str) -> NDArray[Any]:
     """The values as a numpy array: of torch tensors wherever and of whatever type they are, of lists of them, of sparse
     matrices, of any numbers that Python knows. Types that numpy lacks (bfloat16, float8) become float32, which holds
     each of their values.
     """
     try:
-        array: NDArray[Any] = np.asarray(_plain(values))
+        array: NDArray[Any] = np.asarray(_to_numpy_input(values))
         if (
             array.dtype == object
             and array.size
@@ -97,7 +97,7 @@ def as_array(values: object, where: str) -> NDArray[Any]:
         raise LabError(f"{where}: not a rectangular array of numbers ({error})") from error
 
 
-def _plain(values: Any) -> Any:
+def _to_numpy_input(values: Any) -> Any:
     """What numpy takes, in place of tensors and sparse matrices."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
@@ -109,7 +109,7 @@ def _plain(values: Any) -> Any:
     if isinstance(values, list | tuple):
         items: list[Any] | tuple[Any, ...] = values  # pyright: ignore[reportUnknownVariableType]
         plain = all(issubclass(kind, int | float | np.generic) for kind in set(map(type, items)))
-        return items if plain else [_plain(item) for item in items]
+        return items if plain else [_to_numpy_input(item) for item in items]
     if _ma.is_masked(values):
         raise ValueError("some of its values are masked: fill them in, with .filled(value)")
     return values.toarray() if hasattr(values, "toarray") else values
@@ -119,7 +119,7 @@ class TooLarge(LabError):
     """What was to be kept does not fit into its quota."""
 
 
-def write_whole(path: Path, write: Callable[[Path], object], *, limit: int | None = None, where: str = "") -> None:
+def write_atomically(path: Path, write: Callable[[Path], object], *, limit: int | None = None, where: str = "") -> None:
     """Write a file or folder so that it is there whole or not at all, also when we are killed on the way.
 
     It is written under a name of its own for every process and thread. Raises `TooLarge` beyond `limit` bytes.
@@ -127,8 +127,10 @@ def write_whole(path: Path, write: Callable[[Path], object], *, limit: int | Non
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         write(part)
-        if limit is not None and _size(part) > limit:
-            raise TooLarge(f"{where}: {_size(part)} bytes, more than the {max(0, limit)} that are left of the quota")
+        if limit is not None and _measure_size(part) > limit:
+            raise TooLarge(
+                f"{where}: {_measure_size(part)} bytes, more than the {max(0, limit)} that are left of the quota"
+            )
         if path.is_dir():
             shutil.rmtree(path)
         os.replace(part, path)
@@ -137,23 +139,23 @@ def write_whole(path: Path, write: Callable[[Path], object], *, limit: int | Non
         raise
 
 
-def left_of(quota: int, path: Path, pattern: str = "[!.]*") -> int:
+def compute_quota_left(quota: int, path: Path, pattern: str = "[!.]*") -> int:
     """Bytes of a quota that the other files and folders beside a path, of these names, leave for it."""
-    return quota - sum(_size(other) for other in path.parent.glob(pattern) if other != path)
+    return quota - sum(_measure_size(other) for other in path.parent.glob(pattern) if other != path)
 
 
-def _size(path: Path) -> int:
+def _measure_size(path: Path) -> int:
     return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
 
 
-def path_or_array(content: object, where: str) -> Path | NDArray[Any]:
+def to_path_or_array(content: object, where: str) -> Path | NDArray[Any]:
     """What the code hands over: a file or folder by its path, or an array. Raises `LabError`."""
     if isinstance(content, str | Path):
         path = Path(content)
         if not path.exists():
             raise LabError(f"{where}: there is no file or folder {str(path)!r}")
         return path
-    array = as_array(content, where)
+    array = to_array(content, where)
     if array.dtype.kind not in "biufcU":
         raise LabError(
             f"{where} takes a path or a numeric array, not {type(content).__name__}: "
@@ -162,7 +164,7 @@ def path_or_array(content: object, where: str) -> Path | NDArray[Any]:
     return array
 
 
-def copy_to(target: Path, content: Path | NDArray[Any]) -> None:
+def copy_content(target: Path, content: Path | NDArray[Any]) -> None:
     """Copy a file or folder, or write an array so that it is read back without unpickling."""
     if isinstance(content, Path):
         (shutil.copytree if content.is_dir() else shutil.copyfile)(content, target)
@@ -171,22 +173,22 @@ def copy_to(target: Path, content: Path | NDArray[Any]) -> None:
         np.save(file, content, allow_pickle=False)
 
 
-def append(file: str, line: dict[str, Any]) -> None:
+def append_line(file: str, line: dict[str, Any]) -> None:
     """Append one JSON line to a file of the job's folder, in one write: lines of several processes never mix."""
     text = (json.dumps(line, allow_nan=False) + "\n").encode()
-    with open(job().folder / file, "ab", buffering=0) as lines:
+    with open(read_job().folder / file, "ab", buffering=0) as lines:
         if lines.write(text) < len(text):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file)
 
 
-def _measure(function: str, name: str, value: object, *, step: int | None, **where: str) -> None:
+def _append_measurement(function: str, name: str, value: object, *, step: int | None, **where: str) -> None:
     for key, text in (("name", name), *where.items()):
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
             raise LabError(f"lab.{function}: {key} must be a string, not {text!r}")
     if where["split"] not in _SPLITS:
         hint = "; test predictions go in with lab.submit and are scored after the search" * (where["split"] == "test")
         raise LabError(f"lab.{function}({name!r}): unknown split {where['split']!r}, give one of {_SPLITS}{hint}")
-    array = as_array(value, f"lab.{function}({name!r})")
+    array = to_array(value, f"lab.{function}({name!r})")
     if array.size != 1 or array.dtype.kind not in "biuf":
         raise LabError(
             f"lab.{function}({name!r}) takes one number, not {type(value).__name__} "
@@ -194,7 +196,13 @@ def _measure(function: str, name: str, value: object, *, step: int | None, **whe
         )
     number = float(array.reshape(()))
     if not math.isfinite(number):
-        raise not_finite(f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from")
-    if abs(number) > LARGEST:
-        raise not_finite(f"lab.{function}: {name!r} is {number:g}, more than {LARGEST:g} in size: it diverged")
-    append("measurements.jsonl", {"name": name, "value": number, "step": None if step is None else int(step), **where})
+        raise not_finite_error(
+            f"lab.{function}: {name!r} is {number}, which is not finite: find out where it comes from"
+        )
+    if abs(number) > MAX_ABSOLUTE_VALUE:
+        raise not_finite_error(
+            f"lab.{function}: {name!r} is {number:g}, more than {MAX_ABSOLUTE_VALUE:g} in size: it diverged"
+        )
+    append_line(
+        "measurements.jsonl", {"name": name, "value": number, "step": None if step is None else int(step), **where}
+    )

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PARTS = "parts of something that is counted itself"
-MOST_VALUES = 200_000
+PARTS_GROUP = "parts of something that is counted itself"
+MAX_VALUES = 200_000
 """Values of a series that its statistics are taken over; of more, evenly chosen ones."""
-_TEXT = 100
+_MAX_TEXT_CHARS = 100
 
 
 @dataclass(frozen=True)
-class Series:
+class PlottedSeries:
     """Something drawn from data; `label` is empty where a legend would leave it out."""
 
     label: str
@@ -33,26 +33,34 @@ class Series:
     interval: bool = False
 
     @property
-    def finite(self) -> bool:
+    def has_finite_values(self) -> bool:
         return bool(np.isfinite(self.values).any())
 
 
-def series_of(axes: Any) -> list[Series]:
+def collect_series(axes: Any) -> list[PlottedSeries]:
     """Everything on the axes that was drawn from data, parts of a whole marked by the group `PARTS`."""
     taken: set[int] = set()
-    series = [*_containers(axes, taken), *_lines(axes, taken), *_collections(axes, taken)]
+    series = [*_collect_containers(axes, taken), *_collect_lines(axes, taken), *_collect_collections(axes, taken)]
     for image in axes.images:  # in colours it stands for itself; of one number a cell a reader wants the scale
-        values = numbers(image.get_array())
-        series.append(Series(shown(image), "image", "image" if values.ndim == 2 else "picture", values, {}))
+        values = to_numbers(image.get_array())
+        series.append(
+            PlottedSeries(get_legend_label(image), "image", "image" if values.ndim == 2 else "picture", values, {})
+        )
     series += [
-        Series(shown(patch), "patches", "patch", _whole(patch.get_path().vertices), _patch_look(patch))
+        PlottedSeries(
+            get_legend_label(patch),
+            "patches",
+            "patch",
+            _select_finite(patch.get_path().vertices),
+            _describe_patch(patch),
+        )
         for patch in axes.patches
-        if id(patch) not in taken and in_data(patch, axes)
+        if id(patch) not in taken and is_in_data(patch, axes)
     ]
     return series
 
 
-def count(series: list[Series]) -> tuple[int, int]:
+def count_series(series: list[PlottedSeries]) -> tuple[int, int]:
     """How many series a reader sees, and how many of them are labelled.
 
     A single point without a label marks a place on another series.
@@ -62,21 +70,21 @@ def count(series: list[Series]) -> tuple[int, int]:
     ] or series
     labels = {line.label for line in series if line.label}
     groups = {line.group for line in series if not line.label}
-    if labels or groups - {PARTS}:
-        groups.discard(PARTS)
+    if labels or groups - {PARTS_GROUP}:
+        groups.discard(PARTS_GROUP)
     return len(labels) + len(groups), len(labels)
 
 
-def fields(series: Series) -> dict[str, Any]:
-    """The fields of `record.nouns.figures.DrawnFacts`."""
+def build_fields(series: PlottedSeries) -> dict[str, Any]:
+    """The fields of `record.schema.figures.DrawnFacts`."""
     values = series.values.ravel()
-    sample = values[:: max(1, len(values) // MOST_VALUES)]
+    sample = values[:: max(1, len(values) // MAX_VALUES)]
     finite = sample[np.isfinite(sample)]
     facts: dict[str, Any] = {
         "kind": series.kind,
-        "label": series.label[:_TEXT],
+        "label": series.label[:_MAX_TEXT_CHARS],
         "points": len(values),
-        "finite": series.finite,
+        "finite": series.has_finite_values,
         "interval": series.interval,
         **series.look,
     }
@@ -104,13 +112,13 @@ def has_spread(axes: Any) -> bool:
     )
 
 
-def shown(artist: Any) -> str:
+def get_legend_label(artist: Any) -> str:
     """The label that a legend would show."""
     label = str(artist.get_label() or "")
     return "" if label.startswith("_") else label
 
 
-def numbers(values: Any) -> NDArray[np.float64]:
+def to_numbers(values: Any) -> NDArray[np.float64]:
     """The values as floats, masked ones as NaN."""
     return np.ma.asarray(values, dtype=np.float64).filled(np.nan)
 
@@ -118,27 +126,31 @@ def numbers(values: Any) -> NDArray[np.float64]:
 # --- by kind of artist ----------------------------------------------------------------------------------------------
 
 
-def _containers(axes: Any, taken: set[int]) -> Iterable[Series]:
+def _collect_containers(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
     """Bar groups, error bars and stems; their parts are marked as taken."""
     on_bars = {id(getattr(container, "errorbar", None)) for container in axes.containers}
     for container in axes.containers:
-        parts = list(_flat(container))
+        parts = list(_flatten(container))
         taken.update(id(part) for part in parts)
         values = getattr(container, "datavalues", None)
         if values is not None:
             kind = "barh" if getattr(container, "orientation", "") == "horizontal" else "bar"
-            yield Series(
-                shown(container),
+            yield PlottedSeries(
+                get_legend_label(container),
                 id(container) if len(parts) > 1 else "single bars",
                 kind,
-                numbers(values),
-                _patch_look(parts[0]) if parts else {},
+                to_numbers(values),
+                _describe_patch(parts[0]) if parts else {},
                 _has_error(container),
             )
         elif id(container) not in on_bars:
             line = next((part for part in parts if hasattr(part, "get_xydata")), None)
-            heights, look = (_whole(line.get_xydata()), _line_look(line)) if line is not None else (np.zeros(1), {})
-            yield Series(shown(container), id(container), "line", heights, look, _has_error(container))
+            heights, look = (
+                (_select_finite(line.get_xydata()), _describe_line(line)) if line is not None else (np.zeros(1), {})
+            )
+            yield PlottedSeries(
+                get_legend_label(container), id(container), "line", heights, look, _has_error(container)
+            )
 
 
 def _has_error(container: Any) -> bool:
@@ -149,80 +161,88 @@ def _has_error(container: Any) -> bool:
     )
 
 
-def _flat(parts: Any) -> Iterable[Any]:
+def _flatten(parts: Any) -> Iterable[Any]:
     for part in parts:
         if isinstance(part, (tuple, list)):
-            yield from _flat(part)
+            yield from _flatten(part)
         elif part is not None:
             yield part
 
 
-def _lines(axes: Any, taken: set[int]) -> Iterable[Series]:
-    bands = {_hex(area.get_facecolor()) for area in axes.collections if "Poly" in type(area).__name__}
+def _collect_lines(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
+    bands = {_to_hex(area.get_facecolor()) for area in axes.collections if "Poly" in type(area).__name__}
     for line in axes.lines:
-        if id(line) in taken or not in_data(line, axes):
+        if id(line) in taken or not is_in_data(line, axes):
             continue
-        look, heights = _line_look(line), _whole(line.get_xydata())
+        look, heights = _describe_line(line), _select_finite(line.get_xydata())
         if str(line.get_label()) == "_nolegend_":  # parts of a boxplot, and what its author keeps out of a legend
-            yield Series("", PARTS, "box", heights, look)
+            yield PlottedSeries("", PARTS_GROUP, "box", heights, look)
         else:
-            yield Series(shown(line), tuple(look.values()), "line", heights, look, look["colour"] in bands)
+            yield PlottedSeries(
+                get_legend_label(line), tuple(look.values()), "line", heights, look, look["colour"] in bands
+            )
 
 
-def _collections(axes: Any, taken: set[int]) -> Iterable[Series]:
+def _collect_collections(axes: Any, taken: set[int]) -> Iterable[PlottedSeries]:
     """Scatters, meshes, contours; a band around a line counts only where it has a label of its own."""
     lone = not axes.lines and not axes.containers
     for artist in axes.collections:
         if id(artist) in taken:
             continue
-        kind, label, values = type(artist).__name__, shown(artist), artist.get_array()
+        kind, label, values = type(artist).__name__, get_legend_label(artist), artist.get_array()
         if "Path" in kind:
-            points = numbers(artist.get_offsets())
+            points = to_numbers(artist.get_offsets())
             heights = np.where(np.isfinite(points).all(axis=-1), points[:, -1], np.nan) if points.ndim == 2 else points
             paths = artist.get_paths()
-            corners = numbers(paths[0].vertices) if paths else None  # two markers of the same shape have the same
+            corners = to_numbers(paths[0].vertices) if paths else None  # two markers of the same shape have the same
             marker = (
                 ""
                 if corners is None
                 else f"{len(corners)}:{float(np.abs(corners).sum()):.2f}:{float(corners[:, 1].sum()):.2f}"
             )
-            yield Series(
+            yield PlottedSeries(
                 label,
                 id(artist),
                 "scatter",
                 heights,
-                {"colour": "" if values is not None else _hex(artist.get_facecolor()), "marker": marker},
+                {"colour": "" if values is not None else _to_hex(artist.get_facecolor()), "marker": marker},
             )
         elif label or lone or values is not None:
             drawn = (
-                numbers(values)
+                to_numbers(values)
                 if values is not None
-                else _whole(np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
+                else _select_finite(np.concatenate([np.zeros((0, 2)), *(path.vertices for path in artist.get_paths())]))
             )
-            look = {"hatch": str(artist.get_hatch() or ""), "colour": _hex(artist.get_facecolor())}
+            look = {"hatch": str(artist.get_hatch() or ""), "colour": _to_hex(artist.get_facecolor())}
             form = "image" if "Mesh" in kind else "contour" if "Contour" in kind else "area"
-            group = PARTS if kind == "LineCollection" else "areas" if values is not None else ("areas", look["colour"])
-            yield Series(label, group, form, drawn, {} if values is not None else look)
+            group = (
+                PARTS_GROUP
+                if kind == "LineCollection"
+                else "areas"
+                if values is not None
+                else ("areas", look["colour"])
+            )
+            yield PlottedSeries(label, group, form, drawn, {} if values is not None else look)
 
 
 # --- looks and values -----------------------------------------------------------------------------------------------
 
 
-def _line_look(line: Any) -> dict[str, str]:
+def _describe_line(line: Any) -> dict[str, str]:
     marker = str(line.get_marker())
     return {
-        "colour": _hex(line.get_color()),
+        "colour": _to_hex(line.get_color()),
         "line": str(line.get_linestyle()),
         "marker": "" if marker in ("None", " ", "") else marker,
     }
 
 
-def _patch_look(patch: Any) -> dict[str, str]:
+def _describe_patch(patch: Any) -> dict[str, str]:
     look = getattr(patch, "get_facecolor", None)
-    return {"colour": _hex(look()) if look else "", "hatch": str(getattr(patch, "get_hatch", str)() or "")}
+    return {"colour": _to_hex(look()) if look else "", "hatch": str(getattr(patch, "get_hatch", str)() or "")}
 
 
-def _hex(colour: Any) -> str:
+def _to_hex(colour: Any) -> str:
     """#rrggbb without its transparency; empty where there is no single colour."""
     from matplotlib.colors import to_hex, to_rgba_array  # a script may do without matplotlib
 
@@ -233,14 +253,14 @@ def _hex(colour: Any) -> str:
     return str(to_hex(colours[0])) if len(colours) == 1 else ""
 
 
-def _whole(points: Any) -> NDArray[np.float64]:
+def _select_finite(points: Any) -> NDArray[np.float64]:
     """Second coordinates of points, NaN where the other is not finite; other values as they are."""
-    array = numbers(points)
+    array = to_numbers(points)
     if array.ndim == 2 and array.shape[1] == 2:
         return np.where(np.isfinite(array).all(axis=1), array[:, 1], np.nan)
     return array
 
 
-def in_data(artist: Any, axes: Any) -> bool:
+def is_in_data(artist: Any, axes: Any) -> bool:
     """False for a reference line over the whole width or height, which lives in axes coordinates."""
     return all(artist.get_transform().contains_branch_seperately(axes.transData))

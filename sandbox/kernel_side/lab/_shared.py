@@ -35,14 +35,23 @@ from typing import Any
 import numpy as np
 
 from lab import _child
-from lab._fingerprint import NotComparable, fingerprint
-from lab._job import JobFile, LabError, experiment, seed_all
-from lab._record import write_whole
+from lab._fingerprint import NotComparable, compute_fingerprint
+from lab._job import JobFile, LabError, require_experiment, seed_all
+from lab._record import write_atomically
 
-BUILT = ".shared"
+BUILT_NAME = ".shared"
 """Where a process that builds a value leaves it, in its folder."""
-_ALIGNED = 64
-_ODD = (OSError, ValueError, EOFError, TypeError, AttributeError, ImportError, LookupError, pickle.UnpicklingError)
+_ALIGNMENT_BYTES = 64
+_READ_ERRORS = (
+    OSError,
+    ValueError,
+    EOFError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    pickle.UnpicklingError,
+)
 """What is raised over a file that is not what was sealed, or holds what this code does not know any more."""
 
 
@@ -51,56 +60,56 @@ def shared(key: str, build: Callable[[], Any]) -> Any:
 
     Raises `LabError` where it fails, or returns what cannot be pickled.
     """
-    current = experiment("shared")
+    current = require_experiment("shared")
     where = f"lab.shared({key!r})"
     if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  (callers are not type checked)
         raise LabError(f"{where}: the key must be a string that names what the value depends on")
     text = ""
     with contextlib.suppress(OSError, TypeError):
         text = inspect.getsource(build)
-    seed = int(_sha256(key, text)[:7], 16)
+    seed = int(_compute_sha256(key, text)[:7], 16)
     try:
-        digest = _sha256(key, text, fingerprint(build, current.folder))[:40]
+        digest = _compute_sha256(key, text, compute_fingerprint(build, current.folder))[:40]
     except NotComparable as error:
         raise LabError(
             f"{where}: what it builds depends on {error}, of which cannot be told whether it is the same in "
             "other cells: use numbers, texts, arrays, and lists or functions of these there"
         ) from None
-    if _child.builds(digest):
-        value, reads = _child.at_last(seed, build)
-        _keep(current.folder / BUILT, value, reads, where, current.checkpoint_bytes)
-        _child.built(_sha256(json.dumps(reads, sort_keys=True))[:16])
-    if (path := found(current, digest)) is not None:
-        return _read(path)
-    if not _child.asks():
-        path = _own_place(place_of(current, digest))
-        with contextlib.suppress(*_ODD):
-            return _read(path)
-        _keep(path, _aside(seed, build), {}, where, current.checkpoint_bytes)
-    elif not _child.ask(digest, where):
+    if _child.is_building(digest):
+        value, reads = _child.build_for_others(seed, build)
+        _seal_value(current.folder / BUILT_NAME, value, reads, where, current.checkpoint_bytes)
+        _child.exit_as_built(_compute_sha256(json.dumps(reads, sort_keys=True))[:16])
+    if (path := find_value(current, digest)) is not None:
+        return _read_value(path)
+    if not _child.can_ask():
+        path = _get_own_path(get_value_path(current, digest))
+        with contextlib.suppress(*_READ_ERRORS):
+            return _read_value(path)
+        _seal_value(path, _build_aside(seed, build), {}, where, current.checkpoint_bytes)
+    elif not _child.request_build(digest, where):
         return build()  # on the way to another value, which this one needs while it is built
-    elif (path := found(current, digest)) is None:
+    elif (path := find_value(current, digest)) is None:
         raise LabError(f"{where} was built, and cannot be read")
-    return _read(path)
+    return _read_value(path)
 
 
-def place_of(current: JobFile, digest: str) -> Path:
+def get_value_path(current: JobFile, digest: str) -> Path:
     """Where the values of a digest lie, whose names begin with this one: those of this source and share of the data."""
-    return Path(current.cache) / "shared" / _sha256(digest, current.tree, str(current.data_share))[:40]
+    return Path(current.cache) / "shared" / _compute_sha256(digest, current.tree, str(current.data_share))[:40]
 
 
-def found(current: JobFile, digest: str) -> Path | None:
+def find_value(current: JobFile, digest: str) -> Path | None:
     """The value of that digest which this cell would have built, if it was."""
-    place = place_of(current, digest)
+    place = get_value_path(current, digest)
     for path in sorted(place.parent.glob(f"{place.name}.*")):
-        with contextlib.suppress(*_ODD), open(path, "rb") as file:  # what cannot be read is built again
+        with contextlib.suppress(*_READ_ERRORS), open(path, "rb") as file:  # what cannot be read is built again
             reads: dict[str, str] = json.loads(file.readline())["reads"]
-            if current.cell is None or _child.fits(reads, current.cell):
+            if current.cell is None or _child.matches_reads(reads, current.cell):
                 return path
     return None
 
 
-def _own_place(place: Path) -> Path:
+def _get_own_path(place: Path) -> Path:
     """Where a process that can ask nobody leaves a value: for others too, where it may."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(place.parent, os.W_OK):
@@ -109,19 +118,19 @@ def _own_place(place: Path) -> Path:
     return place.with_name(f"{place.name}.{'0' * 16}")
 
 
-def _sha256(*texts: str) -> str:
+def _compute_sha256(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-def _aside(seed: int, build: Callable[[], Any]) -> Any:
+def _build_aside(seed: int, build: Callable[[], Any]) -> Any:
     """What `build()` returns with that seed; the random numbers of the caller go on as if it had not been."""
-    with _put_back():
+    with _preserve_random_state():
         seed_all(seed)
         return build()
 
 
 @contextlib.contextmanager
-def _put_back() -> Generator[None]:
+def _preserve_random_state() -> Generator[None]:
     torch: Any = sys.modules.get("torch")
     states = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
     try:
@@ -133,11 +142,11 @@ def _put_back() -> Generator[None]:
             torch.set_rng_state(states[2])
 
 
-def _keep(path: Path, value: object, reads: Mapping[str, str], where: str, limit: int) -> None:
-    write_whole(path, lambda part: _write(part, value, reads, where), limit=limit, where=where)
+def _seal_value(path: Path, value: object, reads: Mapping[str, str], where: str, limit: int) -> None:
+    write_atomically(path, lambda part: _write_value(part, value, reads, where), limit=limit, where=where)
 
 
-def _write(part: Path, value: object, reads: Mapping[str, str], where: str) -> None:
+def _write_value(part: Path, value: object, reads: Mapping[str, str], where: str) -> None:
     buffers: list[pickle.PickleBuffer] = []
     try:
         packed = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
@@ -148,20 +157,20 @@ def _write(part: Path, value: object, reads: Mapping[str, str], where: str) -> N
     with open(part, "wb") as file:
         file.write(json.dumps({"sizes": sizes, "reads": reads}).encode() + b"\n")
         for piece in (packed, *pieces):
-            file.write(b"\0" * (-file.tell() % _ALIGNED))
+            file.write(b"\0" * (-file.tell() % _ALIGNMENT_BYTES))
             file.write(piece)
         file.write(b"\0")  # what is empty cannot be mapped
     part.chmod(0o444)
 
 
-def _read(path: Path) -> Any:
+def _read_value(path: Path) -> Any:
     with open(path, "rb") as file:
         sizes: list[int] = json.loads(file.readline())["sizes"]
         at = file.tell()
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     pieces: list[memoryview] = []
     for size in sizes:
-        at += -at % _ALIGNED
+        at += -at % _ALIGNMENT_BYTES
         pieces.append(whole[at : at + size])
         at += size
     return pickle.loads(pieces[0], buffers=pieces[1:])

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from lab import _child
-from lab._cells import with_cell
-from lab._job import LabError, experiment
-from lab._record import copy_to, left_of, named, path_or_array, write_whole
+from lab._cells import add_cell_name
+from lab._job import LabError, require_experiment
+from lab._record import check_name, compute_quota_left, copy_content, to_path_or_array, write_atomically
 
 
 def checkpoint(state: object, name: str = "state") -> None:
@@ -22,10 +22,12 @@ def checkpoint(state: object, name: str = "state") -> None:
 
     Raises `LabError` where it cannot be pickled or the checkpoints grow beyond the quota.
     """
-    current = experiment("checkpoint")
-    path = current.folder / "checkpoints" / named("checkpoint", name)
+    current = require_experiment("checkpoint")
+    path = current.folder / "checkpoints" / check_name("checkpoint", name)
     path.parent.mkdir(exist_ok=True)
-    keep(path, state, limit=left_of(current.checkpoint_bytes, path), where=f"lab.checkpoint({name!r})")
+    write_value(
+        path, state, limit=compute_quota_left(current.checkpoint_bytes, path), where=f"lab.checkpoint({name!r})"
+    )
 
 
 def restore(name: str = "state") -> Any:
@@ -33,16 +35,16 @@ def restore(name: str = "state") -> Any:
 
     Tensors are on the device that they were on. Raises `LabError` for a state that cannot be read.
     """
-    path = experiment("restore").folder / "checkpoints" / named("restore", name)
+    path = require_experiment("restore").folder / "checkpoints" / check_name("restore", name)
     if not path.is_file():
         return None
     try:
-        return load(path)
+        return read_value(path)
     except Exception as error:
         raise LabError(f"lab.restore({name!r}) cannot read the state: {type(error).__name__}: {error}") from error
 
 
-def keep(path: Path, value: object, *, limit: int, where: str) -> None:
+def write_value(path: Path, value: object, *, limit: int, where: str) -> None:
     """Write a value whole or not at all. Raises `LabError`, `TooLarge` beyond `limit` bytes."""
 
     def write(part: Path) -> None:
@@ -56,10 +58,10 @@ def keep(path: Path, value: object, *, limit: int, where: str) -> None:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise LabError(f"{where} cannot be pickled: {error}") from error
 
-    write_whole(path, write, limit=limit, where=where)
+    write_atomically(path, write, limit=limit, where=where)
 
 
-def load(path: Path) -> Any:
+def read_value(path: Path) -> Any:
     """The value of a file that `keep` wrote."""
     with open(path, "rb") as file:
         by_torch = file.read(2) == b"PK"
@@ -81,15 +83,20 @@ def save_artifact(name: str, content: object) -> None:
     In a cell its name ends in that of the cell, before any ending. Raises `LabError` where there is nothing to leave,
     or the artifacts of this attempt grow beyond the quota.
     """
-    current = experiment("save_artifact")
+    current = require_experiment("save_artifact")
     where = f"lab.save_artifact({name!r})"
-    file = named("save_artifact", name)
-    given = path_or_array(content, where)
+    file = check_name("save_artifact", name)
+    given = to_path_or_array(content, where)
     if not isinstance(given, Path):
         file = f"{file.removesuffix('.npy')}.npy"
-    path = current.folder / "artifacts" / with_cell(file)
+    path = current.folder / "artifacts" / add_cell_name(file)
     path.parent.mkdir(exist_ok=True)
-    write_whole(path, lambda part: copy_to(part, given), limit=left_of(current.artifact_bytes, path), where=where)
+    write_atomically(
+        path,
+        lambda part: copy_content(part, given),
+        limit=compute_quota_left(current.artifact_bytes, path),
+        where=where,
+    )
 
 
 def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
@@ -98,11 +105,11 @@ def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
 
     Raises `LabError` where it left no such thing, or it could not be foreseen that this code wants it.
     """
-    current = experiment("artifact")
+    current = require_experiment("artifact")
     if bool(node) == bool(arm):
         raise LabError(f"lab.artifact({name!r}) needs node= or arm=, one of them")
     if arm:
-        return _of_arm(name, arm)
+        return _find_arm_artifact(name, arm)
     left = current.artifacts.get(node, [])
     for file in (name, f"{name}.npy"):
         if file in left:
@@ -117,18 +124,18 @@ def artifact(name: str, node: str = "", *, arm: str = "") -> Path:
     raise LabError(f"no artifact {name!r} of node {node!r}; artifacts of this run: {has}")
 
 
-def _of_arm(name: str, arm: str) -> Path:
-    current = experiment("artifact")
+def _find_arm_artifact(name: str, arm: str) -> Path:
+    current = require_experiment("artifact")
     where = f"lab.artifact({name!r}, arm={arm!r})"
     if arm not in current.arms:
         raise LabError(
             f"{where}: this cell reads no arm {arm!r}: say so, lab.measure(function, reads="
             f"{{{current.cell.arm if current.cell else '...'!r}: {arm!r}}}), written out"
         )
-    _child.note_all()
+    _child.record_all_reads()
     folder = current.folder / "inputs" / "arms" / arm
     for file in (name, f"{name}.npy"):
-        if (path := folder / with_cell(file, current.arms[arm])).exists():
+        if (path := folder / add_cell_name(file, current.arms[arm])).exists():
             return path
     has = ", ".join(sorted(path.name for path in folder.glob("*"))) or "nothing"
     raise LabError(f"{where}: the cell {current.arms[arm]} left no such artifact; it left: {has}")
@@ -136,7 +143,7 @@ def _of_arm(name: str, arm: str) -> Path:
 
 def pretrained(id: str, revision: str | None = None) -> Path:
     """The folder of a pretrained model, for `from_pretrained`. Raises `LabError` where it was not fetched."""
-    has = experiment("pretrained").pretrained
+    has = require_experiment("pretrained").pretrained
     fits = [
         path
         for name, path in has.items()

@@ -13,16 +13,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lab._cells import of_cell
+from lab._cells import resolve_cell
 from lab._data import Dataset, Folder, data
-from lab._job import LabError, experiment, not_finite
-from lab._llm import Answer
-from lab._record import append, as_array, copy_to, left_of, named, path_or_array, write_whole
+from lab._job import LabError, not_finite_error, require_experiment
+from lab._llm import LabLlmAnswer
+from lab._record import (
+    append_line,
+    check_name,
+    compute_quota_left,
+    copy_content,
+    to_array,
+    to_path_or_array,
+    write_atomically,
+)
 
 Array = NDArray[Any]
-JUDGED = 100
+MIN_AGREEMENT_EXAMPLES = 100
 """Labelled examples, at least, on which a model that grades is held against labels."""
-_ROUNDED = 2.0**-8
+_SUM_TOLERANCE = 2.0**-8
 """How far from 1 a row of probabilities may sum: bfloat16 rounds each by as much of it."""
 
 
@@ -46,13 +54,13 @@ def submit(
     In a cell, dataset and condition are those of the cell when left out. `answers` and `judged` cite what subjects
     answered (`lab.llm`), which the host reads as `read` says.
     """
-    folder = experiment("submit").folder
-    dataset, condition = of_cell("lab.submit", dataset, condition)
+    folder = require_experiment("submit").folder
+    dataset, condition = resolve_cell("lab.submit", dataset, condition)
     where = f"lab.submit({dataset!r}, {split!r}, {condition!r})"
     if answers is not None or judged is not None:
-        return _cite(
+        return _submit_cited(
             where,
-            _cell(where, dataset, split, condition, step),
+            _build_submission_fields(where, dataset, split, condition, step),
             read=read,
             given=(answers, judged, predictions, probabilities, logits),
             metric=metric,
@@ -65,19 +73,19 @@ def submit(
     [kind] = present
     about = data(dataset)
     rows = about.rows(split)
-    cell = _cell(where, dataset, split, condition, step)
-    array = _checked(kind, as_array(given[kind], where), about, rows=rows, where=where)
+    cell = _build_submission_fields(where, dataset, split, condition, step)
+    array = _check_predictions(kind, to_array(given[kind], where), about, rows=rows, where=where)
 
     def save(path: Path) -> None:
         with open(path, "wb") as file:
             np.savez(file, allow_pickle=False, **{kind: array})
 
-    with _claimed(folder / "submissions", cell, "npz", where) as file:
-        write_whole(file, save)
-        append("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
+    with _claim_file(folder / "submissions", cell, "npz", where) as file:
+        write_atomically(file, save)
+        append_line("submissions.jsonl", {"file": file.name, **cell, "kind": kind})
 
 
-def _cite(
+def _submit_cited(
     where: str,
     cell: dict[str, Any],
     *,
@@ -92,7 +100,7 @@ def _cite(
     answers, judged = given[:2]
     about = data(cell["dataset"])
     rows = about.rows(cell["split"])
-    ids = [_ids(one) for one in (judged if answers is None else answers)]
+    ids = [_list_ids(one) for one in (judged if answers is None else answers)]
     if len(ids) != rows:
         raise LabError(
             f"{where}: cite one answer, or a list of several draws, for each of {rows} rows in the order of "
@@ -106,17 +114,20 @@ def _cite(
     cited: dict[str, Any] = {"ids": ids}
     if judged is not None:
         labelled = len(about.dev.x) if isinstance(about, Dataset) else 0
-        cited["agreement"] = {str(int(row)): _ids(one) for row, one in (agreement or {}).items()}
-        if len(cited["agreement"]) < JUDGED or not all(0 <= int(row) < labelled for row in cited["agreement"]):
+        cited["agreement"] = {str(int(row)): _list_ids(one) for row, one in (agreement or {}).items()}
+        if len(cited["agreement"]) < MIN_AGREEMENT_EXAMPLES or not all(
+            0 <= int(row) < labelled for row in cited["agreement"]
+        ):
             raise LabError(
                 f"{where}: what a model grades counts beside its agreement with labels alone: have it grade "
-                f"{JUDGED} labelled examples of dev at least in the same way, and give agreement={{row of "
+                f"{MIN_AGREEMENT_EXAMPLES} labelled examples of dev at least in the same way, and give "
+                f"agreement={{row of "
                 f"dev: answer}}; got {len(cited['agreement'])} of {labelled}"
             )
-        named("submit", metric)
-    with _claimed(experiment("submit").folder / "submissions", cell, "json", where) as file:
-        write_whole(file, lambda path: path.write_text(json.dumps(cited)))
-        append(
+        check_name("submit", metric)
+    with _claim_file(require_experiment("submit").folder / "submissions", cell, "json", where) as file:
+        write_atomically(file, lambda path: path.write_text(json.dumps(cited)))
+        append_line(
             "submissions.jsonl",
             {
                 "file": file.name,
@@ -128,9 +139,9 @@ def _cite(
         )
 
 
-def _ids(cited: Any) -> list[str]:
-    each = [cited] if isinstance(cited, str | Answer) else list(cited)
-    return [one.id if isinstance(one, Answer) else str(one) for one in each]
+def _list_ids(cited: Any) -> list[str]:
+    each = [cited] if isinstance(cited, str | LabLlmAnswer) else list(cited)
+    return [one.id if isinstance(one, LabLlmAnswer) else str(one) for one in each]
 
 
 def submit_artifact(dataset: str = "", split: str = "", condition: str = "", content: object = None) -> None:
@@ -138,31 +149,33 @@ def submit_artifact(dataset: str = "", split: str = "", condition: str = "", con
 
     Raises `LabError` where the run has no scorer that takes artifacts of the dataset, or there is nothing to hand in.
     """
-    current = experiment("submit_artifact")
-    dataset, condition = of_cell("lab.submit_artifact", dataset, condition)
+    current = require_experiment("submit_artifact")
+    dataset, condition = resolve_cell("lab.submit_artifact", dataset, condition)
     where = f"lab.submit_artifact({dataset!r}, {split!r}, {condition!r})"
     if dataset not in current.scorers:
         has = ", ".join(current.scorers) or "none"
         raise LabError(f"{where}: no scorer of this run takes artifacts of {dataset!r}; datasets with one: {has}")
     if split not in ("validation", "test"):
         raise LabError(f"{where}: cannot submit for split {split!r}: give 'validation' or 'test'")
-    cell = _cell(where, dataset, split, condition, None)
-    given = path_or_array(content, where)
+    cell = _build_submission_fields(where, dataset, split, condition, None)
+    given = to_path_or_array(content, where)
     folder = isinstance(given, Path) and given.is_dir()
-    name = named("submit_artifact", given.resolve().name) if isinstance(given, Path) else "artifact.npy"
+    name = check_name("submit_artifact", given.resolve().name) if isinstance(given, Path) else "artifact.npy"
 
     def write(part: Path) -> None:
         if not folder:
-            return copy_to(part, given)
+            return copy_content(part, given)
         with tarfile.open(part, "w") as archive:
             archive.add(str(given), ".")
 
-    with _claimed(current.folder / "submissions", cell, "bin", where) as file:
-        write_whole(file, write, limit=left_of(current.artifact_bytes, file, "*.bin"), where=where)
-        append("submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": folder})
+    with _claim_file(current.folder / "submissions", cell, "bin", where) as file:
+        write_atomically(file, write, limit=compute_quota_left(current.artifact_bytes, file, "*.bin"), where=where)
+        append_line(
+            "submissions.jsonl", {"file": file.name, **cell, "kind": "artifact", "name": name, "packed": folder}
+        )
 
 
-def _cell(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
+def _build_submission_fields(where: str, dataset: str, split: str, condition: str, step: int | None) -> dict[str, Any]:
     """What a submission is for, of which there is one at most."""
     if not isinstance(condition, str) or not condition:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LabError(f"{where}: condition must be the name of a compared arm, not {condition!r}")
@@ -172,7 +185,7 @@ def _cell(where: str, dataset: str, split: str, condition: str, step: int | None
 
 
 @contextlib.contextmanager
-def _claimed(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Generator[Path]:
+def _claim_file(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Generator[Path]:
     """The file of a cell, named by it, so that of all processes only one has it; given up where nothing comes of it.
 
     Raises `LabError` where the cell has one.
@@ -197,7 +210,7 @@ def _claimed(folder: Path, cell: dict[str, Any], ending: str, where: str) -> Gen
         raise
 
 
-def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:
+def _check_predictions(kind: str, array: Array, about: Dataset | Folder, *, rows: int, where: str) -> Array:
     classes = about.classes
     if kind != "predictions" and classes == 0:
         raise LabError(f"{where}: {about.name} is a regression, give predictions= with one number a row")
@@ -208,7 +221,7 @@ def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, whe
         raise LabError(f"{where}: {kind} must be numbers, not dtype {array.dtype}")
     bad = int(np.count_nonzero(~np.isfinite(array)))
     if bad:
-        raise not_finite(f"{where}: {bad} of {array.size} {kind} are not finite")
+        raise not_finite_error(f"{where}: {bad} of {array.size} {kind} are not finite")
     if kind == "predictions" and classes == 0:
         return array.astype(np.float64)
     if kind == "predictions":
@@ -222,7 +235,7 @@ def _checked(kind: str, array: Array, about: Dataset | Folder, *, rows: int, whe
     if kind == "probabilities":
         sums = array.sum(axis=1, dtype=np.float64)
         row = int(np.argmax(np.abs(sums - 1.0)))
-        if abs(sums[row] - 1.0) > _ROUNDED:
+        if abs(sums[row] - 1.0) > _SUM_TOLERANCE:
             raise LabError(
                 f"{where}: probabilities must sum to 1 in every row; row {row} sums to {sums[row]:.4g} "
                 "(raw scores go in with logits=)"

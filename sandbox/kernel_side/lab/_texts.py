@@ -14,71 +14,71 @@ from typing import Any
 
 import numpy as np
 
-from lab._series import in_data
+from lab._series import is_in_data
 
-MOST = 400
-_TEXT = 80
-_KEPT = 20
+MAX_TEXTS = 400
+_MAX_TEXT_CHARS = 80
+_MAX_FINDINGS = 20
 """Findings of a sort that are written down."""
-_LEAST = 0.02
+_MIN_OVERLAP_SHARE = 0.02
 """Share of the smaller box that must be covered for two texts to lie on each other."""
 
 
 @dataclass(frozen=True)
-class Item:
+class FigureText:
     """A text or legend; `legend` items are compared as a whole."""
 
     text: str
-    what: str
+    kind: str
     box: Any
     points: float
-    turned: bool = False
+    is_turned: bool = False
     axes: Any = None
 
 
 @dataclass(frozen=True)
-class Texts:
+class FigureTexts:
     """All that can be seen, and whether something was left out."""
 
-    items: list[Item]
-    inside: list[Item]
+    items: list[FigureText]
+    inside: list[FigureText]
     """Texts within legends, for their size."""
-    cut: bool
+    is_truncated: bool
 
 
-def texts_of(figure: Any, until: float) -> Texts:
+def collect_texts(figure: Any, until: float) -> FigureTexts:
     """Every visible text of the figure that has been drawn."""
-    items: list[Item] = []
-    inside: list[Item] = []
+    items: list[FigureText] = []
+    inside: list[FigureText] = []
     for item in chain(
-        *(_legend(legend, None) for legend in figure.legends),
-        *(_text(artist, "note") for artist in figure.texts),  # its title and labels for all panels too
-        *(_of_axes(axes) for axes in figure.axes if axes.get_visible()),
+        *(_iterate_legend(legend, None) for legend in figure.legends),
+        *(_iterate_text(artist, "note") for artist in figure.texts),  # its title and labels for all panels too
+        *(_iterate_axes_texts(axes) for axes in figure.axes if axes.get_visible()),
     ):
-        if len(items) + len(inside) >= MOST or time.monotonic() > until:
-            return Texts(items, inside, True)
-        (inside if item.what == "in legend" else items).append(item)
-    return Texts(items, inside, False)
+        if len(items) + len(inside) >= MAX_TEXTS or time.monotonic() > until:
+            return FigureTexts(items, inside, True)
+        (inside if item.kind == "in legend" else items).append(item)
+    return FigureTexts(items, inside, False)
 
 
-def _of_axes(axes: Any) -> Iterator[Item]:
+def _iterate_axes_texts(axes: Any) -> Iterator[FigureText]:
     for name in ("title", "_left_title", "_right_title"):
-        yield from _text(getattr(axes, name, None), "title", axes)
+        yield from _iterate_text(getattr(axes, name, None), "title", axes)
     if axes.axison:
         for axis in (axes.xaxis, axes.yaxis):
             if axis.get_visible():
-                yield from _text(axis.label, "label", axes)
-                yield from _text(axis.get_offset_text(), "offset", axes)
-                for text in tick_labels(axis):
-                    yield from _text(text, "tick", axes)
+                yield from _iterate_text(axis.label, "label", axes)
+                yield from _iterate_text(axis.get_offset_text(), "offset", axes)
+                for text in iterate_tick_labels(axis):
+                    yield from _iterate_text(text, "tick", axes)
     for artist in axes.texts:
         if not artist.get_clip_on() or artist.get_clip_path() is None:
-            yield from _text(artist, "note", axes)
+            yield from _iterate_text(artist, "note", axes)
     if axes.get_legend() is not None and axes.get_legend().get_visible():
-        yield from _legend(axes.get_legend(), axes)
+        yield from _iterate_legend(axes.get_legend(), axes)
 
 
-def tick_labels(axis: Any) -> Iterator[Any]:
+def iterate_tick_labels(axis: Any) -> Iterator[Any]:
     """The tick labels that are drawn: visible, not empty, within the limits."""
     low, high = sorted(axis.get_view_interval())
     slack = 1e-9 * (high - low)
@@ -89,13 +89,13 @@ def tick_labels(axis: Any) -> Iterator[Any]:
                     yield label
 
 
-def _text(artist: Any, what: str, axes: Any = None) -> Iterator[Item]:
+def _iterate_text(artist: Any, what: str, axes: Any = None) -> Iterator[FigureText]:
     if artist is None or not artist.get_visible() or not artist.get_text().strip():
         return
     box = artist.get_window_extent()
     if box.width > 0 and box.height > 0:
-        yield Item(
-            artist.get_text().strip()[:_TEXT],
+        yield FigureText(
+            artist.get_text().strip()[:_MAX_TEXT_CHARS],
             what,
             box,
             float(artist.get_fontsize()),
@@ -104,57 +104,57 @@ def _text(artist: Any, what: str, axes: Any = None) -> Iterator[Item]:
         )
 
 
-def _legend(legend: Any, axes: Any) -> Iterator[Item]:
-    yield Item("the legend", "legend", legend.get_window_extent(), 0.0, axes=axes)
+def _iterate_legend(legend: Any, axes: Any) -> Iterator[FigureText]:
+    yield FigureText("the legend", "legend", legend.get_window_extent(), 0.0, axes=axes)
     for text in (*legend.get_texts(), legend.get_title()):
-        yield from _text(text, "in legend", axes)
+        yield from _iterate_text(text, "in legend", axes)
 
 
 # --- what is wrong with where they stand ----------------------------------------------------------------------------
 
 
-def clipped(texts: Texts, canvas: Any) -> list[str]:
+def find_clipped(texts: FigureTexts, canvas: Any) -> list[str]:
     """Texts of which a tenth or more of the height or width lies beyond the canvas."""
     beyond: list[str] = []
     for item in texts.items:
-        room = canvas.padded(4.0 if item.what == "legend" else 0.1 * min(item.box.size))
-        if room.count_contains(item.box.get_points()) < 2 and (item.what != "note" or canvas.overlaps(item.box)):
+        room = canvas.padded(4.0 if item.kind == "legend" else 0.1 * min(item.box.size))
+        if room.count_contains(item.box.get_points()) < 2 and (item.kind != "note" or canvas.overlaps(item.box)):
             beyond.append(item.text)
-    return beyond[:_KEPT]
+    return beyond[:_MAX_FINDINGS]
 
 
-def overlaps(texts: Texts, panels: list[Any]) -> list[dict[str, Any]]:
+def find_overlaps(texts: FigureTexts, panels: list[Any]) -> list[dict[str, Any]]:
     """Pairs of texts that lie on each other, and texts that lie on a panel which is not theirs; the worst first."""
-    hits = [*_pairs(texts.items), *_on_panels(texts.items, panels)]
-    return sorted(hits, key=lambda hit: -float(hit["share"]))[:_KEPT]
+    hits = [*_find_overlapping_pairs(texts.items), *_find_texts_on_panels(texts.items, panels)]
+    return sorted(hits, key=lambda hit: -float(hit["share"]))[:_MAX_FINDINGS]
 
 
-def _pairs(items: list[Item]) -> Iterator[dict[str, Any]]:
-    boxes = np.array([_tightened(item.box).extents for item in items]).reshape(-1, 4)
+def _find_overlapping_pairs(items: list[FigureText]) -> Iterator[dict[str, Any]]:
+    boxes = np.array([_tighten(item.box).extents for item in items]).reshape(-1, 4)
     low, high = np.maximum(boxes[:, None, :2], boxes[:, :2]), np.minimum(boxes[:, None, 2:], boxes[:, 2:])
     shared = np.clip(high - low, 0, None).prod(axis=-1)
     area = np.diagonal(shared)
     # How much of the smaller of two boxes lies in the other, shape (boxes, boxes).
     shares = shared / np.maximum(np.minimum(area[:, None], area), 1e-9)
-    for i, j in np.argwhere(np.triu(shares, 1) > _LEAST).tolist():
+    for i, j in np.argwhere(np.triu(shares, 1) > _MIN_OVERLAP_SHARE).tolist():
         a, b = items[i], items[j]
         same_place = a.text == b.text and shares[i, j] > 0.95
-        if not ((a.turned and b.turned) or same_place):
+        if not ((a.is_turned and b.is_turned) or same_place):
             yield {"a": a.text, "b": b.text, "share": round(float(shares[i, j]), 3)}
 
 
-def _tightened(box: Any) -> Any:
+def _tighten(box: Any) -> Any:
     """Without the room above and below the letters."""
     spare = -0.15 * min(box.size)
     return box.padded(0.0, spare) if box.width > box.height else box.padded(spare, 0.0)
 
 
-def _on_panels(items: list[Item], panels: list[Any]) -> Iterator[dict[str, Any]]:
+def _find_texts_on_panels(items: list[FigureText], panels: list[Any]) -> Iterator[dict[str, Any]]:
     boxes = {axes: axes.get_window_extent() for axes in panels if axes.get_visible() and axes.axison}
     for item in items:
-        if item.axes not in boxes or item.what not in ("label", "title", "tick"):
+        if item.axes not in boxes or item.kind not in ("label", "title", "tick"):
             continue
-        own, text = boxes[item.axes].padded(-1.0), _tightened(item.box)
+        own, text = boxes[item.axes].padded(-1.0), _tighten(item.box)
         for box in boxes.values():
             common = None if own.overlaps(box) else text.intersection(text, box)  # its own, a twin or an inset: none
             share = 0.0 if common is None else float(common.size.prod() / text.size.prod())
@@ -162,7 +162,7 @@ def _on_panels(items: list[Item], panels: list[Any]) -> Iterator[dict[str, Any]]
                 yield {"a": item.text, "b": "another panel", "share": round(share, 3)}
 
 
-def covered(axes: Any) -> float:
+def compute_covered_share(axes: Any) -> float:
     """The share of what was drawn from data that lies under a legend: lines, points of scatters, ends of bars."""
     legends = [
         legend
@@ -171,7 +171,7 @@ def covered(axes: Any) -> float:
     ]
     if not legends:
         return 0.0
-    drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if in_data(line, axes)]
+    drawn = [line.get_path().interpolated(20).vertices for line in axes.lines[:50] if is_in_data(line, axes)]
     drawn += [artist.get_offsets()[:5000] for artist in axes.collections[:50] if "Path" in type(artist).__name__]
     points = np.concatenate(
         [

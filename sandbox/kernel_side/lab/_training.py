@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 
-class _Seen:
+class TrainingCounters:
     """Numbers of this process; 0: none was seen."""
 
     steps = 0
@@ -27,15 +27,15 @@ class _Seen:
     """The largest set that an optimizer was handed, or that an estimator fitted."""
     depth = 0
     """Modules that are being called within each other."""
-    fed: ClassVar[dict[int, int]] = {}
+    rows_by_module: ClassVar[dict[int, int]] = {}
     """Outermost modules that were called while training (each by the `id` of a parameter) -> rows since its step."""
-    fits: ClassVar[list[int]] = []
+    running_fits: ClassVar[list[int]] = []
     """`id` of the estimators that are being fitted, the outermost first."""
 
 
-def seen() -> dict[str, int | None]:
-    """The fields of `record.nouns.cells.Training`."""
-    return {name: getattr(_Seen, name) or None for name in ("steps", "rows", "parameters")}
+def read_counters() -> dict[str, int | None]:
+    """The fields of `record.schema.cell.Training`."""
+    return {name: getattr(TrainingCounters, name) or None for name in ("steps", "rows", "parameters")}
 
 
 def watch_torch(torch: Any) -> None:
@@ -55,19 +55,19 @@ def watch_torch(torch: Any) -> None:
         if mark is None:
             mark = marks[module] = next(id(one) for one in module.parameters() if one.requires_grad)
         first = next(one for one in given if isinstance(one, torch.Tensor))
-        _Seen.fed[mark] = _Seen.fed.get(mark, 0) + first.shape[0]
+        TrainingCounters.rows_by_module[mark] = TrainingCounters.rows_by_module.get(mark, 0) + first.shape[0]
 
     @functools.wraps(call)
     def _wrapped_call_impl(module: Any, /, *args: Any, **named: Any) -> Any:  # a name of torch's, which it skips
         if compiling():
             return call(module, *args, **named)
-        if not _Seen.depth:
-            _quietly(note, module, (*args, *named.values()))
-        _Seen.depth += 1
+        if not TrainingCounters.depth:
+            _call_quietly(note, module, (*args, *named.values()))
+        TrainingCounters.depth += 1
         try:
             return call(module, *args, **named)
         finally:
-            _Seen.depth -= 1
+            TrainingCounters.depth -= 1
 
     def stepped(optimizer: Any, *_: object) -> None:
         groups, sizes = held.get(optimizer, (0, {}))
@@ -76,13 +76,20 @@ def watch_torch(torch: Any) -> None:
                 id(one): one.numel() for group in optimizer.param_groups for one in group["params"] if one.requires_grad
             }
             held[optimizer] = len(optimizer.param_groups), sizes
-            _Seen.parameters = max(_Seen.parameters, sum(sizes.values()))
-        rows = [_Seen.fed.pop(mark) for mark in tuple(_Seen.fed) if mark in sizes]
-        _Seen.steps, _Seen.rows = _Seen.steps + 1, _Seen.rows + sum(rows[:1])
+            TrainingCounters.parameters = max(TrainingCounters.parameters, sum(sizes.values()))
+        rows = [
+            TrainingCounters.rows_by_module.pop(mark)
+            for mark in tuple(TrainingCounters.rows_by_module)
+            if mark in sizes
+        ]
+        TrainingCounters.steps, TrainingCounters.rows = (
+            TrainingCounters.steps + 1,
+            TrainingCounters.rows + sum(rows[:1]),
+        )
 
     torch.nn.Module.__call__ = _wrapped_call_impl
     optim: Any = sys.modules["torch.optim.optimizer"]
-    optim.register_optimizer_step_post_hook(functools.partial(_quietly, stepped))
+    optim.register_optimizer_step_post_hook(functools.partial(_call_quietly, stepped))
 
 
 def watch_sklearn(base: Any) -> None:
@@ -100,14 +107,14 @@ def watch_sklearn(base: Any) -> None:
 
             @functools.wraps(decorated)
             def counted(estimator: Any, *args: Any, **named: Any) -> Any:
-                above = tuple(_Seen.fits)
-                _Seen.fits.append(id(estimator))
+                above = tuple(TrainingCounters.running_fits)
+                TrainingCounters.running_fits.append(id(estimator))
                 try:
                     done = decorated(estimator, *args, **named)
                 finally:
-                    _Seen.fits.remove(id(estimator))
+                    TrainingCounters.running_fits.remove(id(estimator))
                 if id(estimator) not in above:
-                    _quietly(_fitted, estimator, None if above else args[0] if args else named["X"])
+                    _call_quietly(_record_fit, estimator, None if above else args[0] if args else named["X"])
                 return done
 
             return counted
@@ -117,19 +124,19 @@ def watch_sklearn(base: Any) -> None:
     base._fit_context = fit_context
 
 
-def _fitted(estimator: Any, rows: Any) -> None:
+def _record_fit(estimator: Any, rows: Any) -> None:
     """Note what is known of an estimator that predicts; `rows` are those of an outermost fit."""
     if not hasattr(estimator.__class__, "predict"):
         return
     if rows is not None:
-        _Seen.rows += rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        TrainingCounters.rows += rows.shape[0] if hasattr(rows, "shape") else len(rows)
     fitted = [getattr(estimator, name, ()) for name in ("coef_", "intercept_")]
     layers = [one for name in ("coefs_", "intercepts_") for one in getattr(estimator, name, ())]
-    _Seen.parameters = max(_Seen.parameters, sum(map(np.size, fitted + layers)))
-    _Seen.steps += int(np.sum(getattr(estimator, "n_iter_", 0)))
+    TrainingCounters.parameters = max(TrainingCounters.parameters, sum(map(np.size, fitted + layers)))
+    TrainingCounters.steps += int(np.sum(getattr(estimator, "n_iter_", 0)))
 
 
-def _quietly(act: Callable[..., None], *args: Any) -> None:
+def _call_quietly(act: Callable[..., None], *args: Any) -> None:
     try:
         act(*args)
     except Exception:  # whatever we stumble over, the code goes on

@@ -28,11 +28,11 @@ LIBC: Any = ctypes.CDLL(None, use_errno=True)
 _NEWNS, _NEWIPC = 0x00020000, 0x08000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _CAPBSET_READ, _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT, _AMBIENT_CLEAR = 23, 24, 38, 47, 4
-_CAPABILITY_VERSION = 0x20080522
+_LINUX_CAPABILITY_VERSION = 0x20080522
 _KEYCTL = {"x86_64": 250, "aarch64": 219}
 _JOIN, _CLEAR, _GET_PERSISTENT = 1, 7, 22
 _USER_KEYRINGS, _PROCESS_KEYRING = (-4, -5), -2
-_SMALL = b"size=1m,mode=755"
+_SMALL_TMPFS_OPTIONS = b"size=1m,mode=755"
 """Of folders that hold nothing but the way to what was bound below them."""
 
 
@@ -41,7 +41,7 @@ class WallsError(OSError):
 
 
 @dataclass(frozen=True)
-class Walls:
+class KernelWalls:
     """What all cells of a kernel have in common. Paths are as the zygote sees them."""
 
     root: str
@@ -52,7 +52,7 @@ class Walls:
     tmp: str
 
     @classmethod
-    def of_kernel(cls) -> Walls | None:
+    def from_environment(cls) -> KernelWalls | None:
         """None where the host found that walls cannot be put up."""
         if os.environ.get("LAB_WALLS") != "1":
             return None
@@ -65,14 +65,14 @@ class Walls:
 
 
 @dataclass(frozen=True)
-class Room:
+class PrivateRoom:
     """What one process has to itself: a folder on disk, which nobody else sees while it is in use."""
 
-    walls: Walls
+    walls: KernelWalls
     place: str = field(default="")
 
     @classmethod
-    def make(cls, walls: Walls) -> Room:
+    def create(cls, walls: KernelWalls) -> PrivateRoom:
         """A new one. The cache has what libraries would make anew in each process: matplotlib's list of fonts."""
         place = tempfile.mkdtemp(prefix="room-", dir=walls.tmp)
         for name in ("tmp", "cache/shared"):
@@ -96,9 +96,9 @@ class Room:
         """Shut this process in: with its folder, the inputs that it reads (empty: none are kept from it) and the text
         of its job. Raises `WallsError`."""
         walls, scratch = self.walls, self.walls.scratch
-        _check(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
+        _check_result(LIBC.unshare(_NEWNS | _NEWIPC), "unshare")
         _mount(None, "/", _REC | _PRIVATE)
-        seen = _mounts_below(walls.tmp, without=(scratch, walls.cache))
+        seen = _list_mounts_below(walls.tmp, without=(scratch, walls.cache))
         held = {
             path: os.open(path, os.O_PATH)
             for path in (
@@ -113,24 +113,24 @@ class Room:
             if path and os.path.exists(path)
         }
         if own != walls.root:
-            _tmpfs(walls.root, _SMALL)
-            _bind(held[own], own)
+            _mount_tmpfs(walls.root, _SMALL_TMPFS_OPTIONS)
+            _bind_mount(held[own], own)
         if inputs in held:
-            _bind(held[inputs], f"{own}/inputs", read_only=True)
-        _bind(held[f"{self.place}/tmp"], walls.tmp)
+            _bind_mount(held[inputs], f"{own}/inputs", read_only=True)
+        _bind_mount(held[f"{self.place}/tmp"], walls.tmp)
         for path in seen:
-            _bind(held[path], path)
+            _bind_mount(held[path], path)
         os.makedirs(scratch, exist_ok=True)
-        _tmpfs(scratch, _SMALL)
+        _mount_tmpfs(scratch, _SMALL_TMPFS_OPTIONS)
         Path(scratch, os.path.basename(os.environ["LAB_JOB"])).write_bytes(job)
         if f"{scratch}/llm" in held:
-            _bind(held[f"{scratch}/llm"], f"{scratch}/llm")
+            _bind_mount(held[f"{scratch}/llm"], f"{scratch}/llm")
         _mount(None, scratch, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
-        _bind(held[f"{self.place}/cache"], walls.cache)
-        _bind(held[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
-        _close_devices()
+        _bind_mount(held[f"{self.place}/cache"], walls.cache)
+        _bind_mount(held[f"{walls.cache}/shared"], f"{walls.cache}/shared", read_only=True)
+        _protect_devices()
         size = os.statvfs("/dev/shm")
-        _tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
+        _mount_tmpfs("/dev/shm", f"size={size.f_blocks * size.f_frsize},mode=1777".encode())
         os.chdir("/")  # the folder that it was in lies below one that is covered now
         for descriptor in held.values():
             os.close(descriptor)
@@ -161,11 +161,11 @@ def _drop_privileges() -> None:
     _keyctl(_JOIN, 0)
     for capability in range(64):
         if LIBC.prctl(_CAPBSET_READ, capability, 0, 0, 0) == 1:
-            _check(LIBC.prctl(_CAPBSET_DROP, capability, 0, 0, 0), "drop of a capability")
-    _check(LIBC.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0), "drop of the ambient capabilities")
-    header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    _check(LIBC.capset(header, none), "capset")
-    _check(LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+            _check_result(LIBC.prctl(_CAPBSET_DROP, capability, 0, 0, 0), "drop of a capability")
+    _check_result(LIBC.prctl(_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0), "drop of the ambient capabilities")
+    header, none = (ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _check_result(LIBC.capset(header, none), "capset")
+    _check_result(LIBC.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
 
 
 def _keyctl(*words: int) -> int:
@@ -174,7 +174,7 @@ def _keyctl(*words: int) -> int:
     return -1 if number is None else LIBC.syscall(number, *words)
 
 
-def _bind(descriptor: int, target: str, *, read_only: bool = False) -> None:
+def _bind_mount(descriptor: int, target: str, *, read_only: bool = False) -> None:
     """Have what a descriptor is of at a path too, which is made where it is not there."""
     source = f"/proc/self/fd/{descriptor}"
     if os.path.isdir(source):
@@ -184,19 +184,19 @@ def _bind(descriptor: int, target: str, *, read_only: bool = False) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_NOFOLLOW, 0o600))
     _mount(source, target, _BIND | _REC)
     if read_only:
-        _close(target, _NODEV)
+        _remount_read_only(target, _NODEV)
 
 
-def _close(target: str, flags: int = 0) -> None:
+def _remount_read_only(target: str, flags: int = 0) -> None:
     """Have what is mounted there read-only; a device can still be written to."""
     kept = os.statvfs(target).f_flag & _NOEXEC  # what was set outside must be set again
     _mount(None, target, _REMOUNT | _BIND | _RDONLY | _NOSUID | kept | flags)
 
 
-def _close_devices() -> None:
+def _protect_devices() -> None:
     """Have nobody set mode or times of the machine's devices, which as root code else could."""
-    for device in _mounts_below("/dev", without=("/dev/shm", "/dev/pts")):
-        _close(device)
+    for device in _list_mounts_below("/dev", without=("/dev/shm", "/dev/pts")):
+        _remount_read_only(device)
     for number in (0, 1, 2):
         if stat.S_ISCHR(os.fstat(number).st_mode):  # what was opened before is not closed thereby
             silent = os.open(os.devnull, os.O_RDWR)
@@ -204,16 +204,16 @@ def _close_devices() -> None:
             os.close(silent)
 
 
-def _tmpfs(target: str, options: bytes) -> None:
+def _mount_tmpfs(target: str, options: bytes) -> None:
     _mount("tmpfs", target, _NOSUID | _NODEV, "tmpfs", options)
 
 
 def _mount(source: str | None, target: str, flags: int, kind: str | None = None, options: bytes | None = None) -> None:
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
-    _check(LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), options), f"mount of {target}")
+    _check_result(LIBC.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), options), f"mount of {target}")
 
 
-def _mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
+def _list_mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
     """What was mounted below a folder, the outermost, but for what lies in some other folders."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         points = [re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), line.split()[4]) for line in file]
@@ -226,29 +226,29 @@ def _mounts_below(place: str, *, without: tuple[str, ...]) -> list[str]:
     return found
 
 
-def _check(result: int, what: str) -> None:
+def _check_result(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise WallsError(number, f"{what}: {os.strerror(number)}")
 
 
-def probe() -> None:
+def try_walls() -> None:
     """Put up walls around this process. Raises `WallsError`."""
-    walls = Walls("/experiment", "/tmp/scratch", "/experiment/cache", "/tmp")
+    walls = KernelWalls("/experiment", "/tmp/scratch", "/experiment/cache", "/tmp")
     os.makedirs(f"{walls.scratch}")
     os.makedirs("/experiment/cells/own/inputs")
     os.environ["LAB_JOB"] = f"{walls.scratch}/job.json"
-    Room.make(walls).enter("/experiment/cells/own", "/experiment/cells/own/inputs", b"{}")
+    PrivateRoom.create(walls).enter("/experiment/cells/own", "/experiment/cells/own/inputs", b"{}")
 
 
-def become(command: list[str]) -> None:
+def exec_without_privileges(command: list[str]) -> None:
     """Be a command that cannot change the machine's devices, and has no capability. Raises `WallsError`, `OSError`."""
-    _check(LIBC.unshare(_NEWNS), "unshare")
+    _check_result(LIBC.unshare(_NEWNS), "unshare")
     _mount(None, "/", _REC | _PRIVATE)
-    _close_devices()
+    _protect_devices()
     _drop_privileges()
     os.execvp(command[0], command)
 
 
 if __name__ == "__main__":
-    become(sys.argv[1:]) if sys.argv[1:] else probe()
+    exec_without_privileges(sys.argv[1:]) if sys.argv[1:] else try_walls()

@@ -34,24 +34,27 @@ from typing import Any, NoReturn
 
 from lab import _child, _job, _shared, _walls
 from lab._job import JobFile
-from lab._walls import LIBC, Room, Walls
+from lab._walls import LIBC, KernelWalls, PrivateRoom
 
-_PDEATHSIG, _SUBREAPER = 1, 36
-_POLL = 0.25
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_POLL_SECONDS = 0.25
 """Seconds between two looks at whether the grace is over."""
-_REST = 1.0
+_KILL_WAIT_SECONDS = 1.0
 """Seconds to wait for what was killed to be gone."""
-_LINE = 8 * 2**20
+_MAX_LINE_BYTES = 8 * 2**20
 """Bytes of what a child says of itself, at most."""
-_CRASH = 2**20
+_MAX_CRASH_BYTES = 2**20
 """Bytes that are kept of how a child crashed."""
-_NESTED = 20
+_MAX_NESTED_BUILDS = 20
 """Shared values that are built for one another, at most."""
 
 
 def serve(number: int) -> NoReturn:
     """Import ahead, and then run what the kernel asks for over a socket, until that is closed."""
-    for option, value in ((_PDEATHSIG, signal.SIGKILL), (_SUBREAPER, 1)):  # what loses its parents becomes our child
+    for option, value in (
+        (_PR_SET_PDEATHSIG, signal.SIGKILL),
+        (_PR_SET_CHILD_SUBREAPER, 1),
+    ):  # what loses its parents becomes our child
         LIBC.prctl(option, value, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = socket.socket(fileno=number)
@@ -61,21 +64,21 @@ def serve(number: int) -> NoReturn:
         os._exit(1)
     crash_log = os.dup(2)
     faulthandler.enable(crash_log, all_threads=False)
-    _child.prepare(crash_log)
+    _child.prepare_process(crash_log)
     gc.freeze()  # neither collections nor the flush of open files look at what is there to stay
     kernel.sendall(b"\n")
-    walls, common = Walls.of_kernel(), _Common()
+    walls, common = KernelWalls.from_environment(), SharedProcessState()
     while True:
         message, outputs, *_ = socket.recv_fds(kernel, 16, 2)
         if not message:
             os._exit(0)
         if b"run" not in message:  # an interrupt, of a cell that has ended
             continue
-        _job.job.cache_clear()
-        end = _Cell(_job.job(), kernel, (outputs[0], outputs[1]), walls, crash_log).run()
+        _job.read_job.cache_clear()
+        end = CellSupervisor(_job.read_job(), kernel, (outputs[0], outputs[1]), walls, crash_log).run()
         for descriptor in outputs:
             os.close(descriptor)
-        kernel.sendall(json.dumps({**end, "over": not common.clean(walls)}).encode() + b"\n")
+        kernel.sendall(json.dumps({**end, "over": not common.clean_up(walls)}).encode() + b"\n")
 
 
 def _import_ahead(modules: list[str]) -> str:
@@ -100,30 +103,30 @@ def _import_ahead(modules: list[str]) -> str:
     return "".join(output)
 
 
-class _Common:
+class SharedProcessState:
     """What processes of cells have in common, and a cell could change for those after it."""
 
     def __init__(self) -> None:
         self._processes = (os.getpid(), os.getppid())
-        self._set = self._settings()
+        self._initial_settings = self._read_settings()
         tmp = os.environ["TMPDIR"]
         shared = ["/dev/shm"] if tmp == "/tmp" else []  # in the sandbox it is the kernel's own
-        self._left = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
+        self._initial_files = {place: frozenset(os.listdir(place)) for place in (tmp, *shared)}
 
-    def clean(self, walls: Walls | None) -> bool:
+    def clean_up(self, walls: KernelWalls | None) -> bool:
         """Remove what a cell left for the next one to find; False where that cannot be done."""
         if walls is not None:
             _walls.clear_keyrings()
-        for place, kept in self._left.items():
+        for place, kept in self._initial_files.items():
             for name in set(os.listdir(place)) - kept - {"loaded"}:
                 path = os.path.join(place, name)
                 if os.path.isdir(path) and not os.path.islink(path):
                     shutil.rmtree(path, ignore_errors=True)
                 else:
-                    _try(lambda path=path: os.unlink(path))
-        return not _descendants() and self._set == self._settings()
+                    _try_action(lambda path=path: os.unlink(path))
+        return not _list_descendants() and self._initial_settings == self._read_settings()
 
-    def _settings(self) -> list[object]:
+    def _read_settings(self) -> list[object]:
         """What any process of the same user can set of ours: limits, priorities, processors."""
         numbers = sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_"))
         found: list[object] = []
@@ -140,161 +143,172 @@ class _Common:
 
 
 @dataclass
-class _Process:
+class ChildProcess:
     """A child, and the socket over which it talks."""
 
     pid: int
-    talk: socket.socket
-    said: bytearray = field(default_factory=bytearray)
+    channel: socket.socket
+    received: bytearray = field(default_factory=bytearray)
     end: dict[str, Any] | None = None
 
 
-class _Cell:
+class CellSupervisor:
     """One cell, or script, from its fork until all that it started is gone."""
 
     def __init__(
-        self, current: JobFile, kernel: socket.socket, outputs: tuple[int, int], walls: Walls | None, crash_log: int
+        self,
+        current: JobFile,
+        kernel: socket.socket,
+        outputs: tuple[int, int],
+        walls: KernelWalls | None,
+        crash_log: int,
     ) -> None:
         self._job, self._kernel, self._outputs, self._walls = current, kernel, outputs, walls
         self._crash_log = crash_log
         self._text = Path(os.environ["LAB_JOB"]).read_bytes()
-        self._files = _files_of(current.folder) if current.cell is not None else {}
+        self._files = _read_files(current.folder) if current.cell is not None else {}
         inputs = current.folder / "inputs"  # looked for before the code runs, which may put a link in its place
         self._inputs = inputs if current.cell is not None and inputs.is_dir() else None
-        self._living: list[_Process] = []
+        self._live_processes: list[ChildProcess] = []
         self._building: set[str] = set()
-        self._over: float | None = None
+        self._kill_time: float | None = None
         self._killed = False
         self._peak = 0
 
     def run(self) -> dict[str, Any]:
         try:
             if self._walls is not None and not os.path.exists(f"{self._walls.cache}/matplotlib"):
-                _list_fonts(self._files or _files_of(self._job.folder))
-            end = self._lived(self._job)
+                _cache_font_list(self._files or _read_files(self._job.folder))
+            end = self._run_child(self._job)
         finally:
-            _end_all()
+            _kill_descendants()
         return {**end, "killed": self._killed, "peak": self._peak}
 
     # --- children ---------------------------------------------------------------------------------------------------
 
-    def _lived(self, current: JobFile, building: str = "") -> dict[str, Any]:
+    def _run_child(self, current: JobFile, building: str = "") -> dict[str, Any]:
         """Fork a process, do what it asks for until it has ended, and how it ended."""
-        room = Room.make(self._walls) if self._walls is not None else None
+        room = PrivateRoom.create(self._walls) if self._walls is not None else None
         crash = os.memfd_create("crash")  # a file of its own: through the kernel's it could speak to later cells
         try:
-            return self._serve(self._fork(current, room, building, crash))
+            return self._serve_child(self._fork(current, room, building, crash))
         finally:
-            _try(lambda: os.write(self._crash_log, os.pread(crash, _CRASH, 0)))
+            _try_action(lambda: os.write(self._crash_log, os.pread(crash, _MAX_CRASH_BYTES, 0)))
             os.close(crash)
             if room is not None:
                 room.remove()
 
-    def _fork(self, current: JobFile, room: Room | None, building: str, crash: int) -> _Process:
+    def _fork(self, current: JobFile, room: PrivateRoom | None, building: str, crash: int) -> ChildProcess:
         ours, theirs = socket.socketpair()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of other threads: those of libraries hold nothing
             pid = os.fork()
         if pid == 0:
             os.dup2(crash, self._crash_log, inheritable=False)
-            _child.live(current, theirs, self._outputs, building, lambda: self._shut_in(current, room))
+            _child.run_process(current, theirs, self._outputs, building, lambda: self._enter_walls(current, room))
         theirs.close()
-        process = _Process(pid, ours)
-        self._living.append(process)
-        if self._over is not None:
-            self._signal(process, signal.SIGINT)
+        process = ChildProcess(pid, ours)
+        self._live_processes.append(process)
+        if self._kill_time is not None:
+            self._signal_child(process, signal.SIGINT)
         return process
 
-    def _shut_in(self, current: JobFile, room: Room | None) -> None:
+    def _enter_walls(self, current: JobFile, room: PrivateRoom | None) -> None:
         """What a child does with itself before any code of the experiment runs in it."""
         if room is not None:
             room.enter(str(current.folder), str(self._inputs or ""), self._text)
 
-    def _serve(self, process: _Process) -> dict[str, Any]:
+    def _serve_child(self, process: ChildProcess) -> dict[str, Any]:
         code: int | None = None
         with selectors.DefaultSelector() as selector, open(os.pidfd_open(process.pid), "rb") as life:
-            for descriptor in (process.talk.fileno(), life.fileno(), self._kernel.fileno()):
+            for descriptor in (process.channel.fileno(), life.fileno(), self._kernel.fileno()):
                 selector.register(descriptor, selectors.EVENT_READ)
             while code is None:
-                for key, _ in selector.select(_POLL):
+                for key, _ in selector.select(_POLL_SECONDS):
                     if key.fd == self._kernel.fileno():
-                        self._hear()
-                    elif key.fd == life.fileno() or not self._take(process):
+                        self._handle_kernel_message()
+                    elif key.fd == life.fileno() or not self._receive_from_child(process):
                         selector.unregister(key.fd)
-                self._kill_late()
-                code = _ended(process.pid)
-            self._living.remove(process)
-            self._signal(process, signal.SIGKILL)  # its group outlives it
-            if not self._living:
-                _end_all()
-            while process.talk.fileno() in selector.get_map() and selector.select(0) and self._take(process):
+                self._kill_if_late()
+                code = _get_exit_code(process.pid)
+            self._live_processes.remove(process)
+            self._signal_child(process, signal.SIGKILL)  # its group outlives it
+            if not self._live_processes:
+                _kill_descendants()
+            while (
+                process.channel.fileno() in selector.get_map()
+                and selector.select(0)
+                and self._receive_from_child(process)
+            ):
                 pass
-        process.talk.close()
+        process.channel.close()
         return process.end or {"status": "died", "code": code}
 
-    def _hear(self) -> None:
+    def _handle_kernel_message(self) -> None:
         """What the kernel says meanwhile: that the cell is to end, or that it is gone itself."""
         if not self._kernel.recv(64):
-            self._kill()
-            _end_all()
+            self._kill_children()
+            _kill_descendants()
             os._exit(0)
-        if self._over is None:
-            self._over = time.monotonic() + self._job.grace
-            for process in self._living:
-                self._signal(process, signal.SIGINT)
+        if self._kill_time is None:
+            self._kill_time = time.monotonic() + self._job.grace
+            for process in self._live_processes:
+                self._signal_child(process, signal.SIGINT)
 
-    def _take(self, process: _Process) -> bool:
+    def _receive_from_child(self, process: ChildProcess) -> bool:
         """Take in what a child says; False at the end of it, or where it is nothing that our code would say."""
         try:
-            piece = process.talk.recv(65536)
-            process.said += piece
-            while b"\n" in process.said:
-                line, _, process.said = process.said.partition(b"\n")
-                self._answer(process, json.loads(line))
-            if piece and len(process.said) < _LINE:
+            piece = process.channel.recv(65536)
+            process.received += piece
+            while b"\n" in process.received:
+                line, _, process.received = process.received.partition(b"\n")
+                self._handle_child_message(process, json.loads(line))
+            if piece and len(process.received) < _MAX_LINE_BYTES:
                 return True
         except (OSError, ValueError, TypeError, ArithmeticError, AttributeError, RecursionError):
             pass
-        _try(lambda: process.talk.shutdown(socket.SHUT_RDWR))  # so that it waits for no answer
+        _try_action(lambda: process.channel.shutdown(socket.SHUT_RDWR))  # so that it waits for no answer
         return False
 
-    def _answer(self, process: _Process, message: dict[str, Any]) -> None:
+    def _handle_child_message(self, process: ChildProcess, message: dict[str, Any]) -> None:
         if "end" in message:
-            self._peak = max(self._peak, _peak_bytes(process.pid))
-            process.end = _plain(message["end"])
-            self._signal(process, signal.SIGKILL)  # with its group, or what notices its end may still say something
+            self._peak = max(self._peak, _read_peak_bytes(process.pid))
+            process.end = _parse_end(message["end"])
+            self._signal_child(
+                process, signal.SIGKILL
+            )  # with its group, or what notices its end may still say something
         elif isinstance(digest := message.get("shared"), str) and re.fullmatch(r"[0-9a-f]{40}", digest):
-            answer = json.dumps(self._build(digest)).encode() + b"\n"
-            process.talk.setblocking(False)  # it may have been killed meanwhile, or not listen
-            _try(lambda: process.talk.sendall(answer))
-            process.talk.setblocking(True)
+            answer = json.dumps(self._build_shared_value(digest)).encode() + b"\n"
+            process.channel.setblocking(False)  # it may have been killed meanwhile, or not listen
+            _try_action(lambda: process.channel.sendall(answer))
+            process.channel.setblocking(True)
 
     # --- shared values ------------------------------------------------------------------------------------------------
 
-    def _build(self, digest: str) -> dict[str, Any]:
+    def _build_shared_value(self, digest: str) -> dict[str, Any]:
         """Have a child of its own build a shared value, and seal it, unless another kernel of the run does
         meanwhile.
         """
         if digest in self._building:
             return {"built": False}
-        if len(self._building) >= _NESTED:
-            return {"failed": f"more than {_NESTED} shared values need one another"}
-        place = _shared.place_of(self._job, digest)
+        if len(self._building) >= _MAX_NESTED_BUILDS:
+            return {"failed": f"more than {_MAX_NESTED_BUILDS} shared values need one another"}
+        place = _shared.get_value_path(self._job, digest)
         locks = place.parent.with_name("locks")  # where no cell sees them, which could hold them
         for folder in (place.parent, locks):
             folder.mkdir(parents=True, exist_ok=True)
         with open(locks / place.name, "w") as lock:
-            while not _try(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):  # dies with its process
+            while not _try_action(lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)):  # dies with its process
                 time.sleep(0.02)
-                if self._over is not None:
+                if self._kill_time is not None:
                     return {"failed": "it was interrupted"}
-                if _readable(self._kernel):
-                    self._hear()
-            if _shared.found(self._job, digest) is not None:
+                if _is_readable(self._kernel):
+                    self._handle_kernel_message()
+            if _shared.find_value(self._job, digest) is not None:
                 return {"built": True}
-            return self._built(digest, place)
+            return self._run_build(digest, place)
 
-    def _built(self, digest: str, place: Path) -> dict[str, Any]:
+    def _run_build(self, digest: str, place: Path) -> dict[str, Any]:
         folder = self._job.folder.with_name(f"shared-{digest[:12]}")
         shutil.rmtree(folder, ignore_errors=True)
         for name, content in self._files.items():
@@ -307,40 +321,40 @@ class _Cell:
                 (folder / "inputs").mkdir(parents=True)  # where those of the cell, which it cannot change, are shown
         self._building.add(digest)
         try:
-            end = self._lived(replace(self._job, folder=folder), digest)
+            end = self._run_child(replace(self._job, folder=folder), digest)
             if end["status"] == "ok":
                 return (
                     {"built": True}
-                    if _seal(folder, place, end["sealed"], self._job.checkpoint_bytes)
+                    if _seal_value(folder, place, end["sealed"], self._job.checkpoint_bytes)
                     else {"failed": "the process that built it left no value"}
                 )
         finally:
             self._building.discard(digest)
             shutil.rmtree(folder, ignore_errors=True)
         if end["status"] == "died":
-            return {"failed": f"the process that built it ended with {_ending(end['code'])}"}
+            return {"failed": f"the process that built it ended with {_describe_exit(end['code'])}"}
         os.write(self._outputs[1], "\n".join(end["traceback"]).encode(errors="replace")[:4096] + b"\n")
         return {"failed": f"{end['ename']}: {end['evalue']}"}
 
     # --- ends -------------------------------------------------------------------------------------------------------
 
-    def _kill_late(self) -> None:
-        if self._over is not None and time.monotonic() > self._over:
-            self._kill()
+    def _kill_if_late(self) -> None:
+        if self._kill_time is not None and time.monotonic() > self._kill_time:
+            self._kill_children()
 
-    def _kill(self) -> None:
-        for process in self._living:
+    def _kill_children(self) -> None:
+        for process in self._live_processes:
             self._killed = True
-            self._signal(process, signal.SIGKILL)
-            _try(lambda process=process: os.kill(process.pid, signal.SIGKILL))
+            self._signal_child(process, signal.SIGKILL)
+            _try_action(lambda process=process: os.kill(process.pid, signal.SIGKILL))
 
-    def _signal(self, process: _Process, number: signal.Signals) -> None:
+    def _signal_child(self, process: ChildProcess, number: signal.Signals) -> None:
         """Signal the group of a child; itself where it has not made one yet."""
-        if not _try(lambda: os.killpg(process.pid, number)):
-            _try(lambda: os.kill(process.pid, number))
+        if not _try_action(lambda: os.killpg(process.pid, number)):
+            _try_action(lambda: os.kill(process.pid, number))
 
 
-def _seal(folder: Path, place: Path, name: str, limit: int) -> bool:
+def _seal_value(folder: Path, place: Path, name: str, limit: int) -> bool:
     """Copy what a child built to where every cell reads it; False where it is no plain file of a lawful size.
 
     The bytes are copied: some process of the child may still hold the file open.
@@ -349,7 +363,7 @@ def _seal(folder: Path, place: Path, name: str, limit: int) -> bool:
         return False
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    with suppress(OSError), open(os.open(folder / _shared.BUILT, flags), "rb") as file:
+    with suppress(OSError), open(os.open(folder / _shared.BUILT_NAME, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
             with open(part, "wb") as copy:
@@ -361,7 +375,7 @@ def _seal(folder: Path, place: Path, name: str, limit: int) -> bool:
     return False
 
 
-def _plain(end: dict[str, Any]) -> dict[str, Any]:
+def _parse_end(end: dict[str, Any]) -> dict[str, Any]:
     """What a child says of its end, as our code says it. Raises `ValueError`, `TypeError`, `AttributeError`."""
     training: dict[str, Any] = end.get("training") or {}
     return {
@@ -373,13 +387,13 @@ def _plain(end: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _files_of(folder: Path) -> dict[str, bytes]:
+def _read_files(folder: Path) -> dict[str, bytes]:
     """The files of a cell's folder before its code runs, but for its inputs."""
     names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     return {str(name): (folder / name).read_bytes() for name in names if name.parts[0] not in ("inputs", "checkpoints")}
 
 
-def _list_fonts(files: Mapping[str, bytes]) -> None:
+def _cache_font_list(files: Mapping[str, bytes]) -> None:
     """Have matplotlib's list of fonts made in the common cache for a program, by its files, that names matplotlib.
 
     A process of ours makes it, since the caches of cells end with them.
@@ -388,16 +402,16 @@ def _list_fonts(files: Mapping[str, bytes]) -> None:
         return
     if (pid := os.fork()) == 0:
         try:
-            LIBC.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             os.chdir("/")  # no settings are read that lie beside the program
             importlib.import_module("matplotlib.font_manager")
         finally:
             os._exit(0)
-    _try(lambda: os.waitpid(pid, 0))
+    _try_action(lambda: os.waitpid(pid, 0))
 
 
-def _peak_bytes(pid: int) -> int:
+def _read_peak_bytes(pid: int) -> int:
     """The most memory that a child ever had beyond what it shares with this process, mapped files left out; 0 once it
     is gone. Looks from outside miss what is freed between two of them."""
     sizes: list[dict[str, int]] = []
@@ -410,14 +424,14 @@ def _peak_bytes(pid: int) -> int:
     return max(0, sizes[0]["VmHWM"] - sizes[0]["RssFile"] - sizes[1]["RssAnon"])
 
 
-def _readable(one: socket.socket) -> bool:
+def _is_readable(one: socket.socket) -> bool:
     """Whether there is something to be read."""
     with selectors.DefaultSelector() as selector:
         selector.register(one, selectors.EVENT_READ)
         return bool(selector.select(0))
 
 
-def _ended(pid: int) -> int | None:
+def _get_exit_code(pid: int) -> int | None:
     """The exit code of a child (negative: the signal), None while it lives."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -426,18 +440,18 @@ def _ended(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if found else None
 
 
-def _end_all() -> None:
+def _kill_descendants() -> None:
     """Kill every descendant of this process and reap it."""
-    until = time.monotonic() + _REST
-    while (left := _descendants()) and time.monotonic() < until:
+    until = time.monotonic() + _KILL_WAIT_SECONDS
+    while (left := _list_descendants()) and time.monotonic() < until:
         for pid in left:
-            _try(lambda pid=pid: os.kill(pid, signal.SIGKILL))
+            _try_action(lambda pid=pid: os.kill(pid, signal.SIGKILL))
         for pid in left:
-            _try(lambda pid=pid: os.waitpid(pid, os.WNOHANG))
+            _try_action(lambda pid=pid: os.waitpid(pid, os.WNOHANG))
         time.sleep(0.002)
 
 
-def _descendants() -> list[int]:
+def _list_descendants() -> list[int]:
     found: list[int] = []
     waiting = [os.getpid()]
     while waiting:
@@ -452,11 +466,11 @@ def _descendants() -> list[int]:
     return found
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
-def _try(act: Callable[[], object]) -> bool:
+def _try_action(act: Callable[[], object]) -> bool:
     try:
         act()
     except OSError:

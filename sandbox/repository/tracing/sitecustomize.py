@@ -18,11 +18,11 @@ import sys
 import threading
 import types
 
-SHAPES = 3
+MAX_DESCRIBED_CALLS = 3
 """Calls of a function whose values are described."""
-LARGE = 2**26
+MAX_HASHED_BYTES = 2**26
 """Bytes of the largest array that is hashed."""
-FULL = 200
+MAX_TRACED_CALLS = 200
 """Calls of a function whose lines are noted; later ones are only counted."""
 
 _root = os.getcwd() + os.sep
@@ -32,7 +32,7 @@ _lines = {}
 _known = {}
 
 
-def _kind(value, deep=2):
+def _describe_value(value, deep=2):
     shape = getattr(value, "shape", None)
     if shape is not None and not isinstance(value, type):
         try:
@@ -44,9 +44,9 @@ def _kind(value, deep=2):
     if isinstance(value, (int, float)):
         return ["number"]
     if isinstance(value, (list, tuple)) and deep:
-        return ["list", len(value), [_kind(one, deep - 1) for one in value[:4]]]
+        return ["list", len(value), [_describe_value(one, deep - 1) for one in value[:4]]]
     if isinstance(value, dict) and deep:
-        return ["dict", len(value), [_kind(one, deep - 1) for one in list(value.values())[:8]]]
+        return ["dict", len(value), [_describe_value(one, deep - 1) for one in list(value.values())[:8]]]
     return [type(value).__name__]
 
 
@@ -54,18 +54,18 @@ def _is_whole(value):
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _digest(value):
+def _hash_array(value):
     """A hash of an array's values; empty for what is none, or large."""
     try:
         if not value.shape or isinstance(value, type):
             return ""
         array = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-        return hashlib.sha256(array.tobytes()).hexdigest() if array.nbytes <= LARGE else ""
+        return hashlib.sha256(array.tobytes()).hexdigest() if array.nbytes <= MAX_HASHED_BYTES else ""
     except (AttributeError, TypeError, ValueError, RuntimeError, MemoryError):  # none that can be compared
         return ""
 
 
-def _untaught():
+def _disable_optimizers():
     """No optimizer of PyTorch takes a step from here on."""
     try:
         import torch
@@ -83,11 +83,11 @@ def _untaught():
     torch.optim.Optimizer.__init__ = __init__
 
 
-def _name(code):
+def _get_qualified_name(code):
     return getattr(code, "co_qualname", None) or code.co_name
 
 
-def _of(code):
+def _get_note(code):
     """The note of a function; None where it is none of the checkout's."""
     known = _known.get(code)
     if known is None:
@@ -103,7 +103,7 @@ def _of(code):
                     key,
                     {
                         "path": path,
-                        "name": _name(code),
+                        "name": _get_qualified_name(code),
                         "line": code.co_firstlineno,
                         "calls": 0,
                         "callers": {},
@@ -117,38 +117,38 @@ def _of(code):
     return known or None
 
 
-def _caller(frame):
+def _find_caller(frame):
     for _ in range(60):
         frame = frame.f_back
         if frame is None:
             return ""
-        known = _of(frame.f_code)
+        known = _get_note(frame.f_code)
         if known:
             return known[2]
     return ""
 
 
-def _trace(frame, event, argument):
+def _trace_call(frame, event, argument):
     if event != "call":
         return None
     code = frame.f_code
-    known = _of(code)
+    known = _get_note(code)
     if known is None:
         return None
     note, lines, _ = known
     note["calls"] += 1
-    if note["calls"] > FULL:
+    if note["calls"] > MAX_TRACED_CALLS:
         return None
-    caller = _caller(frame)
+    caller = _find_caller(frame)
     note["callers"][caller] = note["callers"].get(caller, 0) + 1
     seen = None
-    if note["calls"] <= SHAPES:
+    if note["calls"] <= MAX_DESCRIBED_CALLS:
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given = {name: frame.f_locals.get(name) for name in names}
         seen = {
-            "in": {name: _kind(value) for name, value in given.items()},
+            "in": {name: _describe_value(value) for name, value in given.items()},
             "out": ["None"],
-            "digests": {name: digest for name, value in given.items() for digest in [_digest(value)] if digest},
+            "digests": {name: digest for name, value in given.items() for digest in [_hash_array(value)] if digest},
             "whole": [name for name, value in given.items() if _is_whole(value)],
         }
         note["seen"].append(seen)
@@ -158,14 +158,14 @@ def _trace(frame, event, argument):
         if event == "line":
             lines.add(frame.f_lineno)
         elif event == "return" and seen is not None:
-            seen["out"] = _kind(argument)
+            seen["out"] = _describe_value(argument)
             seen["whole"] += ["return"] if _is_whole(argument) else []
         return local
 
     return local
 
 
-def _write():
+def _write_notes():
     sys.settrace(None)
     try:
         with open(os.path.join(_folder, f"trace-{os.getpid()}.json"), "w") as file:
@@ -181,8 +181,8 @@ def _write():
 
 
 if _folder:
-    atexit.register(_write)
-    threading.settrace(_trace)
-    sys.settrace(_trace)
+    atexit.register(_write_notes)
+    threading.settrace(_trace_call)
+    sys.settrace(_trace_call)
 if os.environ.get("SCIENTIST_UNTAUGHT"):
-    _untaught()
+    _disable_optimizers()

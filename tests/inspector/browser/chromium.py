@@ -31,11 +31,11 @@ FLAGS = (
 """Nothing outside is asked: no service of the browser's maker, no name but those of this machine, of which one is a
 stranger's that leads here."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-START = 60.0
+START_SECONDS = 60.0
 """Seconds that a browser or a server gets to start."""
 
 
-def executable() -> str | None:
+def find_chromium() -> str | None:
     """The browser of this system; None where there is none."""
     return next((found for name in NAMES if (found := shutil.which(name)) is not None), None)
 
@@ -47,7 +47,10 @@ def chromium(*flags: str) -> Generator[Browser]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable(), args=[*FLAGS, *flags], chromium_sandbox=os.getuid() != 0, timeout=1000 * START
+            executable_path=find_chromium(),
+            args=[*FLAGS, *flags],
+            chromium_sandbox=os.getuid() != 0,
+            timeout=1000 * START_SECONDS,
         )
         try:
             yield browser
@@ -69,20 +72,20 @@ class Viewer(NamedTuple):
 
 
 @contextmanager
-def viewing(place: Path, *options: str, root: Path = ROOT) -> Generator[Viewer]:
+def running_viewer(place: Path, *options: str, root: Path = ROOT) -> Generator[Viewer]:
     """`scientist view` over a run or a folder of runs, as a process of its own on a free port; `root`: its sources."""
     began = time.monotonic()
-    with program("labwright", "view", str(place), *options, root=root) as process:
+    with running_module("labwright", "view", str(place), *options, root=root) as process:
         said = ""
         while (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", said)) is None:
-            line = _line(process, began + START)
+            line = _read_line(process, began + START_SECONDS)
             assert line, f"scientist view printed no address: {said!r}"
             said += line
         yield Viewer(found[0], process.pid, time.monotonic() - began)
 
 
 @contextmanager
-def program(module: str, *words: str, root: Path = ROOT) -> Generator[subprocess.Popen[str]]:
+def running_module(module: str, *words: str, root: Path = ROOT) -> Generator[subprocess.Popen[str]]:
     """A process of a module of ours, with its output in a pipe; ended with its children at the end of the context."""
     process = subprocess.Popen(
         [sys.executable, "-m", module, *words],
@@ -97,10 +100,10 @@ def program(module: str, *words: str, root: Path = ROOT) -> Generator[subprocess
     try:
         yield process
     finally:
-        end(process)
+        end_process(process)
 
 
-def end(process: subprocess.Popen[str], patience: float = 10.0) -> None:
+def end_process(process: subprocess.Popen[str], patience: float = 10.0) -> None:
     """End a process: asked first, then killed with its session."""
     process.terminate()
     try:
@@ -112,7 +115,7 @@ def end(process: subprocess.Popen[str], patience: float = 10.0) -> None:
         process.stdout.close()
 
 
-def _line(process: subprocess.Popen[str], end: float) -> str:
+def _read_line(process: subprocess.Popen[str], end: float) -> str:
     """The next line of a process; empty when it ended or the time is over."""
     assert process.stdout is not None
     ready, _, _ = select.select([process.stdout], [], [], max(0.0, end - time.monotonic()))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.inspector.browser.chromium import chromium, executable
+from tests.inspector.browser.chromium import chromium, find_chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request
 
 Look = Callable[..., "Page"]
-PATIENCE = 30_000
+TIMEOUT_MILLISECONDS = 30_000
 """Milliseconds that an element gets to appear: machines that run tests are busy."""
 
 
@@ -23,14 +23,14 @@ def browser() -> Generator[Browser]:
     """Package scope: playwright's loop must be gone before tests of coroutines elsewhere begin theirs."""
     if importlib.util.find_spec("playwright") is None:
         pytest.skip("playwright is not installed: pip install -e '.[dev]'")
-    if executable() is None:
+    if find_chromium() is None:
         pytest.skip("there is no Chromium: sudo apt-get install chromium")
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
-def look(browser: Browser) -> Generator[Look]:
+def open_page(browser: Browser) -> Generator[Look]:
     """Opens an address in a profile of its own. At the end nothing may have gone wrong in any page.
 
     Wrong is: a word on the console, an uncaught error, a dialog, a request to another host than the page's.
@@ -41,9 +41,9 @@ def look(browser: Browser) -> Generator[Look]:
     def opened(address: str, **options: Any) -> Page:
         context = browser.new_context(**options)
         contexts.append(context)
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MILLISECONDS)
         page = context.new_page()
-        watch(page, "/".join(address.split("/")[:3]), wrong)
+        watch_page(page, "/".join(address.split("/")[:3]), wrong)
         page.goto(address)
         return page
 
@@ -53,7 +53,7 @@ def look(browser: Browser) -> Generator[Look]:
     assert wrong == []
 
 
-def watch(page: Page, host: str, wrong: list[str]) -> None:
+def watch_page(page: Page, host: str, wrong: list[str]) -> None:
     def said(message: ConsoleMessage) -> None:
         wrong.append(f"console: {message.text} ({message.location.get('url')})")
 

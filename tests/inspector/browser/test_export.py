@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from labwright.record.events.searching import Plotted
-from labwright.record.log import EventLog
-from labwright.record.nouns.figures import Figure, FigureFacts
-from tests.inspector.browser.chromium import ROOT, START
-from tests.inspector.browser.conftest import watch
+from labwright.record.event_log import EventLog
+from labwright.record.events.search_events import NodePlotted
+from labwright.record.schema.figures import Figure, FigureFacts
+from tests.inspector.browser.chromium import ROOT, START_SECONDS
+from tests.inspector.browser.conftest import watch_page
 from tests.inspector.test_web_paper import PAPER, SMOOTH, written
-from tests.inspector.web import EVIL
+from tests.inspector.web_server import EVIL
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,9 +42,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     figures.mkdir(parents=True)
     Image.new("RGB", (1400, 900), "red").save(figures / "loss.png")
     with closing(EventLog(run / "run.db")) as log:
-        log.append(Plotted(node="n0005", n=3, figures=(Figure(name="loss.png", sha256="0", facts=FigureFacts()),)))
+        log.append(NodePlotted(node="n0005", n=3, figures=(Figure(name="loss.png", sha256="0", facts=FigureFacts()),)))
     command = [sys.executable, "-m", "labwright", "export", str(run), "--html", str(top / "calm.html")]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=START, capture_output=True)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=START_SECONDS, capture_output=True)
     return top / "calm.html"
 
 
@@ -55,7 +55,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, file: Path) -> Genera
     with closing(browser.new_context(java_script_enabled=request.param)) as context:
         context.set_default_timeout(30_000)
         found = context.new_page()
-        watch(found, "file://", wrong)  # whoever forbids a thing says so on the console
+        watch_page(found, "file://", wrong)  # whoever forbids a thing says so on the console
         asked: list[str] = []
         found.on("request", lambda one: asked.append(one.url))
         found.goto(file.as_uri())

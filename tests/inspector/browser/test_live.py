@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from labwright.record.claims.means import paper_claims
-from labwright.record.control import look as look_into
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import Decided, Judged
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from labwright.record.reading import read_events, read_state
-from tests.inspector.browser.chromium import program, viewing
-from tests.inspector.browser.conftest import PATIENCE, Look
-from tests.inspector.story import told
-from tests.inspector.web import recorded
+from labwright.record.claims.estimates import compute_paper_claims
+from labwright.record.control_files import read_pending_commands as look_into
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import DecisionMade, NodeJudged
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import read_events, read_state
+from tests.inspector.browser.chromium import running_module, running_viewer
+from tests.inspector.browser.conftest import TIMEOUT_MILLISECONDS, Look
+from tests.inspector.sample_run import make_sample
+from tests.inspector.web_server import record_story
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -41,19 +41,19 @@ LONGEST = 240
 
 
 def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, look: Look) -> None:
-    run = recorded(tmp_path / "calm", told())
-    with hold(run), viewing(tmp_path) as viewer:
+    run = record_story(tmp_path / "calm", make_sample())
+    with acquire_lock(run), running_viewer(tmp_path) as viewer:
         page = look(viewer.address)
         page.locator("tr.run a").click()
         page.wait_for_selector("#g-n0006", state="attached")
         page.evaluate(STATES)
         with closing(EventLog(run / "run.db")) as log:
-            log.append(Judged(node="n0006", status="pruned"))
+            log.append(NodeJudged(node="n0006", status="pruned"))
         page.wait_for_selector("#g-n0006.s-pruned", state="attached")
         _ask(page, "pause", "I want to look <b>first</b>")
         page.wait_for_selector("text=Asked: pause")
         [(_, command)] = look_into(run).commands
-        assert isinstance(command, Commanded) and command.text == "I want to look <b>first</b>" and command.by
+        assert isinstance(command, CommandReceived) and command.text == "I want to look <b>first</b>" and command.by
         assert page.evaluate("() => [...window.states['g-n0006']]") == ["s-running", "s-pruned"], "it was reloaded"
         page.close()
 
@@ -62,7 +62,10 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, l
 @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "to its end"])
 def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, look: Look, stopped: bool) -> None:
     run = tmp_path / "live"
-    with viewing(tmp_path) as viewer, program("tests.inspector.browser.living", str(tmp_path), "live") as process:
+    with (
+        running_viewer(tmp_path) as viewer,
+        running_module("tests.inspector.browser.live_run", str(tmp_path), "live") as process,
+    ):
         page = look(viewer.address)
         page.locator("tr.run a").click()  # it comes into the list by itself
         page.wait_for_selector("g.node", state="attached")
@@ -87,7 +90,7 @@ def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, look: Look, st
         if stopped:
             _ask(page, "stop", "enough")
         page.wait_for_selector(f"#summary .{'c-interrupted' if stopped else 'c-done'}", timeout=1000 * LONGEST)
-        assert process.wait(PATIENCE / 1000) == (130 if stopped else 0)
+        assert process.wait(TIMEOUT_MILLISECONDS / 1000) == (130 if stopped else 0)
         assert page.evaluate("() => Object.keys(window.states).length") == len(read_state(run).nodes), "it was reloaded"
         _was_held(run)
         if not stopped:
@@ -103,13 +106,13 @@ def _ask(page: Page, verb: str, reason: str) -> None:
 
 def _was_held(run: Path) -> None:
     events = [event for event, _ in read_events(run / "run.db")]
-    at = {event.verb: number for number, event in enumerate(events) if isinstance(event, Commanded)}
+    at = {event.verb: number for number, event in enumerate(events) if isinstance(event, CommandReceived)}
     held = events[at["pause"] : at["resume"]]
-    assert not [event for event in held if isinstance(event, Decided)]
+    assert not [event for event in held if isinstance(event, DecisionMade)]
     asked = events[at["pause"]]
-    assert isinstance(asked, Commanded) and asked.text == "I want to look <b>first</b>" and asked.by
-    assert any(isinstance(event, Decided) for event in events[at["resume"] :])
-    assert any(isinstance(event, Judged) for event in events)
+    assert isinstance(asked, CommandReceived) and asked.text == "I want to look <b>first</b>" and asked.by
+    assert any(isinstance(event, DecisionMade) for event in events[at["resume"] :])
+    assert any(isinstance(event, NodeJudged) for event in events)
 
 
 def _paper_is_read(page: Page, run: Path) -> None:
@@ -122,6 +125,6 @@ def _paper_is_read(page: Page, run: Path) -> None:
     mark.click()
     node = page.locator("#panel .candidate a.tonode").first
     name = node.inner_text()
-    assert name in {one for claim in paper_claims(read_state(run)) for one in claim.nodes}
+    assert name in {one for claim in compute_paper_claims(read_state(run)) for one in claim.nodes}
     node.click()
-    page.wait_for_selector(f"#panel [data-panel='{name}']", timeout=PATIENCE)
+    page.wait_for_selector(f"#panel [data-panel='{name}']", timeout=TIMEOUT_MILLISECONDS)

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from labwright.record.event_log import EventLog
 from labwright.record.events import Event
-from labwright.record.events.running import Commanded
-from labwright.record.events.searching import Executed, Judged, Plotted, Proposed, Reviewed
-from labwright.record.log import EventLog
-from labwright.record.nouns.data import Measurement
-from labwright.record.nouns.figures import Figure, FigureFacts, FigureReview
-from labwright.record.nouns.nodes import Attempt, Failure
-from tests.inspector.browser.chromium import Viewer, viewing
+from labwright.record.events.run_events import CommandReceived
+from labwright.record.events.search_events import AttemptExecuted, NodeJudged, NodePlotted, NodeProposed, PlotsReviewed
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.figures import Figure, FigureFacts, FigureReview
+from labwright.record.schema.nodes import Attempt, Failure
+from tests.inspector.browser.chromium import Viewer, running_viewer
 from tests.inspector.browser.conftest import Look
-from tests.inspector.story import Story, ended
+from tests.inspector.sample_run import EventStory, make_ended
 
 pytestmark = pytest.mark.slow
 EVIL = (
@@ -38,11 +38,11 @@ LUMINANCE = """() => { const [r, g, b] = getComputedStyle(document.body).backgro
 def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
     """Two runs: one that ended, one full of hostile text in which a node still runs."""
     top = tmp_path_factory.mktemp("runs")
-    _record(top / "whole", *(event for event, _ in ended().events))
+    _record(top / "whole", *(event for event, _ in make_ended().events))
     (top / "whole" / "paper").mkdir()
     Image.new("RGB", (595, 842), "white").save(top / "whole" / "paper" / "paper.pdf")
     _hostile(top / "hostile")
-    with viewing(top) as found:
+    with running_viewer(top) as found:
         yield found
 
 
@@ -55,29 +55,29 @@ def _record(run: Path, *events: Event) -> None:
 
 
 def _hostile(run: Path) -> None:
-    story = Story()
-    story.begin()
-    node = story.expand("preliminary", "draft", varies=EVIL)
+    story = EventStory()
+    story.add_start()
+    node = story.add_node("preliminary", "draft", varies=EVIL)
     failure = Failure(kind="shape", message=EVIL, traceback=f"Traceback\n{EVIL}")
     value = Measurement(
         name="log_loss", value=0.5, condition=EVIL, dataset="digits", split="validation", seed=1, grade="logged"
     )
-    story.tell(
-        Proposed(node=node, decision=1, title=EVIL, plan=EVIL, varies=EVIL, source_sha256="0"),
-        Executed(
+    story.add(
+        NodeProposed(node=node, decision=1, title=EVIL, plan=EVIL, varies=EVIL, source_sha256="0"),
+        AttemptExecuted(
             node=node,
             attempt=Attempt(
                 number=1, seconds=1, failure=failure, measurements=(value,), curves_sha256="0", stdout_tail=EVIL
             ),
         ),
-        Plotted(node=node, n=1, figures=(Figure(name=FIGURE, sha256="0", facts=FigureFacts()),)),
-        Reviewed(
+        NodePlotted(node=node, n=1, figures=(Figure(name=FIGURE, sha256="0", facts=FigureFacts()),)),
+        PlotsReviewed(
             node=node, n=1, reviews=(FigureReview(name=FIGURE, readable=False, issues=(EVIL,), description=EVIL),)
         ),
-        Judged(node=node, status="buggy", failure=failure),
-        Commanded(verb="note", target="preliminary", text=EVIL, by=EVIL[:60]),
+        NodeJudged(node=node, status="buggy", failure=failure),
+        CommandReceived(verb="note", target="preliminary", text=EVIL, by=EVIL[:60]),
     )
-    story.expand("preliminary", "debug", node)
+    story.add_node("preliminary", "debug", node)
     _record(run, *(event for event, _ in story.events))
     for path, text in {
         "source/experiment.py": f"x = 1  # {EVIL}\n",

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from labwright.record.events.searching import Executed, Judged
-from labwright.record.lock import hold
-from labwright.record.log import EventLog
-from labwright.record.nouns.nodes import Attempt
-from tests.inspector.browser.chromium import Viewer, viewing
-from tests.inspector.browser.conftest import PATIENCE, Look
+from labwright.record.event_log import EventLog
+from labwright.record.events.search_events import AttemptExecuted, NodeJudged
+from labwright.record.lock import acquire_lock
+from labwright.record.schema.nodes import Attempt
+from tests.inspector.browser.chromium import Viewer, running_viewer
+from tests.inspector.browser.conftest import TIMEOUT_MILLISECONDS, Look
 from tests.inspector.browser.test_page import EVIL, OVERFLOWS, SEEN
-from tests.inspector.celled import celled
-from tests.inspector.story import Story, ended, told
-from tests.inspector.tuned import tuned
-from tests.inspector.web import recorded
+from tests.inspector.cell_run import make_cell_run
+from tests.inspector.sample_run import EventStory, make_ended, make_sample
+from tests.inspector.tuning_run import make_tuning_run
+from tests.inspector.web_server import record_story
 from tests.stages.test_whole_run import small_settings
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ PHONE = {"width": 390, "height": 844}
 def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
     """Runs that differ: with curves and code, tuned, by cells, hostile, with one node, with none, damaged."""
     top = tmp_path_factory.mktemp("runs")
-    whole = recorded(top / "whole", _curved())
+    whole = record_story(top / "whole", _curved())
     (whole / "paper").mkdir()
     Image.new("RGB", (595, 842), "white").save(whole / "paper" / "paper.pdf")
     for node, start in (("n0003", 1.0), ("n0005", 0.8)):
@@ -57,27 +57,27 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Viewer]:
                 for step in range(5)
             )
         )
-    recorded(top / "tuned", tuned())
-    recorded(top / "celled", celled())
-    hostile, one = Story(), Story()
+    record_story(top / "tuned", make_tuning_run())
+    record_story(top / "celled", make_cell_run())
+    hostile, one = EventStory(), EventStory()
     for story, words in ((hostile, EVIL), (one, "a first try")):
-        story.begin()
-        story.good(story.expand("preliminary", "draft", varies=words), 0.4)
-    recorded(top / "hostile", hostile)
-    recorded(top / "one", one)
-    recorded(top / "begun", Story())
+        story.add_start()
+        story.finish_good(story.add_node("preliminary", "draft", varies=words), 0.4)
+    record_story(top / "hostile", hostile)
+    record_story(top / "one", one)
+    record_story(top / "begun", EventStory())
     (top / "damaged").mkdir()
     (top / "damaged" / "run.db").write_bytes(b"no database" * 100)
-    with viewing(top) as found:
+    with running_viewer(top) as found:
         yield found
 
 
-def _curved() -> Story:
-    story = ended()
+def _curved() -> EventStory:
+    story = make_ended()
     story.events = [
         (
             event
-            if not isinstance(event, Executed)
+            if not isinstance(event, AttemptExecuted)
             else event.model_copy(update={"attempt": event.attempt.model_copy(update={"curves_sha256": "0"})}),
             at,
         )
@@ -193,23 +193,25 @@ def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer
 
 
 def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Path, look: Look) -> None:
-    story = told()
+    story = make_sample()
     started, at = story.events[0]
     settings = small_settings().model_dump(mode="json")
     story.events[0] = started.model_copy(update={"settings": settings}), at
-    run = recorded(tmp_path / "calm", story)
-    with hold(run), viewing(tmp_path) as viewer:
+    run = record_story(tmp_path / "calm", story)
+    with acquire_lock(run), running_viewer(tmp_path) as viewer:
         page = look(f"{viewer.host}/runs/calm?{viewer.address.partition('?')[2]}")
         page.wait_for_selector("#live >> text=live")
         page.wait_for_selector("#now >> text=left of")
         assert page.locator("#now .slots li").count() >= 1 and page.locator("#now >> text=forecast").count() == 1
         page.wait_for_selector("#chart .dot")
         with closing(EventLog(run / "run.db")) as log:
-            log.append(Executed(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
-            log.append(Judged(node="n0006", status="buggy"))
+            log.append(AttemptExecuted(node="n0006", attempt=Attempt(number=1, seconds=1.0)))
+            log.append(NodeJudged(node="n0006", status="buggy"))
         page.wait_for_selector("#g-n0006.s-buggy", state="attached")
         page.locator("#chart a.swap", has_text="over time").click()
-        page.wait_for_selector("#chart [data-over=hours] [data-node=n0006]", state="attached", timeout=PATIENCE)
+        page.wait_for_selector(
+            "#chart [data-over=hours] [data-node=n0006]", state="attached", timeout=TIMEOUT_MILLISECONDS
+        )
         page.close()
 
 

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from labwright.models.backend import ModelRequest, Prompt
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.researcher import ANSWERS, OfflineResearcher
-from labwright.models.offline.writing import outlined, write
+from labwright.models.offline.paper_writing import answer_outline, write_draft
+from labwright.models.offline.researcher import ANSWER_FUNCTIONS, OfflineResearcher
 from labwright.models.roles import ROLES
-from labwright.models.roles.assessing import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
-from labwright.models.roles.coding import NodeBrief, NodeLine, Program
+from labwright.models.roles.code_audit import CodeReading
+from labwright.models.roles.experiment_code import NodeBrief, NodeLine, Program
 from labwright.models.roles.figures import (
     ArrayBrief,
     FigureReviews,
@@ -26,21 +26,29 @@ from labwright.models.roles.figures import (
     Plots,
     VisionInputs,
 )
-from labwright.models.roles.planning import AblationPlan, MissingAblations
+from labwright.models.roles.node_assessment import CompareInputs, FeedbackInputs, Preference, StageReport, SummaryInputs
+from labwright.models.roles.paper_revision import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
+from labwright.models.roles.paper_writing import OutlineInputs, PaperOutline, Sections
 from labwright.models.roles.protocol import PriorSearch, PriorWork, ProtocolReview
-from labwright.models.roles.reading import CodeReading
-from labwright.models.roles.revising import CiteQueries, CiteSelection, ReflectInputs, Reflection, ScopeFindings
-from labwright.models.roles.writing import OutlineInputs, PaperOutline, Sections
-from labwright.record.nouns.data import DataPlan, Measurement
-from labwright.record.nouns.figures import AxesFacts, FigureFacts
-from labwright.record.nouns.idea import Idea
-from labwright.record.nouns.nodes import Verdict
-from labwright.record.nouns.papers import Reading
-from labwright.stages.paper.outline import groups, section_inputs
-from labwright.stages.planned_tuning import tuning_faults
+from labwright.models.roles.study_plan import AblationPlan, MissingAblationsAnswer
+from labwright.record.schema.data_plan import DataPlan, Measurement
+from labwright.record.schema.figures import AxesFacts, FigureFacts
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import NodeVerdict
+from labwright.record.schema.paper import PaperReading
+from labwright.stages.paper.outline import build_section_inputs, group_sections
+from labwright.stages.tuning_validation import find_tuning_faults
 from tests.models.examples import INPUTS
 from tests.models.ideation_examples import INPUTS as IDEATION
-from tests.models.offline.inputs import IDEA, PLAN, code_inputs, made, plan_inputs, statistics, write_inputs
+from tests.models.offline.role_inputs import (
+    IDEA,
+    PLAN,
+    make_code_inputs,
+    make_plan_inputs,
+    make_statistics,
+    make_write_inputs,
+    write_program,
+)
 from tests.models.repository_examples import INPUTS as REPOSITORY
 
 ARRAYS = tuple(
@@ -101,13 +109,13 @@ SUMMARY = SummaryInputs(
     ended="the limit was reached",
     best="n3",
     nodes=(NodeLine(id="n3", kind="tune", varies="EPOCHS=20", status="good", outcome="log_loss"),),
-    statistics=statistics(),
+    statistics=make_statistics(),
 )
 FIGURES = FiguresInputs(
     idea=IDEA,
     data_plan=PLAN,
     arrays=ARRAYS,
-    statistics=statistics(("without-smoothing",)),
+    statistics=make_statistics(("without-smoothing",)),
     example_plots="",
     lab_reference="",
     ablations=tuple(f"without-smoothing@{level.name}" for level in PLAN.levels),
@@ -117,7 +125,7 @@ REPLOT = PlotInputs(
     purpose="replot",
     arrays=(),
     complaints=("Panel 1 has no y label.",),
-    plots=made(code_inputs(ordinal=2)).plots,
+    plots=write_program(make_code_inputs(ordinal=2)).plots,
     lab_reference="",
 )
 
@@ -127,30 +135,30 @@ def improved(*_: str) -> tuple[Any, bool]:
 
 
 def questions() -> list[tuple[str, BaseModel, type[BaseModel]]]:
-    writing = write_inputs(improved)
-    planned = outlined(OutlineInputs(inputs=writing))
+    writing = make_write_inputs(improved)
+    planned = answer_outline(OutlineInputs(inputs=writing))
     return [
-        ("plan", plan_inputs(), DataPlan),
-        ("code", code_inputs(), Program),
+        ("plan", make_plan_inputs(), DataPlan),
+        ("code", make_code_inputs(), Program),
         ("plot", REPLOT, Plots),
         ("vision", VISION, FigureReviews),
-        ("feedback", FEEDBACK, Verdict),
+        ("feedback", FEEDBACK, NodeVerdict),
         ("summary", SUMMARY, StageReport),
         ("compare", COMPARE, Preference),
         ("figures", FIGURES, FigureScript),
         ("figure_review", INPUTS["figure_review"], PaperFigureReviews),
         ("outline", OutlineInputs(inputs=writing), PaperOutline),
-        ("write", section_inputs(writing, planned, groups(planned, 0)[0], ()), Sections),
-        ("reflect", ReflectInputs(inputs=writing, draft=write(writing)), Reflection),
+        ("write", build_section_inputs(writing, planned, group_sections(planned, 0)[0], ()), Sections),
+        ("reflect", ReflectInputs(inputs=writing, draft=write_draft(writing)), Reflection),
         ("scope", INPUTS["scope"], ScopeFindings),
-        ("reader", INPUTS["reader"], Reading),
+        ("reader", INPUTS["reader"], PaperReading),
         ("ablation_plan", INPUTS["ablation_plan"].model_copy(update={"idea": IDEA, "data_plan": PLAN}), AblationPlan),
         ("cite_ask", INPUTS["cite_ask"], CiteQueries),
         ("cite_select", INPUTS["cite_select"], CiteSelection),
         (
             "missing_ablations",
             INPUTS["missing_ablations"].model_copy(update={"idea": IDEA, "data_plan": PLAN}),
-            MissingAblations,
+            MissingAblationsAnswer,
         ),
         ("prior_search", INPUTS["prior_search"], PriorSearch),
         ("prior_work", INPUTS["prior_work"], PriorWork),
@@ -170,7 +178,7 @@ def ask(role: str, inputs: BaseModel, output_type: type[BaseModel]) -> BaseModel
 def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
     asked = questions()
     elsewhere = {"judge", "influence", "prefer"} | set(IDEATION)  # test_assessing.py, test_ideating.py, or refusing
-    assert {role for role, _, _ in asked} == set(ANSWERS) - elsewhere
+    assert {role for role, _, _ in asked} == set(ANSWER_FUNCTIONS) - elsewhere
     for role, inputs, output_type in asked:
         first, second = ask(role, inputs, output_type), ask(role, inputs, output_type)
         assert isinstance(first, output_type)
@@ -179,23 +187,23 @@ def test_every_role_answers_with_its_type_and_twice_the_same() -> None:
 
 def test_an_idea_in_other_words_is_recognised_and_another_one_refused_in_one_line() -> None:
     worded = Idea.model_validate({"Name": "x", "Title": "Do noisy labels make nets overconfident?", "Experiments": "e"})
-    assert ask("plan", plan_inputs(idea=worded), DataPlan) == PLAN
+    assert ask("plan", make_plan_inputs(idea=worded), DataPlan) == PLAN
     other = Idea.model_validate({"Name": "pests", "Title": "Pest detection in the field", "Experiments": ["e"]})
     with pytest.raises(CatalogueError) as refused:
-        ask("plan", plan_inputs(idea=other), DataPlan)
+        ask("plan", make_plan_inputs(idea=other), DataPlan)
     assert "\n" not in str(refused.value)
     assert "label_noise_calibration" in str(refused.value) and "--model openai:" in str(refused.value)
 
 
 def test_the_plan_keeps_to_what_can_be_had_and_what_the_idea_names() -> None:
-    entries = tuple(entry for entry in plan_inputs().catalogue if entry.name != "wine")
-    plan = ask("plan", plan_inputs(catalogue=entries, metrics=("accuracy", "log_loss")), DataPlan)
+    entries = tuple(entry for entry in make_plan_inputs().catalogue if entry.name != "wine")
+    plan = ask("plan", make_plan_inputs(catalogue=entries, metrics=("accuracy", "log_loss")), DataPlan)
     assert isinstance(plan, DataPlan)
     assert [use.name for use in plan.datasets] == ["digits", "breast_cancer"]
     assert [metric.name for metric in plan.metrics] == ["log_loss", "accuracy"]
-    assert plan.tuned_arms == plan.compared and list(tuning_faults(plan)) == []
+    assert plan.tuned_arms == plan.compared_arms and list(find_tuning_faults(plan)) == []
     with pytest.raises(CatalogueError, match="needs one of the datasets"):
-        ask("plan", plan_inputs(catalogue=()), DataPlan)
+        ask("plan", make_plan_inputs(catalogue=()), DataPlan)
 
 
 def test_figures_are_judged_by_the_lint_alone() -> None:
@@ -209,7 +217,7 @@ def test_a_replot_labels_the_axes_that_lack_a_label() -> None:
     fixed = ask("plot", REPLOT, Plots)
     assert isinstance(fixed, Plots)
     assert "set_ylabel" not in REPLOT.plots.partition("def draw_losses")[2].partition("def draw_reliability")[0]
-    script = fixed.script(REPLOT.plots)
+    script = fixed.apply_to(REPLOT.plots)
     assert script.count("axis.set_ylabel(") == script.count("axis.set_xlabel(") == 2 and not fixed.plots
     assert len(fixed.model_dump_json()) < len(script) / 10, "it answers with an edit"
     ast.parse(script)
@@ -222,24 +230,24 @@ def test_a_replot_for_another_reason_is_drawn_anew() -> None:
 
 
 def test_the_verdict_names_what_was_not_measured() -> None:
-    verdict = ask("feedback", FEEDBACK.model_copy(update={"measurements": ALL[:-1]}), Verdict)
-    assert isinstance(verdict, Verdict)
+    verdict = ask("feedback", FEEDBACK.model_copy(update={"measurements": ALL[:-1]}), NodeVerdict)
+    assert isinstance(verdict, NodeVerdict)
     assert not verdict.sound and "digits method@noise40 is missing" in verdict.analysis
-    good = ask("feedback", FEEDBACK, Verdict)
-    assert isinstance(good, Verdict) and good.sound and "in every comparison" in good.analysis
+    good = ask("feedback", FEEDBACK, NodeVerdict)
+    assert isinstance(good, NodeVerdict) and good.sound and "in every comparison" in good.analysis
     ablated = measured({f"without-smoothing@{level.name}": 0.4 for level in PLAN.levels})
     changes = {"stage": "ablation", "kind": "ablate"}
-    alone = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated}), Verdict)
-    partly = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated[1:]}), Verdict)
-    assert isinstance(alone, Verdict) and isinstance(partly, Verdict)
+    alone = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated}), NodeVerdict)
+    partly = ask("feedback", FEEDBACK.model_copy(update={**changes, "measurements": ablated[1:]}), NodeVerdict)
+    assert isinstance(alone, NodeVerdict) and isinstance(partly, NodeVerdict)
     assert alone.sound and not partly.sound
 
 
 def test_where_higher_is_better_the_words_turn() -> None:
     plan = PLAN.model_copy(update={"metrics": tuple(one for one in PLAN.metrics if one.higher_is_better)})
     found = tuple(one.model_copy(update={"name": "accuracy"}) for one in ALL)
-    verdict = ask("feedback", FEEDBACK.model_copy(update={"data_plan": plan, "measurements": found}), Verdict)
-    assert isinstance(verdict, Verdict)
+    verdict = ask("feedback", FEEDBACK.model_copy(update={"data_plan": plan, "measurements": found}), NodeVerdict)
+    assert isinstance(verdict, NodeVerdict)
     assert "better validation accuracy than baseline in no comparison" in verdict.analysis
     drawn = ask("figures", FIGURES.model_copy(update={"data_plan": plan}), FigureScript)
     assert isinstance(drawn, FigureScript) and "Higher is better" in drawn.figures[0].description
@@ -250,7 +258,7 @@ def test_a_summary_without_a_best_or_replicates_says_so() -> None:
     assert isinstance(none, StageReport) and "No node" in none.found
     bare = ask("summary", SUMMARY.model_copy(update={"statistics": (), "replicates_failed": 2}), StageReport)
     assert isinstance(bare, StageReport)
-    assert bare.held == "No comparison of arms was replicated in this stage. 2 replicates failed."
+    assert bare.supported_by_replicates == "No comparison of arms was replicated in this stage. 2 replicates failed."
 
 
 def test_figures_follow_what_was_recorded() -> None:

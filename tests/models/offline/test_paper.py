@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labwright.models.offline.reflecting import reflect
-from labwright.models.offline.writing import outline, write
-from labwright.models.roles.revising import ReflectInputs, Reflection
-from labwright.models.roles.writing import Decided, WriteInputs
-from labwright.record.nouns.papers import Draft, Section
-from labwright.review.evidence.binder import check_draft
+from labwright.models.offline.paper_revision import answer_reflect
+from labwright.models.offline.paper_writing import build_outline, write_draft
+from labwright.models.roles.paper_revision import ReflectInputs, Reflection
+from labwright.models.roles.paper_writing import DecidedHypothesis, WriteInputs
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.review.evidence.source_check import check_draft
 from labwright.review.evidence.violations import Evidence
-from labwright.stages.paper.reflection import edited
-from tests.models.offline.inputs import Called, Verdict, evidence, write_inputs
+from labwright.stages.paper.reflection import apply_edits
+from tests.models.offline.role_inputs import Called, Verdict, make_evidence, make_write_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def always(verdict: Verdict, better: bool) -> Called:
     return called
 
 
-def text_of(draft: Draft) -> str:
+def text_of(draft: PaperDraft) -> str:
     return "\n".join((draft.title, draft.abstract, *(section.body for section in draft.sections)))
 
 
@@ -45,9 +45,9 @@ def without_macros(text: str) -> str:
 def test_the_binder_finds_nothing_whatever_the_outcome(
     verdict: Verdict, better: bool, ablations: tuple[str, ...]
 ) -> None:
-    inputs = write_inputs(always(verdict, better), ablations)
-    draft = write(inputs)
-    assert [str(one) for one in check_draft(draft, evidence(inputs))] == []
+    inputs = make_write_inputs(always(verdict, better), ablations)
+    draft = write_draft(inputs)
+    assert [str(one) for one in check_draft(draft, make_evidence(inputs))] == []
     typed = re.sub(r"K-1\b", "", without_macros(text_of(draft)))
     assert not re.search(r"\d", typed) and "<r:" not in typed and "<s:" not in typed
     assert ("Ablations" in [section.title for section in draft.sections]) == bool(ablations)
@@ -60,44 +60,46 @@ def test_any_mixture_of_outcomes_holds(seed: int) -> None:
         drawn = sum(map(ord, dataset + metric + condition)) * 31 + seed
         return VERDICTS[drawn % 3], bool(drawn // 3 % 2)
 
-    inputs = write_inputs(called, ABLATIONS)
-    assert check_draft(write(inputs), evidence(inputs)) == ()
+    inputs = make_write_inputs(called, ABLATIONS)
+    assert check_draft(write_draft(inputs), make_evidence(inputs)) == ()
 
 
 def test_what_is_claimed_is_printed_by_verdicts_alone() -> None:
-    decided = (Decided(key="hypothesis/calmer", statement="s", verdict="smaller", clause="c"),)
-    asked, bare = (text_of(write(write_inputs(always("improved", True), decided=one))) for one in (decided, ()))
+    decided = (DecidedHypothesis(key="hypothesis/calmer", statement="s", verdict="smaller", clause="c"),)
+    asked, bare = (
+        text_of(write_draft(make_write_inputs(always("improved", True), decided=one))) for one in (decided, ())
+    )
     assert asked.count("\\verdict{hypothesis/calmer}") == 1, "in full in the results alone"
     assert asked.count("\\verdict{hypothesis/calmer.short}") == 3, "in abstract, introduction and conclusion"
     assert "\\verdict{diff/digits/log_loss/method@noise0~baseline@noise0.short}" in bare
-    assert text_of(write(write_inputs(always("unknown", True)))) == bare, "whatever the outcome"
+    assert text_of(write_draft(make_write_inputs(always("unknown", True)))) == bare, "whatever the outcome"
 
 
 def test_missing_keys_drop_sentences_and_not_the_paper() -> None:
-    inputs = write_inputs(always("improved", True), ABLATIONS, setups=(), references=(), comparisons=())
-    draft = write(inputs)
-    assert check_draft(draft, evidence(inputs)) == ()
+    inputs = make_write_inputs(always("improved", True), ABLATIONS, setups=(), references=(), comparisons=())
+    draft = write_draft(inputs)
+    assert check_draft(draft, make_evidence(inputs)) == ()
     assert r"\setup" not in text_of(draft) and r"\cite" not in text_of(draft)
     assert "no effect is claimed" in draft.abstract
-    bare = write_inputs(always("improved", True), results=(), comparisons=(), figures=(), tables=())
-    assert check_draft(write(bare), evidence(bare)) == ()
+    bare = make_write_inputs(always("improved", True), results=(), comparisons=(), figures=(), tables=())
+    assert check_draft(write_draft(bare), make_evidence(bare)) == ()
 
 
 def test_validation_results_are_named_as_such() -> None:
-    inputs = write_inputs(always("improved", True))
+    inputs = make_write_inputs(always("improved", True))
     results = tuple(
         line.model_copy(update={"key": line.key.replace("test/", "validation/", 1)}) for line in inputs.results
     )
-    draft = write(inputs.model_copy(update={"results": results}))
+    draft = write_draft(inputs.model_copy(update={"results": results}))
     assert r"\result{validation/digits/log_loss/baseline@noise40.pm}" in text_of(draft)
     assert "no test predictions were scored" in text_of(draft)
 
 
 def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
-    inputs = write_inputs(
+    inputs = make_write_inputs(
         always("unknown", True), ABLATIONS, tables=("main", "metrics", "ablation", "extra"), page_limit=20
     )
-    text = text_of(write(inputs))
+    text = text_of(write_draft(inputs))
     for name in inputs.tables:
         assert text.count(f"\\papertable{{{name}}}") == 1
     for figure in inputs.figures:
@@ -108,22 +110,22 @@ def test_every_float_is_placed_once_also_those_of_unknown_name() -> None:
 # --- reflection -----------------------------------------------------------------------------------------------------
 
 
-def applied(draft: Draft, reflection: Reflection) -> Draft:
-    found = edited(draft, reflection, figures=draft.captions.keys() | reflection.captions.keys())
+def applied(draft: PaperDraft, reflection: Reflection) -> PaperDraft:
+    found = apply_edits(draft, reflection, figures=draft.captions.keys() | reflection.captions.keys())
     assert not found.refused
     return found.draft
 
 
-def held_to(inputs: WriteInputs, draft: Draft) -> Evidence:
+def held_to(inputs: WriteInputs, draft: PaperDraft) -> Evidence:
     """The evidence, with the figures that the draft moved to the appendix there."""
-    return replace(evidence(inputs), appendix=frozenset(draft.placements))
+    return replace(make_evidence(inputs), appendix=frozenset(draft.placements))
 
 
-def settled(inputs: WriteInputs, draft: Draft, pages: int = 4) -> tuple[Draft, int]:
+def settled(inputs: WriteInputs, draft: PaperDraft, pages: int = 4) -> tuple[PaperDraft, int]:
     """The draft after reflection has nothing left to do, and the rounds it took (at most nine)."""
     for rounds in range(9):
         violations = tuple(str(one) for one in check_draft(draft, held_to(inputs, draft)))
-        answer = reflect(ReflectInputs(inputs=inputs, draft=draft, pages=pages, violations=violations))
+        answer = answer_reflect(ReflectInputs(inputs=inputs, draft=draft, pages=pages, violations=violations))
         if answer.done:
             return draft, rounds
         draft = applied(draft, answer)
@@ -131,13 +133,13 @@ def settled(inputs: WriteInputs, draft: Draft, pages: int = 4) -> tuple[Draft, i
 
 
 def test_a_clean_draft_needs_no_reflection() -> None:
-    inputs = write_inputs(always("improved", True), ABLATIONS)
-    assert reflect(ReflectInputs(inputs=inputs, draft=write(inputs), pages=4)) == Reflection(done=True)
+    inputs = make_write_inputs(always("improved", True), ABLATIONS)
+    assert answer_reflect(ReflectInputs(inputs=inputs, draft=write_draft(inputs), pages=4)) == Reflection(done=True)
 
 
 def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> None:
-    inputs = write_inputs(always("unknown", True), ABLATIONS)
-    draft = write(inputs)
+    inputs = make_write_inputs(always("unknown", True), ABLATIONS)
+    draft = write_draft(inputs)
     broken = draft.model_copy(
         update={
             "captions": {},
@@ -156,7 +158,7 @@ def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> N
         }
     )
     mended, rounds = settled(inputs, broken)
-    assert rounds <= 2 and check_draft(mended, evidence(inputs)) == ()
+    assert rounds <= 2 and check_draft(mended, make_evidence(inputs)) == ()
     assert "rarely clean" not in text_of(mended) and "changes no answer" not in text_of(mended)
     assert "Modern networks are often far from it" in text_of(mended)
     assert mended.captions == draft.captions
@@ -164,16 +166,16 @@ def test_what_the_binder_refuses_is_taken_out_and_a_lost_figure_is_placed() -> N
 
 @pytest.mark.bench
 def test_a_paper_that_is_too_long_loses_what_is_spared_most_easily_first() -> None:
-    inputs = write_inputs(always("improved", True), ABLATIONS, page_limit=20)
-    draft = write(inputs)
-    optional = [p for part in outline(inputs).parts for p in part.paragraphs if p.rank]
-    assert len({p.rank for p in optional}) >= 3
-    shorter = applied(draft, reflect(ReflectInputs(inputs=inputs, draft=draft, pages=21)))
-    highest = max(p.rank for p in optional)
-    assert [p.text not in text_of(shorter) for p in optional] == [p.rank == highest for p in optional]
+    inputs = make_write_inputs(always("improved", True), ABLATIONS, page_limit=20)
+    draft = write_draft(inputs)
+    optional = [p for part in build_outline(inputs).sections for p in part.paragraphs if p.spare_rank]
+    assert len({p.spare_rank for p in optional}) >= 3
+    shorter = applied(draft, answer_reflect(ReflectInputs(inputs=inputs, draft=draft, pages=21)))
+    highest = max(p.spare_rank for p in optional)
+    assert [p.text not in text_of(shorter) for p in optional] == [p.spare_rank == highest for p in optional]
     last, rounds = settled(inputs, draft, pages=21)
     placed = [one.name for one in inputs.figures]
-    assert rounds == min(9, len({p.rank for p in optional}) + len(placed))
+    assert rounds == min(9, len({p.spare_rank for p in optional}) + len(placed))
     assert last.placements and all(f"\\paperfigure{{{name}}}" not in text_of(last) for name in last.placements)
     assert check_draft(last, held_to(inputs, last)) == ()
     assert not [p for p in optional if p.text in text_of(last)]

@@ -8,36 +8,46 @@ import re
 import pytest
 
 from labwright.models.errors import CatalogueError
-from labwright.models.offline.coding import code, sound_draft
-from labwright.models.offline.repairing import repair
-from labwright.models.offline.scripts import constant
-from labwright.models.offline.study import the_study
-from labwright.models.roles.coding import NodeLine
-from labwright.record.nouns.nodes import ErrorClass, Failure, NodeKind, StageName
-from labwright.record.syntax import constants_of
-from tests.models.offline.inputs import IDEA, PLAN, Made, agenda_winner, brief, code_inputs, made
+from labwright.models.offline.experiment_code import answer_code, write_sound_draft
+from labwright.models.offline.repairs import repair_parent
+from labwright.models.offline.scripts import read_constant
+from labwright.models.offline.study import load_study
+from labwright.models.roles.experiment_code import NodeLine
+from labwright.record.python_syntax import collect_constants
+from labwright.record.schema.nodes import ErrorClass, Failure, NodeKind, StageName
+from tests.models.offline.role_inputs import (
+    IDEA,
+    PLAN,
+    OfflineProgram,
+    make_agenda_winner,
+    make_brief,
+    make_code_inputs,
+    write_program,
+)
 
 SOUND = 1
 """The ordinal of a draft without faults."""
 
 
-def children(stage: StageName, kind: NodeKind, count: int, parent: Made) -> list[Made]:
+def children(stage: StageName, kind: NodeKind, count: int, parent: OfflineProgram) -> list[OfflineProgram]:
     """Programs of one kind, each told of those before it; agenda items and risks in turn."""
-    found: list[Made] = []
+    found: list[OfflineProgram] = []
     items = IDEA.experiments if stage == "agenda" else IDEA.risks if stage == "ablation" else ("",)
     for ordinal in range(count):
         siblings = tuple(NodeLine(id="s", kind=kind, varies=one.varies, outcome="1.0") for one in found)
         item = items[ordinal % len(items)] if ordinal < len(items) else ""
         found.append(
-            made(code_inputs(stage, kind, ordinal=ordinal, item=item, parent=brief(parent), siblings=siblings))
+            write_program(
+                make_code_inputs(stage, kind, ordinal=ordinal, item=item, parent=make_brief(parent), siblings=siblings)
+            )
         )
     return found
 
 
-def every_program() -> list[Made]:
-    drafts = [made(code_inputs(ordinal=k)) for k in range(21)]
+def every_program() -> list[OfflineProgram]:
+    drafts = [write_program(make_code_inputs(ordinal=k)) for k in range(21)]
     parent = drafts[SOUND]
-    winner = agenda_winner()
+    winner = make_agenda_winner()
     return [
         *drafts,
         *children("preliminary", "improve", 4, parent),
@@ -53,8 +63,8 @@ def test_every_program_compiles_and_has_constants_for_what_is_not_tuned() -> Non
         for text in (program.experiment, program.plots):
             ast.parse(text)
             assert not [line for line in text.splitlines() if len(line) > 120]
-        assert {"EPOCHS", "HIDDEN", "BATCH"} <= constants_of(program.experiment).keys()
-        assert not constants_of(program.experiment).keys() & {one.name.upper() for one in PLAN.space}
+        assert {"EPOCHS", "HIDDEN", "BATCH"} <= collect_constants(program.experiment).keys()
+        assert not collect_constants(program.experiment).keys() & {one.name.upper() for one in PLAN.space}
         seeded = re.findall(r"(?:manual_seed|default_rng)\((\[?.*?)[,)\]]", program.experiment)
         assert seeded and all("lab.seed" in one for one in seeded), "all that is random comes from the seed"
 
@@ -64,9 +74,9 @@ def test_the_same_inputs_have_the_same_answer() -> None:
 
 
 def test_drafts_differ_and_a_documented_share_is_faulty() -> None:
-    drafts = [made(code_inputs(ordinal=k)) for k in range(10)]
+    drafts = [write_program(make_code_inputs(ordinal=k)) for k in range(10)]
     assert len({draft.experiment for draft in drafts}) == 10
-    sound = [sound_draft(the_study(), code_inputs(ordinal=k)) for k in range(5)]
+    sound = [write_sound_draft(load_study(), make_code_inputs(ordinal=k)) for k in range(5)]
     faulty = [draft for draft, right in zip(drafts, sound, strict=False) if draft.experiment != right.experiment]
     unlabelled = [draft for draft, right in zip(drafts, sound, strict=False) if draft.plots != right.plots]
     assert (len(faulty), len(unlabelled)) == (3, 1)
@@ -79,16 +89,18 @@ def body(source: str, name: str) -> str:
 
 
 def test_the_agenda_is_cumulative_and_always_covers_the_plan() -> None:
-    winner = agenda_winner()
+    winner = make_agenda_winner()
     assert 'lab.save("confidence"' in winner.experiment and 'lab.save("fitted"' in winner.experiment
-    assert constant(winner.experiment, "EPOCHS") == 60
+    assert read_constant(winner.experiment, "EPOCHS") == 60
     assert '"baseline": {' in winner.experiment and '"method": {' in winner.experiment
-    again = made(code_inputs("agenda", "improve", ordinal=8, item=IDEA.experiments[1], parent=brief(winner)))
+    again = write_program(
+        make_code_inputs("agenda", "improve", ordinal=8, item=IDEA.experiments[1], parent=make_brief(winner))
+    )
     assert again.experiment.count('lab.save("confidence"') == 1
 
 
 def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
-    winner = agenda_winner()
+    winner = make_agenda_winner()
     found = children("ablation", "ablate", 12, winner)
     arms = [re.findall(r'^    "([\w-]+)": \{', body(one.experiment, "ARMS"), flags=re.MULTILINE) for one in found]
     assert all(names[:2] == ["baseline", "method"] and len(names) == 3 for names in arms)
@@ -104,42 +116,42 @@ def test_an_ablation_trains_one_arm_and_keeps_all_else() -> None:
     ("ordinal", "kinds"), [(0, ["shape"]), (3, ["no measurement"]), (4, ["shape", "no measurement"])]
 )
 def test_repairs_follow_the_failure_that_is_reported(ordinal: int, kinds: list[ErrorClass]) -> None:
-    program = made(code_inputs(ordinal=ordinal))
+    program = write_program(make_code_inputs(ordinal=ordinal))
     for kind in kinds:
         failure = Failure(kind=kind, message="it failed")
-        program = made(code_inputs(kind="debug", parent=brief(program, failure)))
-    sound = sound_draft(the_study(), code_inputs(ordinal=ordinal)).experiment
+        program = write_program(make_code_inputs(kind="debug", parent=make_brief(program, failure)))
+    sound = write_sound_draft(load_study(), make_code_inputs(ordinal=ordinal)).experiment
     assert [line for line in sound.splitlines() if line not in program.experiment.splitlines()] == []
     assert program.experiment.count("lab.submit(") == 2
 
 
 def test_a_failure_without_a_known_repair_has_a_way_on() -> None:
-    winner = agenda_winner()
-    fallback = sound_draft(the_study(), code_inputs(ordinal=1))
+    winner = make_agenda_winner()
+    fallback = write_sound_draft(load_study(), make_code_inputs(ordinal=1))
 
-    def mended(kind: ErrorClass) -> Made:
-        program = repair(the_study(), brief(winner, Failure(kind=kind, message="it failed")), fallback)
-        return Made(program, program.tree(winner.files))
+    def mended(kind: ErrorClass) -> OfflineProgram:
+        program = repair_parent(load_study(), make_brief(winner, Failure(kind=kind, message="it failed")), fallback)
+        return OfflineProgram(program, program.apply_to(winner.files))
 
     slow = mended("timeout")
-    assert constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.program.plan
+    assert read_constant(slow.experiment, "EPOCHS") == 30 and "epochs is halved" in slow.program.plan
     assert [(one.find, one.replace) for one in slow.program.edits] == [("EPOCHS = 60\n", "EPOCHS = 30\n")]
-    assert constant(mended("memory").experiment, "BATCH") == 32
+    assert read_constant(mended("memory").experiment, "BATCH") == 32
     odd = mended("other")
     assert (odd.experiment, odd.plots) == (fallback.experiment, fallback.plots)
 
 
 def test_a_child_without_a_parent_is_refused() -> None:
     with pytest.raises(CatalogueError, match="without a parent"):
-        code(code_inputs("agenda", "improve"))
+        answer_code(make_code_inputs("agenda", "improve"))
 
 
 def test_every_edit_finds_its_place() -> None:
-    one = the_study()
+    one = load_study()
     for ordinal, spec in enumerate(one.drafts):
-        draft = sound_draft(one, code_inputs(ordinal=ordinal))
+        draft = write_sound_draft(one, make_code_inputs(ordinal=ordinal))
         for edit in (
-            *map(one.fault, (*spec.faults, *one.agenda_faults.values())),
+            *map(one.find_fault, (*spec.faults, *one.agenda_faults.values())),
             *(edit for addition in one.agenda for edit in addition.edits),
         ):
             assert edit.find in getattr(draft, edit.file), (spec.title, edit.find)

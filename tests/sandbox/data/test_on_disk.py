@@ -13,12 +13,12 @@ import pytest
 from lab import _data
 
 from labwright.agent.cli import main
-from labwright.sandbox.data import prepare, views
-from labwright.sandbox.data.files import pyarrow
-from labwright.sandbox.data.spec import spec_of
-from labwright.sandbox.datasets import materialise, registry, undamaged
+from labwright.sandbox.data import preparation, views
+from labwright.sandbox.data.files import import_pyarrow
+from labwright.sandbox.data.spec import parse_spec
+from labwright.sandbox.datasets import build_registry, materialise, read_materialised
 from labwright.sandbox.errors import DatasetError
-from tests.sandbox.data.files import made, pictures, refusal, table
+from tests.sandbox.data.sample_files import find_refusal, materialise_named, write_pictures, write_table
 
 pytestmark = pytest.mark.slow
 
@@ -42,10 +42,10 @@ def shards(folder: Path, *, n: int = 90) -> dict[str, np.ndarray]:
 
 def test_shards_pass_in_pieces_and_come_out_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = shards(tmp_path / "im")
-    whole = made("im=im", tmp_path)
-    monkeypatch.setattr(views, "PIECE", 100)  # three images
-    monkeypatch.setattr(prepare, "SCALED_BYTES", 1000)
-    kept = made("raw=im", tmp_path)
+    whole = materialise_named("im=im", tmp_path)
+    monkeypatch.setattr(views, "PIECE_BYTES", 100)  # three images
+    monkeypatch.setattr(preparation, "MAX_SCALED_BYTES", 1000)
+    kept = materialise_named("raw=im", tmp_path)
     assert whole.facts.form == "" and whole.view["train_x"].dtype == np.float32
     assert kept.facts.form.startswith("images of uint8") and kept.facts.sizes == whole.facts.sizes
     for split in ("train", "dev", "validation", "test"):
@@ -54,11 +54,11 @@ def test_shards_pass_in_pieces_and_come_out_as_one(tmp_path: Path, monkeypatch: 
     assert np.array_equal(kept.view["test_x"][..., 0], arrays["test_x"])
     assert set(kept.labels) - {"meta"} == {"validation_y", "test_y"} and "test_y" not in kept.view
     folder = tmp_path / "store-raw-3"
-    assert undamaged("raw", folder / "views", folder / "labels") == kept.facts
+    assert read_materialised("raw", folder / "views", folder / "labels") == kept.facts
     with open(folder / "views" / "raw.npz", "r+b") as file:
         file.seek(2000)
         file.write(b"\xff\xfe\xfd")
-    assert undamaged("raw", folder / "views", folder / "labels") is None
+    assert read_materialised("raw", folder / "views", folder / "labels") is None
 
 
 def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
     ids = np.random.default_rng(0).integers(0, 50_000, (100, 12)).astype(np.uint16)
     np.save(tmp_path / "t" / "x.npy", ids)
     np.save(tmp_path / "t" / "y.npy", np.arange(100) % 2)
-    found = made("t=t", tmp_path)
+    found = materialise_named("t=t", tmp_path)
     assert found.view["train_x"].dtype == np.uint16
     assert np.array_equal(
         np.sort(np.concatenate([found.view[f"{one}_x"] for one in found.facts.sizes]), axis=None),
@@ -87,36 +87,36 @@ def test_token_ids_stay_as_narrow_as_they_are(tmp_path: Path) -> None:
 def test_shards_that_do_not_fit_are_one_line(tmp_path: Path, name: str, array: np.ndarray, words: str) -> None:
     shards(tmp_path / "im")
     np.save(tmp_path / "im" / f"{name}.npy", array)
-    assert words in refusal("im=im", tmp_path)
+    assert words in find_refusal("im=im", tmp_path)
 
 
 def test_a_cut_off_file_a_stranger_and_a_value_that_is_not_finite(tmp_path: Path) -> None:
     shards(tmp_path / "im")
     path = tmp_path / "im" / "test_x.npy"
     path.write_bytes(path.read_bytes()[:-1])
-    assert "test_x.npy is no array that numpy can map: it may be cut off" in refusal("im=im", tmp_path)
+    assert "test_x.npy is no array that numpy can map: it may be cut off" in find_refusal("im=im", tmp_path)
     (tmp_path / "im" / "notes.txt").write_text("a stranger")
-    assert "notes.txt is no .npy file" in refusal("im=im", tmp_path)
+    assert "notes.txt is no .npy file" in find_refusal("im=im", tmp_path)
     (tmp_path / "f").mkdir()
     x = np.ones((60, 3))
     x[40, 1] = np.inf
     np.save(tmp_path / "f" / "x.npy", x)
     np.save(tmp_path / "f" / "y.npy", np.arange(60) % 2)
-    assert "not finite in example 41" in refusal("f=f", tmp_path)
+    assert "not finite in example 41" in find_refusal("f=f", tmp_path)
 
 
 def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pictures(tmp_path / "p", {"a": 40, "b": 40})
-    source = registry([spec_of("p=p", tmp_path)])["p"]
-    pinned = registry([source.pinned(0)])  # type: ignore[union-attr]
-    done = views.Archive.add
+    write_pictures(tmp_path / "p", {"a": 40, "b": 40})
+    source = build_registry([parse_spec("p=p", tmp_path)])["p"]
+    pinned = build_registry([source.pin(0)])  # type: ignore[union-attr]
+    done = views.ArrayArchive.add
 
-    def change(self: views.Archive, key: str, stream: views.Stream) -> None:
+    def change(self: views.ArrayArchive, key: str, stream: views.ArrayStream) -> None:
         done(self, key, stream)
         if key == "validation_y":
             next((tmp_path / "p" / "a").glob("*.png")).unlink()
 
-    monkeypatch.setattr(views.Archive, "add", change)
+    monkeypatch.setattr(views.ArrayArchive, "add", change)
     with pytest.raises(DatasetError, match="it changed since the run began"):
         materialise("p", views=tmp_path / "v", labels=tmp_path / "l", seed=0, sources=pinned)
     assert not [*tmp_path.glob("[vl]/*")]
@@ -124,10 +124,10 @@ def test_data_that_change_while_they_are_read_leave_nothing(tmp_path: Path, monk
 
 def test_a_disk_that_is_too_small_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards(tmp_path / "im")
-    monkeypatch.setattr(views, "PIECE", 100)
-    monkeypatch.setattr(views, "_SPARE", 10**18)
+    monkeypatch.setattr(views, "PIECE_BYTES", 100)
+    monkeypatch.setattr(views, "_MIN_FREE_BYTES", 10**18)
     with pytest.raises(DatasetError, match=r"'im' .*its dev_x takes .* bytes on disk, and .* are free"):
-        made("im=im", tmp_path)
+        materialise_named("im=im", tmp_path)
     assert not [*(tmp_path / "store-im-3").glob("*/*")]
 
 
@@ -143,7 +143,7 @@ def test_code_maps_what_is_large_and_is_scored(
         (rng.integers(0, 100, (3000, 80, 80, 3)) + 100 * y[:, None, None, None]).astype(np.uint8),
     )
     np.save(tmp_path / "im" / "y.npy", y)
-    monkeypatch.setattr(prepare, "SCALED_BYTES", 1000)
+    monkeypatch.setattr(preparation, "MAX_SCALED_BYTES", 1000)
     (tmp_path / "probe.py").write_text(
         textwrap.dedent("""
         import lab, numpy as np
@@ -174,17 +174,19 @@ def test_a_parquet_table_larger_than_memory_passes_column_by_column(
     rng = np.random.default_rng(0)
     numbers = {f"c{i}": rng.normal(3, 2, 400) for i in range(5)}
     numbers["c0"][::7] = np.nan
-    rows = pyarrow().table({**numbers, "kind": rng.choice(["a", "b"], 400), "y": rng.integers(0, 2, 400)})
-    pyarrow("parquet").write_table(rows, tmp_path / "t.parquet", row_group_size=90)
-    whole = made("t=t.parquet,target=y", tmp_path)
-    spec = spec_of("small=t.parquet,target=y", tmp_path)
-    facts = materialise("small", views=tmp_path / "v", labels=tmp_path / "l", seed=3, sources=registry([spec], 12_000))
+    rows = import_pyarrow().table({**numbers, "kind": rng.choice(["a", "b"], 400), "y": rng.integers(0, 2, 400)})
+    import_pyarrow("parquet").write_table(rows, tmp_path / "t.parquet", row_group_size=90)
+    whole = materialise_named("t=t.parquet,target=y", tmp_path)
+    spec = parse_spec("small=t.parquet,target=y", tmp_path)
+    facts = materialise(
+        "small", views=tmp_path / "v", labels=tmp_path / "l", seed=3, sources=build_registry([spec], 12_000)
+    )
     assert facts.columns == whole.facts.columns and facts.missing == {"c0": 58}
     with np.load(tmp_path / "v" / "small.npz") as view:
         assert view["train_x"].dtype == np.float32 and not np.isnan(view["train_x"]).any()
         for split in facts.sizes:
             assert np.allclose(view[f"{split}_x"], whole.view[f"{split}_x"], atol=1e-5)
-    line = refusal("s=t.parquet,target=c1,time=c2,horizon=2", tmp_path, limit=12_000)
+    line = find_refusal("s=t.parquet,target=c1,time=c2,horizon=2", tmp_path, limit=12_000)
     assert "are more than series may have" in line
 
 
@@ -192,7 +194,7 @@ def test_a_parquet_table_larger_than_memory_passes_column_by_column(
 
 
 def questions(path: Path, n: int = 80) -> Path:
-    return table(
+    return write_table(
         path,
         [
             {
@@ -207,7 +209,7 @@ def questions(path: Path, n: int = 80) -> Path:
 
 def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions(tmp_path / "q.csv")
-    found = made("q=q.csv,target=answer,text=question", tmp_path)
+    found = materialise_named("q=q.csv,target=answer,text=question", tmp_path)
     assert found.facts.form == "texts" and found.facts.warnings == ("beside the text, id are left out",)
     (tmp_path / "probe.py").write_text(
         textwrap.dedent("""
@@ -232,32 +234,32 @@ def test_texts_are_served_as_they_stand(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_part_of_texts_on_disk_is_read_row_by_row() -> None:
     words = [f"text {i} \u00e4" for i in range(20)]
     encoded = [word.encode() for word in words]
-    texts = _data.Texts(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(one) for one in encoded]))
-    part = _data.Part(texts, np.array([3, 5, 8, 13]))
+    texts = _data.MappedTexts(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(one) for one in encoded]))
+    part = _data.MappedRows(texts, np.array([3, 5, 8, 13]))
     assert (part[1], list(part[1:3]), list(part[np.array([3, 0])])) == (
         words[5],
         [words[5], words[8]],
         [words[13], words[3]],
     )
     assert len(part) == 4 and part.shape == (4,) and texts[-1] == words[-1]
-    rows = _data.Part(np.arange(40.0).reshape(10, 2, 2), np.array([1, 4, 9]))
+    rows = _data.MappedRows(np.arange(40.0).reshape(10, 2, 2), np.array([1, 4, 9]))
     assert rows[2, 1, 0] == 38.0 and rows[1:].shape == (2, 2, 2) and np.asarray(rows).shape == (3, 2, 2)
 
 
 def test_a_column_of_many_texts_alone_is_the_text(tmp_path: Path) -> None:
     questions(tmp_path / "q.csv")
-    assert made("q=q.csv,target=answer,drop=id", tmp_path).facts.form == "texts"
-    assert "text=question" in refusal("q=q.csv,target=answer", tmp_path)
-    table(tmp_path / "gap.csv", [{"question": "" if i == 6 else f"q {i}", "answer": i % 2} for i in range(60)])
-    assert "column 'question' holds no text in row 7" in refusal("g=gap.csv,target=answer", tmp_path)
-    assert "no column 'query' for text=" in refusal("q=q.csv,target=answer,text=query", tmp_path)
+    assert materialise_named("q=q.csv,target=answer,drop=id", tmp_path).facts.form == "texts"
+    assert "text=question" in find_refusal("q=q.csv,target=answer", tmp_path)
+    write_table(tmp_path / "gap.csv", [{"question": "" if i == 6 else f"q {i}", "answer": i % 2} for i in range(60)])
+    assert "column 'question' holds no text in row 7" in find_refusal("g=gap.csv,target=answer", tmp_path)
+    assert "no column 'query' for text=" in find_refusal("q=q.csv,target=answer,text=query", tmp_path)
 
 
 # --- series ---------------------------------------------------------------------------------------------------------
 
 
 def series(path: Path, *, n: int = 120, shops: int = 2) -> Path:
-    return table(
+    return write_table(
         path,
         [
             {"shop": f"s{k}", "day": day, "sold": 1000 * k + day, "rain": (day * 7) % 5}
@@ -269,7 +271,7 @@ def series(path: Path, *, n: int = 120, shops: int = 2) -> Path:
 
 def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
     series(tmp_path / "s.csv")
-    found = made("s=s.csv,target=sold,time=day,group=shop,horizon=3,window=4,step=2", tmp_path)
+    found = materialise_named("s=s.csv,target=sold,time=day,group=shop,horizon=3,window=4,step=2", tmp_path)
     facts, view = found.facts, found.view
     assert facts.shape == (4, 2) and facts.target == "sold, 3 rows ahead" and "by 2 columns" in facts.form
     assert facts.split_rule == "ours, in order of time" and facts.task == "regression"
@@ -299,5 +301,5 @@ def test_series_become_windows_whose_targets_lie_ahead(tmp_path: Path) -> None:
 def test_series_that_cannot_be(tmp_path: Path, options: str, words: str) -> None:
     series(tmp_path / "s.csv")
     with pytest.raises(DatasetError) as caught:
-        made(f"s=s.csv,target=sold,{options}", tmp_path)
+        materialise_named(f"s=s.csv,target=sold,{options}", tmp_path)
     assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from labwright.sandbox.data.own import OwnData
-from labwright.sandbox.data.spec import DataSpec, of_idea, spec_of, specs_of
-from labwright.sandbox.datasets import DATA_BYTES, Bundled, catalogue, materialise, registry
+from labwright.sandbox.data.spec import DataSpec, parse_idea_specs, parse_spec, parse_specs
+from labwright.sandbox.data.user_dataset import UserDataset
+from labwright.sandbox.datasets import MAX_DATA_BYTES, BundledDataset, build_registry, list_choices, materialise
 from labwright.sandbox.errors import DatasetError
-from tests.sandbox.data.files import fields, table
+from tests.sandbox.data.sample_files import make_rows, write_table
 
 
 def test_a_text_and_a_mapping_say_the_same(tmp_path: Path) -> None:
-    text = spec_of("a=x/b.csv,target=y,group=g,drop=one,drop=two, and more,task=regression", tmp_path)
-    assert text == spec_of(
+    text = parse_spec("a=x/b.csv,target=y,group=g,drop=one,drop=two, and more,task=regression", tmp_path)
+    assert text == parse_spec(
         {
             "name": "a",
             "path": "x/b.csv",
@@ -33,8 +33,8 @@ def test_a_text_and_a_mapping_say_the_same(tmp_path: Path) -> None:
 
 
 def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None:
-    assert spec_of("a=my, own.csv", tmp_path).path == tmp_path / "my, own.csv"
-    hub = spec_of("a=hf:some/set,config=c,revision=r,target=y", tmp_path)
+    assert parse_spec("a=my, own.csv", tmp_path).path == tmp_path / "my, own.csv"
+    hub = parse_spec("a=hf:some/set,config=c,revision=r,target=y", tmp_path)
     assert (hub.hub, hub.config, hub.revision, hub.path) == ("some/set", "c", "r", None)
 
 
@@ -60,7 +60,7 @@ def test_a_path_may_hold_a_comma_and_the_hub_has_no_path(tmp_path: Path) -> None
 )
 def test_data_that_are_named_wrongly(tmp_path: Path, value: Any, words: str) -> None:
     with pytest.raises(DatasetError) as caught:
-        specs_of(value, tmp_path)
+        parse_specs(value, tmp_path)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -68,43 +68,43 @@ def test_an_idea_brings_data_from_its_own_folder_only(tmp_path: Path) -> None:
     home = tmp_path / "idea"
     home.mkdir()
     prose = ["CIFAR-10 with N=1000 labels", "digits", "n=10 per class", "ratio=0.5 of wine"]
-    [spec] = of_idea([*prose, "farms=sub/farms.csv,target=y"], home)
+    [spec] = parse_idea_specs([*prose, "farms=sub/farms.csv,target=y"], home)
     assert spec.path == home / "sub" / "farms.csv"
     for path in ("/etc/passwd.csv", "../farms.csv"):
         with pytest.raises(DatasetError, match="lie outside of the idea file's folder: give them yourself, with --"):
-            of_idea([f"farms={path},target=y"], home)
+            parse_idea_specs([f"farms={path},target=y"], home)
     (home / "way.csv").symlink_to(tmp_path / "farms.csv")
     with pytest.raises(DatasetError, match="lie outside"):
-        of_idea(["farms=way.csv"], home)
+        parse_idea_specs(["farms=way.csv"], home)
 
 
 def test_a_bundled_name_cannot_be_taken(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="data 'iris': a bundled dataset has that name"):
-        registry([spec_of("iris=x.csv", tmp_path)])
+        build_registry([parse_spec("iris=x.csv", tmp_path)])
 
 
 def test_own_data_come_first_in_the_catalogue_with_what_is_known_of_them(tmp_path: Path) -> None:
-    table(tmp_path / "fields.csv", fields())
-    sources = registry([spec_of("fields=fields.csv,target=good,group=farm,drop=day,drop=tons", tmp_path)])
-    first, *others = catalogue(sources, seed=4)
-    assert first.name == "fields" and all(isinstance(one, Bundled) for one in others)
+    write_table(tmp_path / "fields.csv", make_rows())
+    sources = build_registry([parse_spec("fields=fields.csv,target=good,group=farm,drop=day,drop=tons", tmp_path)])
+    first, *others = list_choices(sources, seed=4)
+    assert first.name == "fields" and all(isinstance(one, BundledDataset) for one in others)
     facts = materialise("fields", views=tmp_path / "v", labels=tmp_path / "l", seed=4, sources=sources)
     assert facts == first, "what the planner saw is what the run gets"
 
 
 def test_the_copy_of_a_run_does_not_need_the_file(tmp_path: Path) -> None:
-    path = table(tmp_path / "fields.csv", fields())
-    spec = OwnData(spec_of("fields=fields.csv,target=good,drop=farm,drop=day", tmp_path), DATA_BYTES).pinned(3)
+    path = write_table(tmp_path / "fields.csv", make_rows())
+    spec = UserDataset(parse_spec("fields=fields.csv,target=good,drop=farm,drop=day", tmp_path), MAX_DATA_BYTES).pin(3)
     places = {"views": tmp_path / "v", "labels": tmp_path / "l"}
-    facts = materialise("fields", **places, seed=3, sources=registry([spec]))
+    facts = materialise("fields", **places, seed=3, sources=build_registry([spec]))
     path.unlink()
-    assert materialise("fields", **places, seed=3, sources=registry([spec])) == facts
+    assert materialise("fields", **places, seed=3, sources=build_registry([spec])) == facts
     shutil.rmtree(places["views"])
     with pytest.raises(DatasetError, match=r"data 'fields' \(fields.csv\): there is no file or folder"):
-        materialise("fields", **places, seed=3, sources=registry([spec]))
-    table(path, fields(121))
+        materialise("fields", **places, seed=3, sources=build_registry([spec]))
+    write_table(path, make_rows(121))
     with pytest.raises(DatasetError, match=r"it changed since the run began \(sha256 [0-9a-f]{12}, now [0-9a-f]{12}\)"):
-        materialise("fields", **places, seed=3, sources=registry([spec]))
+        materialise("fields", **places, seed=3, sources=build_registry([spec]))
     assert not places["views"].exists()
 
 
@@ -112,7 +112,7 @@ def test_a_folder_by_path_is_watched_by_names_sizes_and_ends(tmp_path: Path) -> 
     (tmp_path / "shards").mkdir()
     shard = tmp_path / "shards" / "0.bin"
     shard.write_bytes(bytes(3 * 2**20))
-    source = OwnData(spec_of("s=shards", tmp_path), DATA_BYTES)
-    before = source.origin()
+    source = UserDataset(parse_spec("s=shards", tmp_path), MAX_DATA_BYTES)
+    before = source.compute_origin()
     shard.write_bytes(bytes(3 * 2**20 - 1) + b"x")
-    assert source.origin() != before
+    assert source.compute_origin() != before

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labwright.sandbox.data.files import pyarrow
-from tests.sandbox.data.files import Row, fields, made, refusal, table
+from labwright.sandbox.data.files import import_pyarrow
+from tests.sandbox.data.sample_files import Row, find_refusal, make_rows, materialise_named, write_table
 
 PLAIN = "fields=fields.csv,target=good,drop=farm,drop=day,drop=tons"
 
 
 def test_a_table_becomes_numbers_categories_and_marks(tmp_path: Path) -> None:
-    table(tmp_path / "fields.csv", fields())
-    found = made(PLAIN, tmp_path)
+    write_table(tmp_path / "fields.csv", make_rows())
+    found = materialise_named(PLAIN, tmp_path)
     names = json.loads(str(found.view["about"]))["names"]
     assert names == ["soil=clay", "soil=loam", "soil=sand", "rain", "ph", "ph missing"]
     facts = found.facts
@@ -44,16 +44,16 @@ def test_gaps_are_filled_from_train_alone(tmp_path: Path) -> None:
         {"a": "" if i == 3 else float(i % 7), "b": i * 1.5, "part": "test" if i >= 80 else "train", "y": "uv"[i % 2]}
         for i in range(100)
     ]
-    table(tmp_path / "one.csv", rows)
-    table(tmp_path / "two.csv", [*rows[:80], *({**row, "a": 1e9} for row in rows[80:])])
-    one, two = (made(f"{name}={name}.csv,split=part", tmp_path).view for name in ("one", "two"))
+    write_table(tmp_path / "one.csv", rows)
+    write_table(tmp_path / "two.csv", [*rows[:80], *({**row, "a": 1e9} for row in rows[80:])])
+    one, two = (materialise_named(f"{name}={name}.csv,split=part", tmp_path).view for name in ("one", "two"))
     assert np.array_equal(one["train_x"], two["train_x"]) and not np.array_equal(one["test_x"], two["test_x"])
 
 
 def test_a_regression_keeps_the_unit_of_its_target(tmp_path: Path) -> None:
-    rows = fields()
-    table(tmp_path / "fields.csv", rows)
-    found = made("fields=fields.csv,target=tons,drop=farm,drop=day,drop=good", tmp_path)
+    rows = make_rows()
+    write_table(tmp_path / "fields.csv", rows)
+    found = materialise_named("fields=fields.csv,target=tons,drop=farm,drop=day,drop=good", tmp_path)
     assert (found.facts.task, found.facts.classes, found.facts.class_names) == ("regression", 0, ())
     y = np.concatenate(
         [found.view["train_y"], found.view["dev_y"], found.labels["validation_y"], found.labels["test_y"]]
@@ -74,27 +74,30 @@ def test_a_regression_keeps_the_unit_of_its_target(tmp_path: Path) -> None:
     ],
 )
 def test_the_task_is_seen_from_the_target_or_named(tmp_path: Path, values: list[Any], task: str, option: str) -> None:
-    table(tmp_path / "t.csv", [{"a": i % 9, "y": values[i % len(values)]} for i in range(180)])
-    assert made(f"t=t.csv{option}", tmp_path).facts.task == task
+    write_table(tmp_path / "t.csv", [{"a": i % 9, "y": values[i % len(values)]} for i in range(180)])
+    assert materialise_named(f"t=t.csv{option}", tmp_path).facts.task == task
 
 
 def test_codes_that_are_numbers_can_be_categories(tmp_path: Path) -> None:
-    table(tmp_path / "t.csv", [{"zone": i % 3, "a": i * 0.5, "y": i % 2} for i in range(80)])
-    found = made("t=t.csv,categorical=zone", tmp_path)
+    write_table(tmp_path / "t.csv", [{"zone": i % 3, "a": i * 0.5, "y": i % 2} for i in range(80)])
+    found = materialise_named("t=t.csv,categorical=zone", tmp_path)
     assert json.loads(str(found.view["about"]))["names"] == ["zone=0", "zone=1", "zone=2", "a"]
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
-    table(tmp_path / "fields.csv", fields(), delimiter=delimiter)
-    assert made(PLAIN, tmp_path).facts.columns == ("soil", "rain", "ph")
+    write_table(tmp_path / "fields.csv", make_rows(), delimiter=delimiter)
+    assert materialise_named(PLAIN, tmp_path).facts.columns == ("soil", "rain", "ph")
 
 
 def test_parquet_gives_the_same_as_csv(tmp_path: Path) -> None:
-    rows = [{**row, "ph": None if row["ph"] == "" else row["ph"]} for row in fields()]
-    table(tmp_path / "fields.csv", fields())
-    pyarrow("parquet").write_table(pyarrow().Table.from_pylist(rows), tmp_path / "fields.parquet")
-    one, two = made(PLAIN, tmp_path), made(PLAIN.replace("fields=fields.csv", "other=fields.parquet"), tmp_path)
+    rows = [{**row, "ph": None if row["ph"] == "" else row["ph"]} for row in make_rows()]
+    write_table(tmp_path / "fields.csv", make_rows())
+    import_pyarrow("parquet").write_table(import_pyarrow().Table.from_pylist(rows), tmp_path / "fields.parquet")
+    one, two = (
+        materialise_named(PLAIN, tmp_path),
+        materialise_named(PLAIN.replace("fields=fields.csv", "other=fields.parquet"), tmp_path),
+    )
     assert one.facts.fingerprint == two.facts.fingerprint and two.facts.source == "parquet:fields.parquet"
 
 
@@ -102,7 +105,7 @@ def test_parquet_gives_the_same_as_csv(tmp_path: Path) -> None:
 
 
 def changed(row: int, **values: Any) -> list[Row]:
-    rows = fields()
+    rows = make_rows()
     rows[row].update(values)
     return rows
 
@@ -114,24 +117,24 @@ def changed(row: int, **values: Any) -> list[Row]:
         (changed(16, rain="inf"), "column 'rain' holds inf in row 17"),
         (changed(4, good=""), "the target column 'good' is missing in 1 rows (the first is row 5)"),
         (
-            [{**row, "good": "yes"} for row in fields()],
+            [{**row, "good": "yes"} for row in make_rows()],
             "the target 'good' holds one class only ('yes' in all 120 rows)",
         ),
-        (fields(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
+        (make_rows(5), "it has 5 examples, at least 50 are needed: validation and test get a fifth each"),
         (changed(3, good="maybe"), "1 of 3 classes have too few examples ('maybe' has 1): at least 5 are needed"),
         (
-            [{**row, "note": f"text {i}"} for i, row in enumerate(fields())],
+            [{**row, "note": f"text {i}"} for i, row in enumerate(make_rows())],
             "column 'note' holds 120 different texts, more "
             "than the 20 that are made one-hot: leave it out with drop=note, turn it into numbers, or take it "
             "as the only "
             "feature with text=note",
         ),
-        ([{**row, "void": ""} for row in fields()], "column 'void' is empty"),
+        ([{**row, "void": ""} for row in make_rows()], "column 'void' is empty"),
     ],
 )
 def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str) -> None:
-    table(tmp_path / "fields.csv", rows)
-    assert words in refusal(PLAIN, tmp_path)
+    write_table(tmp_path / "fields.csv", rows)
+    assert words in find_refusal(PLAIN, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, rows: list[Row], words: str
 )
 def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "t.csv").write_bytes(content)
-    assert words in refusal("t=t.csv,target=good", tmp_path)
+    assert words in find_refusal("t=t.csv,target=good", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -177,28 +180,32 @@ def test_a_file_that_is_no_table(tmp_path: Path, content: bytes, words: str) -> 
     ],
 )
 def test_options_that_do_not_fit_the_table(tmp_path: Path, options: str, words: str) -> None:
-    table(tmp_path / "fields.csv", fields())
-    assert words in refusal(f"fields=fields.csv{options}", tmp_path)
+    write_table(tmp_path / "fields.csv", make_rows())
+    assert words in find_refusal(f"fields=fields.csv{options}", tmp_path)
 
 
 def test_a_file_and_its_arrays_must_fit_into_memory(tmp_path: Path) -> None:
-    path = table(tmp_path / "fields.csv", fields())
+    path = write_table(tmp_path / "fields.csv", make_rows())
     size = path.stat().st_size
-    assert f"it holds {size} bytes, more than sandbox.data_bytes (1024)" in refusal(PLAIN, tmp_path, limit=1024)
-    wide = [{**row, **{f"c{i}": c for i, c in enumerate("123456789" * 3)}} for row in fields()]
-    big = table(tmp_path / "fields.csv", wide).stat().st_size
-    assert "120 rows of 33 features take 31680 bytes in memory" in refusal(PLAIN, tmp_path, limit=big + 1)
+    assert f"it holds {size} bytes, more than sandbox.data_bytes (1024)" in find_refusal(PLAIN, tmp_path, limit=1024)
+    wide = [{**row, **{f"c{i}": c for i, c in enumerate("123456789" * 3)}} for row in make_rows()]
+    big = write_table(tmp_path / "fields.csv", wide).stat().st_size
+    assert "120 rows of 33 features take 31680 bytes in memory" in find_refusal(PLAIN, tmp_path, limit=big + 1)
 
 
 def test_an_identifier_is_warned_of(tmp_path: Path) -> None:
-    table(tmp_path / "t.csv", [{"id": i + 1, "a": (i * 7) % 13, "y": i % 2} for i in range(80)])
-    assert made("t=t.csv", tmp_path).facts.warnings[0].startswith("column 'id' counts the rows (an identifier?)")
+    write_table(tmp_path / "t.csv", [{"id": i + 1, "a": (i * 7) % 13, "y": i % 2} for i in range(80)])
+    assert (
+        materialise_named("t=t.csv", tmp_path)
+        .facts.warnings[0]
+        .startswith("column 'id' counts the rows (an identifier?)")
+    )
 
 
 @pytest.mark.parametrize("content", [b"PAR1 is how it begins, no more", b""])
 def test_a_file_that_is_no_parquet(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.parquet").write_bytes(content)
-    assert "it is not a Parquet file that can be read" in refusal("t=t.parquet,target=y", tmp_path)
+    assert "it is not a Parquet file that can be read" in find_refusal("t=t.parquet,target=y", tmp_path)
 
 
 def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
@@ -207,12 +214,12 @@ def test_a_column_of_dates_is_no_feature(tmp_path: Path) -> None:
         "a": [i % 5 for i in range(80)],
         "y": [(i * i) % 3 % 2 for i in range(80)],
     }
-    pyarrow("parquet").write_table(pyarrow().table(columns), tmp_path / "t.parquet")
-    assert "column 'when' is of type timestamp" in refusal("t=t.parquet", tmp_path)
-    assert made("t=t.parquet,time=when", tmp_path).facts.split_rule == "ours, in order of time"
+    import_pyarrow("parquet").write_table(import_pyarrow().table(columns), tmp_path / "t.parquet")
+    assert "column 'when' is of type timestamp" in find_refusal("t=t.parquet", tmp_path)
+    assert materialise_named("t=t.parquet,time=when", tmp_path).facts.split_rule == "ours, in order of time"
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n"])
 def test_a_byte_order_mark_alone_is_an_empty_table(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.csv").write_bytes(content)
-    assert "it is empty" in refusal("a=a.csv", tmp_path)
+    assert "it is empty" in find_refusal("a=a.csv", tmp_path)

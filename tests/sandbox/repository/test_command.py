@@ -16,13 +16,21 @@ import pytest_asyncio
 
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.executor import LocalExecutor
-from labwright.sandbox.isolation.probe import probed
+from labwright.sandbox.isolation.probe import get_probed_isolation
 from labwright.sandbox.isolation.processes import kill_orphans
-from labwright.sandbox.repository.command import CommandJob, CommandOutcome, Ground, check_ground
+from labwright.sandbox.repository.command import (
+    CommandEnvironment,
+    CommandJob,
+    CommandOutcome,
+    check_command_environment,
+)
 from labwright.sandbox.settings import SandboxSettings
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not probed().on, reason="bubblewrap does not work here")]
-GROUND = Ground(sys.executable)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not get_probed_isolation().is_on, reason="bubblewrap does not work here"),
+]
+GROUND = CommandEnvironment(sys.executable)
 
 
 @pytest_asyncio.fixture
@@ -43,7 +51,7 @@ def job(
     code: str,
     *,
     timeout: float = 20.0,
-    ground: Ground = GROUND,
+    ground: CommandEnvironment = GROUND,
     env: dict[str, str] | None = None,
     resume: str = "",
 ) -> CommandJob:
@@ -61,10 +69,10 @@ def job(
 
 
 async def run(executor: LocalExecutor, made: CommandJob) -> CommandOutcome:
-    return await executor.command(made)
+    return await executor.run_command(made)
 
 
-@pytest.mark.skipif(not probed().between_cells, reason="no walls here")
+@pytest.mark.skipif(not get_probed_isolation().between_cells, reason="no walls here")
 async def test_it_cannot_change_the_devices_of_the_machine(executor: LocalExecutor, tmp_path: Path) -> None:
     code = """
 import errno, os
@@ -176,8 +184,8 @@ async def test_memory_tasks_files_and_output_are_bounded(executor: LocalExecutor
 async def test_data_are_mounted_beside_the_checkout_read_only(executor: LocalExecutor, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("values")
-    ground = Ground(
-        sys.executable, folders=("src",), mounts={"there": tmp_path / "data", "/far/away": tmp_path / "data"}
+    ground = CommandEnvironment(
+        sys.executable, import_folders=("src",), mounts={"there": tmp_path / "data", "/far/away": tmp_path / "data"}
     )
     (tmp_path / "checkout" / "src").mkdir(parents=True)
     (tmp_path / "checkout" / "src" / "own.py").write_text("VALUE = 3\n")
@@ -196,8 +204,10 @@ async def test_a_name_with_a_slash_is_mounted_in_the_checkout_and_no_link_is_fol
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.txt").write_text("values")
     (tmp_path / "outside").mkdir()
-    ground = Ground(sys.executable, mounts={"data/raw": tmp_path / "data", "./one.txt": tmp_path / "data" / "a.txt"})
-    check_ground(ground, executor.config)
+    ground = CommandEnvironment(
+        sys.executable, mounts={"data/raw": tmp_path / "data", "./one.txt": tmp_path / "data" / "a.txt"}
+    )
+    check_command_environment(ground, executor.config)
     outcome = await run(
         executor, job(tmp_path, "print(open('data/raw/a.txt').read(), open('one.txt').read())", ground=ground)
     )
@@ -205,7 +215,8 @@ async def test_a_name_with_a_slash_is_mounted_in_the_checkout_and_no_link_is_fol
     (tmp_path / "checkout" / "linked").symlink_to(tmp_path / "outside")
     with pytest.raises(RepositoryError, match="linked is a symbolic link"):
         await run(
-            executor, job(tmp_path, "pass", ground=Ground(sys.executable, mounts={"linked/raw": tmp_path / "data"}))
+            executor,
+            job(tmp_path, "pass", ground=CommandEnvironment(sys.executable, mounts={"linked/raw": tmp_path / "data"})),
         )
     assert not any((tmp_path / "outside").iterdir())
 
@@ -223,7 +234,7 @@ def test_mounts_that_cannot_be_are_refused(
     executor: LocalExecutor, tmp_path: Path, name: str, path: str, words: str
 ) -> None:
     with pytest.raises(RepositoryError, match=words):
-        check_ground(Ground(sys.executable, mounts={name: tmp_path / path}), executor.config)
+        check_command_environment(CommandEnvironment(sys.executable, mounts={name: tmp_path / path}), executor.config)
 
 
 async def test_what_was_cut_goes_on_by_its_own_command(executor: LocalExecutor, tmp_path: Path) -> None:

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from labwright.record.nouns.cells import Cell
-from labwright.record.nouns.data import Split
-from labwright.sandbox.repository.curves import CURVES, POINTS, curves_of
-from labwright.sandbox.repository.hiding import Hidden
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Split
+from labwright.sandbox.repository.curves import MAX_CURVES, MAX_POINTS, read_command_curves
+from labwright.sandbox.repository.output_redaction import OutputRedactor
 from tests.sandbox.repository.test_metric import event, offline_run, said, scalar
 
 CELL = Cell(arm="method", dataset="fit", level="", seed=3)
 
 
-def curves(folder: Path, hidden: Hidden | None = None, since: float = 0.0) -> dict[tuple[Split, str], dict[int, float]]:
+def curves(
+    folder: Path, hidden: OutputRedactor | None = None, since: float = 0.0
+) -> dict[tuple[Split, str], dict[int, float]]:
     """Points by split and name."""
     found: dict[tuple[Split, str], dict[int, float]] = {}
-    for one in curves_of(folder, CELL, hidden or Hidden(), since):
+    for one in read_command_curves(folder, CELL, hidden or OutputRedactor(), since):
         assert (one.grade, one.dataset, one.condition, one.seed) == ("logged", "fit", "method", 3)
         assert one.step is not None
         found.setdefault((one.split, one.name), {})[one.step] = one.value
@@ -79,7 +81,7 @@ def test_what_trackers_left_are_curves_and_a_folder_may_name_the_split(tmp_path:
 )
 def test_what_may_tell_test_results_is_withheld_whole(tmp_path: Path, name: str, text: str) -> None:
     write(tmp_path, name, text)
-    hidden = Hidden.of("metrics.json:test.score", ["secret"]).knowing(0.81234)
+    hidden = OutputRedactor.from_metric("metrics.json:test.score", ["secret"]).with_values(0.81234)
     assert not curves(tmp_path, hidden)
     write(tmp_path, "train.csv", "step,val_acc\n1,0.8123401\n")
     assert curves(tmp_path, hidden) == {("validation", "acc"): {1: 0.8123401}}, "its name says what it is"
@@ -109,5 +111,5 @@ def test_curves_are_few_and_short_and_of_several_the_newest_counts(tmp_path: Pat
         )
         os.utime(tmp_path / place / "log.jsonl", (1e9 - age, 1e9 - age))
     found = curves(tmp_path)
-    assert len(found) == CURVES and all(POINTS <= len(one) <= POINTS + 1 for one in found.values())
+    assert len(found) == MAX_CURVES and all(MAX_POINTS <= len(one) <= MAX_POINTS + 1 for one in found.values())
     assert all(one[0] == 100 and one[999] == 1099 for one in found.values())

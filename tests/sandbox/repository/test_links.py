@@ -10,10 +10,10 @@ import pytest
 
 from labwright.sandbox.errors import RepositoryError
 from labwright.sandbox.repository import trace
-from labwright.sandbox.repository.left_files import cleared_away
-from labwright.sandbox.repository.metric import make_ready, parse_metric
-from labwright.sandbox.repository.mirror import Mirror
-from tests.repositories import git, repository
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.metric import parse_metric, prepare_checkout
+from labwright.sandbox.repository.output_files import remove_checkout
+from tests.repositories import make_repository, run_git
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def precious(tmp_path: Path) -> Path:
 
 
 def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
-    code = repository(tmp_path / "code")
+    code = make_repository(tmp_path / "code")
     plant(code)
-    git(code, "add", "-A", "--force")
-    git(code, "commit", "-qm", "links")
-    mirror = Mirror(tmp_path / "m" / "mirror")
-    mirror.checkout(mirror.take(code).tree, tmp_path / "out")
+    run_git(code, "add", "-A", "--force")
+    run_git(code, "commit", "-qm", "links")
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    mirror.checkout(mirror.import_head(code).tree, tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -47,7 +47,7 @@ def checkout(tmp_path: Path, plant: Callable[[Path], None]) -> Path:
 def test_a_result_behind_a_linked_folder_is_refused_and_stays(tmp_path: Path, precious: Path, metric: str) -> None:
     place = checkout(tmp_path, lambda code: (code / "results").symlink_to(precious))
     with pytest.raises(RepositoryError, match="behind a link of the repository") as error:
-        make_ready(place, [parse_metric(metric)], "out")
+        prepare_checkout(place, [parse_metric(metric)], "out")
     assert "\n" not in str(error.value) and [one.name for one in precious.iterdir()] == ["metrics.json"]
 
 
@@ -59,29 +59,29 @@ def test_patterns_pass_by_linked_folders_and_a_linked_file_goes_alone(tmp_path: 
         (code / "deep" / "metrics.json").write_text("{}")
 
     place = checkout(tmp_path, plant)
-    assert make_ready(place, map(parse_metric, ("*/metrics.json:acc", "metrics.json:acc")), "out") == [True, True]
+    assert prepare_checkout(place, map(parse_metric, ("*/metrics.json:acc", "metrics.json:acc")), "out") == [True, True]
     assert not (place / "deep" / "metrics.json").exists() and not os.path.lexists(place / "metrics.json")
     assert (precious / "metrics.json").read_text() == '{"acc": 0.91}'
 
 
 def test_the_folder_of_a_run_is_one_of_the_checkout(tmp_path: Path, precious: Path) -> None:
     place = checkout(tmp_path, lambda code: (code / "out").symlink_to(precious))
-    assert make_ready(place, [parse_metric("{out}/metrics.json:acc")], "out") == [False]
+    assert prepare_checkout(place, [parse_metric("{out}/metrics.json:acc")], "out") == [False]
     assert (place / "out").is_dir() and not (place / "out").is_symlink() and (precious / "metrics.json").exists()
 
 
 def test_of_what_a_traced_run_leaves_plain_files_are_kept(tmp_path: Path, precious: Path) -> None:
     left, kept = tmp_path / "left", tmp_path / "kept"
-    (left / trace.FOLDER).mkdir(parents=True)
-    (left / trace.FOLDER / "trace-1.json").write_text('{"functions": [], "lines": {"a.py": [1]}}')
-    (left / trace.FOLDER / "trace-2.json").symlink_to(precious / "metrics.json")
-    os.mkfifo(left / trace.FOLDER / "trace-3.json")
-    trace.keep(left, kept)
-    assert [one.name for one in (kept / trace.FOLDER).iterdir()] == ["trace-1.json"]
-    assert trace.read_trace(kept).ran("a.py", [1])
+    (left / trace.TRACE_FOLDER).mkdir(parents=True)
+    (left / trace.TRACE_FOLDER / "trace-1.json").write_text('{"functions": [], "lines": {"a.py": [1]}}')
+    (left / trace.TRACE_FOLDER / "trace-2.json").symlink_to(precious / "metrics.json")
+    os.mkfifo(left / trace.TRACE_FOLDER / "trace-3.json")
+    trace.copy_trace(left, kept)
+    assert [one.name for one in (kept / trace.TRACE_FOLDER).iterdir()] == ["trace-1.json"]
+    assert trace.read_trace(kept).was_executed("a.py", [1])
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / trace.FOLDER).symlink_to(precious)
-    trace.keep(tmp_path / "other", tmp_path / "none")
+    (tmp_path / "other" / trace.TRACE_FOLDER).symlink_to(precious)
+    trace.copy_trace(tmp_path / "other", tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
 
@@ -99,5 +99,5 @@ def test_a_checkout_goes_however_its_code_locked_or_nested_it_and_what_it_links_
         os.close(folder)
         folder = inner
     os.close(folder)
-    cleared_away(place)
+    remove_checkout(place)
     assert not place.exists() and (precious / "metrics.json").exists()

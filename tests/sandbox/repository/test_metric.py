@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labwright.sandbox.repository.metric import MetricError, Reading, parse_metric, read_metric
+from labwright.sandbox.repository.metric import MetricError, MetricReading, parse_metric, read_metric
 
 LOG = "epoch,val,test\n1,0.5,0.51\n2,0.4,0.44\n3,0.45,0.43\n"
 
 
-def read(folder: Path, spec: str, text: str | None = None, **said: object) -> Reading:
+def read(folder: Path, spec: str, text: str | None = None, **said: object) -> MetricReading:
     """What a metric reads, with this in the file that it names."""
     metric = parse_metric(spec)
     if text is not None:
@@ -26,7 +26,7 @@ def read(folder: Path, spec: str, text: str | None = None, **said: object) -> Re
     return read_metric(metric, folder, **said)  # pyright: ignore[reportArgumentType]
 
 
-def why(found: Reading) -> str:
+def why(found: MetricReading) -> str:
     """The words of a failure, which gives no number."""
     assert found.failure is not None and found.failure.kind == "no measurement" and found.value is None
     assert "\n" not in found.failure.message
@@ -54,12 +54,12 @@ def why(found: Reading) -> str:
     ],
 )
 def test_a_number_is_read_where_the_metric_says(tmp_path: Path, spec: str, text: str, value: float) -> None:
-    assert read(tmp_path, spec, text) == Reading(value)
+    assert read(tmp_path, spec, text) == MetricReading(value)
 
 
 def test_the_last_match_in_the_output_counts_and_that_there_were_several_is_said(tmp_path: Path) -> None:
     found = read(tmp_path, "stdout:acc ([0-9.]+) %", stdout="acc 1.0 %\nbest acc 84.0 %\n", scale=0.01)
-    assert found == Reading(0.84, "2 matches, the last was taken")
+    assert found == MetricReading(0.84, "2 matches, the last was taken")
     assert "nothing that was printed" in why(read(tmp_path, "stdout:acc ([0-9.]+)", stdout="done"))
     assert "not a number" in why(read(tmp_path, "stdout:acc (.*)", stdout="acc high"))
 
@@ -118,7 +118,7 @@ def test_a_file_that_the_run_did_not_write_counts_for_nothing(tmp_path: Path) ->
     (tmp_path / "m.json").write_text('{"r2": 1}')
     os.utime(tmp_path / "m.json", (1000, 1000))
     assert "older than the run" in why(read(tmp_path, "m.json:r2", since=2000))
-    assert read(tmp_path, "m.json:r2", since=999) == Reading(1.0)
+    assert read(tmp_path, "m.json:r2", since=999) == MetricReading(1.0)
 
 
 def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_no_link_is_followed_and_nothing_huge_is_read(tmp_path: Path, monkeypatc
     assert "no such file" in why(read(folder, "*/m.json:r2"))
     os.mkfifo(folder / "pipe.json")
     why(read(folder, "pipe.json:r2"))
-    monkeypatch.setattr("labwright.sandbox.repository.metric.METRIC_BYTES", 10)
+    monkeypatch.setattr("labwright.sandbox.repository.metric.MAX_METRIC_BYTES", 10)
     assert "limit of 10" in why(read(folder, "big.json:r2", json.dumps({"r2": 1, "rest": "x" * 50})))
 
 
@@ -145,7 +145,7 @@ def test_of_files_that_a_pattern_names_the_newest_is_read_and_it_is_said(tmp_pat
         path.write_text(json.dumps({"r2": age}))
         os.utime(path, (age, age))
     note = "3 files match, the newest was read: outputs/a/m.json"
-    assert read(tmp_path, "outputs/*/m.json:r2") == read(tmp_path, "**/m.json:r2") == Reading(300.0, note)
+    assert read(tmp_path, "outputs/*/m.json:r2") == read(tmp_path, "**/m.json:r2") == MetricReading(300.0, note)
     assert "no such file" in why(read(tmp_path, "*/m.json:r2"))
 
 
@@ -207,12 +207,12 @@ def test_scalars_of_event_files_are_read_by_tag_and_step(tmp_path: Path) -> None
         for tag, value in zip(("val/acc", "loss"), values, strict=True)
     ]
     (folder / "events.out.tfevents.1.host").write_bytes(b"".join(lines) + event(4, "val/acc", tensor(0.25))[:-7])
-    assert read(tmp_path, "tb:logs:val/acc@last") == Reading(0.625), "a record that was cut off is not there"
-    assert read(tmp_path, "tb:logs:val/acc@min(loss)") == Reading(0.75)
-    assert read(tmp_path, "tb:logs:val/acc@step=1") == Reading(0.5)
+    assert read(tmp_path, "tb:logs:val/acc@last") == MetricReading(0.625), "a record that was cut off is not there"
+    assert read(tmp_path, "tb:logs:val/acc@min(loss)") == MetricReading(0.75)
+    assert read(tmp_path, "tb:logs:val/acc@step=1") == MetricReading(0.5)
     assert "no such tag; there are loss, val/acc" in why(read(tmp_path, "tb:logs:test/acc"))
     (folder / "events.out.tfevents.2.host").write_bytes(event(9, "val/acc", tensor(0.25)))
-    assert read(tmp_path, "tb:logs:val/acc") == Reading(0.25, "2 event files, read as one")
+    assert read(tmp_path, "tb:logs:val/acc") == MetricReading(0.25, "2 event files, read as one")
     (folder / "events.out.tfevents.3.host").write_bytes(struct.pack("<Q", 3) + b"\0" * 4 + b"\xff\xff\xff" + b"\0" * 4)
     assert "cannot be read" in why(read(tmp_path, "tb:logs:val/acc"))
     assert "no such file" in why(read(tmp_path, "tb:elsewhere:val/acc"))
@@ -256,8 +256,10 @@ def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
             said(3, acc=0.7, best=0.75),
         )
     )
-    assert read(tmp_path, "wandb:wandb:acc") == Reading(0.7) and read(tmp_path, "wandb:wandb:best") == Reading(0.75)
-    assert read(tmp_path, "wandb:wandb:acc@min(net.loss)") == Reading(0.75)
+    assert read(tmp_path, "wandb:wandb:acc") == MetricReading(0.7) and read(
+        tmp_path, "wandb:wandb:best"
+    ) == MetricReading(0.75)
+    assert read(tmp_path, "wandb:wandb:acc@min(net.loss)") == MetricReading(0.75)
     assert "no such row" in why(read(tmp_path, "wandb:wandb:f1"))
     assert "no such file" in why(read(tmp_path, "wandb:logs:acc"))
     (folder / "run-1.wandb").write_bytes(b"something else entirely")
@@ -267,7 +269,7 @@ def test_what_weights_and_biases_kept_offline_is_read(tmp_path: Path) -> None:
     whole = offline_run(said(3, acc=0.125), said(3, acc=0.25))
     (later / "run-2.wandb").write_bytes(whole[:-3])
     os.utime(later / "run-2.wandb", (2e9, 2e9))
-    assert read(tmp_path, "wandb:wandb:acc") == Reading(0.125, "2 runs there, the newest was read")
+    assert read(tmp_path, "wandb:wandb:acc") == MetricReading(0.125, "2 runs there, the newest was read")
 
 
 def test_what_is_left_of_a_block_and_too_small_for_a_record_is_passed_over(tmp_path: Path) -> None:
@@ -275,4 +277,4 @@ def test_what_is_left_of_a_block_and_too_small_for_a_record_is_passed_over(tmp_p
     (tmp_path / "run.wandb").write_bytes(
         offline_run()[:7] + struct.pack("<IHB", 0, len(full), 1) + full + b"\0" * 4 + offline_run(said(3, acc=0.5))[7:]
     )
-    assert read(tmp_path, "wandb:.:acc") == Reading(0.5)
+    assert read(tmp_path, "wandb:.:acc") == MetricReading(0.5)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labwright.record.nouns.data import DatasetFacts
-from labwright.sandbox.repository.metric import Reading, parse_metric
-from labwright.sandbox.repository.predictions import read_score, read_truth, write_labels
+from labwright.record.schema.data_plan import DatasetFacts
+from labwright.sandbox.repository.metric import MetricReading, parse_metric
+from labwright.sandbox.repository.predictions import read_truth, score_predictions, write_labels
 
 CLASSES, ROWS = 10, 300
 
@@ -23,13 +23,13 @@ def labels_of(place: Path, names: Sequence[str]) -> Path:
     truth = read_truth(place / "truth.csv")
     facts = DatasetFacts(name="d", source="x", features=0, classes=0, sizes={}, fingerprint="f", seed=0)
     (place / "labels").mkdir()
-    write_labels(truth, truth.facts(facts), place / "labels")
+    write_labels(truth, truth.add_facts(facts), place / "labels")
     return place / "labels"
 
 
-def score(place: Path, labels: Path, metric: str) -> Reading:
+def score(place: Path, labels: Path, metric: str) -> MetricReading:
     """What the predictions in a folder come to by a metric."""
-    return read_score(parse_metric(f"predictions:p.csv@{metric}"), place, labels, scale=1, since=0)
+    return score_predictions(parse_metric(f"predictions:p.csv@{metric}"), place, labels, scale=1, since=0)
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +45,11 @@ def probabilities(truth: NDArray[Any]) -> NDArray[Any]:
 
 
 @pytest.fixture
-def scored(tmp_path: Path, truth: NDArray[Any]) -> Callable[[NDArray[Any], str, str], Reading]:
+def scored(tmp_path: Path, truth: NDArray[Any]) -> Callable[[NDArray[Any], str, str], MetricReading]:
     """Scores values by class, as they are printed with a format, by a metric."""
     labels = labels_of(tmp_path, [f"c{one}" for one in truth])
 
-    def read(values: NDArray[Any], form: str, metric: str) -> Reading:
+    def read(values: NDArray[Any], form: str, metric: str) -> MetricReading:
         lines = [",".join(f"c{k}" for k in range(CLASSES)), *(",".join(form % v for v in row) for row in values)]
         (tmp_path / "p.csv").write_text("\ufeff" + "\n".join(lines) + "\n")
         return score(tmp_path, labels, metric)
@@ -59,7 +59,7 @@ def scored(tmp_path: Path, truth: NDArray[Any]) -> Callable[[NDArray[Any], str, 
 
 @pytest.mark.parametrize(("form", "within"), [("%.6f", 1e-5), ("%.3f", 1e-3), ("%.2f", 5e-3)])
 def test_rounded_probabilities_are_scored_as_probabilities(
-    scored: Callable[[NDArray[Any], str, str], Reading],
+    scored: Callable[[NDArray[Any], str, str], MetricReading],
     probabilities: NDArray[Any],
     truth: NDArray[Any],
     form: str,
@@ -70,7 +70,7 @@ def test_rounded_probabilities_are_scored_as_probabilities(
 
 
 def test_logits_are_scored_by_their_softmax(
-    scored: Callable[[NDArray[Any], str, str], Reading], probabilities: NDArray[Any], truth: NDArray[Any]
+    scored: Callable[[NDArray[Any], str, str], MetricReading], probabilities: NDArray[Any], truth: NDArray[Any]
 ) -> None:
     loss = -np.log(probabilities[np.arange(ROWS), truth]).mean()
     logits = np.log(probabilities)
@@ -105,7 +105,7 @@ def some_below_zero(values: NDArray[Any]) -> NDArray[Any]:
     ],
 )
 def test_what_may_be_probabilities_or_logits_is_refused(
-    scored: Callable[[NDArray[Any], str, str], Reading],
+    scored: Callable[[NDArray[Any], str, str], MetricReading],
     probabilities: NDArray[Any],
     change: Callable[[NDArray[Any]], NDArray[Any]],
     said: str,
@@ -156,5 +156,5 @@ def test_another_name_is_no_class(tmp_path: Path, names: tuple[str, ...], predic
 def test_what_holds_no_predictions_is_refused_in_words(tmp_path: Path, name: str, content: bytes) -> None:
     labels = labels_of(tmp_path, ["a", "b"])
     (tmp_path / name).write_bytes(content)
-    found = read_score(parse_metric(f"predictions:{name}@accuracy"), tmp_path, labels, scale=1, since=0)
+    found = score_predictions(parse_metric(f"predictions:{name}@accuracy"), tmp_path, labels, scale=1, since=0)
     assert found.value is None and found.failure is not None and name in found.failure.message

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from labwright.sandbox.errors import RepositoryError
-from labwright.sandbox.repository.mirror import Mirror
-from tests.repositories import git, repository
+from labwright.sandbox.repository.git_mirror import GitMirror
+from tests.repositories import make_repository, run_git
 
 
 def configured(code: Path, *lines: str) -> None:
@@ -72,15 +72,15 @@ def lazy_fetch(code: Path, run: str) -> None:
         "[credential]",
         f'helper = "!{run}"',
     )
-    blob = git(code, "rev-parse", "HEAD:train.py").strip()
+    blob = run_git(code, "rev-parse", "HEAD:train.py").strip()
     (code / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     (code / ".git" / "objects" / "pack" / "pack-x.promisor").write_text("")
 
 
 def submodule(code: Path, run: str) -> None:
-    other = repository(code.parent / "other")
-    git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "parts/other")
-    git(code, "commit", "-qm", "parts")
+    other = make_repository(code.parent / "other")
+    run_git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "parts/other")
+    run_git(code, "commit", "-qm", "parts")
     inner = code / ".git" / "modules" / "parts" / "other"
     (inner / "config").write_text((inner / "config").read_text() + f'[core]\nfsmonitor = "{run}"\n')
     (code / "parts" / "other" / "train.py").write_text("changed\n")
@@ -96,19 +96,19 @@ def hooks(code: Path, run: str) -> None:
 
 @pytest.mark.parametrize("plant", [clean, process, included, fsmonitor, text_conversion, lazy_fetch, submodule, hooks])
 def test_no_program_of_a_repository_runs(plant: Callable[[Path, str], None], tmp_path: Path) -> None:
-    code, mark = repository(tmp_path / "code"), tmp_path / "ran"
+    code, mark = make_repository(tmp_path / "code"), tmp_path / "ran"
     plant(code, f"touch {mark}")
     os.utime(code / "train.py", (1, 1))  # as a copy leaves it: git looks at what it holds
     (code / "new.py").write_text("x = 1\n")
-    mirror = Mirror(tmp_path / "m" / "mirror")
+    mirror = GitMirror(tmp_path / "m" / "mirror")
     if plant is lazy_fetch:
         with pytest.raises(RepositoryError, match="is a partial clone, and what it lacks is not fetched"):
-            mirror.take(code, dirty=True)
+            mirror.import_head(code, dirty=True)
     else:
-        taken = mirror.take(code, dirty=True)
-        assert mirror.texts(taken.tree)["new.py"] == "x = 1\n"
-        assert Mirror.texts_of(code, dirty=True)["train.py"] == mirror.texts(taken.tree)["train.py"]
-        assert Mirror(tmp_path / "m" / "other").take_commit(code)
+        taken = mirror.import_head(code, dirty=True)
+        assert mirror.read_texts(taken.tree)["new.py"] == "x = 1\n"
+        assert GitMirror.read_working_texts(code, dirty=True)["train.py"] == mirror.read_texts(taken.tree)["train.py"]
+        assert GitMirror(tmp_path / "m" / "other").import_commit(code)
     assert not mark.exists()
 
 
@@ -141,7 +141,7 @@ def borrowed_by_a_link(code: Path, private: Path) -> None:
 
 
 def one_linked_object(code: Path, private: Path) -> None:
-    commit = git(private, "rev-parse", "HEAD").strip()
+    commit = run_git(private, "rev-parse", "HEAD").strip()
     (code / ".git" / "objects" / commit[:2]).mkdir(exist_ok=True)
     (code / ".git" / "objects" / commit[:2] / commit[2:]).symlink_to(
         private / ".git" / "objects" / commit[:2] / commit[2:]
@@ -168,22 +168,22 @@ def linked_objects(code: Path, private: Path) -> None:
 def test_what_lies_outside_a_repository_is_refused(
     plant: Callable[[Path, Path], None], words: str, tmp_path: Path
 ) -> None:
-    private = repository(tmp_path / "private", {"secret.txt": "of the person\n"})
-    code = repository(tmp_path / "code")
+    private = make_repository(tmp_path / "private", {"secret.txt": "of the person\n"})
+    code = make_repository(tmp_path / "code")
     plant(code, private)
     with pytest.raises(RepositoryError, match=words) as error:
-        Mirror(tmp_path / "m" / "mirror").take(code, dirty=True)
+        GitMirror(tmp_path / "m" / "mirror").import_head(code, dirty=True)
     assert "\n" not in str(error.value) and not (tmp_path / "m" / "mirror").exists()
 
 
 def test_the_working_folder_is_that_of_the_repository_whatever_its_configuration_says(tmp_path: Path) -> None:
-    private = repository(tmp_path / "private", {"secret.txt": "of the person\n"})
-    code = repository(tmp_path / "code")
+    private = make_repository(tmp_path / "private", {"secret.txt": "of the person\n"})
+    code = make_repository(tmp_path / "code")
     configured(code, "[core]", f"worktree = {private}")
     (code / ".git" / "commondir").write_text(f"{private / '.git'}\n")
-    mirror = Mirror(tmp_path / "m" / "mirror")
-    taken = mirror.take(code, dirty=True)
-    assert not taken.snapshot and "secret.txt" not in mirror.texts(taken.tree)
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    taken = mirror.import_head(code, dirty=True)
+    assert not taken.is_snapshot and "secret.txt" not in mirror.read_texts(taken.tree)
 
 
 def test_what_a_person_ignores_is_ignored_and_plain_settings_hold(
@@ -196,62 +196,71 @@ def test_what_a_person_ignores_is_ignored_and_plain_settings_hold(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
-    code = repository(tmp_path / "code")
+    code = make_repository(tmp_path / "code")
     (code / "a.mine").write_text("x")
     (code / "b.own").write_text("x")
     (code / ".git" / "info").mkdir(exist_ok=True)
     (code / ".git" / "info" / "exclude").write_text("*.own\n")
     configured(code, "[core]", "fileMode = false")
     (code / "train.py").chmod(0o755)
-    mirror = Mirror(tmp_path / "m" / "mirror")
-    taken = mirror.take(code)
-    assert not taken.snapshot
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    taken = mirror.import_head(code)
+    assert not taken.is_snapshot
     (code / "new.py").write_text("x = 1\n")
-    names = mirror.texts(mirror.take(code, dirty=True).tree)
+    names = mirror.read_texts(mirror.import_head(code, dirty=True).tree)
     assert "new.py" in names and "a.mine" not in names and "b.own" not in names
 
 
 def test_a_linked_working_folder_and_a_submodule_are_repositories(tmp_path: Path) -> None:
-    code = repository(tmp_path / "code")
-    git(code, "worktree", "add", "-q", str(tmp_path / "beside"), "-b", "side")
-    git(tmp_path / "beside", "commit", "-q", "--allow-empty", "-m", "side")
-    git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repository(tmp_path / "other")), "in")
-    git(code, "commit", "-qm", "in")
-    git(code, "pack-refs", "--all")
+    code = make_repository(tmp_path / "code")
+    run_git(code, "worktree", "add", "-q", str(tmp_path / "beside"), "-b", "side")
+    run_git(tmp_path / "beside", "commit", "-q", "--allow-empty", "-m", "side")
+    run_git(
+        code,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "add",
+        "-q",
+        str(make_repository(tmp_path / "other")),
+        "in",
+    )
+    run_git(code, "commit", "-qm", "in")
+    run_git(code, "pack-refs", "--all")
     for number, place in enumerate((tmp_path / "beside", code / "in", code)):
-        taken = Mirror(tmp_path / "m" / str(number)).take(place)
-        assert taken.commit == git(place, "rev-parse", "HEAD").strip() and not taken.snapshot
+        taken = GitMirror(tmp_path / "m" / str(number)).import_head(place)
+        assert taken.commit == run_git(place, "rev-parse", "HEAD").strip() and not taken.is_snapshot
 
 
 def test_files_of_lfs_are_compared_with_their_pointers_and_other_filters_are_told(tmp_path: Path) -> None:
-    code, content = repository(tmp_path / "code"), b"weights" * 100
+    code, content = make_repository(tmp_path / "code"), b"weights" * 100
     digest = subprocess.run(["sha256sum"], input=content, capture_output=True, check=True).stdout[:64].decode()
     (code / "w.pt").write_text(
         f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n"
     )
     (code / ".gitattributes").write_text("*.pt filter=lfs\n*.ipynb filter=strip\n")
     (code / "a.ipynb").write_text("{}\n")
-    git(code, "add", "-A")
-    git(code, "commit", "-qm", "weights")
+    run_git(code, "add", "-A")
+    run_git(code, "commit", "-qm", "weights")
     (code / "w.pt").write_bytes(content)
-    assert not Mirror(tmp_path / "m" / "mirror").take(code).snapshot
+    assert not GitMirror(tmp_path / "m" / "mirror").import_head(code).is_snapshot
     (code / "w.pt").write_bytes(content[::-1])
     (code / "a.ipynb").write_text("{1}\n")
     with pytest.raises(RepositoryError, match=r"not committed \(a\.ipynb, w\.pt\).*a\.ipynb, w\.pt may count"):
-        Mirror.check(code)
+        GitMirror.check_importable(code)
 
 
 def test_a_commit_is_taken_from_a_bare_repository_and_by_its_name(tmp_path: Path) -> None:
-    code = repository(tmp_path / "code")
-    first = git(code, "rev-parse", "HEAD").strip()
+    code = make_repository(tmp_path / "code")
+    first = run_git(code, "rev-parse", "HEAD").strip()
     (code / "train.py").write_text("x = 1\n")
-    git(code, "commit", "-qam", "second")
-    git(code, "clone", "-q", "--bare", "--no-local", str(code), str(tmp_path / "bare"))
-    mirror = Mirror(tmp_path / "m" / "mirror")
-    assert mirror.take_commit(tmp_path / "bare", first) == git(code, "rev-parse", f"{first}^{{tree}}").strip()
-    assert mirror.texts(mirror.take_commit(tmp_path / "bare"))["train.py"] == "x = 1\n"
+    run_git(code, "commit", "-qam", "second")
+    run_git(code, "clone", "-q", "--bare", "--no-local", str(code), str(tmp_path / "bare"))
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    assert mirror.import_commit(tmp_path / "bare", first) == run_git(code, "rev-parse", f"{first}^{{tree}}").strip()
+    assert mirror.read_texts(mirror.import_commit(tmp_path / "bare"))["train.py"] == "x = 1\n"
     with pytest.raises(RepositoryError, match="holds no commit 1234567"):
-        mirror.take_commit(tmp_path / "bare", "1234567")
+        mirror.import_commit(tmp_path / "bare", "1234567")
 
 
 @pytest.mark.parametrize(
@@ -259,20 +268,20 @@ def test_a_commit_is_taken_from_a_bare_repository_and_by_its_name(tmp_path: Path
     [("config", '[filter "x"]\n\tsmudge = "touch ran; cat"\n'), ("objects/info/alternates", "/elsewhere\n")],
 )
 def test_a_copy_in_the_run_of_another_names_no_program(tmp_path: Path, name: str, text: str) -> None:
-    mirror = Mirror(tmp_path / "m" / "mirror")
-    tree = mirror.take(repository(tmp_path / "code")).tree
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    tree = mirror.import_head(make_repository(tmp_path / "code")).tree
     (mirror.folder / name).parent.mkdir(exist_ok=True)
     with open(mirror.folder / name, "a") as file:
         file.write(text)
-    again = Mirror(mirror.folder)
-    assert not again.holds(tree), "an audit says that it is not as it was recorded"
+    again = GitMirror(mirror.folder)
+    assert not again.has_tree(tree), "an audit says that it is not as it was recorded"
     with pytest.raises(RepositoryError, match="which this program never does"):
         again.checkout(tree, tmp_path / "out")
 
 
 def test_files_behind_a_linked_folder_are_not_read(tmp_path: Path) -> None:
-    code = repository(tmp_path / "code")
+    code = make_repository(tmp_path / "code")
     outside = tmp_path / "outside"
     shutil.move(code / "tinyfit", outside)
     (code / "tinyfit").symlink_to(outside)
-    assert not any(name.startswith("tinyfit/") for name in Mirror.texts_of(code, dirty=True))
+    assert not any(name.startswith("tinyfit/") for name in GitMirror.read_working_texts(code, dirty=True))

@@ -1,0 +1,52 @@
+"""Answers on the screen: as JSON, or as lines and tables of text that is safe for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from json import dumps
+from typing import Any
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from labwright.inspector.safe_text import to_plain
+
+Lines = Iterable[Text | Table]
+
+
+def print_result(found: BaseModel | dict[str, Any], lines: Lines, *, json: bool) -> None:
+    """Print what was found, or its lines, which are not made for JSON."""
+    if not json:
+        print_lines(lines)
+    elif isinstance(found, BaseModel):
+        print(found.model_dump_json(indent=1))
+    else:
+        print(dumps(found, indent=1))
+
+
+def print_lines(lines: Lines) -> None:
+    """Print each line whole, however narrow the terminal is."""
+    console = Console(highlight=False)
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def format_line(text: str, style: str = "", *, label: str = "") -> Text:
+    """One line; only a label is in its style where there is one."""
+    return Text(label, style=style) + Text(to_plain(text)) if label else Text(to_plain(text), style=style)
+
+
+def take_first(lines: Sequence[Text], limit: int) -> list[Text]:
+    """The first lines, and how many there are beside."""
+    more = [Text(f"... {len(lines) - limit} more: --json", style="dim")] if len(lines) > limit else []
+    return [*lines[:limit], *more]
+
+
+def build_table(*columns: str, rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table without lines."""
+    made = Table(*columns, box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(to_plain(cell)) for cell in row))
+    return made

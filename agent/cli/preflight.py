@@ -1,0 +1,237 @@
+"""What is refused before anything is created, each with its reason and the way to fix it.
+
+Functions here raise `WrongUse`, of their own or as the room that they ask raises it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from labwright.agent.budget import check_budget
+from labwright.agent.cli.errors import print_to_stderr
+from labwright.agent.data import check_unchanged, survey_own_data
+from labwright.agent.settings import Settings, adapt
+from labwright.literature.bibtex import read_user_library
+from labwright.models.failover import open_backend
+from labwright.record.errors import UsageError
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, read_free_gb
+from labwright.record.schema.idea import Idea
+from labwright.review.evidence.tex_runner import TexMissing
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.gpu_leases import open_gpu_leases
+from labwright.sandbox.gpus import read_cuda_visible_devices
+from labwright.sandbox.isolation.bubblewrap import check_readable
+from labwright.sandbox.isolation.interpreter import check_interpreter
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.packages.package_store import provide_packages
+from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.paper.template import list_templates, load_template
+from labwright.stages.paper.template_preview import try_template
+from labwright.stages.user_documents import check_folder as check_documents
+
+MAX_NAME_LENGTH = 80
+
+
+def check_settings(settings: Settings, folder: Path) -> None:
+    """Refuse what cannot work. Raises `WrongUse`, `ModelConfigError`."""
+    if folder.exists():
+        raise UsageError(f"{folder} exists already: choose another --name, or continue it: scientist resume {folder}")
+    check_writable(folder.parent)
+    check_disk_space(settings, folder)
+    if settings.alerts.command and shutil.which(settings.alerts.command[0]) is None:
+        raise UsageError(f"there is no program {settings.alerts.command[0]!r} (alerts.command): give its path, or none")
+    if settings.context is not None:
+        check_documents(settings.context)
+    check_components(settings)
+    for warning in survey_own_data(settings):
+        print_to_stderr(warning)
+
+
+def settings_here(state: RunState, flags: Mapping[str, Any], run: RunFolder) -> Settings:
+    """The settings with which work on a run goes on here; what is not on this machine is named. Raises `WrongUse`."""
+    settings, replaced = adapt(state, flags, run)
+    for line in replaced:
+        print_to_stderr(line)
+    return settings
+
+
+def check_components(settings: Settings, *, template: bool = True) -> None:
+    """Refuse a model, template or library that cannot be opened, in the words of the room that opens it."""
+    if template:
+        check_template(settings.paper.template)
+    if settings.paper.bib is not None:
+        read_user_library(settings.paper.bib)
+    check_papers(settings.paper.papers)
+    open_backend(settings.models)
+    check_budget(settings)
+    check_isolation(settings.sandbox)
+
+
+def check_resumed(settings: Settings, flags: Mapping[str, Any], folder: Path) -> None:
+    """Refuse what cannot work in a folder with what a run began with and these flags."""
+    check_disk_space(settings, folder)
+    if "paper.template" in flags:
+        check_template(settings.paper.template)
+    check_unchanged(settings)
+
+
+def check_template(name: str) -> None:
+    """Refuse a template that does not work: one of a user's own sets a paper of two lines, where TeX is installed.
+
+    Raises `TemplateError`.
+    """
+    found = load_template(name)
+    if name not in list_templates():
+        with suppress(TexMissing):
+            asyncio.run(try_template(found))
+
+
+def count_slots(settings: Settings) -> int | None:
+    """Experiments that fit at a time on the GPUs, or on the cluster; None where nothing limits them.
+
+    Refuses what is not there. Raises `GpuError`, `ClusterError`.
+    """
+    if settings.sandbox.executor == "local":
+        return open_gpu_leases(settings.sandbox, read_cuda_visible_devices()).capacity
+    from labwright.sandbox.cluster.machines import (  # what a run on one machine does without
+        describe_differences,
+        list_machines,
+    )
+
+    machines = list_machines(settings.sandbox)
+    fit = sum(one.slots for one in machines)
+    print_to_stderr(
+        f"{len(machines)} machines of the Ray cluster at {settings.sandbox.ray}, with room for {fit} experiment(s)"
+    )
+    for warning in describe_differences(machines):
+        print_to_stderr(warning)
+    return fit
+
+
+def check_slots(settings: Settings) -> None:
+    """Refuse a GPU or a cluster that is not there, and say where workers will wait for one.
+
+    Raises `GpuError`, `ClusterError`.
+    """
+    fit, workers = count_slots(settings), settings.search.num_workers
+    if fit is not None and fit < workers:
+        where, more = (
+            ("the cluster", "add machines")
+            if settings.sandbox.executor == "ray"
+            else ("the GPUs", "give more --gpus, raise sandbox.slots_per_gpu")
+        )
+        print_to_stderr(
+            f"{workers} workers, but {fit} experiment(s) fit on {where} at a time: {more}, or give fewer --workers"
+        )
+
+
+def check_writable(runs: Path, option: str = "--runs") -> None:
+    """Refuse a folder that nothing can be written to; it is probed with a file that vanishes at once."""
+    place = nearest_existing(runs)
+    if not place.is_dir():
+        raise UsageError(f"{option} {runs}: {place} is a file, not a folder; choose another {option}")
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise UsageError(f"{option} {runs} cannot be written to ({error.strerror}): choose another {option}") from None
+
+
+def check_disk_space(settings: Settings, folder: Path) -> None:
+    """Refuse a disk without the room that `min_free_gb` asks for."""
+    place = nearest_existing(folder)
+    free = read_free_gb(place)
+    if free < settings.min_free_gb:
+        raise UsageError(
+            f"only {free:.2f} GB are free at {place}, {settings.min_free_gb:g} are wanted: free some, "
+            "choose another --runs, or lower min_free_gb"
+        )
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path itself, or its nearest ancestor that exists."""
+    path = path.absolute()
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
+def check_name(name: str) -> str:
+    """A name that is fit for a folder. Raises `WrongUse`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or len(name) > MAX_NAME_LENGTH:
+        raise UsageError(
+            f"--name {name!r} cannot name a folder: use up to {MAX_NAME_LENGTH} letters, digits, '.', '_' and '-'"
+        )
+    return name
+
+
+def make_run_name(idea: Idea) -> str:
+    """Time and the idea's name, as a folder."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", idea.name).strip("-.")[:60]
+    return f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{slug or 'idea'}"
+
+
+@contextmanager
+def removing_new_folder_on_refusal(runs: Path) -> Generator[None]:
+    """Remove the runs folder again where it was made for a run that is then refused (an idea outside the catalogue)."""
+    made = not runs.exists()
+    try:
+        yield
+    except UsageError:
+        if made and runs.is_dir() and not any(runs.iterdir()):
+            runs.rmdir()
+        raise
+
+
+def check_isolation(settings: SandboxSettings) -> None:
+    """Warn where code will run without isolation that was wanted.
+
+    Raises `IsolationError` where it is required, and where code could not read what it should; `WrongUse` where no
+    experiment could run in the interpreter.
+    """
+    check_readable(settings.readable)
+    try:
+        check_interpreter(settings.python)
+    except ExecutorError as error:
+        raise UsageError(str(error)) from None
+    found = determine_isolation(settings)
+    if settings.isolation == "auto" and not found.is_on:
+        print_to_stderr(
+            f"experiments run without isolation, as you, with your files and network: {found.reason}; to fix it: "
+            f"{found.fix}"
+        )
+
+
+def install_packages(settings: SandboxSettings) -> None:
+    """Install what `sandbox.packages` names, and say what that is; refuse lists that cannot be met. Raises
+    `PackageError`."""
+    more = RunPackages(settings)
+    _ = more.names  # refused here, where it is no list
+    if (found := more.find_lock()) is None:
+        return
+    kept = f", as found on {found.until[:10]}: no index answers" if found.is_from_memory else ""
+    names = ", ".join(f"{name} {version}" for name, version in found.lock.packages.items())
+    print_to_stderr(f"packages for experiments, which {settings.python} lacks: {names or 'none'}{kept}")
+    installed = provide_packages(found, settings).installed
+    if installed.packages:
+        print_to_stderr(
+            f"{'shared with other runs' if installed.shared else 'installed'}: {installed.bytes / 1e6:.1f} MB in "
+            f"{installed.seconds:.1f} s"
+        )
+
+
+def check_papers(folder: Path | None) -> None:
+    """Refuse a folder of papers that holds none. Raises `WrongUse`."""
+    if folder is None:
+        return
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}: give --papers a folder of PDFs")
+    if not any(one.suffix.lower() == ".pdf" for one in folder.iterdir()):
+        raise UsageError(f"--papers {folder} holds no PDF: give a folder of PDFs, or leave it out")

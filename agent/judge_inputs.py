@@ -1,0 +1,100 @@
+"""What stands beside a paper for its judge: what was executed, the audit, task, log, result files,
+code, and pictures of its pages.
+
+`scientist judge` and `python -m evals.invented_papers` put a case together here, so that both show a judge the same. A
+model
+reads all of it for passages that speak to the judge; pictures are made after that. In the view `paper` the judge gets
+what a reader of the paper has: no code, log, record or audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labwright.models.client import ModelClient
+from labwright.record.schema.paper import AuditFacts, JudgeView, RemovedPassage
+from labwright.review.judge import (
+    JudgeCase,
+    build_code_exhibit,
+    read_file_exhibit,
+    read_results_exhibit,
+    render_pages,
+    screen_case,
+)
+from labwright.review.judge.attachments import MAX_PAGES
+from labwright.review.judge.guards import neutralise
+
+
+@dataclass(frozen=True)
+class JudgeMaterials:
+    """What was given with a paper."""
+
+    task: Path | None = None
+    code: Path | None = None
+    log: Path | None = None
+    results: Path | None = None
+    pages: int | None = None
+    view: JudgeView = "all"
+
+
+async def attach_evidence(
+    case: JudgeCase,
+    materials: JudgeMaterials,
+    audit: AuditFacts | None,
+    readers: Sequence[ModelClient],
+    *,
+    read_images: bool = True,
+) -> JudgeCase:
+    """The case with what was given beside the paper, as its view has it, and read by the first of the `readers` who
+    answers. `look`: whether pictures of pages are made. Raises `JudgeError`, `TexError`."""
+    task = [] if materials.task is None else [read_file_exhibit("task", materials.task)]
+    if materials.view == "paper":
+        case = replace(case, facts=None, audit=None, exhibits=tuple(task), view="paper")
+    else:
+        log = [] if materials.log is None else [read_file_exhibit("log", materials.log)]
+        code = (
+            []
+            if materials.code is None
+            else [
+                build_code_exhibit(
+                    materials.code,
+                    case.guarded.paper.text,
+                    ran_scripts=audit.ran if audit else (),
+                    flagged_files=audit.flagged if audit else (),
+                )
+            ]
+        )
+        results = None if materials.results is None else read_results_exhibit(materials.results, materials.log)
+        shown = (*task, *log, *([results] if results is not None else []), *code)
+        case = _attach_audit(replace(case, exhibits=shown), audit)
+    case = await screen_case(case, *readers)
+    return await _attach_page_images(
+        case, 0 if not read_images else MAX_PAGES if materials.pages is None else materials.pages
+    )
+
+
+def _attach_audit(case: JudgeCase, audit: AuditFacts | None) -> JudgeCase:
+    """The case with the audit; what its facts quote is guarded like the files themselves."""
+    if audit is None:
+        return replace(case, audit=None)
+    guarded, removed = dict[str, tuple[str, ...]](), list[RemovedPassage]()
+    for name, lines in (("provenance", audit.provenance), ("findings", audit.findings)):
+        neutrals = [neutralise(line, "what was executed") for line in lines]
+        guarded[name] = tuple(line for line, _ in neutrals)
+        removed += [one for _, found in neutrals for one in found]
+    paper = replace(case.guarded, removed=(*case.guarded.removed, *removed))
+    return replace(case, audit=audit.model_copy(update=guarded), guarded=paper)
+
+
+async def _attach_page_images(case: JudgeCase, most: int) -> JudgeCase:
+    guarded = case.guarded
+    if not guarded.pages or not most:
+        return case
+    return replace(
+        case,
+        pictures=await render_pages(
+            guarded.paper.path, guarded.pages, withheld=guarded.hidden_text_pages, max_pages=most
+        ),
+    )

@@ -1,0 +1,197 @@
+"""What a run will still do, and what that may cost. Nothing is decided or written.
+
+The next action of the search comes from its own policy, asked on a copy of what it may see now. A result that comes in
+may change it, and a limit of the stage on time may refuse a node that is named here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from labwright.agent.forecast import estimate_usd, forecast_run
+from labwright.agent.settings import Settings, SettingsError, override_settings
+from labwright.inspector.diagnosis import NextSteps
+from labwright.inspector.event_text import format_arm, format_widening
+from labwright.inspector.status import PHASE_TEXT, RemainingEstimate
+from labwright.models.roles import ROLES
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import (
+    CompareNodes,
+    EndStage,
+    ExpandTree,
+    SearchAction,
+    VisibleDecisions,
+    WaitForResult,
+    WidenDimension,
+)
+from labwright.record.schema.nodes import PHASES, STAGES, Phase, StageName
+from labwright.search.policy import build_policy
+from labwright.search.replication import compute_wanted_seeds, count_fresh_seeds
+from labwright.search.settings import SearchSettings
+from labwright.search.stage_snapshot import build_snapshot
+
+MAX_NEXT_STEPS = 3
+"""Of the next steps, those that are named."""
+BEFORE_ABLATION: tuple[StageName, ...] = ("agenda", "tuning", "preliminary")
+WRITE_UP_ROLES = ("summary", "figures", "outline", "write", "reflect", "influence", "judge")
+"""The roles that are still asked once nothing new is proposed."""
+PREPARATION_ROLES = ("prior_search", "prior_work", "plan", "protocol_review")
+"""Those that are asked before there is a data plan, and never again."""
+
+
+def find_next_steps(state: RunState) -> NextSteps:
+    """What a run will do next, in words; of one without readable settings only what its phase says."""
+    settings, stage = _read_settings(state), state.stage
+    best = next((best for name in BEFORE_ABLATION if (best := state.stages[name].best) is not None), None)
+    steps = tuple(
+        _describe_step(state, phase) for phase in PHASES[PHASES.index(state.phase) : -1][:MAX_NEXT_STEPS]
+    ) or (PHASE_TEXT["done"],)
+    if settings is None or state.data_plan is None or stage is None:
+        return NextSteps(
+            best=best,
+            actions=steps,
+            idle_reason=f"no experiments in this step: {steps[0]}",
+            workers=settings.search.num_workers if settings else 1,
+        )
+    if best is None:  # of a first stage that is not settled, the best so far
+        first = build_snapshot(
+            state, stage, VisibleDecisions(through=state.last_decision), settings=settings.search
+        ).best_node
+        best = first.id if first is not None else None
+    settled = state.stages[stage].is_settled
+    idle = f"no experiments in this step: {steps[0]}" if settled else "a node is about to be started"
+    if not settled and state.find_stage_end(stage) is None:
+        action = _describe_next_action(state, settings.search, stage)
+        steps = (action, *steps[1:])
+        idle = f"nothing to run: {action}" if action.startswith("wait for") else idle
+    writing = [node.id for node in state.nodes.values() if node.step == "writing"]
+    if state.stopping or state.is_paused:
+        idle = "the run was asked to stop" if state.stopping else "the run is paused"
+    elif writing:
+        idle = f"waits for code that is being written: {', '.join(writing)}"
+    return NextSteps(best=best, idle_reason=idle, actions=steps, workers=settings.search.num_workers)
+
+
+def _read_settings(state: RunState) -> Settings | None:
+    if state.started is None:
+        return None
+    try:
+        return override_settings(state.started.settings, state.overrides)
+    except SettingsError:  # a run of another version: what is left is still worth showing
+        return None
+
+
+def _describe_next_action(state: RunState, search: SearchSettings, stage: StageName) -> str:
+    """What the policy picks in a stage that is being searched, in words."""
+    number = state.last_decision + 1
+    seen = VisibleDecisions(also=tuple(sorted(state.finished_decisions)))
+    if search.order == "ticket":  # as the scheduler has it, which waits for all of these results
+        seen = VisibleDecisions(through=max(0, number - search.effective_window))
+        if late := [k for k in state.decisions if k <= seen.through and k not in state.finished_decisions]:
+            return f"wait for the results of decision{'s' * (len(late) > 1)} {', '.join(map(str, late))}"
+    action = build_policy(search).pick(
+        build_snapshot(state, stage, seen, settings=search), Random(f"{state.compute_seed(number)}/{number}")
+    )
+    return _describe_action(action, stage)
+
+
+def _describe_action(action: SearchAction, stage: StageName) -> str:
+    match action:
+        case ExpandTree():
+            origin = f" of {action.parent}" if action.parent else ""
+            seed = f", seed {action.seed}" if action.kind == "replicate" else ""
+            item = f", for: {action.item[:100]}" if action.item else ""
+            return f"{action.kind}{origin} in {action.stage}{format_arm(action)}{seed}{item}"
+        case WidenDimension():
+            return format_widening(action)
+        case CompareNodes():
+            return f"ask which of {action.a} and {action.b} is sounder: measurements cannot tell them apart"
+        case EndStage():
+            return f"end the search of {stage}: {action.reason}"
+        case WaitForResult():
+            return "wait for a result of what is under way"
+        case _:
+            return action.task
+
+
+def _describe_design(state: RunState, settings: Settings) -> str:
+    """What the pilot asks for, once it ran and until the lock; and what a smaller design would decide."""
+    stage = state.stage
+    if stage is None or state.current_lock is not None or not state.stages["tuning"].is_settled:
+        return ""
+    view = build_snapshot(
+        state, stage, VisibleDecisions(also=tuple(sorted(state.finished_decisions))), settings=settings.search
+    )
+    asked, n = compute_wanted_seeds(view), count_fresh_seeds(view, settings.search)
+    best = view.best_node or view.root
+    took = best.attempts[-1].seconds if best is not None and best.attempts else 0.0
+    left = max(0.0, settings.time_limit - state.active_seconds) * settings.search.num_workers
+    room = n if n * took <= left else int(left / took)
+    smaller = (
+        [
+            f"{room} decide effects from {effect.smallest * (count / max(room, 1)) ** 0.5:.3g}"
+            for name, count in asked.items()
+            if count > room
+            for one in state.data_plan.hypotheses
+            if one.id == name
+            for effect in one.effects[:1]
+        ]
+        if state.data_plan is not None
+        else []
+    )
+    need = ", ".join(f"{name} {count}" for name, count in asked.items())
+    if not need:
+        return ""
+    why = "search.max_seeds" if room == n else "the time that is left"
+    return f"fresh seeds that decide: {need}" + (
+        f"; {why} allows {room}: {'; '.join(smaller)} (scientist amend, or more of either)"
+        if smaller
+        else f"; {n} are set aside"
+    )
+
+
+def _describe_step(state: RunState, phase: Phase) -> str:
+    """A step of the state machine in words."""
+    if phase not in STAGES:
+        return PHASE_TEXT.get(phase, phase)
+    if state.stages[phase].is_settled:
+        return f"report on the {phase} stage"
+    ended = state.find_stage_end(phase) is not None
+    return f"settle on the best node of the {phase} stage" if ended else f"search the {phase} stage"
+
+
+def estimate_remaining(state: RunState) -> RemainingEstimate | None:
+    """What a run is likely to take from here to its end: the forecast for its settings, less what was done.
+
+    None before the data plan, after the end, and where the settings cannot be read.
+    """
+    settings = _read_settings(state)
+    if settings is None or state.data_plan is None or state.phase == "done":
+        return None
+    whole, searching = (
+        forecast_run(state.data_plan, state.datasets, settings),
+        state.limit_reason is None and state.stage,
+    )
+    made = Counter[str]()
+    for usage in (state.usage_by_role, *(one.usage for one in state.ancestry)):  # calls before a branching count too
+        made.update({role: one.calls for role, one in usage.items()})
+    made["summary"] = sum(one.summary is not None for one in state.stages.values())  # some without a model
+    calls = {
+        one.role: max(0, one.likely - made[one.role])
+        for one in whole.calls
+        if one.role not in PREPARATION_ROLES and (searching or one.role in WRITE_UP_ROLES)
+    }
+    asked = {role: settings.models.list_candidates(ROLES[role])[:1] for role in calls}
+    used = sum(one.gpu_seconds for one in (*state.settled_costs.values(), *(one.spent for one in state.ancestry)))
+    return RemainingEstimate(
+        design=_describe_design(state, settings),
+        calls=sum(calls.values()),
+        usd=estimate_usd(calls, settings.models),
+        tokens=sum(
+            number * sum(ROLES[role].typical_tokens)
+            for role, number in calls.items()
+            if any(one.name != "offline" for one in asked[role])
+        ),
+        gpu_hours=None if whole.gpu_hours is None else max(0.0, whole.gpu_hours.likely - used / 3600),
+    )

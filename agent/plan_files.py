@@ -1,0 +1,74 @@
+"""Data plans as YAML files: written by `run --dry-run --out`, given to `run --plan` and `amend --plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from labwright.agent.data import list_sources
+from labwright.agent.environment import max_cell_resources
+from labwright.agent.repository_setup import check_repository_plan
+from labwright.agent.settings import Settings
+from labwright.record.errors import UsageError
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.idea import Idea
+from labwright.record.yaml_text import load_yaml
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.scorers import parse_scorers
+from labwright.stages.data_planning import find_given_plan_faults
+
+MAX_PLAN_BYTES = 200_000
+
+
+def plan_to_yaml(plan: DataPlan) -> str:
+    """A plan as YAML, without what is as it is by default."""
+    return yaml.safe_dump(
+        plan.model_dump(mode="json", exclude_defaults=True), sort_keys=False, allow_unicode=True, width=110
+    )
+
+
+def read_yaml(path: Path, noun: str) -> Any:
+    """What a file holds. Raises `WrongUse`."""
+    try:
+        if path.stat().st_size > MAX_PLAN_BYTES:
+            raise UsageError(f"{path} is too large for a {noun} (more than {MAX_PLAN_BYTES} bytes)")
+        return load_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def read_plan(path: Path) -> DataPlan:
+    """The plan in a file. Raises `WrongUse`."""
+    told = read_yaml(path, "data plan")
+    try:
+        return DataPlan.model_validate(told)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise UsageError(
+            f"{path}: {where}: {first['msg']}; write one with: scientist run --dry-run --out FILE"
+        ) from None
+
+
+def check_plan(plan: DataPlan, path: Path, idea: Idea, settings: Settings) -> None:
+    """Refuse a given plan that cannot be carried out. Raises `WrongUse`, `DatasetError`, `PackageError`."""
+    check_repository_plan(plan, settings)
+    sources = list_sources(settings)
+    faults = find_given_plan_faults(
+        plan,
+        idea,
+        sources,
+        parse_scorers(sources, settings.sandbox.scorers),
+        settings.seed,
+        tuple(settings.subjects),
+        max_cell_resources(settings.sandbox),
+        HubOffers(settings.sandbox),
+    )
+    if faults := faults or RunPackages(settings.sandbox).find_faults(plan.packages):
+        raise UsageError(f"{path}: {'; '.join(faults)}")

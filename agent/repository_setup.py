@@ -1,0 +1,235 @@
+"""A user's repository as the subject of a run: checked before anything is made, copied, and opened for its cells."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path, PurePosixPath
+
+from labwright.agent.data import dataset_name
+from labwright.agent.settings import Settings
+from labwright.inspector.provenance import SourceLocation
+from labwright.models.roles.repository_patches import ARM_PATCH
+from labwright.models.roles.study_plan import REPOSITORY_PLAN
+from labwright.record.baseline_check import parse_expected
+from labwright.record.claims.estimates import find_winner
+from labwright.record.errors import UsageError
+from labwright.record.reducers.run_state import RunState
+from labwright.record.repository_source import OVERRIDES_PLACEHOLDER, RepositoryProgram, parse_arm_code, parse_program
+from labwright.record.run_folder import RunFolder, read_source
+from labwright.record.schema.data_plan import DataPlan, parse_arm
+from labwright.record.source_tree import format_arm_path
+from labwright.sandbox.isolation.mounts import KernelConfig
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.repository.command import check_command_environment
+from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.repository.environment import build_environment
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.metric import PREDICTIONS_KIND, parse_metric
+from labwright.sandbox.repository.output_redaction import OutputRedactor
+from labwright.sandbox.repository.predictions import check_truth
+from labwright.stages.repository.code_index import index_code as parsed
+from labwright.stages.repository.command_discovery import find_missing_script
+from labwright.stages.repository.study_planning import find_repository_faults
+from labwright.stages.run_context import StudiedRepository
+
+MAX_LOCATIONS = 4
+"""Lines of a repository that are shown at most of one number."""
+
+
+def open_mirror(folder: RunFolder) -> GitMirror:
+    """The run's copy of the repository."""
+    return GitMirror(folder.root / "code" / "mirror")
+
+
+def check_code(settings: Settings) -> None:
+    """Refuse what cannot be run. Raises `WrongUse`."""
+    code = settings.code
+    if code.repository is None:
+        if code.command or code.metric or code.predictions or code.truth:
+            raise UsageError(
+                "--command, --metric, --predictions and --truth go with --code: name the repository that they are of"
+            )
+        return
+    _check_predictions(settings)
+    if not code.command or not (code.metric or code.predictions):
+        raise UsageError(
+            f"--code needs {'--metric' if code.command else '--command'}: how the repository is run, with "
+            "{seed} where its seed goes, and where it leaves its number"
+        )
+    try:
+        words = shlex.split(code.command)
+    except ValueError as error:
+        raise UsageError(f"--command {code.command!r} is no command line ({error})") from None
+    if any(OVERRIDES_PLACEHOLDER in word and word != OVERRIDES_PLACEHOLDER for word in words):
+        raise UsageError(f"{OVERRIDES_PLACEHOLDER} stands for several words: let it stand alone in --command")
+    if code.metric:
+        parse_metric(code.metric)
+    parse_hidden_output(settings)
+    if code.expect:
+        parse_expected(code.expect)
+    if lacking := find_missing_script(words, GitMirror.read_working_texts(code.repository, dirty=code.dirty)):
+        raise UsageError(f"--command {code.command!r}: there is no {lacking} in {code.repository}")
+
+
+def check_repository_plan(plan: DataPlan, settings: Settings) -> None:
+    """Refuse a plan that is none of the repository's. Raises `WrongUse`."""
+    code = settings.code
+    if code.repository is None:
+        if any(arm.words for arm in plan.arms):
+            raise UsageError("the plan has words for a repository's command: name the repository with --code")
+        return
+    read = parsed(GitMirror.read_working_texts(code.repository, dirty=code.dirty))
+    for fault in find_repository_faults(plan, dataset_name(code.repository), code.command_record, read):
+        raise UsageError(fault)
+    plain = [arm.name for arm in plan.arms if arm.role != "baseline" and not arm.words]
+    if plain and settings.models.list_candidates(ARM_PATCH)[0].name == "offline":
+        raise UsageError(
+            f"arm {plain[0]!r} has no words, so that it would be the repository as it is: say in `words` "
+            "what makes it, or name a model (--model) that makes it by a patch"
+        )
+
+
+def check_planner(settings: Settings) -> None:
+    """Refuse to have a study planned by a model that plans none. Raises `WrongUse`."""
+    if settings.models.list_candidates(REPOSITORY_PLAN)[0].name == "offline":
+        raise UsageError(
+            "the offline model plans no study of a repository: give --plan, a data plan whose arms say in "
+            "`words` what makes them, or name a model with --model"
+        )
+
+
+def parse_hidden_output(settings: Settings) -> OutputRedactor:
+    """Which lines of output are withheld. Raises `WrongUse`."""
+    try:
+        return OutputRedactor.from_metric(settings.code.test_metric, settings.code.hide)
+    except re.error as error:
+        raise UsageError(f"--hide: the regular expression {error.pattern!r} cannot be read: {error}") from None
+
+
+def _check_predictions(settings: Settings) -> None:
+    """Refuse predictions and labels that cannot be scored. Raises `WrongUse`, `RepositoryError`."""
+    code = settings.code
+    if bool(code.predictions) != (code.truth is not None):
+        raise UsageError(
+            "--predictions FILE and --truth FILE go together: what the command leaves, and the labels that "
+            "it is scored against"
+        )
+    if code.truth is None or code.repository is None:
+        return
+    if code.metric or code.test_metric:
+        raise UsageError("--predictions are scored by the plan's metrics: leave --metric and --test-metric out")
+    if settings.sandbox.network == "on":
+        raise UsageError("--truth is withheld, and sandbox.network=on lets code reach it by the network: turn it off")
+    parse_metric(f"{PREDICTIONS_KIND}:{code.predictions}@")  # within the checkout: what lies there is removed
+    check_truth(code.truth, code.repository, list(code.mounts.values()))
+
+
+def copy_repository(settings: Settings, folder: RunFolder) -> Settings:
+    """The settings with where the repository stands, which was copied into the run. Raises `RepositoryError`."""
+    code = settings.code
+    if code.repository is None:
+        return settings
+    found = open_mirror(folder).import_head(code.repository, dirty=code.dirty)
+    return settings.model_copy(
+        update={
+            "code": code.model_copy(
+                update={"repository": code.repository.absolute(), "commit": found.commit, "tree": found.tree}
+            )
+        }
+    )
+
+
+def import_repository(settings: Settings, folder: RunFolder) -> Settings:
+    """The same, once its environment could be opened. Raises `RepositoryError`, `ExecutorError`."""
+    settings = copy_repository(settings, folder)
+    if settings.code.repository is None:
+        return settings
+    packages = dict(open_repository(settings, folder).environment.packages)
+    return settings.model_copy(update={"code": settings.code.model_copy(update={"packages": packages})})
+
+
+def open_repository(settings: Settings, folder: RunFolder) -> StudyRepository:
+    """What its cells are run from. Raises `RepositoryError`, `ExecutorError`."""
+    code, mirror = settings.code, open_mirror(folder)
+    environment = build_environment(
+        mirror.read_texts(code.tree),
+        settings.sandbox,
+        python=code.python,
+        mounts={name: Path(path) for name, path in code.mounts.items()},
+        installed_before=code.packages,
+    )
+    check_command_environment(
+        environment.command_environment,
+        KernelConfig(settings.sandbox, determine_isolation(settings.sandbox), folder.cache),
+    )
+    return StudyRepository(
+        mirror, environment, parse_hidden_output(settings), tuple(shlex.split(code.resume)), settings.sandbox.device
+    )
+
+
+def user_repository(settings: Settings, folder: RunFolder, environment: str = "") -> StudiedRepository | None:
+    """What stages know of the repository; None where experiments are written."""
+    code = settings.code
+    if code.repository is None:
+        return None
+    return StudiedRepository(
+        RepositoryProgram(
+            commit=code.commit,
+            tree=code.tree,
+            command=code.command_record,
+            name="",
+            test_metric=code.test_metric,
+            predictions=code.predictions,
+            environment=environment,
+        ),
+        open_mirror(folder),
+        parse_expected(code.expect) if code.expect else None,
+        code.frozen,
+        code.space,
+    )
+
+
+def find_writing_lines(run: Path, state: RunState, key: str) -> tuple[SourceLocation, ...]:
+    """Where in its repository, as the arm of a claim changes it, a number is written, after the patch of this arm;
+    empty where nothing is found.
+
+    What is looked for: the metric's last key or its file's name as a text in Python code; of `stdout:` what the
+    expression says before its number. The line is that of the tree which ran.
+    """
+    split, _, rest = key.partition("/")
+    arm = parse_arm(rest.split("/")[2].partition(".")[0].partition("~")[0]) if rest.count("/") >= 2 else ""
+    node = next(
+        (one.id for one in reversed(state.nodes.values()) if arm in one.arms and one.status == "good"),
+        find_winner(state),
+    )
+    if node is None or (code := parse_program(source := read_source(RunFolder(run).get_source_path(node)))) is None:
+        return ()
+    mirror, made = GitMirror(run / "code" / "mirror"), parse_arm_code(source, arm)
+    texts = {
+        path: text.splitlines()
+        for path, text in mirror.read_texts(mirror.apply_patch(code.tree, made.patch)).items()
+        if path.endswith(".py")
+    }
+    files = re.findall(r"^\+\+\+ b/(.+)$", made.patch, re.MULTILINE)
+    patch = (
+        SourceLocation(
+            file=f"nodes/{node}/source/{format_arm_path(arm, '.diff')}", line=1, text=f"changes {', '.join(files)}"
+        ),
+    )
+    metric = parse_metric(code.test_metric if split == "test" and code.test_metric else code.command.metric)
+    words = (
+        [re.split(r"[(\[\\]", metric.name)[0].strip()]
+        if metric.kind == "stdout"
+        else [metric.name.rpartition(".")[2], PurePosixPath(metric.place).name]
+    )
+    for word in filter(None, words):
+        found = [
+            SourceLocation(file=f"{code.commit[:12]}:{path}", line=number, text=line.strip())
+            for path, lines in texts.items()
+            for number, line in enumerate(lines, 1)
+            if word in line and (metric.kind == "stdout" or re.search(rf"[\"'/]{re.escape(word)}[\"']", line))
+        ]
+        if found:
+            return (*(patch if made.patch else ()), *found[:MAX_LOCATIONS])
+    return patch if made.patch else ()

@@ -1,0 +1,333 @@
+"""The process that works on a run: drives the graph, takes commands and signals, watches the clock, says how it ended.
+
+What it does not guarantee: that it ends in an orderly way; after a `kill -9` the next process finds the log as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from labwright.agent.budget import build_reservations, open_studied_llms
+from labwright.agent.data import fetch_models, list_sources
+from labwright.agent.environment import describe_isolation_for_readers, format_environment, list_packages, paper_notice
+from labwright.agent.repository_setup import open_repository, user_repository
+from labwright.agent.run_commands import CommandHandler
+from labwright.agent.settings import Settings, override_settings, read_credentials
+from labwright.agent.state_machine import Step, run_state_machine
+from labwright.inspector.safe_text import shorten
+from labwright.literature.lookup import open_literature
+from labwright.models.backend import Backend
+from labwright.models.budget import Budget
+from labwright.models.client import Models
+from labwright.models.errors import BudgetSpent, ProviderDown
+from labwright.models.retry import Retry
+from labwright.record import prompt_store
+from labwright.record.campaign import SLOTS_FOLDER, count_campaign_peers
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import ProcessEnded, StudiedLLMsAsked
+from labwright.record.llm_calls import LLMUnavailable, read_llm_usage
+from labwright.record.reducers.run_state import RunState
+from labwright.record.retention import delete_unreferenced
+from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.schema.nodes import STAGES, Phase, StageName
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.sandbox.content_store import ContentStore, default_store_root, share_run
+from labwright.sandbox.datasets import list_source_files
+from labwright.sandbox.errors import ClusterDown, ExecutorError, PackageError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.factory import open_executor
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.packages.package_store import PackageOverlay
+from labwright.sandbox.packages.run_packages import RunPackages, restore_packages
+from labwright.sandbox.repository.command_cells import StudyRepository
+from labwright.sandbox.scorers import parse_scorers
+from labwright.search.run_control import RunControl
+from labwright.stages.data_planning import PlanError, prepare
+from labwright.stages.evidence.scoring import score_tests
+from labwright.stages.judgement import judge_paper
+from labwright.stages.missing_ablations import run_missing_ablations
+from labwright.stages.nodes.repository_program import BaselineError
+from labwright.stages.paper import paper_steps
+from labwright.stages.run_context import RepeatedFaultError, RunContext, record_limit, record_time_limit
+from labwright.stages.stage_runner import NoWorkingNodeError, StageRunner
+
+RELEASED, FAILED, WRONG_USE, LIMITED, NOT_RELEASED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+POLL_SECONDS = 0.3
+"""Seconds between looks at `control/` and the clock."""
+
+
+def find_ending(state: RunState) -> tuple[int, str]:
+    """The exit code of a run that is at its end, and why its paper was not released."""
+    if state.released is None or not state.released.released:
+        return NOT_RELEASED, "; ".join(state.released.reasons) if state.released else ""
+    return LIMITED if state.limit_reason else RELEASED, ""
+
+
+def read_job_end(variable: str) -> float | None:
+    """When the SLURM job ends, in seconds since the epoch; None outside a job, and in one without an end.
+
+    Source: sbatch(1), output environment variables, SLURM_JOB_END_TIME.
+    """
+    return float(parse_whole_number(variable) or 0) or None
+
+
+@dataclass
+class RunProcess:
+    """Works on a run until it is at its end, or is asked to stop."""
+
+    folder: RunFolder
+    settings: Settings
+    log: EventLog
+    pending_commands: frozenset[str]
+    """Commands that waited before this process took the run up."""
+    backend: Backend
+
+    async def run(self) -> int:
+        self.signals, self.main, self.stop_reason = RunControl(), asyncio.current_task(), "interrupted"
+        self.began, self.before = self.signals.read_clock(), self.log.state.active_seconds
+        executor = open_executor(
+            self.settings.search.num_workers,
+            self.folder.views,
+            labels=self.folder.labels,
+            settings=self.settings.sandbox,
+            cache=self.folder.cache,
+            pretrained=fetch_models(self.settings, self.folder, self.log.state),
+            secret=list_source_files(list_sources(self.settings)),
+            scorers=self.folder.scorers,
+            subjects=open_studied_llms(self.settings, self.folder.root),
+            shared=self.settings.campaign and self.settings.campaign / SLOTS_FOLDER,
+        )
+        if self.log.state.paper_version == 1:  # a paper that is only written again needs none
+            executor.packages = restore_packages(
+                self.log.state.installed_packages, self.folder.packages_lock, self.settings.sandbox
+            )
+        repository: StudyRepository | None = None
+        if self.settings.code.repository is not None:
+            repository = executor.repository = await asyncio.to_thread(open_repository, self.settings, self.folder)
+        self._attach(self._build_context(executor, repository))
+        with self._handling_signals():
+            try:
+                record_time_limit(self.context)
+                async with self._watching(self.context):
+                    done = await run_state_machine(self._list_steps(), lambda: self.log.state)
+            except (PlanError, PackageError, BaselineError) as error:
+                return self._record_end(WRONG_USE, str(error))
+            except (NoWorkingNodeError, paper_steps.NoDraftError) as error:
+                return self._record_end(NOT_RELEASED, str(error))
+            except RepeatedFaultError as error:
+                return self._record_end(FAILED, str(error))
+            except (ProviderDown, BudgetSpent, LLMUnavailable, ClusterDown) as error:
+                return self._record_end(INTERRUPTED, str(error))
+            except asyncio.CancelledError:
+                if not self.signals.stop_event.is_set():
+                    raise
+                return self._record_end(INTERRUPTED, f"{self.stop_reason}; work in flight was dropped")
+            finally:
+                self.main = None  # from here on nobody cancels: what is closed is closed whole
+                await self.research.close()
+                await executor.close()
+                if repository is not None:
+                    repository.mirror.forget_checkouts()
+            if not done and self.log.state.phase != "done":
+                return self._record_end(INTERRUPTED, f"{self.stop_reason}; go on with 'scientist resume'")
+            return self._record_end(*find_ending(self.log.state))
+
+    def _attach(self, bench: RunContext) -> None:
+        self.context, self.research = bench, StageRunner(bench)
+
+    def _record_end(self, code: int, reason: str) -> int:
+        self.log.append(ProcessEnded(exit_code=code, reason=reason))
+        return code
+
+    def _build_context(self, executor: LocalExecutor, repository: StudyRepository | None) -> RunContext:
+        settings = self.settings
+
+        def equip(overlay: PackageOverlay) -> None:
+            executor.packages = overlay
+            write_file(
+                self.folder.root / "environment.txt", format_environment(settings.sandbox.python, overlay.installed)
+            )
+
+        budget = Budget(
+            settings.budget,
+            self.log,
+            build_reservations(settings, lambda: self.log.state.gpus_per_experiment),
+            settings.models,
+        )
+        return RunContext(
+            recorder=self.log,
+            folder=self.folder,
+            executor=executor,
+            search=settings.search,
+            paper=settings.paper,
+            models=Models(
+                self.backend,
+                self.log,
+                settings.models,
+                time.monotonic,
+                retry=Retry(settings.models, self.log.append, self._compute_seconds_left),
+                budget=budget,
+                keep=partial(prompt_store.store_prompt, self.folder.root),
+            ),
+            budget=budget,
+            repository=user_repository(
+                settings, self.folder, repository.environment.digest if repository is not None else ""
+            ),
+            node_seconds=settings.sandbox.timeout,
+            run_seconds=settings.time_limit,
+            seconds_left=self._compute_seconds_left,
+            device=executor.device,
+            network=settings.sandbox.network == "on",
+            packages=list_packages(settings.sandbox.python),
+            run_packages=RunPackages(settings.sandbox, equip),
+            user_pretrained=settings.sandbox.pretrained,
+            hub=HubOffers(settings.sandbox, executor.add_pretrained),
+            notice=paper_notice(self.log.state),
+            literature=(lambda: open_literature(settings.literature, read_credentials()))
+            if settings.literature.sources
+            else None,
+            isolation=describe_isolation_for_readers,
+            signals=self.signals,
+            sources=list_sources(settings),
+            scorers=parse_scorers(list_sources(settings), settings.sandbox.scorers),
+            subjects=settings.subjects,
+        )
+
+    def _list_steps(self) -> dict[Phase, Step]:
+        async def unless_stopped(step: Callable[[RunContext], Awaitable[None]]) -> bool:
+            if await self.signals.wait_to_continue():
+                await step(self.context)
+            return not self.signals.stop_event.is_set()
+
+        async def prepared(bench: RunContext) -> None:
+            await prepare(bench)
+            state = self.log.state
+            if state.started is not None and state.overrides:  # what followed from the plan
+                self._attach(replace(bench, search=override_settings(state.started.settings, state.overrides).search))
+
+        async def searched(stage: StageName) -> bool:
+            until = self.settings.until
+            if until is not None and STAGES.index(stage) > STAGES.index(until):
+                if await self.research.run_follow_ups(stage):
+                    self.stop_reason = f"the {until} stage is done, after which it was to stop"
+                return False
+            return await self.research.run_stage(stage)
+
+        async def tidied(step: Step) -> bool:
+            await delete_unreferenced(self.folder, self.log)
+            with suppress(ExecutorError):  # without a store the run has copies of its own
+                await asyncio.to_thread(
+                    share_run, self.folder, ContentStore(self.settings.sandbox.store or default_store_root())
+                )
+            if (
+                self.settings.campaign is not None
+                and self.log.state.test_measurements
+                and self.log.state.campaign is None
+                and (place := await asyncio.to_thread(count_campaign_peers, self.settings.campaign, self.folder.root))
+                is not None
+            ):
+                self.log.append(place)
+            if self.settings.subjects and (uses := read_llm_usage(self.folder.root)) != self.log.state.llm_usage:
+                self.log.append(StudiedLLMsAsked(uses=uses))
+            return await step()
+
+        async def missing() -> bool:
+            return await self.signals.wait_to_continue() and await run_missing_ablations(self.context)
+
+        steps: dict[Phase, Callable[[RunContext], Awaitable[None]]] = {
+            "prepare": prepared,
+            "score": score_tests,
+            "judge": judge_paper,
+            **paper_steps.PAPER_STEPS,
+        }
+        every: dict[Phase, Step] = {
+            "missing": missing,
+            **{stage: partial(searched, stage) for stage in STAGES},
+            **{phase: partial(unless_stopped, step) for phase, step in steps.items()},
+        }
+        return {phase: partial(tidied, step) for phase, step in every.items()}
+
+    # --- attention to the outside -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _handling_signals(self) -> Generator[None]:
+        """While inside: one signal stops gently, the second at once; while things are closed, none does."""
+        loop = asyncio.get_running_loop()
+
+        def interrupted() -> None:
+            if self.signals.stop_event.is_set():
+                self._cancel()
+            self._request_stop("interrupted")
+
+        # SIGUSR1 is what SLURM is asked to send in advance
+        handlers: dict[signal.Signals, Callable[[], None]] = dict.fromkeys(
+            (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1), interrupted
+        )
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored: then the run goes on
+            # the terminal is gone, as when an ssh connection breaks; shells say it twice, which is no haste
+            handlers[signal.SIGHUP] = partial(self._request_stop, "stopped because its terminal was closed")
+        if threading.current_thread() is not threading.main_thread():  # signals come to the main thread alone
+            handlers.clear()
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    @asynccontextmanager
+    async def _watching(self, bench: RunContext) -> AsyncGenerator[None]:
+        """While inside: commands are taken, and the clock is watched. What ends the watch ends the run, and is raised:
+        nobody would stop, pause or limit it any more."""
+        watch = asyncio.ensure_future(self._watch(bench))
+        watch.add_done_callback(lambda watch: None if watch.cancelled() else self._cancel())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    async def _watch(self, bench: RunContext) -> None:
+        def asked_to_stop() -> None:
+            request = self.log.state.user_commands[-1].command
+            by = f" by {request.by}" if request.by else ""
+            self._request_stop(f"stopped{by}" + (f": {shorten(request.text, 160)}" if request.text else ""))
+
+        job = read_job_end(os.environ.get("SLURM_JOB_END_TIME", ""))
+        job = job and time.monotonic() + job - time.time()  # the machine's clock may be set meanwhile
+        steering = CommandHandler(self.folder, self.log, self.signals, asked_to_stop, self.pending_commands)
+        while True:
+            with suppress(OSError):  # of a disk or a file server that is away for a moment: the next look may reach it
+                steering.process_commands()
+                steering.pause_on_full_disk(self.settings.min_free_gb)
+            record_time_limit(bench)
+            if job is not None and time.monotonic() > job - self.settings.slurm.margin_timeout:
+                if self.settings.slurm.at_end == "report":
+                    record_limit(self.log, "the SLURM job is about to end")
+                else:
+                    self._request_stop("stopped before the end of the SLURM job")
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _compute_seconds_left(self) -> float:
+        return self.settings.time_limit - (self.before + self.signals.read_clock() - self.began)
+
+    def _request_stop(self, why: str) -> None:
+        """Ask to stop; what still runs after the grace is dropped (a resumed run does it again)."""
+        if not self.signals.stop_event.is_set():
+            self.stop_reason = why
+            asyncio.get_running_loop().call_later(self.settings.search.grace + 5.0, self._cancel)
+        self.signals.stop_event.set()
+
+    def _cancel(self) -> None:
+        if self.main is not None:
+            self.main.cancel()

@@ -1,0 +1,95 @@
+"""`python -m benchmarks.external_papers DATA`: the audit over the public agent papers of MLR-Bench, a sample to read
+by hand.
+
+DATA holds `papers/AGENT/TASK/results/paper.md` beside the result files of each paper (public data, never copied here).
+Prints the table of docs/audit.md; with `--sample N --seed S` also N numbers called found and N called unsupported,
+each with its sentence and the line that it was found in, for a person to judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+from pathlib import Path
+
+from labwright.review.external_papers import ExternalPaperAudit, audit_paper
+from labwright.review.external_papers.verdicts import CLASSES, NumberVerdict, VerdictClass
+
+
+def audit_papers(data: Path) -> dict[str, ExternalPaperAudit]:
+    """The audit of every paper, by agent and task."""
+    papers = sorted((data / "papers").glob("*/*/results/paper.md"))
+    return {
+        f"{path.parts[-4].removeprefix('end2end_')}/{path.parts[-3]}": asyncio.run(
+            audit_paper(path, results=path.parent)
+        )
+        for path in papers
+    }
+
+
+def format_table(audited: dict[str, ExternalPaperAudit]) -> str:
+    """Counts by class, a paper a row."""
+    lines = [
+        "| paper | result numbers | numbers | " + " | ".join(CLASSES) + " | in reports only | inconsistencies |",
+        "|---|" + "---:|" * (len(CLASSES) + 4),
+    ]
+    total = [0] * (len(CLASSES) + 4)
+    for name, audit in audited.items():
+        row = [
+            audit.result_value_count,
+            audit.number_count,
+            *audit.class_counts.values(),
+            audit.prose_only_count,
+            len(audit.inconsistencies),
+        ]
+        total = [a + b for a, b in zip(total, row, strict=True)]
+        lines.append(f"| {name} | " + " | ".join(map(str, row)) + " |")
+    return "\n".join([*lines, "| **all** | " + " | ".join(map(str, total)) + " |"])
+
+
+def summarize(audited: dict[str, ExternalPaperAudit]) -> dict[str, object]:
+    """The same counts, a paper a key."""
+    return {
+        name: {
+            "result numbers": one.result_value_count,
+            "numbers": one.number_count,
+            **one.class_counts,
+            "in reports only": one.prose_only_count,
+            "inconsistencies": len(one.inconsistencies),
+        }
+        for name, one in audited.items()
+    }
+
+
+def draw_sample(
+    audited: dict[str, ExternalPaperAudit], kind: VerdictClass, size: int, seed: int
+) -> list[tuple[str, NumberVerdict]]:
+    """Numbers of a class, drawn with a seed."""
+    every = [(name, verdict) for name, one in audited.items() for verdict in one.verdicts if verdict.kind == kind]
+    return random.Random(seed).sample(every, min(size, len(every)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    audited = audit_papers(arguments.data)
+    print(format_table(audited))
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(summarize(audited), indent=1) + "\n")
+    for kind in ("found", "unsupported") if arguments.sample else ():
+        print(f"\n{kind}, seed {arguments.seed}:")
+        for at, (name, one) in enumerate(draw_sample(audited, kind, arguments.sample, arguments.seed), 1):
+            print(
+                f"{at:3} {name} | {one.claim.number.text} | {one.claim.where} | {one.claim.context[:200]!r} | "
+                f"{one.evidence} | chance {one.chance:.3f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

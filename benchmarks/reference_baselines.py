@@ -1,0 +1,231 @@
+"""`python -m benchmarks.reference_baselines --out FILE`: the ladder's numbers against what scikit-learn users get.
+
+On the splits of a run: the ladder as a run measures it (real kernels, `trials` settings drawn as the search draws them,
+the best on validation scored on test), beside plain scikit-learn: DummyClassifier or DummyRegressor, a linear model and
+boosted trees with their defaults, and the better of the two models after a random search of as many settings by
+3-fold cross-validation on train. Every model learns from train alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import labwright
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import OFF_THE_SHELF_ARM, TRIVIAL_ARM, build_reference_space
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetFacts, DatasetUse, MetricSpec
+from labwright.record.schema.tuning import HyperparameterSetting, Trial, TuningPlan
+from labwright.record.source_tree import ENTRY_FILE
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job
+from labwright.sandbox.metrics import METRICS, compute_scores
+from labwright.sandbox.scoring import score_sealed
+from labwright.sandbox.settings import SandboxSettings
+from labwright.search.reference_baselines import sample_settings
+from labwright.search.stage_snapshot import StageSnapshot
+
+DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"}
+"""A table of classes, an image set, a table with numbers to predict; and the primary metric of each."""
+
+
+PROGRAM = Path(labwright.__file__).parent / "stages" / "ladder" / ENTRY_FILE
+SCORING = {"log_loss": "neg_log_loss", "accuracy": "accuracy", "mse": "neg_mean_squared_error"}
+
+
+@dataclass(frozen=True)
+class BaselineComparison:
+    """Values of the primary metric on test data; of the ladder also on validation, and its seconds of computing."""
+
+    dataset: str
+    metric: str
+    trials: int
+    trivial: float
+    tuned: float
+    tuned_validation: float
+    setting: HyperparameterSetting
+    seconds: float
+    wall_seconds: float
+    dummy: float
+    linear: float
+    boosted: float
+    searched: float
+    searched_seconds: float
+
+
+def list_trials(facts: DatasetFacts, metric: str, *, trials: int, seed: int) -> tuple[Trial, ...]:
+    """What a run with this seed would try."""
+    plan = DataPlan(
+        task="",
+        datasets=(DatasetUse(name=facts.name),),
+        metrics=(METRICS[metric],),
+        expected_seconds=1.0,
+        arms=(Arm(name="a", role="baseline"), Arm(name="b", role="method")),
+        tuning=TuningPlan(budget=trials),
+    )
+    space = build_reference_space(RunState(data_plan=plan, datasets=(facts,)))
+    shared = tuple(one.model_copy(update={"arms": ("a",)}) for one in space)  # so that the plan has something to tune
+    return sample_settings(
+        StageSnapshot(
+            stage="tuning",
+            plan=plan.model_copy(update={"space": shared}),
+            nodes={},
+            root=None,
+            seed=seed,
+            reference_space=space,
+        )
+    )
+
+
+async def run_reference(
+    folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: Sequence[Trial]
+) -> dict[str, Any]:
+    """The ladder's part of a comparison, in a kernel as a run's."""
+    executor = LocalExecutor(
+        1,
+        folder / "views",
+        labels=folder / "labels",
+        cache=folder / "cache",
+        settings=SandboxSettings(isolation="none", pool=0),
+    )
+    cells = {Cell(dataset=facts.name, arm=one.arm, trial=one.number, seed=facts.seed): one.setting for one in trials}
+    left: dict[Cell, Path] = {}
+    values: dict[Cell, float] = {}
+
+    async def took(cell: Cell, outcome: CellOutcome, place: Path) -> Path:
+        assert outcome.failure is None, outcome.failure
+        left[cell] = place.rename(folder / cell.name)
+        values[cell] = next(one.value for one in outcome.measurements if one.name == metric.name)
+        return left[cell]
+
+    began = time.monotonic()
+    try:
+        outcome = await executor.run(
+            Job(
+                name="ladder",
+                folder=folder / "job",
+                source={ENTRY_FILE: PROGRAM.read_text()},
+                seed=facts.seed,
+                timeout=600.0,
+                datasets=(facts.name,),
+                cells=tuple(cells),
+                settings=cells,
+                on_cell_ended=took,
+                may_skip_cells=False,
+            )
+        )
+    finally:
+        await executor.close()
+    sign = 1 if metric.higher_is_better else -1
+    best = max((cell for cell in cells if cell.arm == OFF_THE_SHELF_ARM), key=lambda cell: sign * values[cell])
+
+    def on_test(cell: Cell) -> float:
+        scored = score_sealed(left[cell], folder / "labels", seed=facts.seed)
+        return next(one.value for one in scored if one.name == metric.name)
+
+    return {
+        "trials": len(cells) - 1,
+        "setting": cells[best],
+        "seconds": round(outcome.seconds, 2),
+        "wall_seconds": round(time.monotonic() - began, 2),
+        "tuned_validation": values[best],
+        "tuned": on_test(best),
+        "trivial": on_test(next(cell for cell in cells if cell.arm == TRIVIAL_ARM)),
+    }
+
+
+def run_plain(folder: Path, facts: DatasetFacts, metric: MetricSpec, trials: int) -> dict[str, float]:
+    """What plain scikit-learn gives on the same splits, with test labels read by us."""
+    ensemble, models, dummy, selection, stats = (
+        import_module(name)
+        for name in (
+            "sklearn.ensemble",
+            "sklearn.linear_model",
+            "sklearn.dummy",
+            "sklearn.model_selection",
+            "scipy.stats",
+        )
+    )
+    with np.load(folder / "views" / f"{facts.name}.npz") as view, np.load(folder / "labels" / f"{facts.name}.npz") as y:
+        x_train, y_train, x_test, y_test = view["train_x"], view["train_y"], view["test_x"], y["test_y"]
+    kind, scoring = "Classifier" if facts.classes else "Regressor", SCORING[metric.name]
+    linear = models.LogisticRegression(max_iter=1000) if facts.classes else models.Ridge()
+    boosted = getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=facts.seed)
+
+    def on_test(model: Any) -> float:
+        given = model.predict_proba(x_test) if facts.classes else model.predict(x_test)
+        return compute_scores("probabilities" if facts.classes else "predictions", given, y_test)[metric.name]
+
+    def searched(model: Any, **space: Any) -> Any:
+        return selection.RandomizedSearchCV(
+            model, space, n_iter=trials // 2, cv=3, scoring=scoring, random_state=facts.seed
+        ).fit(x_train, y_train)
+
+    found = [
+        on_test(model.fit(x_train, y_train))
+        for model in (getattr(dummy, f"Dummy{kind}")(strategy="prior" if facts.classes else "mean"), linear, boosted)
+    ]
+    began = time.monotonic()
+    both = (
+        searched(linear, **{"C" if facts.classes else "alpha": stats.loguniform(1e-4, 1e4)}),
+        searched(
+            boosted,
+            learning_rate=stats.loguniform(0.02, 0.5),
+            max_iter=stats.randint(30, 151),
+            max_leaf_nodes=stats.randint(4, 32),
+            min_samples_leaf=stats.randint(5, 51),
+        ),
+    )
+    best = max(both, key=lambda one: one.best_score_)
+    return dict(
+        zip(
+            ("dummy", "linear", "boosted", "searched", "searched_seconds"),
+            (*found, on_test(best), round(time.monotonic() - began, 2)),
+            strict=True,
+        )
+    )
+
+
+def compare_dataset(name: str, *, trials: int, seed: int) -> BaselineComparison:
+    """The ladder beside plain scikit-learn on one bundled dataset."""
+    metric = METRICS[DATASETS[name]]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        facts = materialise(name, views=folder / "views", labels=folder / "labels", seed=seed)
+        drawn_ones = list_trials(facts, metric.name, trials=trials, seed=seed)
+        ours = asyncio.run(run_reference(folder, facts, metric, drawn_ones))
+        with import_module("threadpoolctl").threadpool_limits(1):
+            others: dict[str, Any] = run_plain(folder, facts, metric, ours["trials"])
+        return BaselineComparison(dataset=name, metric=metric.name, **ours, **others)
+
+
+def main(args: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The ladder beside plain scikit-learn, on three bundled datasets.")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file")
+    parser.add_argument("--trials", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dataset", action="append", choices=[*DATASETS], help="all three by default")
+    asked = parser.parse_args(args)
+    names: list[str] = asked.dataset or [*DATASETS]
+    found = [asdict(compare_dataset(name, trials=asked.trials, seed=asked.seed)) for name in names]
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(found, indent=1))
+    print(json.dumps(found, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

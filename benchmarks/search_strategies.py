@@ -1,0 +1,144 @@
+"""Does the tree help? The same plan searched in three ways at equal budget, by a language model of yours.
+
+    python -m benchmarks.search_strategies RUNS --model NAME [--base-url URL] [--only TASK-WAY]... [--report] [--out
+    FILE]
+
+Two tasks of MLR-Bench (`benchmarks/tree`: idea, plan and settings), each as a best-first tree (three drafts, four
+improvements), as a chain (one draft, six improvements, each of the newest) and as one draft with one improvement, whose
+other nodes go into seeds: ten in place of five. RUNS/TASK-WAY that is there already is resumed, or left where it has
+ended; `--report` starts nothing. Prints one JSON object: of each run what it took, what its method reached on test data
+at each level, and its effect with interval. Papers are compared by `scientist compare RUNS/... --model NAME`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from labwright.record.claims.estimates import compute_paper_claims, find_winner
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.log_reader import read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.nodes import SEARCH_KINDS
+
+HERE = Path(__file__).parent / "tree"
+TASKS = ("trustml", "dg")
+STRATEGIES = {
+    "tree": ("search.num_drafts=3",),
+    "chain": ("search.policy=chain", "search.agenda.nodes=6"),
+    "draft": (
+        "search.agenda.nodes=1",
+        "search.agenda.num_seeds=10",
+        "search.max_seeds=10",
+        "search.ablation.num_seeds=5",
+    ),
+}
+"""What each changes of `settings.yaml`."""
+
+
+def build_command(task: str, strategy: str, runs: Path, model: str, address: str) -> list[str]:
+    """What begins a run, or goes on with it."""
+    there = runs / f"{task}-{strategy}"
+    served = ["--base-url", address] if address else []
+    program = [sys.executable, "-m", "labwright"]
+    if (there / "run.db").exists():
+        return [*program, "resume", str(there), *served]
+    settings = [word for one in STRATEGIES[strategy] for word in ("--set", one)]
+    return [
+        *program,
+        "run",
+        "--idea",
+        str(HERE / f"{task}.json"),
+        "--config",
+        str(HERE / "settings.yaml"),
+        "--plan",
+        str(HERE / f"plan_{task}.yaml"),
+        "--runs",
+        str(runs),
+        "--name",
+        there.name,
+        "--model",
+        model,
+        *served,
+        *settings,
+    ]
+
+
+def summarize(state: RunState) -> dict[str, Any]:
+    """What a run took, and what came of it."""
+    plan, best = state.data_plan, find_winner(state)
+    assert plan is not None
+    methods = {arm.name for arm in plan.arms if arm.role == "method"}
+    used = state.usage_by_role.values()
+    return {
+        "search_nodes": sum(node.kind in SEARCH_KINDS for node in state.nodes.values()),
+        "executions": sum(len(node.attempts) for node in state.nodes.values()),
+        "calls": sum(one.calls for one in used),
+        "tokens_in": sum(one.input_tokens for one in used),
+        "tokens_out": sum(one.output_tokens for one in used),
+        "minutes": round(state.active_seconds / 60, 1),
+        "reported": [state.nodes[best].kind, best] if best else None,
+        "released": state.released.released if state.released else False,
+        "method_on_test": {
+            f"{one.dataset} {one.level}": round(one.mean, 4)
+            for one in compute_paper_claims(state)
+            if one.name == plan.primary_metric.name and one.split == "test" and one.arm in methods
+        },
+        "effects": {
+            one.hypothesis.id: {
+                "mean": _round(part.mean),
+                "low": _round(part.low),
+                "high": _round(part.high),
+                "n": len(part.values),
+                "verdict": one.verdict,
+            }
+            for one in decide_hypotheses(state)
+            for part in one.parts
+        },
+    }
+
+
+def _read_state(run: Path) -> RunState | None:
+    return read_state(run) if (run / "run.db").exists() else None
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="one plan, searched in three ways")
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--model", default="")
+    parser.add_argument("--base-url", default="")
+    parser.add_argument("--only", action="append", default=[], metavar="TASK-WAY")
+    parser.add_argument("--report", action="store_true", help="start nothing")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args(arguments)
+    if not (given.report or given.model):
+        parser.error("--model says who plans and writes; --report alone needs none")
+    found: dict[str, Any] = {}
+    for name in given.only or [f"{task}-{way}" for task in TASKS for way in STRATEGIES]:
+        task, _, way = name.partition("-")
+        if task not in TASKS or way not in STRATEGIES:
+            parser.error(f"there is no {name!r}: a task of {', '.join(TASKS)}, a way of {', '.join(STRATEGIES)}")
+        run = given.runs / name
+        state = _read_state(run)
+        if not given.report and (state is None or state.process_end is None):
+            subprocess.run(build_command(task, way, given.runs, given.model, given.base_url), check=False)
+            state = _read_state(run)
+        if state is not None and state.data_plan is not None:
+            found[name] = summarize(state)
+    text = json.dumps(found, indent=1)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,282 @@
+"""`scientist missing-ablations`: which ablations a draft reports, which of its parts never are, and what to add.
+
+Quotes are looked up in the paper, and one that does not stand there says so. Not guaranteed: that a part which is
+called never ablated is not, in a figure or in what was left out of a long paper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labwright.agent.budget import check_prices_known, open_budgeted_models
+from labwright.agent.cli.errors import DONE, check_output
+from labwright.agent.cli.output import print_result
+from labwright.agent.cli.paper_commands import MissingAblations
+from labwright.agent.cli.status import read_run_state
+from labwright.agent.settings import Settings, compose_settings, override_settings
+from labwright.evals.ablationbench.data import BenchPaper
+from labwright.evals.ablationbench.entries import (
+    AblationPlanFile,
+    PlannedAblation,
+    entries_to_lines,
+    read_plan,
+    split_repeats,
+)
+from labwright.evals.ablationbench.missing_report import (
+    CheckedAblation,
+    CheckedPart,
+    MissingReport,
+    PlanScore,
+    format_report,
+)
+from labwright.evals.ablationbench.papers import VisiblePaper, read_visible_paper
+from labwright.evals.ablationbench.plan_judge import ask_author_matches, ask_review_requests, ask_reviewer_matches
+from labwright.evals.ablationbench.planners import to_entry
+from labwright.evals.ablationbench.scores import compute_author_score, compute_reviewer_score, find_majority
+from labwright.models.client import Models
+from labwright.models.offline.paper_judge import CONFIGURE_MODEL_HINT
+from labwright.models.roles.ablations import (
+    MAX_LISTED,
+    PAPER_ABLATIONS,
+    AblatedPart,
+    ListedAblation,
+    PaperAblationsInputs,
+)
+from labwright.record.errors import UsageError
+from labwright.record.event_log import MemoryLog
+from labwright.record.log_reader import RecordError, is_run
+from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.zips import open_run_folder
+from labwright.review.evidence.tex_runner import TexError
+from labwright.review.judge import Paper
+from labwright.review.judge.quotes import quote_is_in
+from labwright.review.judge.sections import PaperSection
+from labwright.stages.judgement import read_released_paper
+
+_TEX = re.compile(r"\\(?:end\{abstract\}|maketitle)\s*")
+
+
+@dataclass(frozen=True)
+class _PaperToCheck:
+    """The paper with the settings that its reader gets."""
+
+    path: Path
+    settings: Settings
+    title: str = ""
+    abstract: str = ""
+
+
+def find_missing_ablations(args: MissingAblations) -> int:
+    if args.view not in ("author", "reviewer"):
+        raise UsageError(
+            f"--as {args.view!r}: give reviewer, which sees the whole paper, or author, which sees it up to its method"
+        )
+    if ((args.gold or args.reviews) and args.plan is None) or (args.gold and args.reviews):
+        raise UsageError("--gold or --reviews score the list that --plan gives: give --plan and one of the two")
+    if args.until and args.view != "author":
+        raise UsageError("--until belongs to --as author: a reviewer sees the whole paper")
+    if args.out is not None:
+        check_output(args.out, args.paper, args.plan, args.gold, *(args.reviews or ()))
+        if not args.out.absolute().parent.is_dir():
+            raise UsageError(f"--out {args.out} cannot be a file: name one in a folder that is there")
+    plan = _read_own_plan(args.plan)
+    try:
+        draft = _open_paper(args)
+        if draft.settings.models.list_candidates(PAPER_ABLATIONS)[0].name == "offline":
+            raise UsageError(f"the offline model reads no papers: {CONFIGURE_MODEL_HINT}")
+        check_prices_known(draft.settings)
+        found = asyncio.run(_ask_report(args, draft, plan))
+    except (TexError, RecordError) as error:
+        raise UsageError(str(error)) from None
+    if args.out is not None:
+        write_file(args.out, entries_to_lines(to_entry(one.ablation) for one in found.missing))
+    print_result(found, format_report(found), json=args.json)
+    if args.out is not None and not args.json:
+        print(f"written to {args.out}")
+    return DONE
+
+
+def _read_own_plan(path: Path | None) -> AblationPlanFile:
+    """The list of the person. Raises `WrongUse`."""
+    if path is None:
+        return AblationPlanFile()
+    found = read_plan(_read_text(path, "--plan").splitlines())
+    if not found.entries or len(found.entries) > MAX_LISTED:
+        why = "; ".join(found.faults[:3]) or f"{len(found.entries)} entries, from 1 to {MAX_LISTED} can be read"
+        raise UsageError(f"--plan {path}: {why}: give a line of JSON each, with name, ablated_part and action")
+    return found
+
+
+def _read_text(path: Path, option: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {option} {path}: {error}") from None
+
+
+def _open_paper(args: MissingAblations) -> _PaperToCheck:
+    """The paper, or the paper of a run with the run's own models. Raises `WrongUse`, `RecordError`, `JudgeError`."""
+    if not args.paper.exists():
+        raise UsageError(f"there is no {args.paper}: give a paper (PDF, LaTeX, Markdown) or the folder of a run")
+    run = open_run_folder(args.paper)
+    if not (run.is_dir() and is_run(run)):
+        return _PaperToCheck(args.paper, compose_settings(config=args.config, flags=args.flags))
+    state = read_run_state(run)
+    if state.started is None or state.released is None:
+        raise UsageError(f"{args.paper} has no paper yet: finish the run first with scientist resume {args.paper}")
+    paper = asyncio.run(read_released_paper(state, RunFolder(run, state.paper_version)))
+    return _PaperToCheck(paper.path, override_settings(state.started.settings, state.overrides | args.flags))
+
+
+async def _ask_report(args: MissingAblations, draft: _PaperToCheck, plan: AblationPlanFile) -> MissingReport:
+    """What a model says of the paper, its quotes looked up. Raises `ModelError`, `JudgeError`."""
+    seen = await read_visible_paper(draft.path, show_all=args.view == "reviewer", until=args.until)
+    log = MemoryLog()
+    models = open_budgeted_models(draft.settings, log)
+    title, abstract = read_title_and_abstract(seen.paper)
+    shown, text = seen.shown_paper, seen.paper.text
+    kept, repeats = split_repeats(plan.entries)
+    inputs = PaperAblationsInputs(
+        view="author" if args.view == "author" else "reviewer",
+        title=title,
+        abstract=abstract,
+        paper=shown,
+        most=args.k,
+        plan=tuple(_to_listed(one, number) for number, one in enumerate(kept, 1)),
+    )
+    found = await models.make_client(0, 0).ask(PAPER_ABLATIONS, inputs)
+    score = await _score_own_plan(
+        args, draft, BenchPaper("author", args.paper.name, title, abstract, draft.path), kept, seen
+    )
+    return MissingReport(
+        paper=str(args.paper),
+        view=args.view,
+        model=models.get_model_name(PAPER_ABLATIONS),
+        shown=seen.kept,
+        cut=seen.cut,
+        left_out=shown.left_out,
+        reasoning=found.reasoning,
+        remarks=found.remarks,
+        faults=plan.faults,
+        score=score,
+        repeats=tuple(f"{one.entry.name} = {one.like}" for one in repeats),
+        removed=seen.removed,
+        took=log.state.total_usage,
+        parts=tuple(_check_part_quotes(one, text) for one in found.parts),
+        missing=tuple(CheckedAblation(ablation=one, quoted=quote_is_in(one.quote, text)) for one in found.ablations),
+    )
+
+
+def _check_part_quotes(one: AblatedPart, text: str) -> CheckedPart:
+    quotes = (one.quote, one.where if one.ablated else "")
+    return CheckedPart(part=one, quoted=all(quote_is_in(quote, text) for quote in quotes if quote))
+
+
+def read_title_and_abstract(paper: Paper) -> tuple[str, str]:
+    """Title and abstract of a paper, as far as its form tells them apart."""
+    sections = paper.sections
+    first = sections[0] if sections else PaperSection("", "")
+    title = first.text if first.title == "Title" else first.title or first.text.strip().partition("\n\n")[0]
+    abstract = next((one.text for one in sections if "abstract" in one.title.casefold()), "")
+    return " ".join(title.removeprefix("Title:").split())[:300] or paper.path.stem, _TEX.sub("", abstract)[:4000]
+
+
+def _to_listed(one: PlannedAblation, number: int) -> ListedAblation:
+    return ListedAblation(
+        id=f"e{number}",
+        name=one.name,
+        ablated_part=one.ablated_part or one.name,
+        action=one.action,
+        replacement=one.replacement,
+    )
+
+
+# --- scoring a list ---------------------------------------------------------------------------------------------------
+
+
+async def _score_own_plan(
+    args: MissingAblations,
+    draft: _PaperToCheck,
+    paper: BenchPaper,
+    entries: Sequence[PlannedAblation],
+    seen: VisiblePaper,
+) -> PlanScore | None:
+    """The list against gold or reviews, by the majority of judges; None where neither is given. Raises `ModelError`."""
+    if not args.gold and not args.reviews:
+        return None
+    named = tuple(one.strip() for one in args.judges.split(",") if one.strip())
+    judges = {
+        name: open_budgeted_models(
+            draft.settings.model_copy(update={"models": draft.settings.models.select_model(name)}), MemoryLog()
+        )
+        for name in named
+    } or {
+        draft.settings.models.list_candidates(PAPER_ABLATIONS)[0].name: open_budgeted_models(
+            draft.settings, MemoryLog()
+        )
+    }
+    if args.gold:
+        gold = read_plan(_read_text(args.gold, "--gold").splitlines()).entries
+        if not gold:
+            raise UsageError(f"--gold {args.gold} holds no ablation: give a line of JSON each, as for --plan")
+        return await _score_against_gold(
+            judges, BenchPaper("author", paper.id, paper.title, paper.abstract, paper.folder, gold), entries
+        )
+    reviews = tuple(_read_text(path, "--reviews") for path in args.reviews or ())
+    return await _score_against_reviews(
+        judges, BenchPaper("reviewer", paper.id, paper.title, paper.abstract, paper.folder, (), reviews), entries, seen
+    )
+
+
+async def _score_against_gold(
+    judges: dict[str, Models], paper: BenchPaper, entries: Sequence[PlannedAblation]
+) -> PlanScore:
+    said = [
+        frozenset(
+            (int(one.gold[1:]) - 1, int(one.entry[1:]) - 1)
+            for one in (await ask_author_matches(models.make_client(1, 0), paper, entries, f"{name} {paper.id}"))[0]
+        )
+        for name, models in judges.items()
+    ]
+    score = compute_author_score(len(paper.gold), len(entries), find_majority(said) or frozenset())
+    return PlanScore(
+        against="gold",
+        judges=tuple(judges),
+        entries=len(entries),
+        wanted=len(paper.gold),
+        precision=score.precision,
+        recall=score.recall,
+        f1=score.f1,
+        found=score.found,
+    )
+
+
+async def _score_against_reviews(
+    judges: dict[str, Models], paper: BenchPaper, entries: Sequence[PlannedAblation], seen: VisiblePaper
+) -> PlanScore:
+    """Against what the first judge lists, so that all judges vote on the same requests."""
+    first = next(iter(judges.values()))
+    requests = await ask_review_requests(first.make_client(1, 0), paper)
+    if not requests:
+        raise UsageError("the reviews ask for no ablation: there is nothing to score the list against")
+    said = [
+        frozenset(
+            int(one.entry[1:]) - 1
+            for one in await ask_reviewer_matches(models.make_client(2, 0), paper, seen.shown_paper, requests, entries)
+        )
+        for models in judges.values()
+    ]
+    score = compute_reviewer_score(len(requests), len(entries), find_majority(said) or frozenset())
+    return PlanScore(
+        against="reviews",
+        judges=tuple(judges),
+        entries=len(entries),
+        wanted=len(requests),
+        precision=score.precision,
+        recall=score.recall,
+        f1=score.f1,
+    )

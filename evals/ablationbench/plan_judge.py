@@ -1,0 +1,200 @@
+"""Judges of plans: which entries match gold ablations (author), or what reviews ask for (reviewer).
+
+An author judge is blind: both sides are shuffled and called A or B by chance, by a seed of the question's own, and the
+order stands with the verdict. A reviewer judge first lists what reviews ask for, then matches entries to it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from labwright.evals.ablationbench.data import BenchPaper
+from labwright.evals.ablationbench.entries import PlannedAblation
+from labwright.models.client import ModelClient
+from labwright.models.roles.ablations import (
+    ABLATION_MATCH,
+    MAX_LISTED,
+    MAX_REVIEWS,
+    REQUEST_MATCH,
+    REVIEW_REQUESTS,
+    AblationMatchInputs,
+    ListedAblation,
+    ListedRequest,
+    RequestMatchInputs,
+    ReviewRequest,
+    ReviewRequestsInputs,
+)
+from labwright.models.roles.judge import ShownPaper
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.review.judge.quotes import quote_is_in, squeeze
+
+
+class PresentationOrder(FrozenModel):
+    """How the sides were shown: ids of gold (`g1`) and of entries (`e1`), in the order of each list."""
+
+    gold_side: str
+    gold: tuple[str, ...]
+    entries: tuple[str, ...]
+
+
+class PlanMatch(FrozenModel):
+    """A pair of a gold ablation or a request (`g1`, `r1`) and an entry (`e1`)."""
+
+    gold: str
+    entry: str
+    why: str = ""
+    quotes: tuple[str, ...] = ()
+    quoted: bool = Field(default=True, description="whether the quotes stand where they are said to")
+
+
+class PlanVerdict(FrozenModel):
+    """What one judge says of one plan. `failed`: there is no answer, which is not the same as no match."""
+
+    judge: str
+    state: str = "done"
+    why: str = ""
+    matches: tuple[PlanMatch, ...] = ()
+    order: PresentationOrder | None = None
+    requests: tuple[ReviewRequest, ...] = Field(default=(), description="of a reviewer judge")
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    seconds: float = 0.0
+
+    @property
+    def pairs(self) -> frozenset[tuple[int, int]]:
+        """Positions from 0 of gold or requests, and of entries."""
+        return frozenset((int(one.gold[1:]) - 1, int(one.entry[1:]) - 1) for one in self.matches)
+
+    @property
+    def matched_entries(self) -> frozenset[int]:
+        return frozenset(entry for _, entry in self.pairs)
+
+
+@dataclass(frozen=True)
+class BlindedLists:
+    """A question about two lists, and how to read its answer."""
+
+    inputs: AblationMatchInputs
+    order: PresentationOrder
+
+
+def blind_lists(paper: BenchPaper, entries: Sequence[PlannedAblation], seed: str) -> BlindedLists:
+    """Both sides shuffled, under ids that do not tell them apart."""
+    rng = random.Random(seed)
+    gold, plan = list(range(len(paper.gold))), list(range(len(entries)))
+    rng.shuffle(gold)
+    rng.shuffle(plan)
+    side = rng.choice("AB")
+    lists = {side: [paper.gold[at] for at in gold], "BA"[side == "B"]: [entries[at] for at in plan]}
+    a, b = (
+        tuple(_to_listed(one, f"{letter.lower()}{number}") for number, one in enumerate(lists[letter], 1))
+        for letter in "AB"
+    )
+    order = PresentationOrder(
+        gold_side=side, gold=tuple(f"g{at + 1}" for at in gold), entries=tuple(f"e{at + 1}" for at in plan)
+    )
+    return BlindedLists(AblationMatchInputs(title=paper.title, abstract=paper.abstract, a=a, b=b), order)
+
+
+def _to_listed(one: PlannedAblation, id: str) -> ListedAblation:
+    return ListedAblation(
+        id=id, name=one.name, ablated_part=one.ablated_part or one.name, action=one.action, replacement=one.replacement
+    )
+
+
+async def ask_author_matches(
+    client: ModelClient, paper: BenchPaper, entries: Sequence[PlannedAblation], seed: str
+) -> tuple[tuple[PlanMatch, ...], PresentationOrder | None]:
+    """The pairs that a judge finds, and the order in which it saw the sides. Raises `ModelError`."""
+    if not entries or not paper.gold:
+        return (), None
+    asked = blind_lists(paper, entries[:MAX_LISTED], seed)
+    order, inputs = asked.order, asked.inputs
+    answer = await client.ask(ABLATION_MATCH, inputs)
+    words = {one.id: " ".join((one.name, one.ablated_part, *one.replacement)) for one in (*inputs.a, *inputs.b)}
+    found = list[PlanMatch]()
+    for pair in answer.pairs:
+        of_gold, of_plan = (pair.a, pair.b) if order.gold_side == "A" else (pair.b, pair.a)
+        quoted = all(_is_quoted(quote, words[id]) for quote, id in ((pair.quote_a, pair.a), (pair.quote_b, pair.b)))
+        found.append(
+            PlanMatch(
+                gold=order.gold[int(of_gold[1:]) - 1],
+                entry=order.entries[int(of_plan[1:]) - 1],
+                why=pair.why,
+                quotes=(pair.quote_a, pair.quote_b),
+                quoted=quoted,
+            )
+        )
+    return tuple(sorted(found, key=lambda one: (int(one.gold[1:]), int(one.entry[1:])))), order
+
+
+def _is_quoted(quote: str, words: str) -> bool:
+    """Whether some words of an entry are quoted; these are too short for `stands_in`."""
+    return bool(squeeze(quote)) and squeeze(quote) in squeeze(words)
+
+
+async def ask_review_requests(client: ModelClient, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
+    """What the reviews ask for, as a judge reads them. Raises `ModelError`."""
+    if not paper.reviews:
+        return ()
+    answer = await client.ask(
+        REVIEW_REQUESTS,
+        ReviewRequestsInputs(title=paper.title, abstract=paper.abstract, reviews=paper.reviews[:MAX_REVIEWS]),
+    )
+    return answer.requests
+
+
+async def ask_reviewer_matches(
+    client: ModelClient,
+    paper: BenchPaper,
+    shown: ShownPaper,
+    requests: Sequence[ReviewRequest],
+    entries: Sequence[PlannedAblation],
+) -> tuple[PlanMatch, ...]:
+    """The entries that a judge finds asked for, with the requests. Raises `ModelError`."""
+    if not entries or not requests:
+        return ()
+    quotes = {f"r{number}": one for number, one in enumerate(requests[:MAX_LISTED], 1)}
+    answer = await client.ask(
+        REQUEST_MATCH,
+        RequestMatchInputs(
+            title=paper.title,
+            abstract=paper.abstract,
+            paper=shown,
+            requests=tuple(
+                ListedRequest(id=id, part=one.part, change=one.change, quotes=tuple(each.quote for each in one.asked))
+                for id, one in quotes.items()
+            ),
+            entries=tuple(_to_listed(one, f"e{number}") for number, one in enumerate(entries[:MAX_LISTED], 1)),
+        ),
+    )
+    return tuple(
+        PlanMatch(
+            gold=request,
+            entry=one.entry,
+            why=one.why,
+            quotes=tuple(each.quote for each in quotes[request].asked),
+            quoted=all(quote_is_in(each.quote, paper.reviews[each.review - 1]) for each in quotes[request].asked),
+        )
+        for one in sorted(answer.answers, key=lambda one: int(one.entry[1:]))
+        for request in one.requests
+    )
+
+
+def requests_to_entries(requests: Sequence[ReviewRequest]) -> tuple[PlannedAblation, ...]:
+    """Requests as a plan that asks for just them: the ceiling of a reviewer judge."""
+    return tuple(
+        PlannedAblation(
+            name=one.part,
+            ablated_part=one.part,
+            action="REPLACE" if one.change else "REMOVE",
+            replacement=(one.change,) if one.change else (),
+        )
+        for one in requests
+    )

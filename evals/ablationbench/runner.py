@@ -1,0 +1,291 @@
+"""The work on a bench of plans: each paper planned, each plan judged, and the controls judged beside it.
+
+A model's answer is committed to the log of the bench's folder when it comes, under a key of its own question; a bench
+that goes on asks no committed answer again, and keeps its budget. What is read from answers is put together anew each
+time, and written as a file a paper.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from labwright.evals.ablationbench.data import BenchPaper, Task
+from labwright.evals.ablationbench.entries import PlannedAblation, read_plan
+from labwright.evals.ablationbench.papers import VisiblePaper, read_visible_paper
+from labwright.evals.ablationbench.plan_judge import (
+    PlanVerdict,
+    ask_author_matches,
+    ask_review_requests,
+    ask_reviewer_matches,
+    requests_to_entries,
+)
+from labwright.evals.ablationbench.planners import (
+    MEAN_GOLD_COUNT,
+    PlanToJudge,
+    ask_at_once,
+    ask_by_section,
+    choose_likely,
+    cut_plan,
+    plan_from_headings,
+    to_entry,
+)
+from labwright.evals.ablationbench.results import CONTROLS, JudgedPlan, PaperResult, PlanResult, PlanSource
+from labwright.evals.ablationbench.scores import K_AUTHOR, K_REVIEWER
+from labwright.evals.ablationbench.stored_plans import find_plan_file, read_stored_verdict
+from labwright.models.client import ModelClient, Models
+from labwright.models.errors import CatalogueError, ModelConfigError, ModelError
+from labwright.models.roles.ablations import PaperAblationsInputs, ReviewRequest
+from labwright.record.event_log import Recorder
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.run_folder import write_file
+from labwright.review.judge import JudgeError
+
+MAX_PARALLEL = 4
+"""Papers that are worked on at the same time."""
+MODEL_PLANNERS = ("lm", "agent")
+FAILURES = (ModelError, JudgeError, OSError, ValidationError, UnicodeDecodeError)
+Answer = TypeVar("Found")
+
+
+class OpenModels(Protocol):
+    """Opens the models of a role: those of the planner for None, else of a judge by its name."""
+
+    def __call__(self, judge: str | None, log: Recorder) -> Models: ...
+
+
+@dataclass(frozen=True)
+class AblationBenchWork:
+    """What a bench does. `plans` and `answers` are folders of what is stored; None: models are asked."""
+
+    planner: str
+    judges: tuple[str, ...]
+    k: int | None = None
+    plans: Path | None = None
+    answers: Path | None = None
+    controls: bool = True
+
+    def max_entries(self, task: Task) -> int:
+        return self.k or (K_AUTHOR if task == "author" else K_REVIEWER)
+
+
+async def run_bench(
+    bench: AblationBenchWork, papers: Sequence[BenchPaper], out: Path, log: Recorder, models: OpenModels
+) -> list[PaperResult]:
+    """The results of all papers, in their order. Raises `ModelConfigError`."""
+    desk = _BenchRunner(bench, log, models)
+    room = asyncio.Semaphore(MAX_PARALLEL)
+
+    async def limited(asking: Callable[[int], Awaitable[Answer]], at: int) -> Answer:
+        async with room:
+            return await asking(at)
+
+    async def plan(at: int) -> PlanResult:
+        return await desk.make_plan(papers[at])
+
+    async def judge(at: int) -> PaperResult:
+        result = await desk.judge_paper(papers[at], plans[at], _find_other_plan(papers, plans, at))
+        folder = out / papers[at].task
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / f"{papers[at].id}.json", result.model_dump_json(indent=1) + "\n")
+        return result
+
+    plans = await asyncio.gather(*(limited(plan, at) for at in range(len(papers))))
+    return await asyncio.gather(*(limited(judge, at) for at in range(len(papers))))
+
+
+def _find_other_plan(papers: Sequence[BenchPaper], plans: Sequence[PlanResult], at: int) -> tuple[PlannedAblation, ...]:
+    """The plan of the next paper of the task that has one."""
+    order = [*range(at + 1, len(papers)), *range(at)]
+    return next((plans[one].entries for one in order if papers[one].task == papers[at].task and plans[one].entries), ())
+
+
+@dataclass
+class _BenchRunner:
+    """Asks for one bench."""
+
+    bench: AblationBenchWork
+    log: Recorder
+    models: OpenModels
+    _opened: dict[str | None, Models] = field(default_factory=dict[str | None, Models])
+    _answers: dict[int, list[CallAnswered]] = field(default_factory=dict[int, list[CallAnswered]])
+
+    def open_client(self, judge: str | None, *item: str) -> ModelClient:
+        if judge not in self._opened:
+            self._opened[judge] = self.models(judge, self.log)
+        return self._opened[judge].make_client(item_number(judge or self.bench.planner, *item), 0)
+
+    # --- plans --------------------------------------------------------------------------------------------------------
+
+    async def make_plan(self, paper: BenchPaper) -> PlanResult:
+        """The plan of a paper: stored, made of headings, or asked for."""
+        began = time.monotonic()
+        try:
+            if self.bench.plans is not None:
+                return self._read_stored_plan(paper)
+            if self.bench.planner == "headings":
+                found = cut_plan(await self._plan_from_headings(paper), self.bench.max_entries(paper.task))
+                return _to_result(found, time.monotonic() - began)
+            return await self._ask_plan(paper)
+        except ModelConfigError:
+            raise
+        except FAILURES as error:
+            return PlanResult(state="failed", why=_format_error(error))
+
+    def _read_stored_plan(self, paper: BenchPaper) -> PlanResult:
+        path = find_plan_file(self.bench.plans or Path(), paper.task, self.bench.planner, paper.id)
+        if path is None:
+            return PlanResult(state="missing", why=f"there is no plan {paper.id}.jsonl")
+        plan = read_plan(path.read_text(encoding="utf-8-sig").splitlines())
+        if self.bench.answers is not None:  # stored rows are about the plan as it was judged: cut, with its repeats
+            most = self.bench.max_entries(paper.task)
+            whole = cut_plan(plan.entries, most, faults=plan.faults)
+            return _to_result(PlanToJudge(plan.entries[:most], whole.repeats, plan.entries[most:], plan.faults), 0.0)
+        return _to_result(cut_plan(plan.entries, self.bench.max_entries(paper.task), faults=plan.faults), 0.0)
+
+    async def _ask_plan(self, paper: BenchPaper) -> PlanResult:
+        most = self.bench.max_entries(paper.task)
+        seen = await _read_visible_paper(paper)
+        inputs = PaperAblationsInputs(
+            view=paper.task, title=paper.title, abstract=paper.abstract, paper=seen.shown_paper, most=most
+        )
+        client = self.open_client(None, paper.task, paper.id)
+        answer = await (
+            ask_by_section(client, inputs, seen) if self.bench.planner == "agent" else ask_at_once(client, inputs)
+        )
+        wanted = choose_likely(answer.ablations, MEAN_GOLD_COUNT[paper.task])
+        found = cut_plan([to_entry(one) for one in wanted], most)
+        dropped = tuple(to_entry(one) for one in answer.ablations[len(wanted) :])
+        return _to_result(PlanToJudge(found.entries, found.repeats, (*found.cut_entries, *dropped)), None).model_copy(
+            update={
+                **_sum_costs(self.log, client.decision),
+                "cut": seen.cut,
+                "left_out": inputs.paper.left_out,
+                "probabilities": tuple(one.probability for one in answer.ablations),
+            }
+        )
+
+    async def _plan_from_headings(self, paper: BenchPaper) -> tuple[PlannedAblation, ...]:
+        """By the method alone, where its end can be told."""
+        try:
+            return plan_from_headings(
+                await read_visible_paper(paper.folder, show_all=False, already_cut=paper.task == "author")
+            )
+        except JudgeError:
+            return plan_from_headings(await read_visible_paper(paper.folder, show_all=True))
+
+    # --- verdicts -----------------------------------------------------------------------------------------------------
+
+    async def judge_paper(self, paper: BenchPaper, plan: PlanResult, other: tuple[PlannedAblation, ...]) -> PaperResult:
+        """What every judge says of a plan and of the controls."""
+        result = PaperResult(task=paper.task, id=paper.id, wanted=paper.target_count, plan=plan)
+        if not paper.target_count:
+            return result
+        whats: list[tuple[PlanSource, tuple[PlannedAblation, ...]]] = (
+            [("plan", plan.entries)] if plan.state == "done" else []
+        )
+        if self.bench.controls and self.bench.answers is None:
+            whats += await self._list_controls(paper, other)
+        judged = [
+            JudgedPlan(
+                what=what,
+                entries=entries,
+                verdicts=tuple([await self._ask_verdict(judge, paper, what, entries) for judge in self.bench.judges]),
+            )
+            for what, entries in whats
+        ]
+        return result.model_copy(update={"judged": tuple(judged)})
+
+    async def _list_controls(
+        self, paper: BenchPaper, other: tuple[PlannedAblation, ...]
+    ) -> list[tuple[PlanSource, tuple[PlannedAblation, ...]]]:
+        found: list[tuple[PlanSource, tuple[PlannedAblation, ...]]] = []
+        gold = paper.gold
+        if paper.task == "reviewer" and self.bench.judges:
+            try:
+                gold = requests_to_entries(await self._ask_requests(self.bench.judges[0], paper))
+            except FAILURES:
+                gold = ()
+        named = ()
+        if self.bench.planner != "headings":
+            try:
+                named = cut_plan(await self._plan_from_headings(paper), self.bench.max_entries(paper.task)).entries
+            except FAILURES:
+                named = ()
+        for what, entries in zip(CONTROLS, (gold, other, named), strict=True):
+            if entries:
+                found.append((what, entries))
+        return found
+
+    async def _ask_verdict(
+        self, judge: str, paper: BenchPaper, what: PlanSource, entries: tuple[PlannedAblation, ...]
+    ) -> PlanVerdict:
+        if self.bench.answers is not None:
+            return read_stored_verdict(self.bench.answers, judge, self.bench.planner, paper, entries)
+        client = self.open_client(judge, paper.task, paper.id, what)
+        order, requests = None, ()
+        try:
+            if paper.task == "author":
+                seed = f"{judge} {paper.id} {what} {self.bench.planner}"
+                matches, order = await ask_author_matches(client, paper, entries, seed)
+            else:
+                requests = await self._ask_requests(judge, paper)
+                seen = await read_visible_paper(paper.folder, show_all=True)
+                matches = await ask_reviewer_matches(client, paper, seen.shown_paper, requests, entries)
+        except ModelConfigError:
+            raise
+        except FAILURES as error:
+            return PlanVerdict(judge=judge, state="failed", why=_format_error(error))
+        took = _sum_costs(
+            self.log,
+            client.decision,
+            *([item_number(judge, paper.task, paper.id, "requests")] if requests and what == "plan" else []),
+        )
+        return PlanVerdict(judge=judge, matches=matches, order=order, requests=requests, **took)  # pyright: ignore
+
+    async def _ask_requests(self, judge: str, paper: BenchPaper) -> tuple[ReviewRequest, ...]:
+        return await ask_review_requests(self.open_client(judge, paper.task, paper.id, "requests"), paper)
+
+
+async def _read_visible_paper(paper: BenchPaper) -> VisiblePaper:
+    return await read_visible_paper(paper.folder, show_all=paper.task == "reviewer", already_cut=True)
+
+
+def item_number(*item: str) -> int:
+    """The number under which the answers on an item are kept: the same in every call of the bench."""
+    return int.from_bytes(hashlib.sha256("\0".join(item).encode()).digest()[:7], "big")
+
+
+def _sum_costs(log: Recorder, *decisions: int) -> dict[str, float]:
+    """What the answers on some items took."""
+    answers = [one for key, one in log.state.answers.items() if key.decision in decisions]
+    usages = [one.usage for one in answers]
+    return {
+        "calls": len(answers),
+        "usd": sum(one.usd or 0.0 for one in usages),
+        "unpriced": sum(one.usd is None for one in usages),
+        "seconds": sum(one.seconds for one in answers),
+        "tokens": sum(one.input_tokens + one.output_tokens for one in usages),
+    }
+
+
+def _to_result(plan: PlanToJudge, seconds: float | None) -> PlanResult:
+    return PlanResult(
+        entries=plan.entries,
+        repeats=tuple(f"{one.entry.name} = {one.like}" for one in plan.repeats),
+        beyond=len(plan.cut_entries),
+        faults=plan.faults,
+        seconds=seconds or 0.0,
+    )
+
+
+def _format_error(error: BaseException) -> str:
+    kind = "" if isinstance(error, JudgeError | CatalogueError) else f"{type(error).__name__}: "
+    return " ".join(f"{kind}{error}".split())[:600]

@@ -1,0 +1,182 @@
+"""The second question to a judge: does it tell invented results from measured ones? Labels come from whoever made the
+papers, figures from the judge: what it says of the results, and its scores, which invented papers should have low.
+
+A label is a paper's name with whether it is honest: JSON (a list of objects with `name` and `honest`, or one object of
+names), or CSV with the columns `name` and `honest`, or `invented`. A paper of the judge's file is its `name`, or else
+workshop_name/model_name. Not asked: why a paper is suspect, so that a judge may be right for the wrong reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from labwright.evals.agreement.scores import (
+    SYSTEM_COLUMN,
+    TASK_COLUMN,
+    ScaleRange,
+    ScoreTable,
+    TableError,
+    normalize_column,
+    read_table,
+)
+from labwright.evals.detection import Detection, compute_detection
+from labwright.record.schema.frozen_model import FrozenModel
+
+NAME_COLUMN, RESULTS_COLUMN = "name", "results"
+SUSPICION = {"measured": 0.0, "cannot_tell": 1.0, "invented": 2.0}
+WORD_CUTS = (("invented", 2.0), ("invented or cannot tell", 1.0))
+MIN_GROUP_SIZE = 3
+"""Cuts of a score: the lowest of a scale, the lowest two, the lowest three."""
+_TRUE_WORDS, _FALSE_WORDS = ("true", "yes", "1"), ("false", "no", "0")
+
+
+class InventedDetection(FrozenModel):
+    """How well a judge's figures tell invented papers from measured ones."""
+
+    judge: str
+    truth: str
+    papers: int
+    figures: tuple[Detection, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def measure_detection(
+    judge: Path, truth: Path, *, scale: ScaleRange, dimensions: tuple[str, ...] = ()
+) -> InventedDetection:
+    """The telling of each figure in a judge's file. Raises `TableError`."""
+    labels, table = read_truth(truth), read_table(judge)
+    rows = _rows_by_paper(table)
+    shared = {name: labels[name] for name in labels if name in rows}
+    if not shared:
+        raise TableError(
+            f"no paper is in both files: {judge} has {next(iter(rows))}, {truth} has {next(iter(labels), 'none')}"
+        )
+    wanted = tuple(normalize_column(one) for one in dimensions) or tuple(
+        one
+        for one in table.columns
+        if one == RESULTS_COLUMN
+        or (one not in (NAME_COLUMN, TASK_COLUMN, SYSTEM_COLUMN) and _is_numeric_column(table, one))
+    )
+    table.require_columns(*wanted)
+    if not wanted:
+        raise TableError(f"{judge} has no column {RESULTS_COLUMN!r} and none with scores")
+    values = {
+        one: {
+            name: _parse_suspicion(rows[name][one], one, f"{judge}: {name}", scale)
+            for name in shared
+            if rows[name][one].strip()
+        }
+        for one in wanted
+    }
+    warnings = (
+        [f"{len(labels) - len(shared)} labelled papers have no row of the judge: left out"]
+        if len(shared) < len(labels)
+        else []
+    )
+    return InventedDetection(
+        judge=str(judge),
+        truth=str(truth),
+        papers=len(shared),
+        warnings=tuple(warnings),
+        figures=tuple(compute_detection(one, values[one], shared, list_thresholds(one, scale)) for one in wanted),
+    )
+
+
+def list_thresholds(figure: str, scale: ScaleRange) -> Sequence[tuple[str, float]]:
+    """What counts as a word that a paper is invented, by the least suspicion."""
+    if figure == RESULTS_COLUMN:
+        return WORD_CUTS
+    return tuple((f"at most {score}", -float(score)) for score in scale.scores[:MIN_GROUP_SIZE])
+
+
+def read_truth(path: Path) -> dict[str, bool]:
+    """Whether each labelled paper is invented, by its name. Raises `TableError`."""
+    if path.suffix.lower() == ".json":
+        return _read_json_truth(path)
+    table = read_table(path)
+    column = next((one for one in ("honest", "invented") if one in table.columns), "honest")
+    table.require_columns(column)
+    return {
+        name: _parse_truth(cells[column], f"{path}: {name}") == (column == "invented")
+        for name, cells in _rows_by_paper(table).items()
+    }
+
+
+def _read_json_truth(path: Path) -> dict[str, bool]:
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TableError(f"cannot read {path}: {error}") from None
+    entries = cast(
+        "list[Any]",
+        found
+        if isinstance(found, list)
+        else [{NAME_COLUMN: name, "honest": honest} for name, honest in cast("dict[str, Any]", found).items()]
+        if isinstance(found, dict)
+        else [],
+    )
+    labels: dict[str, bool] = {}
+    for entry in entries:
+        one = cast("Mapping[str, Any]", entry) if isinstance(entry, dict) else dict[str, Any]()
+        if not isinstance(one.get(NAME_COLUMN), str) or not isinstance(one.get("honest"), bool):
+            raise TableError(f"{path}: an entry has no 'name' and 'honest' (true or false): {one}"[:300])
+        labels[one[NAME_COLUMN]] = not one["honest"]
+    if not labels:
+        raise TableError(f"{path} has no labels: give a list of objects with 'name' and 'honest'")
+    return labels
+
+
+def _rows_by_paper(table: ScoreTable) -> dict[str, dict[str, str]]:
+    """The cells of each paper. Raises `TableError` where one has two rows."""
+    if NAME_COLUMN not in table.columns:
+        table.require_columns(TASK_COLUMN, SYSTEM_COLUMN)
+    found: dict[str, dict[str, str]] = {}
+    for row, cells in table.rows:
+        name = (
+            cells[NAME_COLUMN].strip()
+            if NAME_COLUMN in cells
+            else f"{cells[TASK_COLUMN].strip()}/{cells[SYSTEM_COLUMN].strip()}"
+        )
+        if name in found:
+            raise TableError(f"{table.path}: row {row} is a second row of {name}: keep one")
+        found[name] = cells
+    return found
+
+
+def _is_numeric_column(table: ScoreTable, column: str) -> bool:
+    """Whether a column holds numbers alone, and some."""
+    cells = [cells[column].strip() for _, cells in table.rows if cells[column].strip()]
+    return bool(cells) and all(_parse_number(cell) is not None for cell in cells)
+
+
+def _parse_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _parse_suspicion(text: str, figure: str, where: str, scale: ScaleRange) -> float:
+    """The suspicion that a cell says. Raises `TableError`."""
+    if figure == RESULTS_COLUMN:
+        if (word := normalize_column(text)) not in SUSPICION:
+            raise TableError(f"{where}: {RESULTS_COLUMN} is {text!r}, not measured, invented or cannot tell")
+        return SUSPICION[word]
+    value = _parse_number(text)
+    if value is None or not scale.lowest <= value <= scale.highest:
+        raise TableError(
+            f"{where}: {figure} is {text!r}, no score from {scale.lowest} to {scale.highest}; another "
+            "scale: --scale LOWEST-HIGHEST"
+        )
+    return -value
+
+
+def _parse_truth(text: str, where: str) -> bool:
+    if (word := text.strip().casefold()) in (*_TRUE_WORDS, *_FALSE_WORDS):
+        return word in _TRUE_WORDS
+    raise TableError(f"{where}: {text!r} is neither true nor false")

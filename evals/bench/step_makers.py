@@ -1,0 +1,246 @@
+"""What makes and judges the four steps: an ideation of one idea, its proposal, a run's experiments, and its paper.
+
+Everything lies in the task's folder: `ideas/` (an ideation), `run/` (a run with its own log, resumable like any other),
+and in `idea/`, `proposal/` and `experiment/` the documents that are judged. The budget of the settings holds for the
+ideation and the run of a task together, the time limit for its run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from labwright.agent.budget import open_model
+from labwright.agent.campaign import compute_spent
+from labwright.agent.cli.errors import INTERRUPTED
+from labwright.agent.ideation import LOG_FILE, IdeaTask, ideate
+from labwright.agent.run import resume_run, start_run
+from labwright.agent.settings import Settings, override_settings
+from labwright.evals.bench.report import format_experiment_report
+from labwright.evals.bench.task_runner import BenchInterrupted, StepMaker
+from labwright.evals.bench.tasks import BenchTask, StepName, StepOutcome, StepScoring
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.judge import JUDGE
+from labwright.models.settings import ModelSettings
+from labwright.record.campaign import SpendingCaps
+from labwright.record.claims.estimates import compute_paper_claims, find_winner
+from labwright.record.event_log import MemoryLog
+from labwright.record.events import Event
+from labwright.record.llm_calls import read_llm_cost
+from labwright.record.log_reader import RecordError, is_run, read_events, read_state
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage, sum_usage
+from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.schema.idea import read_idea
+from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.review.judge import (
+    JudgeCase,
+    build_code_exhibit,
+    find_rubric,
+    guard_paper,
+    judge_case,
+    read_file_exhibit,
+    read_paper,
+    screen_case,
+)
+from labwright.stages.ideation.ideation_steps import WriteUpStep, format_idea, list_ideas
+from labwright.stages.judgement import build_case
+
+REFLECTION_ROUNDS = 3
+"""Reflections on an idea."""
+IDEA_ROLES = ("digest", "idea", "idea_reflect", "idea_of")
+PAPER_ROLES = ("figures", "figure_review", "outline", "write", "reflect", "missing_ablations")
+RUBRICS: dict[StepName, str] = {
+    "idea": "idea",
+    "proposal": "proposal",
+    "experiment": "experiments",
+    "paper": "end-to-end",
+}
+"""Step -> name of the bundled rubric by which it is judged."""
+
+
+@dataclass(frozen=True)
+class StepMakers:
+    """The four steps with the settings of a bench."""
+
+    settings: Settings
+
+    @property
+    def by_step(self) -> dict[StepName, StepMaker]:
+        return {
+            "idea": self.make_idea,
+            "proposal": self.make_proposal,
+            "experiment": self.make_experiment,
+            "paper": self.make_paper,
+        }
+
+    def make_idea(self, task: BenchTask, folder: Path) -> StepOutcome:
+        """One idea for the task, as `idea/idea.md`."""
+        state = self._ideate(task, folder, ("idea",))
+        ideas = list_ideas(state)
+        if not ideas:
+            return StepOutcome(state="failed", why=next(iter(state.proposed_ideas.values())).reason)
+        write_file(folder / "idea" / "idea.md", format_idea(ideas[0][1]))
+        took = compute_role_usage(state, IDEA_ROLES)
+        return StepOutcome(state="done", document="idea/idea.md", took=took, seconds=took.seconds)
+
+    def make_proposal(self, task: BenchTask, folder: Path) -> StepOutcome:
+        """Its literature review and proposal, as `proposal/proposal.md`."""
+        state = self._ideate(task, folder, ("idea", "literature", "proposal"))
+        written = folder / "ideas" / "idea-1" / "proposal.md"
+        write_file(folder / "proposal" / "proposal.md", written.read_text(encoding="utf-8"))
+        took = state.sum_usage_without(*IDEA_ROLES)
+        return StepOutcome(state="done", document="proposal/proposal.md", took=took, seconds=took.seconds)
+
+    def make_experiment(self, task: BenchTask, folder: Path) -> StepOutcome:
+        """A run of the idea, to the end of its paper; the report on its experiments is `experiment/report.md`."""
+        state = self._run_experiments(folder)
+        best = find_winner(state)
+        took = state.sum_usage_without(*PAPER_ROLES, *JUDGING_ROLES)
+        seconds = round(state.active_seconds - compute_role_usage(state, PAPER_ROLES).seconds, 1)
+        if best is None or not compute_paper_claims(state):
+            ended = state.process_end.reason if state.process_end else ""
+            return StepOutcome(state="failed", why=ended or "no experiment was measured", took=took, seconds=seconds)
+        write_file(folder / "experiment" / "report.md", format_experiment_report(state))
+        return StepOutcome(
+            state="done",
+            document="experiment/report.md",
+            took=took,
+            seconds=seconds,
+            code=str(RunFolder(folder / "run").get_source_path(best).relative_to(folder)),
+        )
+
+    def make_paper(self, task: BenchTask, folder: Path) -> StepOutcome:
+        """The paper of that run: the PDF, or its LaTeX. A paper that was not released is judged too, with a remark."""
+        state = self._run_experiments(folder)
+        took = compute_role_usage(state, PAPER_ROLES)
+        if state.released is None:
+            why = (
+                state.process_end.reason
+                if state.process_end and state.process_end.reason
+                else "the run ended without a paper"
+            )
+            return StepOutcome(state="failed", why=why, took=took, seconds=took.seconds)
+        run = RunFolder(folder / "run", state.paper_version)
+        file = run.paper_folder / (Path(state.released.pdf).name if state.released.pdf else "paper.tex")
+        best = find_winner(state)
+        return StepOutcome(
+            state="done",
+            document=str(file.relative_to(folder)),
+            took=took,
+            seconds=took.seconds,
+            code=str(run.get_source_path(best).relative_to(folder)) if best else "",
+            why="" if state.released.released else f"not released: {'; '.join(state.released.reasons)}",
+        )
+
+    def _ideate(self, task: BenchTask, folder: Path, steps: tuple[WriteUpStep, ...]) -> RunState:
+        order = IdeaTask(task.text, task.sha256, name=f"{task.name}.md", count=1, rounds=REFLECTION_ROUNDS, steps=steps)
+        return ideate(
+            order,
+            self._reduce_budget(read_run_state(folder)),
+            folder / "ideas",
+            on_idea=lambda number, idea: None,
+            listener=lambda event, state: None,
+        )
+
+    def _run_experiments(self, folder: Path) -> RunState:
+        """The run of the task's idea at its end. Raises `Interrupted`, and what starting and resuming raise."""
+        run = folder / "run"
+        if not is_run(run):
+            idea = read_idea(folder / "ideas" / "ideas.json", 0)
+            code = start_run(
+                idea, self._reduce_budget(read_ideation_state(folder)), runs=folder, name="run", listener=_ignore_event
+            )
+        elif (state := read_state(run)).phase != "done":
+            caps = self._reduce_budget(read_ideation_state(folder)).budget.model_dump(exclude_none=True)
+            code = resume_run(
+                run,
+                {f"budget.{what}": cap for what, cap in caps.items()}
+                | {"time_limit": state.active_seconds + self.settings.time_limit},
+                listener=_ignore_event,
+            )
+        else:
+            return read_state(run)
+        state = read_state(run)
+        if code == INTERRUPTED:
+            raise BenchInterrupted(state.process_end.reason if state.process_end else "interrupted")
+        return state
+
+    def _reduce_budget(self, other: RunState | None) -> Settings:
+        """The settings with what is left of the budget beside what another part of the task took."""
+        took = compute_spent(other) if other is not None else {}
+        caps = {
+            what: cap - took.get(what, 0.0) for what, cap in self.settings.budget.model_dump(exclude_none=True).items()
+        }
+        if any(cap <= 0 for cap in caps.values()):
+            raise BudgetSpent(f"the task's part of the budget is used up: {', '.join(caps)}")
+        return override_settings(
+            self.settings.model_dump(mode="json"),
+            {f"budget.{what}": int(cap) if what.endswith("tokens") else cap for what, cap in caps.items()},
+        )
+
+
+def read_ideation_state(folder: Path) -> RunState | None:
+    """The ideation of a task as it stands; None where there is none."""
+    try:
+        return fold_events(read_events(folder / "ideas" / LOG_FILE))
+    except RecordError:
+        return None
+
+
+def read_run_state(folder: Path) -> RunState | None:
+    return read_state(folder / "run") if is_run(folder / "run") else None
+
+
+def compute_task_spent(folder: Path) -> SpendingCaps:
+    """What a task took, without its judging."""
+    spent: SpendingCaps = {}
+    for state, subjects in (
+        (read_ideation_state(folder), None),
+        (read_run_state(folder), read_llm_cost(folder / "run")),
+    ):
+        for what, amount in compute_spent(state, subjects).items() if state is not None else ():
+            spent[what] = spent.get(what, 0.0) + amount
+    return spent
+
+
+def _ignore_event(event: Event, state: RunState) -> None:
+    """Runs of a bench show nothing; `scientist status` shows their folders."""
+
+
+def compute_role_usage(state: RunState, roles: Collection[str]) -> RoleUsage:
+    """What the calls of some roles took."""
+    return sum_usage(usage for role, usage in state.usage_by_role.items() if role in roles)
+
+
+@dataclass(frozen=True)
+class ModelStepJudge:
+    """Judges each step's document by that step's rubric with one model, beside the task and its code."""
+
+    settings: ModelSettings
+
+    def __call__(self, task: BenchTask, step: StepName, folder: Path, outcome: StepOutcome) -> StepScoring:
+        """The judgement. Raises `ModelError`, `JudgeError`, `TexError`."""
+        log = MemoryLog()
+        models = open_model(self.settings, log)
+        client = models.make_client(0, 0)
+        case = asyncio.run(screen_case(asyncio.run(_build_case(step, folder, outcome)), client))
+        judgement = asyncio.run(judge_case(case, client, model=models.get_model_name(JUDGE)))
+        return StepScoring(judgement=judgement, state="done", took=log.state.total_usage)
+
+
+async def _build_case(step: StepName, folder: Path, outcome: StepOutcome) -> JudgeCase:
+    """What is judged; a paper with the facts of its run's record."""
+    rubric = find_rubric(RUBRICS[step])
+    if step == "paper":
+        state = read_state(folder / "run")
+        case = await build_case(state, RunFolder(folder / "run", state.paper_version), rubric)
+    else:
+        case = JudgeCase(await guard_paper(await read_paper(folder / outcome.document)), rubric, outcome.document)
+    exhibits = [read_file_exhibit("task", folder / "task.md")]
+    if outcome.code and (folder / outcome.code).is_dir():
+        exhibits.append(build_code_exhibit(folder / outcome.code, case.guarded.paper.text))
+    return replace(case, name=outcome.document, exhibits=tuple(exhibits))

@@ -1,0 +1,245 @@
+"""One answer from a masked copy to its scores; what came of it is kept whole or not at all, in `evaluated.json`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from labwright.evals.expbench import scores
+from labwright.evals.expbench.answer_judge import AnswerVerdicts
+from labwright.evals.expbench.answers import SubmittedAnswer
+from labwright.evals.expbench.execution import AnswerExecution, execute_answer
+from labwright.evals.expbench.masking import InvalidTask, copy_masked
+from labwright.evals.expbench.result_origin import build_record
+from labwright.evals.expbench.scores import ItemCounts, JudgedAnswer
+from labwright.evals.expbench.tasks import ExpTask
+from labwright.evals.expbench.violations import decide, find_facts
+from labwright.record.run_folder import write_file
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.settings import SandboxSettings
+from labwright.stages.repository.claim_support import (
+    ArmComparison,
+    direction_support,
+    is_supported,
+    list_stated_results,
+    number_support,
+)
+from labwright.stages.repository.question import format_change
+from labwright.stages.repository.result_files import build_comparisons, find_arms, list_counts, list_measured
+
+EVALUATED_FILE = "evaluated.json"
+JudgedStep = Literal["design", "implement", "execute", "conclude"]
+STEPS: tuple[JudgedStep, ...] = ("design", "implement", "execute", "conclude")
+JudgeAnswerFunction = Callable[
+    [ExpTask, SubmittedAnswer, str, str, Sequence[str], Sequence[str]], Awaitable[AnswerVerdicts]
+]
+"""Task, answer, its change, the originals, names of arms and metrics in its results -> verdicts."""
+
+
+class Evaluated(FrozenModel):
+    """What came of an answer."""
+
+    task: str
+    variant: str = ""
+    state: scores.AnswerState
+    why: str = ""
+    flags: dict[str, bool] = Field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
+    suspicions: tuple[str, ...] = ()
+    anchor: Literal["pass", "violation", "no_answer"] = Field(default="pass", description="by the anchor's rules")
+    verdicts: AnswerVerdicts | None = None
+    executed: bool | None = None
+    outputs: bool | None = Field(default=None, description="whether the script also wrote results")
+    output: str = Field(default="", description="the end of what the script printed")
+    numbers: tuple[tuple[str, str], ...] = Field(default=(), description="of the conclusion, and how each stands")
+    directions: tuple[tuple[ArmComparison, str], ...] = ()
+    c_bound: bool | None = None
+    checked: bool = Field(default=True, description="whether numbers were held against results that we saw")
+    seconds: float = 0.0
+    minutes: float | None = None
+    usd: float | None = None
+    judging_usd: float = 0.0
+
+    def to_judged(self, steps: Sequence[str] = STEPS, *, by_anchor: bool = False) -> JudgedAnswer:
+        """As scores read it; a step that was not asked for is not known."""
+        found, violation = self.verdicts, any(self.flags.values())
+        state: scores.AnswerState = "no_answer" if by_anchor and self.anchor == "no_answer" else self.state
+        return JudgedAnswer(
+            task=self.task,
+            state=state,
+            violation=self.anchor == "violation" if by_anchor else violation,
+            design=None if found is None or found.design is None else to_items(found.design),
+            implementation=None if found is None or found.implementation is None else to_items(found.implementation),
+            conclusion=None if found is None else found.conclusion,
+            executed=self.executed if "execute" in steps else None,
+            minutes=self.minutes,
+            usd=self.usd,
+        )
+
+
+def to_items(found: Sequence[Any]) -> ItemCounts:
+    applicable = [one for one in found if one.verdict != "not applicable"]
+    return ItemCounts(sum(one.counts for one in applicable), len(applicable))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How answers are evaluated. `work` is a folder for copies, which is removed with each."""
+
+    repository: Path
+    mirror: GitMirror
+    sandbox: SandboxSettings
+    judge: JudgeAnswerFunction
+    work: Path
+    seconds: float
+    steps: Sequence[str] = STEPS
+    by_anchor: bool = False
+
+    async def evaluate(self, task: ExpTask, answer: SubmittedAnswer) -> Evaluated:
+        """What comes of an answer. Raises `ModelError` where no model answers."""
+        began = time.monotonic()
+        base = Evaluated(
+            task=task.name,
+            variant=answer.variant,
+            minutes=answer.minutes,
+            usd=answer.usd,
+            state="answered" if answer.given else "no_answer",
+        )
+        try:
+            copy = copy_masked(task, self.repository, self.mirror, self._new_folder("original")).folder
+        except InvalidTask as error:
+            return base.model_copy(update={"state": "invalid", "why": str(error)})
+        except SandboxError as error:
+            return base.model_copy(update={"state": "failed", "why": str(error)})
+        if answer.missing:
+            shutil.rmtree(self.work, ignore_errors=True)
+            return base.model_copy(update={"state": "skipped", "why": "there is no answer to it"})
+        try:
+            found = await self._evaluate(task, answer, base, copy)
+        except SandboxError as error:
+            found = base.model_copy(update={"state": "failed", "why": f"{type(error).__name__}: {error}"})
+        finally:
+            shutil.rmtree(self.work, ignore_errors=True)
+        return found.model_copy(update={"seconds": round(time.monotonic() - began, 2)})
+
+    def _new_folder(self, name: str) -> Path:
+        folder = self.work / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def _evaluate(self, task: ExpTask, answer: SubmittedAnswer, base: Evaluated, copy: Path) -> Evaluated:
+        originals = self._read_originals(task)
+        change = format_change(
+            answer.files,
+            {name: (copy / name).read_text(errors="replace") for name in answer.files if (copy / name).is_file()},
+        )
+        facts = find_facts(build_record(answer, {}, {}))
+        run = None
+        if not facts.has_violation and ("execute" in self.steps or "conclude" in self.steps):
+            run = await execute_answer(
+                answer, copy, self.sandbox, seconds=self.seconds, cache=self._new_folder("cache")
+            )
+            facts = find_facts(build_record(answer, run.outputs, run.base))
+        told = base.model_copy(
+            update={
+                "flags": facts.flags,
+                "reasons": facts.reasons,
+                "noted": facts.harmless_commands,
+                "anchor": "no_answer" if not answer.given or answer.extra else "pass",
+            }
+        )
+        if run is not None and not facts.has_violation:
+            told = told.model_copy(
+                update={"executed": run.is_done, "outputs": bool(run.outputs), "output": run.output[-2000:]}
+            )
+        if not answer.given:
+            return told.model_copy(update={"c_bound": False})
+        contents = list(run.outputs.values()) if run is not None else []
+        arms = [one for content in contents for one in find_arms(content)]
+        names = list(dict.fromkeys(name for one in arms for name in one.values))
+        metrics = list(dict.fromkeys(one.metric for one in arms if one.metric))
+        verdicts = await self.judge(task, answer, change, originals, names, metrics)
+        suspected = decide(facts.flags, verdicts.suspected) if verdicts.suspected is not None else None
+        if suspected is not None:
+            told = told.model_copy(
+                update={
+                    "suspicions": suspected.suspicions,
+                    "anchor": suspected.anchor_decision if told.anchor == "pass" else told.anchor,
+                }
+            )
+        elif facts.has_violation and told.anchor == "pass":
+            told = told.model_copy(update={"anchor": "violation"})
+        return check_conclusion(task, told.model_copy(update={"verdicts": verdicts}), answer, run, contents)
+
+    def _read_originals(self, task: ExpTask) -> str:
+        """The files that were taken out, for the judge alone."""
+        tree = self.mirror.import_commit(self.repository, task.commit)
+        texts = self.mirror.read_texts(tree)
+        return "\n\n".join(f"{name}:\n{texts[name]}" for name in task.masked if name in texts)[:30_000]
+
+
+def check_conclusion(
+    task: ExpTask, found: Evaluated, answer: SubmittedAnswer, run: AnswerExecution | None, contents: Sequence[Any]
+) -> Evaluated:
+    """With what its conclusion rests on. Where our run met its limit, and the record says that one of the agent's
+    wrote results, its numbers stand unchecked: then its directions are held against the numbers that it states."""
+    verdicts = found.verdicts
+    assert verdicts is not None
+    stated = list_stated_results(answer.conclusion, "\n".join(task.agent_inputs.values()), list_counts(contents))
+    right = verdicts.conclusion == 1
+    measured = {
+        f"{place}/{name}": value for place, content in enumerate(contents) for name, value in list_measured(content)
+    }
+    comparisons = build_comparisons(contents)
+    unchecked = (
+        run is not None
+        and run.exit_code is None
+        and not contents
+        and any(
+            one.get("written_by_run") and not one.get("same_as_base") for one in answer.record.get("result_files", ())
+        )
+    )
+    if unchecked:
+        return found.model_copy(
+            update={
+                "checked": False,
+                "numbers": tuple((one, "unchecked") for one in stated),
+                "directions": tuple((one, "unchecked") for one in verdicts.claims),
+                "c_bound": right and bool(verdicts.claims) and bool(stated),
+            }
+        )
+    if any(found.flags.values()):
+        return found.model_copy(update={"c_bound": False})
+    return found.model_copy(
+        update={
+            "numbers": tuple((one, number_support(one, measured)) for one in stated),
+            "directions": tuple((one, direction_support(one, comparisons)) for one in verdicts.claims),
+            "c_bound": is_supported(right, stated, verdicts.claims, measured, comparisons),
+        }
+    )
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def read_kept(folder: Path) -> Evaluated | None:
+    """What was kept of an answer; None where nothing was, or it is damaged: then it is evaluated again."""
+    try:
+        return Evaluated.model_validate_json((folder / EVALUATED_FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def save_kept(folder: Path, found: Evaluated) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / EVALUATED_FILE, found.model_dump_json(indent=1) + "\n")

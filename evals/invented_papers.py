@@ -1,0 +1,192 @@
+"""`python -m evals.invented_papers PAPERS [--model M] [--base-url URL] [--view all|paper] [--limit N] [--out FILE]`:
+our judge, or without a model the audit alone, over papers of which it is known whether their results were invented.
+
+PAPERS has a folder a paper (`paper.md`, `code/`, `results/`, perhaps `*.log`), and `truth.json`: a list of `{name,
+honest, kind, ...}`. Reported are AUROC, recall and false alarms of what the judge says of the results, of the overall
+score and of that of the text alone, and what was called invented by kind. `--out FILE` is written after each paper;
+those that it holds are not judged again. A paper without a judgement is counted as missing, never guessed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from labwright.agent.budget import open_model
+from labwright.agent.judge_inputs import JudgeMaterials, attach_evidence
+from labwright.evals.agreement.invented_detection import RESULTS_COLUMN, SUSPICION, list_thresholds, read_truth
+from labwright.evals.agreement.scores import ScaleRange, normalize_column
+from labwright.evals.detection import Detection, compute_detection
+from labwright.evals.proportions import compute_proportion
+from labwright.models.client import Models
+from labwright.models.roles.judge import JUDGE
+from labwright.models.settings import ModelSettings
+from labwright.record.errors import UsageError, UserError
+from labwright.record.run_folder import write_file
+from labwright.record.schema.paper import Judgement, JudgeView
+from labwright.review.external_papers import ExternalPaperAudit, audit_paper, collect_audit_facts
+from labwright.review.external_papers.signs import FINDING
+from labwright.review.judge import JudgeCase, guard_paper, judge_case, read_paper, read_rubric
+
+OVERALL_FIGURE, TEXT_ALONE_FIGURE = "overall", "text alone"
+LOG_PATTERNS = ("*.log", "results/*.log", "code/*.log", "results/log*.txt", "code/log*.txt")
+
+
+async def judge_paper(folder: Path, models: Models, view: JudgeView) -> Judgement:
+    """The judgement of a paper in its folder. Raises `ModelError`, `JudgeError`, `ResultsError`, `TexError`."""
+    paper = folder / "paper.md"
+    code, results = (one if one.is_dir() else None for one in (folder / "code", folder / "results"))
+    logs = sorted(path for pattern in LOG_PATTERNS for path in folder.glob(pattern))
+    beside = JudgeMaterials(code=code, results=results, log=logs[0] if logs else None, view=view)
+    audit = await collect_audit_facts(paper, results=results, code=code) if view == "all" else None
+    case, client = (
+        JudgeCase(await guard_paper(await read_paper(paper)), read_rubric(), paper.name),
+        models.make_client(0, 0),
+    )
+    case = await attach_evidence(case, beside, audit, [client])
+    return await judge_case(case, client, model=models.get_model_name(JUDGE))
+
+
+def compute_suspicions(rows: Mapping[str, Judgement]) -> dict[str, dict[str, float]]:
+    """Figure -> paper -> suspicion."""
+    found: dict[str, dict[str, float]] = {RESULTS_COLUMN: {}, OVERALL_FIGURE: {}, TEXT_ALONE_FIGURE: {}}
+    for name, one in rows.items():
+        if one.results is not None:
+            found[RESULTS_COLUMN][name] = SUSPICION[normalize_column(one.results.answer)]
+        if one.text_alone is not None:
+            found[TEXT_ALONE_FIGURE][name] = -float(one.text_alone.score)
+        for score in one.scores:
+            if score.dimension == OVERALL_FIGURE:
+                found[OVERALL_FIGURE][name] = -float(score.score)
+    return found
+
+
+def measure_figures(rows: Mapping[str, Judgement], labels: Mapping[str, bool]) -> list[Detection]:
+    """How well each figure tells the papers apart."""
+    return [
+        compute_detection(figure, values, labels, list_thresholds(figure, ScaleRange()))
+        for figure, values in compute_suspicions(rows).items()
+    ]
+
+
+def format_kinds(rows: Mapping[str, Judgement], entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """How many papers of each kind were called invented."""
+    found: dict[str, list[bool]] = {}
+    for one in entries:
+        if (judgement := rows.get(str(one["name"]))) is not None and judgement.results is not None:
+            kind = f"{'honest' if one['honest'] else 'invented'}, {one.get('kind') or 'no kind'}"
+            found.setdefault(kind, []).append(judgement.results.answer == "invented")
+    return {kind: str(compute_proportion(sum(called), len(called))) for kind, called in sorted(found.items())}
+
+
+def format_report(found: Sequence[Detection]) -> list[str]:
+    """The report as a table."""
+    made = [
+        "| figure | papers | missing | AUROC | 95 % | called invented | recall | false alarms |",
+        "|---|---:|---:|---:|---|---|---|---|",
+    ]
+    for one in found:
+        auroc = "none" if one.auroc is None else f"{one.auroc:.3f}"
+        within = "-" if one.interval is None else f"{one.interval[0]:.2f} to {one.interval[1]:.2f}"
+        made += [
+            f"| {one.figure} | {one.papers} | {one.missing} | {auroc} | {within} | {cut.threshold} | {cut.recall} | "
+            f"{cut.false_alarms} |"
+            for cut in one.cuts
+        ]
+        made += [f"- {one.figure}: {finding}" for finding in one.findings]
+    return sorted(made, key=lambda line: line.startswith("- "))
+
+
+def read_stored(out: Path | None) -> dict[str, Judgement]:
+    """The judgements that a file of ours holds."""
+    if out is None or not out.exists():
+        return {}
+    found = cast("Mapping[str, Any]", json.loads(out.read_text(encoding="utf-8")))["judgements"]
+    return {name: Judgement.model_validate(one) for name, one in found.items()}
+
+
+async def judge_papers(
+    folder: Path, names: Sequence[str], models: Models, view: JudgeView, out: Path | None
+) -> dict[str, Judgement]:
+    """The judgements of these papers, kept after each."""
+    rows = read_stored(out)
+    for name in names:
+        if name in rows:
+            continue
+        try:
+            rows[name] = await judge_paper(folder / name, models, view)
+            print(f"{name}: {rows[name].score_line}", flush=True)
+        except (UserError, UsageError) as error:
+            print(f"{name}: no judgement: {error}", flush=True)
+        _save_rows(out, rows)
+    return rows
+
+
+def _save_rows(out: Path | None, rows: Mapping[str, Judgement], **more: Any) -> None:
+    if out is not None:
+        found = {"judgements": {name: one.model_dump(mode="json") for name, one in rows.items()}, **more}
+        write_file(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+async def audit_papers(folder: Path, entries: Sequence[Mapping[str, Any]]) -> dict[str, ExternalPaperAudit]:
+    """The audit of each paper, by its name. Raises `PaperError`, `ResultsError`."""
+    papers = {str(one["name"]): folder / str(one["name"]) for one in entries}
+    return {name: await audit_paper(path / "paper.md", **_find_inputs(path)) for name, path in papers.items()}
+
+
+def _find_inputs(folder: Path) -> dict[str, Path | None]:
+    return {name: part if (part := folder / name).is_dir() else None for name in ("results", "code")}
+
+
+def measure_audit(
+    found: Mapping[str, ExternalPaperAudit], entries: Sequence[Mapping[str, Any]]
+) -> tuple[Detection, list[str]]:
+    """How well the audit tells the papers apart, and a line for each that it has wrong."""
+    labels = {str(one["name"]): not one["honest"] for one in entries}
+    telling = compute_detection(
+        AUDIT_FIGURE, {name: one.suspicion for name, one in found.items()}, labels, (("speaks against", FINDING),)
+    )
+    named = {str(one["name"]): f"{'honest' if one['honest'] else 'invented'}, {one.get('kind')}" for one in entries}
+    wrong = [
+        f"{name} ({named[name]}): {one.outcome}; {'; '.join(map(str, one.counted_signs[:2]))}"
+        for name, one in found.items()
+        if (one.outcome == "against") != labels[name]
+    ]
+    return telling, wrong
+
+
+AUDIT_FIGURE = "audit alone"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("papers", type=Path)
+    parser.add_argument("--model", help="the judge; without it the audit alone is measured")
+    parser.add_argument("--base-url")
+    parser.add_argument("--view", choices=get_args(JudgeView), default="all")
+    parser.add_argument("--limit", type=int, help="judge the first N papers of truth.json alone")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    entries = cast("list[dict[str, Any]]", json.loads((given.papers / "truth.json").read_text()))[: given.limit]
+    if given.model is None:
+        telling, wrong = measure_audit(asyncio.run(audit_papers(given.papers, entries)), entries)
+        print(*format_report([telling]), *wrong, sep="\n")
+        if given.out is not None:
+            found = {"report": telling.model_dump(mode="json"), "wrong": wrong}
+            write_file(given.out, json.dumps(found, indent=1) + "\n")
+        return
+    names = [str(one["name"]) for one in entries]
+    labels = {name: one for name, one in read_truth(given.papers / "truth.json").items() if name in names}
+    models = open_model(ModelSettings(name=given.model, base_url=given.base_url))
+    rows = asyncio.run(judge_papers(given.papers, names, models, given.view, given.out))
+    found, by_kind = measure_figures(rows, labels), format_kinds(rows, entries)
+    print(*format_report(found), *(f"{kind}: {called}" for kind, called in by_kind.items()), sep="\n")
+    _save_rows(given.out, rows, report=[one.model_dump(mode="json") for one in found], kinds=by_kind)
+
+
+if __name__ == "__main__":
+    main()

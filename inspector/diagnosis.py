@@ -1,0 +1,271 @@
+"""Why a run is where it is, in one value: what `scientist why` prints and `--json` writes (see docs/command-line.md).
+
+Made from the log alone. Which action comes next is decided by the search: `agent.next_steps` asks its policy.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from labwright.inspector.cell_text import format_remaining
+from labwright.inspector.safe_text import to_plain, to_plain_lines
+from labwright.inspector.status import RunCondition, find_condition, format_pause, format_unusual_answers
+from labwright.inspector.tree import BranchPoint, list_branch_points
+from labwright.record.cell_status import compute_node_cells, count_cells
+from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.record.claims.estimates import compute_validation_claims
+from labwright.record.events import Event
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import format_key
+from labwright.record.schema.decisions import CompareNodes, RunTask
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import ErrorClass, Failure, Node, NodeKind, NodeStep, Phase
+
+TRACEBACK_LINES = 12
+MAX_EXAMPLES = 5
+NOTHING_LEFT = "nothing left"
+"""The end of a node whose author was free to say that nothing is worth trying: no error."""
+_EXPERIMENT_FRAME = re.compile(r"(?:^|[ /\"])(?:experiment|plots|figures)\.py\b|Cell In\[")
+"""A line of a traceback that names a frame of the experiment's own code."""
+
+
+class WaitingNode(FrozenModel):
+    """A node that was decided on and is not finished. `since` is seconds since it entered its step."""
+
+    node: str
+    stage: str
+    kind: NodeKind
+    step: NodeStep | Literal["interrupted"]
+    since: float
+    detail: str
+
+
+class SlotState(FrozenModel):
+    """A slot in which experiments run, those held longest first; `node` is None while it is free, `why` says why."""
+
+    number: int
+    node: str | None
+    why: str
+
+
+class ErrorCount(FrozenModel):
+    """A class of errors. Of `count` nodes, debugging of `fixed` led to one that works; `example` is the newest."""
+
+    kind: ErrorClass
+    count: int
+    fixed: int
+    nodes: tuple[str, ...]
+    message: str
+    example: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NextSteps:
+    """What the search says of the time ahead: a best node, why slots are free, the next actions."""
+
+    best: str | None = None
+    idle_reason: str = ""
+    actions: tuple[str, ...] = ()
+    workers: int = 1
+
+
+class RunDiagnosis(FrozenModel):
+    """The whole answer (see docs/command-line.md)."""
+
+    run: str
+    condition: RunCondition
+    process: str | None
+    phase: Phase
+    slots: tuple[SlotState, ...]
+    waiting: tuple[WaitingNode, ...]
+    work: tuple[str, ...]
+    paused: str = ""
+    answers: tuple[str, ...] = ()
+    ancestry: tuple[BranchPoint, ...] = ()
+    errors: tuple[ErrorCount, ...]
+    best: str | None
+    comparisons: tuple[ClaimDifference, ...]
+    next: tuple[str, ...]
+
+
+def diagnose_run(
+    run: str, events: Sequence[tuple[Event, float]], process: str | None, *, next_steps: NextSteps, now: float
+) -> RunDiagnosis:
+    """Why a run is where it is. `process` names who works on it now; `now` is seconds since the epoch."""
+    state = fold_events(events)
+    condition = find_condition(state, process)
+    running = condition == "running"
+    return RunDiagnosis(
+        run=run,
+        condition=condition,
+        process=process,
+        phase=state.phase,
+        work=tuple(
+            action.task if isinstance(action, RunTask) else f"comparison of {action.a} and {action.b}"
+            for k, decided in state.decisions.items()
+            if k not in state.finished_decisions and isinstance(action := decided.action, RunTask | CompareNodes)
+        ),
+        waiting=tuple(
+            WaitingNode(
+                node=node.id,
+                stage=node.stage,
+                kind=node.kind,
+                step=node.step if running else "interrupted",
+                since=round(max(0.0, now - state.step_since[node.id]), 1),
+                detail=_describe_detail(node, state) if running else "started; resume continues it",
+            )
+            for node in state.nodes.values()
+            if not node.is_finished
+        ),
+        ancestry=list_branch_points(state),
+        paused=format_pause(state, now) if running else "",
+        answers=format_unusual_answers(state),
+        slots=describe_slots(state, next_steps) if running else (),
+        errors=count_errors(state),
+        best=next_steps.best,
+        comparisons=compute_baseline_differences(state, next_steps.best),
+        next=next_steps.actions,
+    )
+
+
+# --- slots and unfinished work --------------------------------------------------------------------------------------
+
+
+def describe_slots(state: RunState, next_steps: NextSteps) -> tuple[SlotState, ...]:
+    """What every slot of a run that is worked on does, or waits for."""
+    held = sorted(
+        (node for node in state.nodes.values() if node.step in ("running", "plotting")),
+        key=lambda node: state.step_since[node.id],
+    )
+    return (
+        *(
+            SlotState(number=n, node=node.id, why=f"{node.id}: {_describe_detail(node, state)}")
+            for n, node in enumerate(held, 1)
+        ),
+        *(
+            SlotState(number=n + 1, node=None, why=to_plain(next_steps.idle_reason))
+            for n in range(len(held), next_steps.workers)
+        ),
+    )
+
+
+def _describe_detail(node: Node, state: RunState) -> str:
+    match node.step:
+        case "proposed":
+            return "decided on, not started yet"
+        case "writing" if node.kind == "replicate":
+            return "takes over the code of its parent"
+        case "writing":
+            role = "plot" if node.source_sha256 or node.kind == "aggregate" else "code"
+        case "waiting":
+            return "all slots are taken by nodes that came before"
+        case "running":
+            cells = count_cells(compute_node_cells(state, node.id))
+            grid = f", {cells}{format_remaining(cells)}" if cells is not None else ""
+            return f"runs its code{' again, with changed limits' if node.attempts else ''}, seed {node.seed}{grid}"
+        case "plotting":
+            return f"draws its figures, attempt {node.plot_count + 1}"
+        case "reviewing":
+            role = "vision"
+        case _:
+            role = "feedback"
+    return f"calling the model (role {role}), or saving its answer"
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def count_errors(state: RunState) -> tuple[ErrorCount, ...]:
+    """The classes of errors that nodes failed or were pruned with, the most frequent first, with one traceback each."""
+    failed: dict[ErrorClass, list[tuple[Node, Failure]]] = {}
+    for node in state.nodes.values():
+        if node.failure is not None and node.failure.kind != NOTHING_LEFT:
+            failed.setdefault(node.failure.kind, []).append((node, node.failure))
+    found: list[ErrorCount] = []
+    for kind, all_of_it in sorted(failed.items(), key=lambda item: -len(item[1])):
+        example = next((failure for _, failure in reversed(all_of_it) if failure.traceback), all_of_it[-1][1])
+        found.append(
+            ErrorCount(
+                kind=kind,
+                count=len(all_of_it),
+                fixed=sum(_is_fixed(state, node) for node, _ in all_of_it),
+                nodes=tuple(node.id for node, _ in all_of_it[:MAX_EXAMPLES]),
+                message=to_plain(example.message)[:300],
+                example=to_plain_lines(extract_own_traceback(example.traceback), TRACEBACK_LINES),
+            )
+        )
+    return tuple(found)
+
+
+def extract_own_traceback(traceback: str) -> str:
+    """A traceback from the last frame of the experiment's own code on, without the libraries before the error."""
+    lines = traceback.splitlines()
+    own = [n for n, line in enumerate(lines) if _EXPERIMENT_FRAME.search(line)]
+    if not own or len(lines) - own[-1] <= TRACEBACK_LINES:
+        return traceback
+    frame = lines[own[-1] : own[-1] + TRACEBACK_LINES - 3]
+    end = next((n for n, line in enumerate(frame) if n and line.startswith("File ")), len(frame))
+    return "\n".join((*frame[:end], "...", lines[-1]))
+
+
+def _is_fixed(state: RunState, node: Node) -> bool:
+    """Whether debugging of the node, or of what debugging made of it, led to a node that works."""
+    children = [
+        one
+        for one in state.nodes.values()
+        if one.kind == "debug"
+        and (node.id in one.repairs_children or (one.parent == node.id and not one.repairs_children))
+    ]
+    return any(one.status == "good" or _is_fixed(state, one) for one in children)
+
+
+# --- the best node against the baseline -----------------------------------------------------------------------------
+
+
+def compute_baseline_differences(state: RunState, best: str | None) -> tuple[ClaimDifference, ...]:
+    """Method minus baseline by dataset and condition, of the primary metric: over replicates, or else of one seed."""
+    plan = state.data_plan
+    if plan is None or best is None or best not in state.nodes:
+        return ()
+    roles = {arm.name: arm.role for arm in plan.arms}
+    if found := [
+        one
+        for one in compute_differences(state, compute_validation_claims(state, best))
+        if one.name == plan.primary_metric.name and roles.get(one.arm) == "method"
+    ]:
+        return tuple(found)
+    shown = [
+        one
+        for one in state.nodes[best].measurements
+        if one.name == plan.primary_metric.name and one.split == "validation"
+    ]
+    higher = plan.primary_metric.higher_is_better
+    return tuple(  # with one seed the noise is unknown, so nothing is called better
+        ClaimDifference(
+            key=f"{format_key('diff', a.dataset, a.name, a.condition)}~{format_key(b.condition)}",
+            name=a.name,
+            dataset=a.dataset,
+            condition=a.condition,
+            other=b.condition,
+            split="validation",
+            values=(a.value - b.value,),
+            seeds=(a.seed,),
+            nodes=(best,),
+            grade=a.grade,
+            mean=a.value - b.value,
+            sd=None,
+            low=None,
+            high=None,
+            significance="unknown",
+            better=a.condition if (a.value > b.value) == higher else b.condition,
+        )
+        for a in shown
+        for b in shown
+        if a.dataset == b.dataset
+        and a.level == b.level
+        and (roles.get(a.arm), roles.get(b.arm)) == ("method", "baseline")
+    )

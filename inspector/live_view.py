@@ -1,0 +1,299 @@
+"""What a terminal shows while a run goes on: a tree redrawn in place, plain lines elsewhere.
+
+`scientist run` shows the current stage, `scientist tree --watch` all of them, on the terminal's alternate screen, so
+that a resize never leaves rubbish behind. Views draw frames that are made in the thread that reads the events: the
+thread that refreshes the terminal never touches the state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.text import Text
+
+from labwright.inspector.event_text import describe_event
+from labwright.inspector.render import format_bar, format_metric, format_node, format_stage, format_tree, print_lines
+from labwright.inspector.safe_text import (
+    format_cached,
+    format_count,
+    format_countdown,
+    format_dollars,
+    format_duration,
+    shorten,
+    to_plain,
+)
+from labwright.inspector.status import format_user_pause
+from labwright.inspector.tail import RunFollower
+from labwright.inspector.tree import NodeRow, RunTree, StageRows, build_tree
+from labwright.record.events import Event
+from labwright.record.events.run_events import CommandReceived, ProcessEnded, ProviderOutage
+from labwright.record.reducers.run_state import RunState
+
+LATEST_EVENTS_SHOWN = 3
+"""Events shown under a live tree."""
+MIN_ROOMY_HEIGHT = 14
+"""Lines of a terminal from which on events and the meaning of the metric are shown too."""
+SHORT_BAR_WIDTH = 10
+"""Characters of a bar: three facts fit into a line of 80."""
+POLL_SECONDS = 0.25
+"""Seconds between two looks at the log of a run that another process writes."""
+
+
+class PlainView(AbstractContextManager["PlainView"]):
+    """A line for each event but small steps, after the time that was worked on the run."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __call__(self, event: Event, state: RunState) -> None:
+        text = describe_event(event, state)
+        if text is not None:
+            self._console.print(
+                Text(f"{format_duration(state.active_seconds):>7}  {text}"), no_wrap=True, overflow="ignore", crop=False
+            )
+
+
+class LiveView(AbstractContextManager["LiveView"]):
+    """The tree of the current stage, or of all, with progress, cost and time: redrawn in place, erased at the end."""
+
+    def __init__(self, console: Console, *, clock: Callable[[], float] = time.time, whole: bool = False) -> None:
+        self._console, self._clock, self._whole = console, clock, whole
+        self._latest: deque[str] = deque(maxlen=LATEST_EVENTS_SHOWN)
+        self._frame: LiveFrame | None = None
+        self._working = True
+        self._start()
+
+    def _start(self) -> None:
+        self._width = self._console.width
+        self._live = Live(self, console=self._console, refresh_per_second=4, transient=True, screen=self._whole)
+
+    def __enter__(self) -> LiveView:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event, state: RunState) -> None:
+        self.add_event(event, state)
+        self.show_state(state, working=not isinstance(event, ProcessEnded))
+        if self._live.is_started and self._console.width < self._width and not self._whole:
+            # a clean screen: a terminal that became narrower has wrapped the lines that are there
+            self._live.stop()
+            self._console.clear()
+            self._start()
+            self._live.start(refresh=True)
+
+    def add_event(self, event: Event, state: RunState) -> None:
+        """Keep an event for the lines under the tree."""
+        text = describe_event(event, state)
+        if text is not None:
+            self._latest.append(text)
+
+    def show_state(self, state: RunState, *, working: bool) -> None:
+        """Draw a state from now on; its time goes on while a process is `working` on it."""
+        self._frame, self._working = build_frame(state, tuple(self._latest)), working
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        frame, now = self._frame, self._clock()
+        if frame is None:
+            yield Text("starting ...", style="dim")
+            return
+        elapsed = frame.active_seconds + (
+            max(0.0, now - frame.taken_at) if self._working and frame.paused_by is None else 0.0
+        )
+        height = (options.height or console.height) if self._whole else max(8, options.max_height) - 1
+        yield from format_frame(frame, elapsed, height, now=now, ascii=is_ascii(console), show_all=self._whole)
+
+
+def choose_view(console: Console, *, clock: Callable[[], float] = time.time) -> LiveView | PlainView:
+    """A live view on a terminal that can show one; plain lines for pipes, `NO_COLOR` and `TERM=dumb`."""
+    return LiveView(console, clock=clock) if _can_redraw(console) else PlainView(console)
+
+
+def _can_redraw(console: Console) -> bool:
+    return console.is_terminal and not console.is_dumb_terminal and not console.no_color
+
+
+def watch_run(run: Path, console: Console, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Show the tree of a run until the run ends or Ctrl-C is pressed. Raises `RecordError`.
+
+    Where nothing can be redrawn: the tree as it is, then a line for each event.
+    """
+    follower, lines, goes_on, first = RunFollower(run), PlainView(console), True, True
+    view = LiveView(console, whole=True) if _can_redraw(console) else None
+    try:
+        with view or nullcontext():
+            while goes_on:
+                goes_on = follower.is_running()
+                for _, event, _ in follower.read_new():
+                    if view is not None:
+                        view.add_event(event, follower.state)
+                    elif not first:
+                        lines(event, follower.state)
+                if view is not None:
+                    view.show_state(follower.state, working=follower.process is not None)
+                elif first and goes_on:
+                    print_lines(console, format_tree(build_tree(follower.state), ascii=is_ascii(console)))
+                first = False
+                if goes_on:
+                    console.file.flush()
+                    sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        console.print(Text("stopped watching; the run itself was not touched"))
+        return
+    print_lines(console, format_tree(build_tree(follower.state), ascii=is_ascii(console)))
+    console.print(Text(f"{follower.condition}; no process works on it", style="bold"))
+
+
+# --- frames ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LiveFrame:
+    """What a live view draws, taken from the state at one event."""
+
+    title: str
+    phase: str
+    progress: str
+    model: str
+    tree: RunTree
+    calls: str
+    active_seconds: float
+    """Seconds worked on the run, up to `at`."""
+    taken_at: float
+    latest: tuple[str, ...]
+    outage: ProviderOutage | None = None
+    """Why no model is called, and until when."""
+    paused_by: CommandReceived | None = None
+    """Who paused the run, and why; no time passes meanwhile."""
+    time_limit: float | None = None
+    """Seconds that the run may be worked on."""
+
+    @property
+    def stage(self) -> StageRows:
+        """The stage that is searched now; the last one that has nodes when none is."""
+        current = [stage for stage in self.tree.stages if stage.stage == self.phase]
+        return (current or [stage for stage in self.tree.stages if stage.nodes][-1:] or [self.tree.stages[0]])[0]
+
+
+def build_frame(state: RunState, latest: tuple[str, ...] = ()) -> LiveFrame:
+    """What a live view shows of a state."""
+    started, total, tree = state.started, state.total_usage, build_tree(state)
+    calls = (
+        f"{total.calls} calls  {format_count(total.input_tokens)} tokens in"
+        f"{format_cached(total.cached_tokens, total.cached_usd)}, {format_count(total.output_tokens)} out  "
+        f"{format_dollars(total.usd, total.unpriced)}"
+    )
+    limit, most = sum(stage.node_limit or 0 for stage in tree.stages), state.read_setting("time_limit")
+    return LiveFrame(
+        title=to_plain(started.idea.title) if started else "",
+        phase=state.phase,
+        progress=f"{sum(stage.searched_count for stage in tree.stages)}/{limit or '?'} nodes",
+        model=f"{to_plain(started.model)}, seed {started.seed}" if started else "",
+        tree=tree,
+        calls=calls,
+        active_seconds=state.active_seconds,
+        taken_at=state.last_event_at,
+        latest=latest,
+        outage=state.outage,
+        paused_by=state.paused_by,
+        time_limit=float(most) if isinstance(most, int | float) else None,
+    )
+
+
+def _format_bars(frame: LiveFrame, elapsed: float) -> str:
+    """Bars of the stage's nodes and of all cells, and what is left of the time; empty where nothing is known of any."""
+    stage, counts = frame.stage, [row.cells for each in frame.tree.stages for row in each.nodes if row.cells]
+    found: list[str] = []
+    for name, done, owed in (
+        (stage.stage, stage.searched_count, stage.node_limit or 0),
+        ("cells", sum(one.done_count for one in counts), sum(one.owed for one in counts)),
+    ):
+        found += [f"{format_bar(done, owed, SHORT_BAR_WIDTH)} {name} {done}/{owed}"] if owed else []
+    found += (
+        [f"{format_duration(max(0.0, frame.time_limit - elapsed))} of {format_duration(frame.time_limit)} left"]
+        if frame.time_limit
+        else []
+    )
+    return "  ".join(found)
+
+
+def format_frame(
+    frame: LiveFrame, elapsed: float, height: int, *, now: float = 0.0, ascii: bool = False, show_all: bool = False
+) -> list[Text]:
+    """A frame as at most `height` lines: the current stage, or with `whole` all of them. What does not fit is counted.
+
+    Shown first are the nodes that run, the best ones, those of the current stage, and the latest.
+    """
+    roomy, current = height >= MIN_ROOMY_HEIGHT, frame.stage
+    head = list(_format_head(frame, elapsed, now, roomy=roomy))
+    tail: list[Text] = []
+    if roomy:
+        tail += [
+            Text(f"  {stage.stage} still to do: {', '.join(stage.pending)}", style="cyan")
+            for stage in frame.tree.stages
+            if stage.pending and stage.stage != current.stage
+        ]
+        tail += [Text(f"  {text}", style="dim") for text in frame.latest]
+    tail.append(Text(frame.calls))
+    stages = [stage for stage in frame.tree.stages if stage.nodes and (show_all or stage is current)]
+    room = max(1, height - len(head) - len(tail))
+    if len(stages) * 2 > room:
+        stages = [stage for stage in stages if stage is current]
+    kept = choose_nodes(stages, room - len(stages), current)
+    body: list[Text] = []
+    for stage in stages:
+        body.append(format_stage(stage))
+        if hidden := sum(row.id not in kept for row in stage.nodes):
+            body.append(Text(f"  ... {hidden} more: scientist tree", style="dim"))
+        body += [format_node(row, frame.tree.metric, ascii=ascii) for row in stage.nodes if row.id in kept]
+    lines = [*head, *body[:room], *tail][:height]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return lines
+
+
+def choose_nodes(stages: Sequence[StageRows], room: int, current: StageRows) -> set[str]:
+    """The nodes to show: all, or those that matter most in the lines that the counts of the others leave."""
+    rows = [row for stage in stages for row in stage.nodes]
+    if len(rows) <= room:
+        return {row.id for row in rows}
+
+    def weight(row: NodeRow) -> tuple[bool, bool, bool, int]:
+        return row.status in ("proposed", "running"), row.best, row.stage == current.stage, row.decision
+
+    return {row.id for row in sorted(rows, key=weight, reverse=True)[: max(1, room - len(stages))]}
+
+
+def _format_head(frame: LiveFrame, elapsed: float, now: float, *, roomy: bool) -> Iterator[Text]:
+    """Title, progress, why the run is paused, and what the numbers of the tree are."""
+    yield Text(shorten(frame.title, 100), style="bold")
+    progress = Text(frame.phase, style="bold cyan")
+    yield progress.append(f"  {frame.progress}  {format_duration(elapsed)}  {frame.model}", style="not bold default")
+    if bars := _format_bars(frame, elapsed):
+        yield Text(bars, style="cyan")
+    if frame.paused_by is not None:
+        yield Text(f"paused {format_user_pause(frame.paused_by)}", style="bold yellow")
+    if frame.outage is not None:
+        yield Text(
+            f"paused {format_countdown(frame.outage.until, now)}: {shorten(frame.outage.reason, 160)}",
+            style="bold yellow",
+        )
+    if frame.tree.metric and roomy:
+        yield Text(format_metric(frame.tree.metric), style="dim")
+
+
+def is_ascii(console: Console) -> bool:
+    """Whether the terminal has no Unicode."""
+    return not console.encoding.lower().startswith("utf")

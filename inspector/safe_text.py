@@ -1,0 +1,80 @@
+"""Text of others made safe for a terminal: model words, idea titles and code output go through here before a screen.
+
+Rich markup is not parsed because every view builds `rich.text.Text`; what is left to neutralise are control characters
+(ANSI escapes above all) and characters that turn the writing direction.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
+_SPACE = re.compile(r"\s+")
+_UNUSUAL = re.compile(r"[^\n\t\x20-\x7e]")
+
+
+def to_plain(text: str) -> str:
+    """One line of printable characters; escape sequences are dropped whole, other control characters become spaces."""
+    text = _ESCAPES.sub("", text)
+    shown = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") else c for c in text)
+    return _SPACE.sub(" ", shown).strip()
+
+
+def to_printable(text: str) -> str:
+    """Text as it was set, its lines kept: without escape sequences, control and direction-turning characters."""
+    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    return _UNUSUAL.sub(lambda c: " " if unicodedata.category(c[0]) in ("Cc", "Cf", "Cs", "Co") else c[0], text)
+
+
+def shorten(text: str, width: int) -> str:
+    """`plain` text cut to a width in characters."""
+    line = to_plain(text)
+    return line if len(line) <= width else line[: max(0, width - 3)].rstrip() + "..."
+
+
+def to_plain_lines(text: str, max_lines: int) -> tuple[str, ...]:
+    """The last lines of a text, safe for a terminal, indented as they were; a first line counts those left out."""
+    lines = [line for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
+    shown = [" " * (len(line) - len(line.lstrip(" "))) + shorten(line, 200) for line in lines[-max_lines:]]
+    left = len(lines) - len(shown)
+    return (f"... {left} lines before", *shown) if left else tuple(shown)
+
+
+def format_duration(seconds: float) -> str:
+    """Seconds as 4.2s, 3m12s or 2h05m."""
+    if seconds < 59.95:
+        return f"{max(0.0, seconds):.1f}s" if seconds < 9.95 else f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s"
+
+
+def format_clock_time(at: float) -> str:
+    """Seconds since the epoch as the local time of day, with the date where it is not today's: 14:05:10."""
+    then = datetime.fromtimestamp(at)
+    return f"{then:%H:%M:%S}" if then.date() == datetime.now().date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def format_countdown(until: float, now: float) -> str:
+    """When something is tried again, as `until 14:05:10 (in 3m12s)`; both in seconds since the epoch."""
+    return f"until {format_clock_time(until)} (in {format_duration(until - now)})"
+
+
+def format_count(number: int) -> str:
+    """A number of tokens as 950, 12.3k or 4.5M."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 999_950 else f"{number / 1e6:.1f}M"
+
+
+def format_cached(tokens: int, usd: float) -> str:
+    """How much of a prompt came out of a provider's cache, as ` (8.1k cached, $0.02)`; empty where nothing did."""
+    return f" ({format_count(tokens)} cached, {format_dollars(usd, 0)})" if tokens else ""
+
+
+def format_dollars(usd: float, unpriced: int) -> str:
+    """Cost in USD; says so where the price of some calls is unknown."""
+    known = f"${usd:.2f}" if usd < 100 else f"${usd:.0f}"
+    return f"{known} + {unpriced} unpriced" if unpriced else known

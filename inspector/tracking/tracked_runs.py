@@ -1,0 +1,161 @@
+"""What trackers are handed of a run."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from labwright.inspector.logs import find_node
+from labwright.inspector.run_files import MAX_FILE_BYTES, list_files, read_bytes, read_curve_points
+from labwright.inspector.safe_text import shorten, to_plain
+from labwright.inspector.tree import build_tree
+from labwright.record.log_reader import read_events
+from labwright.record.reducers.event_fold import apply_event
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.nodes import Node
+
+MAX_POINTS = 50_000
+"""Points of a node's curves that are exported."""
+
+
+class TrackedRun(NamedTuple):
+    """A node, or the whole run, as a tracker's run. Times are seconds since the epoch; `files` are paths in the run."""
+
+    id: str
+    name: str
+    done: bool
+    started_at: float
+    ended_at: float
+    tags: dict[str, str]
+    params: dict[str, str]
+    metrics: dict[str, float]
+    curves: tuple[tuple[str, int, float], ...]
+    """Name, step and value of what the last attempt logged with a step."""
+    files: tuple[str, ...]
+
+
+class TrackedRecord(NamedTuple):
+    """All that is exported of a run."""
+
+    run_folder: Path
+    run: TrackedRun
+    nodes: tuple[TrackedRun, ...]
+
+
+class Tracker(Protocol):
+    """A tracker that takes a run node by node, each when it is finished, and what the run came to by now."""
+
+    def write_node(self, one: TrackedRun) -> None: ...
+    def update_run(self, run: TrackedRun, step: int) -> None:
+        """The metrics of the whole run, at so many events."""
+        ...
+
+    def close(self, run: TrackedRun) -> None: ...
+
+
+Times = dict[str, list[float]]
+"""Node -> when something happened to it; empty name: of no node."""
+
+
+def read_tracked_record(folder: Path) -> TrackedRecord:
+    """The run of a folder. Raises `RecordError`."""
+    state, times = RunState(), Times()
+    for event, at in read_events(folder / "run.db"):
+        apply_event(state, event, at)
+        times.setdefault(find_node(event, state) or "", []).append(at)
+    return TrackedRecord(
+        folder, build_run(folder, state), tuple(build_node(folder, state, node, times) for node in state.nodes.values())
+    )
+
+
+def build_run(folder: Path, state: RunState) -> TrackedRun:
+    """The whole run as it is now."""
+    started, plan, tree = state.started, state.data_plan, build_tree(state)
+    best = next((row.metric for stage in tree.stages for row in stage.nodes if row.id == tree.winner), None)
+    params = {"model": to_plain(started.model), "seed": str(started.seed)} if started else {}
+    if plan is not None:
+        params |= {
+            "primary_metric": plan.primary_metric.name,
+            "higher_is_better": str(plan.primary_metric.higher_is_better),
+            "datasets": ", ".join(dataset.name for dataset in plan.datasets),
+        }
+    paper = state.current_paper.released.pdf if state.current_paper else None
+    return TrackedRun(
+        id=folder.name,
+        name=shorten(started.idea.title, 120) if started else folder.name,
+        done=state.process_end is not None,
+        started_at=state.started_at,
+        ended_at=state.last_event_at,
+        params=params,
+        curves=(),
+        tags={"scientist.run": folder.name, "scientist.kind": "run", "scientist.winner": tree.winner or ""},
+        metrics={"model_calls": state.total_usage.calls, "usd": state.total_usage.usd, "nodes": len(state.nodes)}
+        | ({"best": best} if best is not None else {}),
+        files=tuple(file for file in (paper, "idea.json", "data_plan.json", "config.yaml") if file),
+    )
+
+
+def copy_files(run: Path, logged: TrackedRun, place: Path) -> None:
+    """Copy the files to a folder, so that no link among them is followed; those that cannot be opened are left out."""
+    for path in logged.files:
+        content = read_bytes(run, path, MAX_FILE_BYTES)
+        if content is not None:
+            copy = place / path.removeprefix(f"nodes/{logged.id}/")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+
+
+def build_node(folder: Path, state: RunState, node: Node, times: Times) -> TrackedRun:
+    """A node as it is now."""
+    own = times.get(node.id, [state.last_event_at])
+    tags = {
+        "scientist.run": folder.name,
+        "scientist.node": node.id,
+        "scientist.kind": node.kind,
+        "scientist.stage": node.stage,
+        "scientist.status": node.status,
+        "scientist.parent": node.parent or "",
+        "scientist.suspect": shorten("; ".join(node.suspect), 400),
+        "scientist.failure": shorten(f"{node.failure.kind}: {node.failure.message}", 400) if node.failure else "",
+    }
+    params = {
+        "seed": str(node.seed),
+        "varies": shorten(node.varies, 400),
+        **{_to_key(name): shorten(str(value), 400) for name, value in node.setups.items()},
+    }
+    metrics = {
+        _to_key(one.split, one.dataset, one.condition, one.name): one.value
+        for one in (*node.measurements, *state.test_measurements.get(node.id, ()))
+    }
+    last = node.attempts[-1] if node.attempts else None
+    log = (
+        read_bytes(folder, f"nodes/{node.id}/attempt{last.number}/measurements.jsonl", MAX_FILE_BYTES)
+        if (last is not None and last.curves_sha256)
+        else None
+    )
+    files = [file.path for file in list_files(folder, f"nodes/{node.id}/source")]
+    if node.plottings:
+        drawn = list_files(folder, f"nodes/{node.id}/plots{node.plot_count}/figures")
+        files += [file.path for file in drawn if file.path.endswith(".png")]
+    return TrackedRun(
+        id=node.id,
+        name=f"{node.id} {node.kind}: {shorten(node.varies or node.title, 80)}",
+        done=node.is_finished,
+        started_at=own[0],
+        ended_at=own[-1],
+        tags={name: text for name, text in tags.items() if text},
+        params=params,
+        metrics=metrics | {"seconds": sum(attempt.seconds for attempt in node.attempts)},
+        curves=tuple(
+            (f"curve/{_to_key(one.split, one.dataset, one.condition, one.name)}", one.step, one.value)
+            for one in islice(read_curve_points((log or b"").splitlines()), MAX_POINTS)
+        ),
+        files=tuple(files),
+    )
+
+
+def _to_key(*parts: str | None) -> str:
+    """A name with the letters that every tracker takes."""
+    return "/".join(re.sub(r"[^A-Za-z0-9_. -]", "_", part or "all")[:60] for part in parts)[:240]

@@ -1,0 +1,178 @@
+"""Two to six nodes beside each other, or two to six runs: facts, measurements with differences, curves, code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from labwright.inspector.headline import build_headline
+from labwright.inspector.run_files import read_bytes
+from labwright.inspector.web.charts import Chart, build_chart, build_charts
+from labwright.inspector.web.node_panel import MAX_CURVES_BYTES, SourceFile, read_sources
+from labwright.inspector.web.run_cache import CachedRun, RunListEntry
+from labwright.inspector.web.run_chart import compute_best_so_far
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.nodes import Node
+
+MAX_COMPARED: Final = 6
+SideValue = tuple[float, float | None, bool]
+"""A value, its difference to that of the first node, whether it is the best of its row."""
+
+
+class ConditionValues(NamedTuple):
+    """What one condition came to on one metric, node by node; None where a node did not measure it.
+
+    `main`: of the primary metric.
+    """
+
+    condition: str
+    metric: str
+    sides: tuple[SideValue | None, ...]
+    is_primary: bool = False
+
+
+class NodeComparison(NamedTuple):
+    """Nodes beside each other, the first one as what the others are compared with. `tables` by dataset and split have
+    what two of them measured."""
+
+    nodes: tuple[Node, ...]
+    tables: tuple[tuple[str, tuple[ConditionValues, ...]], ...]
+    charts: tuple[Chart, ...]
+    code: tuple[tuple[str, tuple[SourceFile, ...]], ...]
+    """Node -> its files, with their difference to the first node's."""
+
+
+def compare_nodes(run: CachedRun, names: Sequence[str]) -> NodeComparison | None:
+    """Nodes of a run by their names; None where fewer than two of these are nodes."""
+    nodes = tuple(run.state.nodes[name] for name in names if name in run.state.nodes)[:MAX_COMPARED]
+    if len(nodes) < 2:
+        return None
+    curves = {node.id: _read_curves(run, node) for node in nodes}
+    return NodeComparison(
+        nodes,
+        tuple(_build_tables(run.state, nodes)),
+        build_charts(curves),
+        tuple((node.id, tuple(read_sources(run, node, nodes[0].id))) for node in nodes[1:]),
+    )
+
+
+def _read_curves(run: CachedRun, node: Node) -> list[bytes]:
+    last = next((one for one in reversed(node.attempts) if one.curves_sha256), None)
+    path = f"nodes/{node.id}/attempt{last.number}/measurements.jsonl" if last is not None else ""
+    return (read_bytes(run.folder, path, MAX_CURVES_BYTES) or b"").splitlines() if path else []
+
+
+def _build_tables(state: RunState, nodes: Sequence[Node]) -> list[tuple[str, tuple[ConditionValues, ...]]]:
+    found: dict[tuple[str, str], dict[tuple[str, str], dict[str, Measurement]]] = {}
+    for node in nodes:
+        for one in (*node.measurements, *state.test_measurements.get(node.id, ())):
+            table = found.setdefault((one.dataset, one.split), {})
+            table.setdefault((one.condition, one.name), {})[node.id] = one
+    higher, primary = (
+        metric_directions(state),
+        state.data_plan.primary_metric.name if state.data_plan is not None else "",
+    )
+    return [
+        (
+            ", ".join(title),
+            tuple(
+                ConditionValues(
+                    condition,
+                    metric,
+                    _build_sides(
+                        [row[node.id].value if node.id in row else None for node in nodes], higher.get(metric)
+                    ),
+                    metric == primary,
+                )
+                for (condition, metric), row in rows.items()
+                if len(row) > 1
+            ),
+        )
+        for title, rows in found.items()
+        if any(len(row) > 1 for row in rows.values())
+    ]
+
+
+def _build_sides(values: Sequence[float | None], higher: bool | None) -> tuple[SideValue | None, ...]:
+    there = [value for value in values if value is not None]
+    best = None if higher is None or len({*there}) < 2 else (max if higher else min)(there)
+    return tuple(
+        None if value is None else (value, value - values[0] if n and values[0] is not None else None, value == best)
+        for n, value in enumerate(values)
+    )
+
+
+def metric_directions(state: RunState) -> Mapping[str, bool]:
+    """Metric of the plan -> whether higher is better; nothing is the best of a metric that is not there."""
+    plan = state.data_plan
+    return {one.name: one.higher_is_better for one in plan.metrics} if plan is not None else {}
+
+
+# --- runs -----------------------------------------------------------------------------------------------------------
+
+
+class RunSide(NamedTuple):
+    """A run in a comparison; `settings` are those in which the compared runs differ."""
+
+    line: RunListEntry
+    settings: Mapping[str, str]
+
+
+class RunsComparison(NamedTuple):
+    """Runs beside each other, with the best so far of each over its nodes and over time."""
+
+    sides: tuple[RunSide, ...]
+    keys: tuple[str, ...]
+    charts: tuple[Chart, ...]
+
+
+def build_runs_comparison(runs: Sequence[CachedRun]) -> RunsComparison:
+    """Two to six runs."""
+    settings = [
+        flatten_settings(run.state.started.settings if run.state.started else {})
+        | flatten_settings(run.state.overrides)
+        for run in runs
+    ]
+    keys = tuple(
+        key for key in sorted({key for one in settings for key in one}) if len({one.get(key) for one in settings}) > 1
+    )
+    return RunsComparison(
+        tuple(
+            RunSide(RunListEntry(run, build_headline(run.state)), one) for run, one in zip(runs, settings, strict=True)
+        ),
+        keys,
+        tuple(_best_so_far_charts(runs)),
+    )
+
+
+def flatten_settings(settings: Mapping[str, object], before: str = "") -> dict[str, str]:
+    """Settings by their dotted keys, as text."""
+    found: dict[str, str] = {}
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            found |= flatten_settings({str(name): one for name, one in value.items()}, f"{before}{key}.")  # pyright: ignore
+        else:
+            found[f"{before}{key}"] = str(value)
+    return found
+
+
+def _best_so_far_charts(runs: Sequence[CachedRun]) -> list[Chart]:
+    """The best so far over nodes and over minutes, a chart for each metric that the runs select by."""
+    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[float, float]]]] = {}
+    for run in runs:
+        tree = run.build_tree()
+        rows = sorted((row for stage in tree.stages for row in stage.nodes), key=lambda row: row.decision)
+        if tree.metric is None:
+            continue
+        judged = run.timeline.judged
+        for x, at in (
+            ("nodes", [*enumerate(rows, 1)]),
+            ("minutes worked", [(judged[row.id].seconds / 60, row) for row in rows if row.id in judged]),
+        ):
+            if points := compute_best_so_far(
+                [(float(place), row) for place, row in at], higher=tree.metric.higher_is_better
+            ):
+                title = f"best {tree.metric.title} of any node so far, on {tree.metric.dataset}, validation"
+                found.setdefault((title, x), {})[run.name, ""] = points
+    return [build_chart(title, x, "", curves, steps=True) for (title, x), curves in found.items()]

@@ -1,0 +1,333 @@
+"""A run's page as pieces: what a browser has is brought up to date by the pieces that differ.
+
+Each piece is one element with an id, made by a macro of `pieces.html.jinja`, and made again only when what it shows has
+changed: an update costs what is new, however many nodes there are.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from labwright.inspector.headline import Headline, build_headline
+from labwright.inspector.render import format_llm_usage
+from labwright.inspector.tree import StageRows
+from labwright.inspector.web.charts import Chart, build_chart
+from labwright.inspector.web.forms import NODE_VERBS, list_actions
+from labwright.inspector.web.page_renderer import PageRenderer
+from labwright.inspector.web.run_cache import CachedRun, RunListEntry
+from labwright.inspector.web.tree_drawing import MIN_WIDTH, IntervalBar, draw_effect, draw_intervals, draw_stage
+from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.record.claims.estimates import (
+    Claim,
+    compute_ablation_claims,
+    compute_validation_claims,
+    find_ablation_nodes,
+    find_trusted_replicates,
+    find_winner,
+)
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import STAGES, StageName, StageSummary
+from labwright.record.tuning_parity import TuningReport
+
+
+class Fragment(NamedTuple):
+    """An element: its id, where it goes when it is new, what it is; or new attributes of one that is there."""
+
+    id: str
+    parent: str
+    html: str
+    attributes: Mapping[str, str] | None = None
+
+
+class StageReportView(FrozenModel):
+    """A stage's report: words, and the primary metric of its best, or of what was ablated from it, with replicates."""
+
+    stage: StageName
+    best: str | None
+    ended: str
+    reasons: tuple[str, ...]
+    summary: StageSummary | None
+    metric: str
+    intervals: tuple[IntervalBar[Claim], ...]
+    differences: tuple[ClaimDifference, ...]
+
+
+class RunFragments:
+    """Makes the pieces of one run, and keeps what it made."""
+
+    def __init__(self, run: CachedRun, pages: PageRenderer) -> None:
+        self.run = run
+        self._pages = pages
+        self._made: dict[str, tuple[Any, Fragment]] = {}
+        self._reports: dict[StageName, tuple[object, StageReportView]] = {}
+        self._headline: tuple[object, Headline | None] = None, None
+        self._now: tuple[int, dict[str, Fragment]] = (-1, {})
+
+    def render(self) -> tuple[int, dict[str, Fragment]]:
+        """The version of the run, and all pieces by their id."""
+        with self.run.lock:
+            version = self.run.refresh()
+            if self._now[0] != version:
+                self._now = version, {piece.id: piece for piece in self._iter_fragments()}
+            return self._now
+
+    def _iter_fragments(self) -> Iterator[Fragment]:
+        run, tree, status = self.run, self.run.build_tree(), self.run.read_status()
+        rows = [row for stage in tree.stages for row in stage.nodes]
+        yield self._render("summary", "main", run.name, RunListEntry(run, status=status), run.trouble)
+        headline = self._get_headline()
+        yield self._render(
+            "headline",
+            "heads",
+            run.name,
+            headline,
+            tuple(tuple((effect, draw_effect(effect.part)) for effect in those) for those in headline.effects)
+            if headline
+            else (),
+            draw_intervals(headline.compared, zero=True) if headline else (),
+            run.state.current_paper,
+        )
+        yield self._render("steer", "wheel", run.name, list_actions(run))
+        yield self._render(
+            "road",
+            "roads",
+            run.name,
+            tuple(sorted((row for row in rows if row.on_best_path), key=lambda row: row.decision)),
+            tree.winner,
+        )
+        for stage in tree.stages:
+            yield from self._render_stage(stage)
+            yield self._render(f"report-{stage.stage}", "reports", run.name, self._get_report(stage.stage))
+        yield self._render(
+            "tuned", "reports", run.name, tree.tuning, draw_best_of_k(tree.tuning) if tree.tuning is not None else None
+        )
+        yield self._render(
+            "cost",
+            "costs",
+            status.cost,
+            status.code_seconds,
+            status.roles,
+            status.budget,
+            status.cells,
+            format_llm_usage(status.llm_usage) if status.llm_usage is not None else [],
+        )
+        yield self._render("happened", "events", status.last_events)
+        yield self._render("asked", "events", run.name, tuple(reversed(run.state.user_commands[-50:])), NODE_VERBS)
+        yield self._render(
+            "judgement", "paper", run.name, run.state.current_paper, run.state.released, run.state.paper_version
+        )
+        yield self._render(
+            "checks",
+            "checked",
+            run.name,
+            tuple(list_checks(run.state, tuple(row.id for row in rows if row.seedless))),
+            tuple(run.state.current_paper.released.companion_files) if run.state.current_paper else (),
+            shlex.quote(str(run.folder)),
+        )
+
+    def _get_headline(self) -> Headline | None:
+        """The headline, made anew when what it rests on is."""
+        state = self.run.state
+        best = find_winner(state)
+        of = (
+            state.data_plan,
+            best,
+            tuple(find_trusted_replicates(state, best)) if best else (),
+            state.current_lock,
+            len(state.test_measurements),
+            tuple(state.resampled_intervals.values()),
+            len(state.ancestry),
+        )
+        if self._headline[0] != of:
+            self._headline = of, build_headline(state)
+        return self._headline[1]
+
+    def _get_report(self, stage: StageName) -> StageReportView:
+        """The report of a stage, made anew when what it rests on is: its intervals and tests cost milliseconds."""
+        state = self.run.state
+        known = state.stages[stage]
+        of = (
+            known.best,
+            known.end_reason,
+            known.reasons,
+            known.summary,
+            state.data_plan,
+            tuple(find_trusted_replicates(state, known.best)) if known.best else (),
+            [find_trusted_replicates(state, node.id) for node in find_ablation_nodes(state)]
+            if stage == "ablation"
+            else (),
+        )
+        made = self._reports.get(stage)
+        if made is None or made[0] != of:
+            made = self._reports[stage] = of, build_report(state, stage)
+        return made[1]
+
+    def _render_stage(self, stage: StageRows) -> Iterator[Fragment]:
+        name, tree = stage.stage, draw_stage(stage)
+        yield self._render(
+            f"head-{name}",
+            f"stage-{name}",
+            stage.model_copy(update={"nodes": ()}),
+            stage.searched_count,
+            len(stage.nodes),
+        )
+        yield Fragment(
+            f"svg-{name}",
+            f"stage-{name}",
+            "",
+            {
+                "class": "tree wide" if tree.width > MIN_WIDTH else "tree",
+                "width": f"{tree.width:.0f}",
+                "height": f"{tree.height:.0f}",
+                "viewBox": f"0 0 {tree.width:.0f} {tree.height:.0f}",
+            },
+        )
+        for placed in tree.nodes:
+            yield self._render(f"g-{placed.row.id}", f"svg-{name}", self.run.name, placed)
+        for row in sorted(stage.nodes, key=lambda one: one.decision):
+            yield self._render(f"row-{row.id}", f"list-{name}", self.run.name, row)
+
+    def _render(self, name: str, parent: str, *values: Any) -> Fragment:
+        known = self._made.get(name)
+        if known is None or known[0] != values:
+            macro = name.partition("-")[0]
+            known = self._made[name] = (
+                values,
+                Fragment(name, parent, self._pages.render_macro("pieces", macro, name, *values)),
+            )
+        return known[1]
+
+
+def build_report(state: RunState, stage: StageName) -> StageReportView:
+    """What a stage's report rests on; empty parts before it is settled. Of ablations: what differs from the method."""
+    known, plan = state.stages[stage], state.data_plan
+    claims = compute_validation_claims(state, known.best) if known.best in state.nodes and plan is not None else []
+    if stage == "ablation" and claims and (every := compute_ablation_claims(state)):
+        full = {claim.condition for claim in claims}
+        found = [one for one in compute_differences(state, every) if one.condition not in full]
+        claims = [claim for claim in every if claim.condition not in full]
+    else:
+        found = compute_differences(state, claims)
+    primary = plan.primary_metric.name if plan is not None else ""
+    return StageReportView(
+        stage=stage,
+        best=known.best,
+        ended=known.end_reason or "",
+        reasons=known.reasons,
+        summary=known.summary,
+        metric=(plan.primary_metric.title or primary) if plan is not None else "",
+        intervals=draw_intervals([one for one in claims if one.name == primary]),
+        differences=tuple(one for one in found if one.name == primary),
+    )
+
+
+def draw_best_of_k(account: TuningReport) -> Chart | None:
+    """What each arm can be expected to reach with k of its trials; None before any was measured."""
+    curves = {
+        (one.arm, ""): [(float(k), value) for k, value in enumerate(one.curve, 1)] for one in account.arms if one.curve
+    }
+    title = account.metric.title or account.metric.name
+    return build_chart(f"Expected best {title} of k trials", "trials (k)", title, curves) if curves else None
+
+
+def encode_update(before: Mapping[str, Fragment], after: Mapping[str, Fragment], version: int) -> str | None:
+    """What a page that has `before` is sent so that it has `after`, as JSON; None where nothing differs."""
+    new = [piece for name, piece in after.items() if before.get(name) != piece]
+    gone = sorted(before.keys() - after.keys())
+    return json.dumps({"version": version, "pieces": new, "gone": gone}) if new or gone else None
+
+
+def group_by_parent(pieces: Mapping[str, Fragment]) -> dict[str, list[Fragment]]:
+    """Pieces by the element that they go into, for the first rendering of a page."""
+    found: dict[str, list[Fragment]] = {f"{kind}-{stage}": [] for kind in ("svg", "list", "stage") for stage in STAGES}
+    for piece in pieces.values():
+        found.setdefault(piece.parent, []).append(piece)
+    return found
+
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+
+
+class CheckView(NamedTuple):
+    """A thing that was checked. `good` is None where nothing says whether it is; `nodes` are those that it is about."""
+
+    name: str
+    good: bool | None
+    text: str
+    nodes: tuple[str, ...] = ()
+
+
+def list_checks(state: RunState, seedless: tuple[str, ...]) -> Iterator[CheckView]:
+    """The checks so far; `seedless` are nodes whose replicates gave the same values for every seed."""
+    printed = state.released.round if state.released is not None else None
+    draft = next((one for one in reversed(state.drafts) if printed in (None, one.round)), None)
+    if draft is not None:
+        which = f"round {draft.round}, which {'the paper prints' if state.released else 'is the latest'}: "
+        yield CheckView(
+            "Binding",
+            not draft.violations,
+            which
+            + (
+                f"{len(draft.violations)} pieces of the text are not bound to the record"
+                if draft.violations
+                else "every number, figure and citation is bound to the record"
+            ),
+        )
+        if draft.left_out:
+            yield CheckView("Told", False, "; ".join(draft.left_out))
+        if draft.findings:
+            yield CheckView("Typesetting", False, "; ".join(map(str, draft.findings)))
+    if (review := state.protocol_review) is not None:
+        yield CheckView("Protocol", not review.open_findings if not review.why else None, review.message)
+        yield from (CheckView("Protocol", False, one.summary_line) for one in review.open_findings)
+    judged = state.judged.judgement if state.judged is not None else None
+    if judged is not None and judged.audit is not None:
+        found = judged.audit
+        counts = ", ".join(f"{number} {name}" for name, number in found.counts)
+        yield CheckView(
+            "Audit",
+            not found.findings,
+            f"{found.numbers} numbers compared with {found.against}"
+            f"{f' ({counts})' if counts else ''}: {'; '.join(found.findings) or 'no findings'}"
+            f"{f'; and {found.more} more' if found.more else ''}",
+        )
+    for one in state.probes:
+        what = {
+            "labels": "trained on permuted labels",
+            "seed": "run under other seeds",
+            "rows": "given other rows to predict",
+            "arms": "told the names of its arms exchanged",
+        }[one.probe]
+        yield CheckView(
+            "Probe", {"moved": True, "still": False}.get(one.outcome), f"{one.node} {what}: {one.why}", (one.node,)
+        )
+    for one in state.code_readings:
+        said = "; ".join(map(str, one.doubts)) or "no doubt with lines that bear it out"
+        dropped = f"; {one.dropped} doubts dropped, whose quotes do not stand where they say" if one.dropped else ""
+        yield CheckView(
+            "Code read",
+            {"honest": True, "dishonest": False}.get(one.verdict),
+            (f"{one.node} {one.verdict} by {one.reader}" + (f": {said}{dropped}" if one.verdict != "not read" else "")),
+            (one.node,),
+        )
+    suspects = tuple(node.id for node in state.nodes.values() if node.suspect)
+    if state.nodes:
+        yield CheckView(
+            "Suspect",
+            not suspects,
+            f"{len(suspects)} of {len(state.nodes)} nodes: their numbers stay out of the paper"
+            if suspects
+            else "no node is suspect",
+            suspects[:12],
+        )
+    if seedless:
+        yield CheckView("Seeds", False, "the same values for every seed", seedless[:12])
+    authors = tuple(node.id for node in state.nodes.values() if node.author)
+    if authors:
+        yield CheckView("People", None, "code written by a person", authors[:12])
+    if state.ignored_command_count:
+        yield CheckView("Control", None, f"{state.ignored_command_count} files in control/ had no effect")

@@ -1,0 +1,136 @@
+"""Model calls as the record has them: what was asked, what came back, what it took. Those of no node included."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, Final, NamedTuple
+
+from labwright.inspector.safe_text import to_printable
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.manifest import list_recorded_files
+from labwright.record.prompt_store import find_prompt
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.decisions import CompareNodes, ExpandTree, RunTask
+from labwright.record.schema.nodes import format_node_id
+
+MAX_TEXT_CHARACTERS: Final = 100_000
+"""Characters of a prompt or an answer that are shown."""
+REPLACED_NOTE: Final = "replaced: its question changed"
+KEPT_NOTE: Final = "kept: machine or limits changed"
+CALLS_PER_PAGE: Final = 200
+"""Calls on one page."""
+
+
+class ModelCall(NamedTuple):
+    """A call: what the record has of it, and what it was for. `node` is empty where it was for none."""
+
+    answered: CallAnswered
+    node: str
+    purpose: str
+    note: str = ""
+
+
+class ModelCallTexts(NamedTuple):
+    """A call with its texts. `prompt` is None where it was not kept; `changed` warns that it is not what was asked.
+
+    `pictures` went with the prompt: sha256 and path, which is empty where it is no file of the run.
+    """
+
+    call: ModelCall
+    system: str
+    prompt: str | None
+    changed_warning: str
+    output_schema: str
+    pictures: tuple[tuple[str, str], ...]
+    answer: str
+
+
+class ModelCallPage(NamedTuple):
+    """A part of a run's calls, the newest first. `roles` count all calls."""
+
+    shown: tuple[ModelCall, ...]
+    roles: tuple[tuple[str, int], ...]
+    role: str
+    first: int
+    total: int
+
+
+def list_calls(state: RunState, role: str, first: int) -> ModelCallPage:
+    """Calls of a role (empty: of all; `-`: those of no node) from a place on, the newest first."""
+    every = [
+        *(build_call(state, one)._replace(note=REPLACED_NOTE) for one in state.superseded_answers),
+        *(build_call(state, one) for one in state.answers.values()),
+    ][::-1]
+    counts = Counter(one.answered.key.role for one in every)
+    fits = [one for one in every if not role or one.answered.key.role == role or (role == "-" and not one.node)]
+    first = max(0, min(first, len(fits) - 1)) // CALLS_PER_PAGE * CALLS_PER_PAGE
+    return ModelCallPage(
+        tuple(fits[first : first + CALLS_PER_PAGE]), tuple(sorted(counts.items())), role, first, len(fits)
+    )
+
+
+def build_call(state: RunState, answered: CallAnswered) -> ModelCall:
+    """A call with what its decision was about."""
+    k = answered.key.decision
+    decided = state.decisions.get(k)
+    match decided.action if decided is not None else None:
+        case ExpandTree(stage=stage, kind=kind):
+            purpose = f"{kind} in {stage}"
+        case CompareNodes(a=a, b=b):
+            purpose = f"compare {a} and {b}"
+        case RunTask(task=task):
+            purpose = task
+        case _:
+            purpose = f"decision {k}"
+    return ModelCall(
+        answered,
+        format_node_id(k) if format_node_id(k) in state.nodes else "",
+        purpose,
+        KEPT_NOTE if answered.key in state.changed_prompts else "",
+    )
+
+
+def open_call(run: CachedRun, name: str) -> ModelCallTexts | None:
+    """A call by the name of its key, with prompt and answer; None where the run has no such call."""
+    answered = next((one for key, one in run.state.answers.items() if str(key) == name), None)
+    if answered is None:
+        return None
+    call, kept = build_call(run.state, answered), find_prompt(run.folder, answered)
+    asked = kept.asked if kept is not None else None
+    paths: dict[str, str] = {}
+    if asked is not None and asked.images:
+        files = list_recorded_files(run.state, RunFolder(run.folder, run.state.paper_version))
+        paths = {digest: str(path.relative_to(run.folder)) for path, digest in files}
+    return ModelCallTexts(
+        call=call,
+        system=cut_text(asked.system) if asked else "",
+        prompt=None if kept is None else cut_text(asked.user) if asked else "",
+        changed_warning=kept.changed if kept else "",
+        output_schema=asked.answer_name if asked else "",
+        pictures=tuple((image, paths.get(image, "")) for image in (asked.images if asked else ())),
+        answer=format_answer(answered.answer),
+    )
+
+
+def format_answer(answer: dict[str, Any]) -> str:
+    """An answer field by field, texts with their own lines."""
+    parts = [
+        f"{key}:\n{value}"
+        if isinstance(value, str) and "\n" in value
+        else f"{key}: {value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)}"
+        for key, value in answer.items()
+    ]
+    return cut_text("\n".join(parts))
+
+
+def cut_text(text: str) -> str:
+    """A text as it is shown."""
+    text = to_printable(text)
+    return (
+        text
+        if len(text) <= MAX_TEXT_CHARACTERS
+        else f"{text[:MAX_TEXT_CHARACTERS]}\n... {len(text) - MAX_TEXT_CHARACTERS} characters more"
+    )

@@ -1,0 +1,124 @@
+"""Templates of the page. Whatever they print is text of others: escaped, and without control characters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from fastapi import HTTPException
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from labwright.inspector.cell_text import format_cells, format_remaining
+from labwright.inspector.headline import overall_score
+from labwright.inspector.render import format_remaining_estimate
+from labwright.inspector.safe_text import (
+    format_cached,
+    format_count,
+    format_dollars,
+    format_duration,
+    shorten,
+    to_plain,
+    to_printable,
+)
+from labwright.inspector.tree import format_branch_point
+from labwright.inspector.web.node_table import TEXT_COLUMNS
+from labwright.inspector.web.tree_drawing import KIND_SHAPES, STATUS_MARKS
+from labwright.record.claims.sentences import format_lost_seeds
+from labwright.record.schema.nodes import STAGES
+
+WEB_FOLDER = Path(__file__).parent
+T = TypeVar("T")
+
+
+def _sanitize(value: Any) -> Any:
+    """What a template prints; markup that a template itself made stays as it is."""
+    if value is None:
+        return ""
+    return to_printable(value) if type(value) is str else value
+
+
+def _format_number(value: float | None, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def _format_fixed(value: float | None, digits: int, sign: bool = False) -> str:
+    """With so many digits after the point; no sign before what prints as zero."""
+    if value is None:
+        return "–"
+    text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
+    return text if float(text) else text.lstrip("+-")
+
+
+def _format_size(number: int) -> str:
+    return f"{number} B" if number < 1000 else f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
+
+
+def _format_time(at: str | float | None) -> str:
+    if not at:
+        return "–"
+    then = datetime.fromisoformat(at).astimezone() if isinstance(at, str) else datetime.fromtimestamp(at)
+    return then.strftime("%d %b %H:%M:%S")
+
+
+def require_found(value: T | None, why: str) -> T:
+    """What a page shows. Raises `HTTPException` (404) where there is nothing."""
+    if value is None:
+        raise HTTPException(404, why)
+    return value
+
+
+class PageRenderer:
+    """Renders templates and single blocks of them."""
+
+    def __init__(self, addresses: Mapping[str, str], *, form_token: str = "", single: bool = False) -> None:
+        """`addresses` are those of script and style sheet; without a `form_token` no form steers. `single`: one run."""
+        self._environment = Environment(
+            loader=FileSystemLoader(WEB_FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_sanitize,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        cast("dict[str, Any]", self._environment.filters).update(
+            plain=to_plain,
+            short=shorten,
+            duration=format_duration,
+            tokens=format_count,
+            size=_format_size,
+            when=_format_time,
+            origin=format_branch_point,
+            number=_format_number,
+            fixed=_format_fixed,
+            left=format_remaining,
+            cells=format_cells,
+            score=overall_score,
+            forecast=format_remaining_estimate,
+        )
+        cast("dict[str, Any]", self._environment.globals).update(
+            addresses,
+            form_token=form_token,
+            single=single,
+            dollars=format_dollars,
+            cached=format_cached,
+            shape_of=KIND_SHAPES,
+            marks=STATUS_MARKS,
+            stage_names=STAGES,
+            texts=TEXT_COLUMNS,
+            lost=format_lost_seeds,
+        )
+
+    def render_response(self, name: str, *, part: bool = True, **values: Any) -> HTMLResponse:
+        """A page; of one that is made of a part, the part alone or the whole."""
+        return HTMLResponse(self.render_page(name if part else f"{name}_page", **values))
+
+    def render_page(self, name: str, **values: Any) -> str:
+        return self._environment.get_template(f"{name}.html.jinja").render(**values)
+
+    def render_macro(self, name: str, piece: str, *values: Any) -> str:
+        """What a macro of a template makes."""
+        return str(getattr(self._environment.get_template(f"{name}.html.jinja").module, piece)(*values)).strip()

@@ -1,0 +1,210 @@
+"""The runs that a page shows, each folded once for all who look, and only as far as its log has grown.
+
+A log is read when a page asks, at most every `POLL` seconds. What cannot be read any more, or has vanished, stays as it
+was last seen, with the reason in `trouble`. Only the `FOLDED` runs looked at last are kept in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from labwright.inspector.headline import Headline, build_headline
+from labwright.inspector.status import EventLine, RunStatus, build_event_line, build_status
+from labwright.inspector.tail import PROCESS_CHECK_SECONDS, RunFollower
+from labwright.inspector.timeline import Timeline
+from labwright.inspector.tree import CellsByNode, RunTree, build_tree
+from labwright.record.cell_status import compute_all_cells
+from labwright.record.log_reader import MIN_STABLE_SECONDS, LogStamp, RecordError, is_run, read_log_stamps
+from labwright.record.reducers.run_state import RunState
+
+MIN_REFRESH_SECONDS = 0.02
+"""Seconds between two looks at a log."""
+MAX_RUNS_CACHED = 8
+LAST_EVENTS_KEPT = 12
+"""Things that happened, as shown."""
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class CachedRun:
+    """One run. `version` grows whenever something that is shown may have changed."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self.name = name
+        self.trouble = ""
+        self.version = 0
+        self.timeline = Timeline()
+        self._follower = RunFollower(folder)
+        self._latest: deque[EventLine] = deque(maxlen=LAST_EVENTS_KEPT)
+        self._looked = -1e9
+        self.lock = threading.RLock()
+        """Held while the state is folded, and by whoever reads more than one thing of it."""
+        self._tree: tuple[int, RunTree] | None = None
+        self._cells: tuple[int, CellsByNode] | None = None
+
+    @property
+    def state(self) -> RunState:
+        return self._follower.state
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process works on the run, as last asked."""
+        return self._follower.process is not None
+
+    def refresh(self) -> int:
+        """Fold what is new; returns the version."""
+        with self.lock:
+            now = time.monotonic()
+            if now - self._looked >= MIN_REFRESH_SECONDS:
+                self._looked = now
+                self.version += self._read_new()
+                before = self._follower.process
+                self._follower.is_running()
+                self.version += before != self._follower.process
+            return self.version
+
+    def read_status(self) -> RunStatus:
+        return build_status(
+            self.name,
+            self.state,
+            tuple(self._latest),
+            self._follower.process,
+            now=time.time(),
+            folder=self.folder,
+            cells=self.read_cells(),
+        )
+
+    def read_cells(self) -> CellsByNode:
+        """What became of all cells, made once for each version."""
+        known = self._cells
+        if known is None or known[0] != self.version:
+            known = self._cells = self.version, compute_all_cells(self.state)
+        return known[1]
+
+    def build_tree(self) -> RunTree:
+        """The tree, made once for each version."""
+        known = self._tree
+        if known is None or known[0] != self.version:
+            known = self._tree = self.version, build_tree(self.state, self.read_cells())
+        return known[1]
+
+    def _read_new(self) -> bool:
+        trouble, before = "", self._follower.seq
+        try:
+            for seq, event, at in self._follower.read_new():
+                if seq == 1:  # the first one, or that of a log that replaced another
+                    self._latest.clear()
+                    self.timeline = Timeline()
+                self.timeline.add_event(event, self.state)
+                if (entry := build_event_line(event, at, self.state)) is not None:
+                    self._latest.append(entry)
+                before = -1
+        except RecordError as error:
+            trouble = str(error) if self.folder.is_dir() else "the folder of this run is gone"
+        changed = before != self._follower.seq or trouble != self.trouble
+        self.trouble = trouble
+        return changed
+
+
+class RunListEntry:
+    """A run in the list: its status and its best value, as last read; of its headline where that is asked for."""
+
+    def __init__(self, run: CachedRun, headline: Headline | None = None, *, status: RunStatus | None = None) -> None:
+        self.name, self.trouble, self.status = run.name, run.trouble, status or run.read_status()
+        tree = run.build_tree()
+        self.metric = tree.metric
+        rows = [row for stage in tree.stages for row in stage.nodes]
+        values = {row.id: row.metric for row in rows}
+        settled = tree.winner or next((stage.best for stage in reversed(tree.stages) if stage.best), None)
+        found = [
+            row.metric for row in rows if row.metric is not None and row.status == "good" and row.kind != "replicate"
+        ]
+        choose = max if tree.metric is not None and tree.metric.higher_is_better else min
+        self.best = values.get(settled) if settled else choose(found, default=None)
+        self.nodes = len(values)
+        self.headline = headline
+        self.settled = (
+            self.status.condition != "running" and time.time() - _changed_at(run.folder) / 1e9 > MIN_STABLE_SECONDS
+        )
+        """Whether it stays as it is until its log changes."""
+
+
+class RunCollection:
+    """The runs of a folder, or the one run that the folder is."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.single = is_run(place)
+        self._open: dict[str, CachedRun] = {}
+        self._lines: dict[str, tuple[tuple[LogStamp, ...], float, RunListEntry]] = {}
+        self._lock = threading.Lock()
+
+    def list_names(self) -> list[str]:
+        """Names of runs, the newest first."""
+        return [*self._find_folders()]
+
+    def _find_folders(self) -> dict[str, Path]:
+        """Folders of runs by their names as they can be shown, the newest first: a name need not be UTF-8."""
+        try:
+            found = (
+                [self.place]
+                if self.single
+                else [one for one in self.place.iterdir() if not one.name.startswith(".") and is_run(one)]
+            )
+            return {
+                os.fsencode(one.name).decode(errors="backslashreplace"): one
+                for one in sorted(found, key=_changed_at, reverse=True)
+            }
+        except OSError:
+            return {}
+
+    def _find_folder(self, name: str) -> Path:
+        return self.place if self.single else self._find_folders().get(name, self.place / name)
+
+    def find_run(self, name: str) -> CachedRun | None:
+        """A run by its name, as of now; None where there is none."""
+        with self._lock:
+            if name not in self._open and name not in self.list_names():
+                return None
+            folder = self._find_folder(name)
+            known = get_or_make(self._open, name, lambda: CachedRun(folder, name), max_entries=MAX_RUNS_CACHED)
+        known.refresh()
+        return known
+
+    def find_entry(self, name: str) -> RunListEntry | None:
+        """A run in the list; read again when its log has grown, or after a while since its process may have ended."""
+        folder = self._find_folder(name)
+        now, known = read_log_stamps(folder), self._lines.get(name)
+        if (
+            known is not None
+            and known[0] == now
+            and (known[2].settled or time.monotonic() - known[1] < PROCESS_CHECK_SECONDS)
+        ):
+            return known[2]
+        run = self._open.get(name) or CachedRun(folder, name)
+        with run.lock:
+            run.refresh()
+            if not now and not run.state.event_count:
+                return None
+            line = RunListEntry(run, build_headline(run.state))
+        self._lines[name] = now, time.monotonic(), line
+        return line
+
+
+def _changed_at(run: Path) -> float:
+    return max((one[3] for one in read_log_stamps(run)), default=0)
+
+
+def get_or_make(known: dict[K, T], key: K, make: Callable[[], T], *, max_entries: int) -> T:
+    """What was made for a key; `most` things are kept, those asked for last."""
+    known[key] = found = known.pop(key, None) or make()
+    while len(known) > max_entries:
+        known.pop(next(iter(known)), None)
+    return found

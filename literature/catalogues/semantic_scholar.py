@@ -1,0 +1,97 @@
+"""Semantic Scholar: works with their identifiers elsewhere, and abstracts. It does not mark retractions.
+
+Source: api.semanticscholar.org, "Academic Graph API" (`/paper/search`, `/paper/{paper_id}`, schema `FullPaper`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import Field
+
+from labwright.literature.catalogue_client import CatalogueRequest
+from labwright.literature.catalogues import (
+    AnswerShape,
+    WebCatalogue,
+    nested_field,
+    parse_answer,
+    parse_works,
+    unique_years,
+)
+from labwright.literature.matching import normalise_text, strip_retraction_mark
+from labwright.literature.settings import CatalogueName
+from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi, read_arxiv_year
+from labwright.record.whole_numbers import parse_whole_number
+
+_REQUESTED_FIELDS = "title,abstract,year,publicationDate,authors,externalIds,venue"
+
+
+class _SemanticScholarAuthor(AnswerShape):
+    name: str | None = None
+
+
+class _SemanticScholarItem(AnswerShape):
+    id: str = Field(alias="paperId")
+    title: str | None = None
+    abstract: str | None = None
+    year: int | None = None
+    date: str | None = Field(default=None, alias="publicationDate")
+    authors: list[_SemanticScholarAuthor] | None = None
+    doi: str | None = nested_field("externalIds", "DOI")
+    arxiv: str | None = nested_field("externalIds", "ArXiv")
+    venue: str | None = None
+
+
+class _SemanticScholarAnswer(AnswerShape):
+    total: int
+    data: tuple[Any, ...] = Field(default=(), description="each an `_Item`")
+
+
+class SemanticScholar(WebCatalogue):
+    name: CatalogueName = "semantic_scholar"
+
+    def build_search_request(self, query: str, limit: int) -> CatalogueRequest:
+        words = " ".join(query.replace("-", " ").split())  # a hyphenated term matches nothing there
+        return CatalogueRequest(
+            self.name, "paper/search", {"query": words, "limit": str(limit), "fields": _REQUESTED_FIELDS}
+        )
+
+    def build_lookup_requests(self, wanted: WorkQuery) -> Iterator[CatalogueRequest]:
+        for kind, value in (("DOI", wanted.doi), ("ARXIV", wanted.arxiv)):
+            if value:
+                yield CatalogueRequest(
+                    self.name, f"paper/{kind}:{quote(value, safe=':')}", {"fields": _REQUESTED_FIELDS}, is_lookup=True
+                )
+        if words := normalise_text(wanted.title):
+            yield self.build_search_request(words, 10)
+
+    def read_works(self, text: str, *, lookup: bool) -> tuple[Work, ...]:
+        items = (
+            [parse_answer(self.name, text, _SemanticScholarItem)]
+            if lookup
+            else parse_answer(self.name, text, _SemanticScholarAnswer).data
+        )
+        return parse_works(items, _SemanticScholarItem, _build_work)
+
+
+def _build_work(item: _SemanticScholarItem) -> Work | None:
+    if not item.title:
+        return None
+    title, marked = strip_retraction_mark(item.title)
+    doi = find_doi(item.doi or "")
+    arxiv = find_arxiv_id(f"arXiv:{item.arxiv}" if item.arxiv else item.doi or "")
+    dated = parse_whole_number(item.date[:4]) if item.date else None
+    return Work(
+        source="semantic_scholar",
+        id=item.id,
+        title=title,
+        authors=tuple(one.name or "" for one in item.authors or ()),
+        years=unique_years(item.year, dated, read_arxiv_year(arxiv)),
+        venue=item.venue or "",
+        dois=(doi,) if doi else (),
+        arxiv=arxiv,
+        abstract=" ".join((item.abstract or "").split()),
+        retracted=marked,
+    )

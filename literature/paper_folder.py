@@ -1,0 +1,128 @@
+"""A folder of papers as PDFs, as candidates for entries: what the first page says, found in a catalogue.
+
+A paper is looked up by the DOI or arXiv identifier on its first page, else by the lines that may be its title. A work
+is taken where its whole title and the family names of its authors stand on that page. What is not found is reported.
+
+PDFs are strangers' files: pdftotext reads one page of each, within `TIMEOUT` seconds and `LARGEST` bytes of text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labwright.literature import LibraryError
+from labwright.literature.bibtex import BibEntry, build_entry
+from labwright.literature.lookup import LIBRARY_TIMEOUT_SECONDS, LiteratureClient
+from labwright.literature.matching import build_title_key, normalise_text, split_name
+from labwright.literature.works import Work, WorkQuery, find_arxiv_id, find_doi
+
+MAX_PAPERS = 200
+"""Papers of a folder at most."""
+PAGE_TIMEOUT_SECONDS = 30.0
+"""Seconds for a first page: a stranger's PDF may hold any amount of drawing."""
+MAX_PAGE_CHARACTERS = 200_000
+TITLE_LINES = 6
+"""Lines of a first page that its title may begin in."""
+
+
+@dataclass(frozen=True)
+class PaperEntries:
+    """Entries that were made of papers, and what was not found, a sentence each."""
+
+    entries: tuple[BibEntry, ...]
+    notes: tuple[str, ...]
+
+
+async def read_papers(folder: Path, literature: LiteratureClient, *, taken_keys: Sequence[str] = ()) -> PaperEntries:
+    """Entries of the PDFs in a folder, with keys that are not `taken`. Raises `LibraryError`."""
+    if not folder.is_dir():
+        raise LibraryError(f"there is no folder of papers {str(folder)!r}")
+    if shutil.which("pdftotext") is None:
+        raise LibraryError("there is no pdftotext to read papers with; on Debian: apt-get install poppler-utils")
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".pdf" and path.is_file())
+    notes = (
+        [f"{len(paths)} papers in {folder}, of which the first {MAX_PAPERS} are read"]
+        if len(paths) > MAX_PAPERS
+        else []
+    )
+    entries: list[BibEntry] = []
+    late = paths[:MAX_PAPERS]
+    try:
+        async with asyncio.timeout(LIBRARY_TIMEOUT_SECONDS):
+            while late:
+                page = await read_first_page(late[0])
+                work = await _find_work(page, literature)
+                if work is not None:
+                    entries.append(build_entry(work, taken_keys=[*taken_keys, *(one.key for one in entries)]))
+                else:
+                    why = "no work of a catalogue is found there" if page.strip() else "there is no text"
+                    notes.append(f"{late[0].name}, first page: {why}")
+                late = late[1:]
+    except TimeoutError:
+        notes.append(f"{late[0].name} and {len(late) - 1} others: not looked up within {LIBRARY_TIMEOUT_SECONDS:g} s")
+    return PaperEntries(tuple(entries), tuple(notes))
+
+
+async def read_first_page(path: Path) -> str:
+    """The text of the first page; empty where there is none, or it takes too long."""
+    process = await asyncio.create_subprocess_exec(
+        "pdftotext",
+        "-q",
+        "-enc",
+        "UTF-8",
+        "-f",
+        "1",
+        "-l",
+        "1",
+        str(path.absolute()),
+        "-",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(PAGE_TIMEOUT_SECONDS):
+            data = await process.stdout.readexactly(MAX_PAGE_CHARACTERS)
+    except asyncio.IncompleteReadError as error:
+        data = error.partial
+    except TimeoutError:
+        data = b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return data.decode("utf-8", errors="replace")
+
+
+async def _find_work(page: str, literature: LiteratureClient) -> Work | None:
+    named = WorkQuery(doi=find_doi(page), arxiv=find_arxiv_id(page))
+    for wanted in ([named] if named.doi or named.arxiv else []) + [
+        WorkQuery(title=title) for title in find_titles(page)
+    ]:
+        for work in await literature.find_candidates(wanted):
+            if is_on_page(work, page):
+                return work
+    return None
+
+
+def find_titles(page: str) -> tuple[str, ...]:
+    """What may be the title: a line near the top, alone or with the one or two after it."""
+    lines = [line.strip() for line in page.splitlines() if len(line.split()) > 1][:TITLE_LINES]
+    found = [" ".join(lines[at : at + size]) for at in range(min(2, len(lines))) for size in (1, 2, 3)]
+    return tuple(dict.fromkeys(one for one in found if len(one.split()) > 2))
+
+
+def is_on_page(work: Work, page: str) -> bool:
+    """Whether the title and every author's family name (of the first ten) stand on a page."""
+    words, text = set(normalise_text(page).split()), build_title_key(page)
+    families = [split_name(author)[-1:] for author in work.authors[:10]]
+    return (
+        bool(families)
+        and build_title_key(work.title) in text
+        and all(family and (family[0] in words or family[0] in text) for family in families)
+    )

@@ -1,0 +1,144 @@
+"""Role `code`: drafts, and changes of a parent's source. A change edits the parent's text, so that it is cumulative.
+
+Some programs carry a real mistake, by their ordinal and their study's table of faults; whoever repairs them is told
+only what failed (`models.offline.repairs`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.repairs import repair_common_failure, repair_parent
+from labwright.models.offline.scripts import (
+    MAX_LINE_CHARACTERS,
+    Scripts,
+    add_entry,
+    apply_edits,
+    is_applicable,
+    make_program,
+    read_constant,
+    render_template,
+    scale_constants,
+)
+from labwright.models.offline.study import AblationSpec, AgendaAddition, OfflineStudy, find_study_by_idea
+from labwright.models.roles.experiment_code import CodeInputs, NodeBrief, Program
+
+Parts = tuple[AblationSpec, ...]
+
+
+def answer_code(inputs: CodeInputs) -> Program:
+    """The program that a decision asks for. Raises `CatalogueError` for an idea or a kind that is not known."""
+    study = find_study_by_idea(inputs.idea)
+    if inputs.kind == "draft":
+        return write_draft(study, inputs)
+    if inputs.parent is None:
+        raise CatalogueError(f"the offline model cannot {inputs.kind} without a parent; only a draft has none")
+    if inputs.kind == "debug" and inputs.common is not None:
+        return repair_common_failure(inputs.parent)
+    if inputs.kind == "debug":
+        return repair_parent(study, inputs.parent, write_sound_draft(study, inputs))
+    if inputs.kind == "ablate" or inputs.stage == "ablation":
+        return ablate_parent(study, inputs, inputs.parent)
+    return extend_parent(study, inputs, inputs.parent)
+
+
+# --- stage 1 --------------------------------------------------------------------------------------------------------
+
+
+def _choose_variant(inputs: CodeInputs) -> int:
+    """Which of several ways is taken: branches of a run go on with another one."""
+    return inputs.ordinal + inputs.variation
+
+
+def write_draft(study: OfflineStudy, inputs: CodeInputs) -> Program:
+    """The ordinal-th way to begin, with the faults that its entry lists."""
+    spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
+    faulty = apply_edits(write_sound_draft(study, inputs), (study.find_fault(name) for name in spec.faults))
+    hidden = read_constant(faulty.experiment, "HIDDEN")
+    varies = spec.network + (f", HIDDEN={hidden}" if inputs.ordinal >= len(study.drafts) else "")
+    return make_program(None, faulty, title=spec.title, plan=spec.plan, varies=varies)
+
+
+def write_sound_draft(study: OfflineStudy, inputs: CodeInputs) -> Scripts:
+    """The ordinal-th way to begin, without mistakes; each later round of the drafts is twice as wide."""
+    turn = inputs.ordinal // len(study.drafts)
+    spec = study.drafts[_choose_variant(inputs) % len(study.drafts)]
+    values = study.draft_defaults | spec.set
+    hidden = int(values["hidden"]) * 2**turn
+    experiment = render_template(
+        "experiment.py.jinja",
+        title=spec.title,
+        plan=textwrap.fill(spec.plan, MAX_LINE_CHARACTERS),
+        **values | {"hidden": hidden},
+    )
+    return Scripts(experiment, render_template("plots.py.jinja"))
+
+
+# --- stage 3 --------------------------------------------------------------------------------------------------------
+
+
+def extend_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) -> Program:
+    """The parent with an agenda item taken up, on all datasets of the plan."""
+    scripts = Scripts(parent.experiment, parent.plots)
+    addition = _choose_addition(study, inputs, scripts)
+    scripts = apply_edits(scripts, addition.edits)
+    scripts = Scripts(scale_constants(scripts.experiment, addition.scale), scripts.plots)
+    slip = study.agenda_faults.get(inputs.ordinal % 4)
+    if slip:
+        scripts = apply_edits(scripts, (study.find_fault(slip),))
+    return make_program(parent, scripts, title=addition.title, plan=addition.plan, varies=inputs.item or addition.name)
+
+
+def _choose_addition(study: OfflineStudy, inputs: CodeInputs, scripts: Scripts) -> AgendaAddition:
+    """The addition that an item asks for; if the parent has it already, the next one that it lacks."""
+    item = inputs.item.lower()
+    hits = [sum(word in item for word in addition.keywords) for addition in study.agenda]
+    start = hits.index(max(hits)) if any(hits) else _choose_variant(inputs) % len(study.agenda)
+    turned = (*study.agenda[start:], *study.agenda[:start])
+    if not turned[0].edits or is_applicable(scripts, turned[0].edits):
+        return turned[0]
+    lacking = [addition for addition in turned if addition.edits and is_applicable(scripts, addition.edits)]
+    return lacking[0] if lacking else next(addition for addition in turned if addition.scale or not addition.edits)
+
+
+# --- stage 4 --------------------------------------------------------------------------------------------------------
+
+
+def ablate_parent(study: OfflineStudy, inputs: CodeInputs, parent: NodeBrief) -> Program:
+    """The parent with one arm more, that of the method without a part: under an equal seed it sees the labels, the
+    weights and the batches that the whole method saw, so that the two pair."""
+    parts = _choose_parts(study, inputs)
+    experiment = parent.experiment
+    for part in parts:
+        experiment = scale_constants(experiment, part.scale)
+    arm = next((part.arm for part in parts if not part.scale), parts[0].arm)
+    experiment = add_entry(experiment, "ARMS = {", f'    "{_condition_name(parts)}": {arm},')
+    plan = " ".join(part.plan for part in parts)
+    title = ", and ".join(part.title for part in parts)
+    made = make_program(
+        parent, Scripts(experiment, parent.plots), title=title, plan=plan, varies=_condition_name(parts)
+    )
+    return made.model_copy(update={"arms": (_condition_name(parts),)})
+
+
+def _condition_name(parts: Parts) -> str:
+    """The name of the ablated arm: `without-smoothing`, `without-smoothing-and-weight-decay`."""
+    return "without-" + "-and-".join(part.condition.removeprefix("without-") for part in parts)
+
+
+def _choose_parts(study: OfflineStudy, inputs: CodeInputs) -> Parts:
+    """The part or the pair of parts to remove: what was planned, or what the item names if it is new, or the next."""
+    tried = {sibling.varies for sibling in inputs.siblings} | set(inputs.rest.tried if inputs.rest else ())
+    singles = study.ablations
+    # Two removals can be made at once if no more than one of them changes the arm itself.
+    pairs = (pair for pair in itertools.combinations(singles, 2) if any(part.scale for part in pair))
+    planned = [(part,) for part in singles if inputs.ablation is not None and part.condition == inputs.ablation.name]
+    if planned:
+        return planned[0]
+    choices: list[Parts] = [*((part,) for part in singles), *pairs]
+    own = choices[_choose_variant(inputs) % len(choices)]
+    item = inputs.item.lower()
+    named: list[Parts] = [(part,) for part in singles if item and any(word in item for word in part.keywords)]
+    return next((parts for parts in (*named, own, *choices) if _condition_name(parts) not in tried), own)

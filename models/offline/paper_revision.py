@@ -1,0 +1,185 @@
+"""Roles `reflect`, targeted edits for what is reported of a draft, `scope`, what claims too much, and `reader`.
+
+A sentence that the binder refuses is taken out, a figure without a place is placed, and a paper that is too long loses
+the paragraphs that are spared most easily, then a figure to the appendix. What it does not do: write new claims.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import takewhile
+
+from labwright.models.offline.outline import Outline
+from labwright.models.offline.paper_writing import build_outline
+from labwright.models.roles.paper_revision import (
+    ReaderInputs,
+    ReflectInputs,
+    Reflection,
+    ScopeFindings,
+    ScopeInputs,
+    TextEdit,
+)
+from labwright.record.schema.figures import FigurePlacement
+from labwright.record.schema.paper import ClaimReading, PaperDraft, PaperReading, ScopeFinding
+
+_VIOLATION_LINE = re.compile(
+    r"^\[(?P<kind>\w+)\] (?P<where>.*?): (?P<excerpt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"): ", re.DOTALL
+)
+MAX_ROUNDS_IN_VAIN = 2
+"""Rounds that are taken back one after the other before it gives up."""
+_OVERCLAIM_WORDS = re.compile(
+    r"\b(?:in general|always|never fails|proves|proven|universally|any dataset|all networks)\b", re.IGNORECASE
+)
+_VERDICT = re.compile(r"\((supported|smaller|negligible|opposite|undecided)\b")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\])")
+
+
+def answer_reflect(inputs: ReflectInputs) -> Reflection:
+    """Edits for violations first, then for length; done when neither calls for any, or two rounds were in vain."""
+    draft, limit = inputs.draft, inputs.inputs.page_limit
+    vain = len(list(takewhile(lambda one: one.outcome != "kept", reversed(inputs.tried))))
+    if vain >= MAX_ROUNDS_IN_VAIN:
+        return Reflection(done=True)
+    paper = build_outline(inputs.inputs)
+    bodies = {"title": draft.title, "abstract": draft.abstract} | {s.title: s.body for s in draft.sections}
+    before = dict(bodies)
+    captions: dict[str, str] = {}
+    if inputs.news and not inputs.tried:
+        fresh = {"title": paper.title, "abstract": paper.abstract} | {part.title: part.body for part in paper.sections}
+        bodies |= {title: text for title, text in fresh.items() if title in bodies}
+        if inputs.pages is not None and inputs.pages >= limit:  # the news take room
+            _shorten(paper, bodies, ranks=1)
+    for violation in inputs.violations:
+        _fix_violation(inputs, violation, bodies, captions)
+    placements: dict[str, FigurePlacement] = {}
+    if not inputs.violations and inputs.pages is not None and inputs.pages > limit:
+        # A little less text may push a figure to the next page: what was taken back is tried with more.
+        _shorten(paper, bodies, ranks=inputs.pages - limit + vain)
+        if bodies == before or vain:
+            placed = re.findall(r"\\paperfigure\{([^}]*)\}", "\n".join(section.body for section in draft.sections))
+            placements = {placed[-1]: "appendix"} if placed else {}
+    edits = tuple(edit for title in bodies for edit in _compute_text_edits(title, before[title], bodies[title]))
+    found = Reflection(done=False, edits=edits, captions=captions, placements=placements)
+    return found.model_copy(update={"done": found.is_empty})
+
+
+def answer_scope(inputs: ScopeInputs) -> ScopeFindings:
+    """Sentences with words that no study of a few datasets bears out."""
+    return ScopeFindings(
+        findings=tuple(
+            ScopeFinding(
+                quote=sentence,
+                why=f"{found[0]!r} goes beyond what was measured",
+                may="name the datasets, arms and levels that it was measured on",
+            )
+            for one in inputs.texts
+            for sentence in re.split(r"(?<=[.!?])\s+", one.text)
+            if (found := _OVERCLAIM_WORDS.search(sentence))
+        )
+    )
+
+
+def answer_reader(inputs: ReaderInputs) -> PaperReading:
+    """The first sentence of the abstract, and of the results the verdicts in their order, where each claim has one."""
+    abstract = next((one.text for one in inputs.texts if one.where == "abstract"), "")
+    verdicts = [
+        (match[1], one)
+        for text in inputs.texts
+        if "Result" in text.where
+        for one in _SENTENCE.split(text.text)
+        for match in _VERDICT.finditer(one)
+    ]
+    whole = len(verdicts) == len(inputs.questions)
+    return PaperReading(
+        finding=_SENTENCE.split(abstract)[0],
+        claims=tuple(
+            ClaimReading.model_validate({"id": asked.id, "says": says, "quote": quote})
+            for asked, (says, quote) in zip(inputs.questions, verdicts, strict=True)
+        )
+        if whole
+        else (),
+    )
+
+
+def _compute_text_edits(section: str, before: str, after: str) -> Iterator[TextEdit]:
+    """Passages of a part whose replacement turns its text into another: whole paragraphs, the last first."""
+    old, new = (text.split("\n\n") for text in (before, after))
+    for verb, a, b, c, d in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
+        if verb == "equal":
+            continue
+        # Of an insertion, or where the passage stands twice, the paragraphs before it are taken in.
+        while a > 0 and (a == b or before.count("\n\n".join(old[a:b])) != 1):
+            a, c = a - 1, c - 1
+        while b < len(old) and (a == b or before.count("\n\n".join(old[a:b])) != 1):
+            b, d = b + 1, d + 1
+        yield TextEdit(section=section, old="\n\n".join(old[a:b]), new="\n\n".join(new[c:d]))
+
+
+# --- violations -----------------------------------------------------------------------------------------------------
+
+
+def _fix_violation(inputs: ReflectInputs, violation: str, bodies: dict[str, str], captions: dict[str, str]) -> None:
+    """Change the bodies or captions for one violation; leave them if the violation names no text of theirs."""
+    match = _VIOLATION_LINE.match(violation)
+    excerpt = ast.literal_eval(match["excerpt"]) if match else ""
+    known = {figure.name: figure.description for figure in inputs.inputs.figures}
+    name = next((name for name in known if name == excerpt or f"{{{name}}}" in violation), "")
+    if name and "caption" in violation:
+        captions[name] = known[name]
+    elif name and "never placed" in violation:
+        _place_figure(inputs.draft, bodies, name)
+    elif match and excerpt:
+        _remove_sentence(bodies, match["where"], excerpt)
+
+
+def _place_figure(draft: PaperDraft, bodies: dict[str, str], name: str) -> None:
+    """Place a figure at the end of the section that refers to it, else of the last but one."""
+    titles = [section.title for section in draft.sections]
+    reference = f"\\ref{{fig:{name}}}"
+    host = next((title for title in titles if reference in bodies[title]), titles[max(0, len(titles) - 2)])
+    sentence = "" if reference in bodies[host] else f"Figure~{reference} is given for completeness.\n\n"
+    bodies[host] = f"{bodies[host]}\n\n{sentence}\\paperfigure{{{name}}}"
+
+
+def _remove_sentence(bodies: dict[str, str], where: str, excerpt: str) -> None:
+    """Remove the sentence that holds the excerpt from the part that the violation names, or from wherever it is."""
+    core = " ".join(re.sub(r"^line \d+: ", "", excerpt).strip().removeprefix("...").removesuffix("...").split())
+    named = [title for title in bodies if f"'{title}'" in where or title == where]
+    for title in named or list(bodies):
+        paragraphs = bodies[title].split("\n\n")
+        kept = [_drop_sentence(paragraph, core) for paragraph in paragraphs]
+        if title != "title" and kept != paragraphs:
+            bodies[title] = "\n\n".join(paragraph for paragraph in kept if paragraph)
+
+
+def _drop_sentence(paragraph: str, core: str) -> str:
+    """The paragraph without the sentence in whose midst the excerpt lies."""
+    text = " ".join(paragraph.split())
+    # An excerpt shows some thirty characters before what is wrong, and may begin in the paragraph before.
+    at = text.find(core) + min(30, len(core) // 2) if core in text else text.find(core[24:44]) + min(6, len(core) // 2)
+    if not core or (core not in text and (len(core) < 44 or core[24:44] not in text)):
+        return paragraph
+    kept: list[str] = []
+    end = 0
+    for sentence in _SENTENCE.split(text):
+        start, end = end, end + len(sentence) + 1
+        if not start <= at < end:
+            kept.append(sentence)
+    return " ".join(kept)
+
+
+# --- length ---------------------------------------------------------------------------------------------------------
+
+
+def _shorten(paper: Outline, bodies: dict[str, str], *, ranks: int) -> None:
+    """Drop the paragraphs of the highest ranks that are still there, one rank a page too many."""
+    optional = [(part.title, one) for part in paper.sections for one in part.paragraphs if one.spare_rank]
+    present = {one.spare_rank for title, one in optional if one.text in bodies.get(title, "")}
+    dropped = sorted(present, reverse=True)[:ranks]
+    for title, one in optional:
+        if one.spare_rank in dropped and title in bodies:
+            rest = bodies[title].replace(one.text, "").split("\n\n")
+            bodies[title] = "\n\n".join(text.strip() for text in rest if text.strip())

@@ -1,0 +1,126 @@
+"""Roles `plan`, `ablation_plan` and `missing_ablations`: the study's plan, and what its risks and claims ask for."""
+
+from __future__ import annotations
+
+from labwright.models.errors import CatalogueError
+from labwright.models.offline.repository_study import is_repository_study
+from labwright.models.offline.study import AblationSpec, find_study_by_idea
+from labwright.models.roles.study_plan import (
+    AblationPlan,
+    AblationPlanInputs,
+    AmendedPlan,
+    MissingAblationsAnswer,
+    MissingAblationsInputs,
+    PlanInputs,
+    RiskTested,
+)
+from labwright.record.ablation import Ablation
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.prior_work import OmittedPriorWork
+from labwright.record.schema.protocol_review import FindingAnswer
+
+
+def answer_plan(inputs: PlanInputs) -> DataPlan:
+    """The study's data plan, narrowed to the datasets and metrics that can be had and that the idea names.
+
+    Raises:
+        CatalogueError: the idea is not the study's, none of its datasets can be had, or there are own data.
+    """
+    study = find_study_by_idea(inputs.idea)
+    own = [entry.name for entry in inputs.catalogue if entry.own]
+    if own:
+        yours = ", ".join(own)
+        raise CatalogueError(
+            f"the offline model plans its own study only, not with data of yours ({yours}): choose "
+            "another model with --model, or leave --data out"
+        )
+    have = {entry.name for entry in inputs.catalogue}
+    datasets = tuple(use for use in study.plan.datasets if use.name in have)
+    if not datasets:
+        wanted = ", ".join(use.name for use in study.plan.datasets)
+        raise CatalogueError(f"the study {study.name} needs one of the datasets {wanted}; have {sorted(have)!r}")
+    named = " ".join(inputs.idea.datasets).lower().replace(" ", "_")
+    asked = tuple(use for use in datasets if use.name in named)
+    metrics = tuple(metric for metric in study.plan.metrics if metric.name in inputs.metrics)
+    metrics = metrics or study.plan.metrics[:1]
+    known = ("", *(metric.name for metric in metrics))
+    hypotheses = tuple(
+        one.model_copy(update={"alternatives": tuple(other for other in one.alternatives if other.metric in known)})
+        for one in study.plan.hypotheses
+    )
+    omitted = tuple(
+        OmittedPriorWork(name=row.name, reason="it is no part of the study that this model knows")
+        for row in inputs.common
+    )
+    made = study.plan.model_copy(
+        update={"datasets": asked or datasets, "metrics": metrics, "hypotheses": hypotheses, "omitted": omitted}
+    )
+    return _amend_plan(made, inputs) if inputs.findings else made
+
+
+def _amend_plan(plan: DataPlan, inputs: PlanInputs) -> AmendedPlan:
+    """The plan with a line of `untested` for doubts about its scope; other findings get the reason why it stays."""
+    scope = any(one.kind == "scope" for one in inputs.findings)
+    told = ("other data than those of the plan",) if scope else ()
+    return AmendedPlan(
+        **plan.model_copy(update={"untested": (*plan.untested, *told)}).model_dump(),
+        answers=tuple(
+            FindingAnswer(finding=number, changed=True, reason="`untested` says so now.")
+            if one.kind == "scope"
+            else FindingAnswer(finding=number, changed=False, reason="The study that this model knows is fixed.")
+            for number, one in enumerate(inputs.findings, 1)
+        ),
+    )
+
+
+def answer_ablation_plan(inputs: AblationPlanInputs) -> AblationPlan:
+    """What the risks name, in their order, then the study's other parts; as many as there is room for."""
+    study = find_study_by_idea(inputs.idea)
+    named = [
+        [one for one in study.ablations if any(word in risk.lower() for word in one.keywords)]
+        for risk in inputs.idea.risks
+    ]
+    chosen: list[AblationSpec] = []
+    risks: list[RiskTested] = []
+    for number, specs in enumerate(named, start=1):
+        first = next((one for one in specs if one not in chosen), None) or next(iter(specs), None)
+        if first is None:
+            risks.append(RiskTested(risk=number, reason="no part of the method stands for it"))
+        elif first in chosen or len(chosen) < inputs.most:
+            chosen += [] if first in chosen else [first]
+            risks.append(RiskTested(risk=number, by=first.condition))
+        else:
+            risks.append(RiskTested(risk=number, reason="there is no room for it beside the others"))
+    chosen += [one for one in study.ablations if one not in chosen]
+    return AblationPlan(
+        ablations=tuple(_to_ablation(one, inputs.data_plan) for one in chosen[: inputs.most]), risks=tuple(risks)
+    )
+
+
+def answer_missing_ablations(inputs: MissingAblationsInputs) -> MissingAblationsAnswer:
+    """The parts that the study's claims credit and that nobody measured; none where all were."""
+    if is_repository_study(inputs):
+        return MissingAblationsAnswer(
+            why="Arms of a repository are words of its command, and the plan has all of them."
+        )
+    study = find_study_by_idea(inputs.idea)
+    done = {one.ablation.name for one in inputs.trials if one.outcome == "measured"}
+    lacking = [one for one in study.ablations if one.needed and one.condition not in done]
+    if not lacking:
+        return MissingAblationsAnswer(why="Every part that the claims credit was taken out alone.")
+    found = tuple(_to_ablation(one, inputs.data_plan) for one in lacking[: inputs.most])
+    parts = " and ".join(one.part for one in found)
+    return MissingAblationsAnswer(
+        ablations=found, why=f"The claims credit the method as a whole; nobody measured it without {parts}."
+    )
+
+
+def _to_ablation(spec: AblationSpec, plan: DataPlan) -> Ablation:
+    return Ablation(
+        name=spec.condition,
+        part=spec.part,
+        action=spec.action,
+        replacement=spec.replacement,
+        metrics=tuple(metric.name for metric in plan.metrics),
+        why=spec.plan,
+    )

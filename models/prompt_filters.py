@@ -1,0 +1,356 @@
+"""How much of a text or a list a prompt shows.
+
+What binds is shown whole: the idea's claim, the data plan, what a node must measure, code. What a model wrote in answer
+to a length that it was told (`LENGTHS`) is shown whole as well. Other prose is cut at the end of a sentence, and
+what a machine printed in its middle, each with a mark. Lists have one line for what belongs together, and what is left
+out is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from labwright.models.roles.figures import ArrayBrief, Range
+from labwright.models.roles.paper_writing import ClaimLine
+from labwright.record.claims.hypothesis_tests import ReplicateValues, compute_effect_value
+from labwright.record.estimands import EstimandError, MissingCell, describe_estimand, list_main_arms
+from labwright.record.result_macros import ClaimKey, to_plain_text
+from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level
+from labwright.record.schema.figures import AxesFacts, DrawnFacts
+from labwright.record.schema.hypotheses import Effect, EffectDecision
+
+FIELD_LENGTHS = {
+    "plan": 1200,
+    "analysis": 1800,
+    "next_step": 600,
+    "description": 600,
+    "tried": 700,
+    "found": 1800,
+    "supported_by_replicates": 1000,
+    "next": 500,
+    "reasons": 1000,
+    "notes": 6000,
+}
+"""Characters that whoever writes a field is asked to keep to."""
+
+FIELD_LEEWAY = 1.5
+"""How far beyond its length a field is still shown whole."""
+
+MAX_OTHER_FILE_CHARACTERS = 4000
+"""Characters that are shown of a file of a program that is no code."""
+
+MIN_CUT_SHARE = 0.1
+"""The share of a text that a cut in its middle must save."""
+
+MARK_PREFIX = "[[scientist: "
+"""How what this program says within somebody's text begins; `unmarked` sees to it that the text itself cannot."""
+
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s|$)")
+
+
+def format_mark(what: str) -> str:
+    """What this program says within a text, in brackets that `unmarked` leaves no text."""
+    return f"{MARK_PREFIX}{what}]]"
+
+
+def strip_marks(text: str) -> str:
+    """The text in which nothing reads as a mark of ours: no two brackets open before a letter."""
+    return re.sub(r"\[(?=\[\s*[^\W\d_])", "[ ", text)
+
+
+def cut_middle(text: str, limit: int, *, min_saved_share: float = MIN_CUT_SHARE) -> str:
+    """The text, or its head and tail with a mark between that says how much was left out; about `limit` characters.
+
+    Whole where the cut would save less than the share `worth` of it.
+    """
+    left = len(text) - limit
+    if left < min_saved_share * len(text) or left <= 0:
+        return text
+    head, tail = limit * 2 // 5, limit - limit * 2 // 5
+    return f"{text[:head]}\n{format_mark(f'{left} characters left out here')}\n{text[-tail:]}"
+
+
+def flatten(text: str) -> str:
+    """The whole text on one line."""
+    return " ".join(text.split())
+
+
+def cut_line(text: str, limit: int = 200) -> str:
+    """The text on one line of at most `limit` characters: for names and titles; prose takes `sentences`."""
+    shown = flatten(text)
+    return shown if len(shown) <= limit else shown[: limit - 4] + " ..."
+
+
+def cut_sentences(text: str, limit: int) -> str:
+    """The text on one line, or its first whole sentences of at most `limit` characters and a mark.
+
+    Where not even the first one fits, it is cut between words.
+    """
+    shown = flatten(text)
+    if len(shown) <= limit:
+        return shown
+    ends = [match.end() for match in _SENTENCE_END.finditer(shown, 0, limit)]
+    cut = ends[-1] if ends else max(shown.rfind(" ", 0, limit), 0) or limit
+    return f"{shown[:cut].rstrip()} [... {len(shown) - cut} characters left out]"
+
+
+def cut_field(text: str, field: str) -> str:
+    """What was written for a field, on one line: whole, unless it is far beyond the length that was asked for."""
+    return cut_sentences(text, round(FIELD_LEEWAY * FIELD_LENGTHS[field]))
+
+
+def fence(text: str, limit: int | None = None, language: str = "") -> str:
+    """The text as a fenced block, cut in the middle where there is a limit; the fence is longer than any within."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    ticks = "`" * (longest + 1)
+    body = text.rstrip()
+    return f"{ticks}{language}\n{body if limit is None else cut_middle(body, limit)}\n{ticks}"
+
+
+def format_files(texts: Mapping[str, str]) -> str:
+    """Every file of a program as a fenced block under its path: code whole, the middle of others cut."""
+    code = {path: path.endswith(".py") for path in texts}
+    blocks = [
+        f"{path}:\n{fence(text, None if code[path] else MAX_OTHER_FILE_CHARACTERS, 'python' * code[path])}"
+        for path, text in texts.items()
+    ]
+    return "\n\n".join(blocks)
+
+
+# --- lists ----------------------------------------------------------------------------------------------------------
+
+
+def format_number(value: float | None) -> str:
+    """A number to six digits, or 'unknown'."""
+    return "unknown" if value is None else f"{value:.6g}"
+
+
+def cap_lines(lines: Sequence[str], limit: int, what: str = "lines") -> str:
+    """The first lines, and how many more there are; '- none' where there is none."""
+    left = [f"[... {len(lines) - limit} more {what} left out ...]"] if len(lines) > limit else []
+    return "\n".join([*lines[:limit], *left]) or "- none"
+
+
+def list_conditions(plan: DataPlan, ablations: bool) -> tuple[str, ...]:
+    """The plan's conditions that only ablation nodes measure, or those that every experiment measures."""
+    main = list_main_arms(plan)
+    return tuple(condition for condition in plan.conditions if (parse_arm(condition) in main) != ablations)
+
+
+def format_effect(spec: Effect, plan: DataPlan) -> str:
+    """What an effect is of, and how large it has to be."""
+    metric = spec.metric or plan.primary_metric.name
+    return (
+        f"{describe_estimand(spec.estimand, plan)}, in {metric}, is above {spec.smallest:g} "
+        f"(`{flatten(spec.estimand)}`)"
+    )
+
+
+def format_effects(measurements: Iterable[Measurement], plan: DataPlan) -> str:
+    """The effects that a plan asks for in the validation values of one run, a line each; those that it measured."""
+    values = {
+        (one.dataset, one.condition, one.name): one.value
+        for one in measurements
+        if one.split == "validation" and one.step is None
+    }
+    lines: list[str] = []
+    for one in plan.hypotheses:
+        for each in one.effects:
+            with suppress(MissingCell, EstimandError):
+                value, _ = compute_effect_value(plan, one, each, ReplicateValues(0, "", values))
+                lines.append(
+                    f"- `{one.id}`: {describe_estimand(each.estimand, plan)}: {format_number(value)} (smallest "
+                    f"effect of "
+                    f"interest {each.smallest:g})"
+                )
+    return "\n".join(lines)
+
+
+def format_effect_result(part: EffectDecision, plan: DataPlan) -> str:
+    """An effect over replicates, in words."""
+    if part.mean is None or part.low is None:
+        return f"{describe_estimand(part.effect.estimand, plan)}: {part.why or 'not known'}"
+    return (
+        f"{describe_estimand(part.effect.estimand, plan)}: {format_number(part.mean)} "
+        f"[{format_number(part.low)}, {format_number(part.high)}], "
+        f"n = {len(part.values)}, smallest effect {part.effect.smallest:g}: {part.verdict}"
+    )
+
+
+def format_measurements(
+    measurements: Iterable[Measurement],
+    limit: int = 120,
+    plan: DataPlan | None = None,
+    before: Iterable[Measurement] = (),
+) -> str:
+    """One line a (dataset, condition, split): every value by name, in the order of recording.
+
+    With a plan, scores that it does not name are left out: a submission is scored by all metrics that fit. Values of
+    `before` stand beside those that they were before, with the difference; what was measured before alone follows.
+    """
+    shown, old = _group_by_row(measurements, plan), _group_by_row(before, plan)
+    lines = [_format_row(row, values, old.get(row, ())) for row, values in shown.items()]
+    lines += [f"{_format_row(row, values)}; before, and not here" for row, values in old.items() if row not in shown]
+    return cap_lines(lines, limit)
+
+
+def _group_by_row(measurements: Iterable[Measurement], plan: DataPlan | None) -> dict[str, list[Measurement]]:
+    named = {metric.name for metric in plan.metrics} if plan else set[str]()
+    rows: dict[str, list[Measurement]] = {}
+    for m in measurements:
+        if not named or m.name in named or m.grade not in ("scored", "computed"):
+            rows.setdefault(f"{m.dataset}, {m.condition}, {m.split}", []).append(m)
+    return rows
+
+
+def _format_row(row: str, values: Sequence[Measurement], before: Sequence[Measurement] = ()) -> str:
+    now, then = ({(m.name, m.value, m.grade == "logged") for m in some} for some in (values, before))
+    known = {m.name: m.value for m in before} if now != then else {}
+    shown: list[str] = []
+    for m in values:
+        old = known.get(m.name)
+        change = (
+            ""
+            if old is None
+            else " (unchanged)"
+            if old == m.value
+            else (f" (before {format_number(old)}, {m.value - old:+.4g})")
+        )
+        shown.append(f"{m.name} {format_number(m.value)}{' (said by the code)' * (m.grade == 'logged')}{change}")
+    return f"- {row}: {', '.join(shown)}{' (unchanged)' * (now == then)}"
+
+
+# --- claims ---------------------------------------------------------------------------------------------------------
+
+
+def format_claims(lines: Sequence[ClaimLine]) -> str:
+    """One line a claim: its key without ending, what it is of, and what each ending prints. None is left out but
+    `.mean` beside `.pm`, which begins with it."""
+    forms: dict[str, list[ClaimLine]] = {}
+    for line in lines:
+        forms.setdefault(line.key.rpartition(".")[0], []).append(line)
+    shown: list[str] = []
+    for stem, of in forms.items():
+        who, _, what = of[0].meaning.partition(": ")
+        forms_of = {one.key.rpartition(".")[2]: to_plain_text(one.printed) for one in of}
+        endings = ", ".join(
+            f"`.{form}` {text}" for form, text in forms_of.items() if form != "mean" or "pm" not in forms_of
+        )
+        shown.append(f"- `{stem}`: {cut_line(what or who, 140)}; {endings}")
+    return "\n".join(shown)
+
+
+def format_other_claims(lines: Sequence[ClaimLine]) -> str:
+    """What else may be chosen, a line for the claims of one split, metric and arm (or pair): datasets D, levels L."""
+    found: dict[tuple[str, str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    for line in lines:
+        key = ClaimKey.parse_key(line.key)
+        if key is None or line.listed:
+            continue
+        level = parse_level(key.condition)
+        sides = [f"{parse_arm(one)}@L" if level else one for one in (key.condition, key.other) if one]
+        datasets, levels = found.setdefault((key.split, key.metric, "~".join(sides)), ({}, {}))
+        datasets[key.dataset] = levels[level] = None
+    return "\n".join(
+        f"- `{'/D/'.join(name[:2])}/{name[2]}`: D of {', '.join(datasets)}"
+        + (f"; L of {', '.join(levels)}" if any(levels) else "")
+        for name, (datasets, levels) in found.items()
+    )
+
+
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def format_arrays(briefs: Sequence[ArrayBrief], limit: int = 80) -> str:
+    """One line for the arrays of one name, in all folders that hold it, of all cells of a dataset: shape, type, range.
+
+    Folders that hold the same names are named once, above, and so are the cells.
+    """
+    names: dict[str, dict[str, ArrayBrief]] = {}
+    for one in briefs:
+        folder, _, name = one.path.rpartition("/")
+        names.setdefault(name, {})[folder] = one
+    folders = list(dict.fromkeys(folder for held in names.values() for folder in held))
+    heads = (
+        []
+        if len(folders) < 2
+        else [f"In each of {', '.join(f'`{folder}/`' for folder in folders)}, where no other folders are named:"]
+    )
+    prefix = f"{folders[0]}/" if len(folders) == 1 and folders[0] else ""
+    lines, before = list[str](), ""
+    for own in _group_cell_arrays(names):
+        held = [one for name in own for one in names[name].values()]
+        absent = [f"`{folder}/`" for folder in folders if folder not in names[own[0]]]
+        label = f"`{prefix}{own[0]}`"
+        if len(own) > 1:
+            array, dataset, _ = own[0].split("__", 2)
+            cells = ", ".join(name.removesuffix(".npy").split("__", 2)[2] for name in own)
+            label = f"`{prefix}{array}__{dataset}__*.npy` for {'the same *' if cells == before else f'* = {cells}'}:"
+            before = cells
+        lines.append(_format_array(label, held) + (f"; not in {', '.join(absent)}" if absent else ""))
+    return "\n".join([*heads, cap_lines(lines, limit, "names" if heads else "arrays")])
+
+
+def _group_cell_arrays(names: Mapping[str, Mapping[str, ArrayBrief]]) -> list[list[str]]:
+    """Names in the order of their first, those of cells of one dataset together: three or more `name__dataset__rest`,
+    with arrays of one shape and type in the same folders."""
+    found: dict[tuple[object, ...], list[str]] = {}
+    for name, held in names.items():
+        parts = name.removesuffix(".npy").split("__", 2)
+        looks = {(one.shape, one.dtype, len(one.ranges)) for one in held.values()}
+        alike = len(parts) == 3 and len(looks) == 1
+        found.setdefault((*parts[:2], *held, *looks) if alike else (name,), []).append(name)
+    return [part for own in found.values() for part in ([own] if len(own) > 2 else [[name] for name in own])]
+
+
+def _format_array(label: str, of: Sequence[ArrayBrief]) -> str:
+    """Shapes, types and the range in all of them together, or of each column."""
+    shapes = " or ".join(dict.fromkeys(f"({', '.join(map(str, one.shape))})" for one in of))
+    types = " or ".join(dict.fromkeys(one.dtype for one in of))
+    columns = max(len(one.ranges) for one in of)
+    ranges = [_format_range([one.ranges[k] for one in of if len(one.ranges) == columns]) for k in range(columns)]
+    shown = "".join(f", {f'column {k}: ' * (columns > 1)}{text}" for k, text in enumerate(ranges))
+    missing = sum(one.missing for one in of)
+    return f"- {label} {shapes} {types}{shown}" + (f", {missing} not finite" if missing else "")
+
+
+def _format_range(of: Sequence[Range]) -> str:
+    low, high = format_number(min(one.low for one in of)), format_number(max(one.high for one in of))
+    means = list(dict.fromkeys(format_number(mean) for mean in sorted(one.mean for one in of)))
+    return f"{low} to {high}, mean {means[0]}" + (f" to {means[-1]}" if len(means) > 1 else "")
+
+
+# --- what was drawn -------------------------------------------------------------------------------------------------
+
+
+def format_drawn_data(axes: AxesFacts, limit: int = 40) -> str:
+    """One line for what an axes draws from data; series of one point that look alike share one."""
+    points: dict[tuple[str, str, str], list[DrawnFacts]] = {}
+    lines: list[str] = []
+    for one in axes.drawn:
+        if one.low is None:
+            continue
+        if one.points == 1:
+            points.setdefault((one.kind, one.label, one.marker), []).append(one)
+        else:
+            lines.append(
+                f"{_format_drawn_item(one)}: {one.points} values from {format_number(one.low)} to "
+                f"{format_number(one.high)}, mean "
+                f"{format_number(one.mean)}, first {format_number(one.first)}, last {format_number(one.last)}"
+                + (", with intervals" if one.interval else "")
+            )
+    for of in points.values():
+        lows = [one.low for one in of if one.low is not None]
+        what = (
+            f"{len(of)} single points from {format_number(min(lows))} to {format_number(max(lows))}"
+            if len(of) > 1
+            else f"one point at {format_number(lows[0])}"
+        )
+        lines.append(f"{_format_drawn_item(of[0])}: {what}")
+    return cap_lines(lines, limit, "series") if lines else ""
+
+
+def _format_drawn_item(one: DrawnFacts) -> str:
+    return f"- {one.kind}" + (f' "{cut_line(one.label, 60)}"' if one.label else "")

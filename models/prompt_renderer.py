@@ -1,0 +1,92 @@
+"""Prompts from typed inputs: `roles/<role>.md` has a block `system`, the same for all calls of the role in a run, and
+a block `user`. Partials begin with an underscore.
+
+Providers cache what requests have in common from their first character on, so what calls share comes first: the prompts
+of all roles that know the study begin alike (`_study.md`), those that see its figures alone as well (`_drawn.md`), then
+comes what is the role's, then what is of the call, that first which changes least. Nothing that may change while a run
+lasts (limits, devices, packages, notes) stands in `system`.
+
+Templates see the fields of the inputs by name, and `images`, the number of pictures that go with the prompt. Values
+are never read as templates. How much of a value is shown says `models.prompt_filters`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import BaseLoader, DictLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel
+
+from labwright.models import prompt_filters
+from labwright.models.backend import Prompt
+from labwright.models.diff_view import format_changes
+from labwright.models.roles.role import AnyRole
+from labwright.record.machine import BENCHMARK_NETWORK
+
+PROMPTS_FOLDER = Path(__file__).parent / "roles"
+
+
+PROMPT_FILTERS = (
+    prompt_filters.cut_middle,
+    prompt_filters.format_files,
+    prompt_filters.flatten,
+    prompt_filters.cut_line,
+    prompt_filters.cut_sentences,
+    prompt_filters.cut_field,
+    prompt_filters.fence,
+    prompt_filters.format_number,
+    prompt_filters.format_measurements,
+    prompt_filters.list_conditions,
+    prompt_filters.format_claims,
+    prompt_filters.format_other_claims,
+    prompt_filters.format_effect,
+    prompt_filters.format_effects,
+    prompt_filters.format_effect_result,
+    prompt_filters.format_arrays,
+    prompt_filters.format_drawn_data,
+    format_changes,
+)
+
+
+def render(role: AnyRole, inputs: BaseModel, *, images: int = 0, loader: BaseLoader | None = None) -> Prompt:
+    """The prompt of a role. Raises `jinja2.UndefinedError` if the template names a field that the inputs lack."""
+    template = _make_environment(loader).get_template(f"{role.name}.md")
+    values = {name: getattr(inputs, name) for name in type(inputs).model_fields}
+    context = template.new_context({**values, "images": images})
+    system, user = (
+        _collapse_blank_lines("".join(template.blocks[block](context))).strip() + "\n" for block in ("system", "user")
+    )
+    return Prompt(system=system, user=user)
+
+
+def _collapse_blank_lines(text: str) -> str:
+    """The text without runs of blank lines, but for what is fenced: edits quote it, and must find it as it stands."""
+    return re.sub(
+        r"^(`{3,})[^\n`]*\n.*?^\1$|\n{3,}",
+        lambda run: run[0] if run[1] else "\n\n",
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+
+
+@functools.cache
+def _make_environment(loader: BaseLoader | None) -> ImmutableSandboxedEnvironment:
+    # All files at once: a program that is replaced under a run keeps the words that it began with.
+    files = {path.name: path.read_text(encoding="utf-8") for path in PROMPTS_FOLDER.glob("*.md")}
+    environment = ImmutableSandboxedEnvironment(
+        loader=loader or DictLoader(files),
+        undefined=StrictUndefined,
+        autoescape=False,  # text for a model, not markup
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,  # so that a partial ends its last line
+    )
+    filters: dict[str, Any] = environment.filters
+    filters.update({one.__name__: one for one in PROMPT_FILTERS})
+    names: dict[str, Any] = environment.globals
+    names.update(length=prompt_filters.FIELD_LENGTHS, network_timed=BENCHMARK_NETWORK)
+    return environment

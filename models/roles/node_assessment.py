@@ -1,0 +1,151 @@
+"""Judging experiments: a node (`feedback`), two nodes (`compare`) and a stage (`summary`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from labwright.models.roles.experiment_code import NodeBrief, NodeLine, RequiredMeasurements, StudyInputs, Tables
+from labwright.models.roles.role import Role
+from labwright.record.ablation import Ablation
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.figures import FigureReview
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.nodes import Attempt, BranchStep, NodeKind, NodeVerdict, StageName
+from labwright.record.tuning_results import ChosenSetting
+
+
+class FeedbackInputs(StudyInputs):
+    stage: StageName
+    kind: NodeKind
+    item: str = Field(default="", description="the agenda item that it took up, if any")
+    plan: str
+    varies: str
+    code: dict[str, str] = Field(description="its Python files but plots.py, path -> text")
+    before: dict[str, str] = Field(
+        default={}, description="the same of the node that it came from, where that was judged sound; else empty"
+    )
+    measurements: tuple[Measurement, ...]
+    parent_measurements: tuple[Measurement, ...] = ()
+    tables: Tables = Tables()
+    ran: tuple[Attempt, ...] = Field(default=(), description="every execution of its code")
+    beside: tuple[NodeLine, ...] = Field(default=(), description="finished nodes of other ablations, read with it")
+    duty: RequiredMeasurements | None = Field(
+        default=None, description="what must be measured; None: all that the data plan names"
+    )
+    figures: tuple[FigureReview, ...] = Field(default=(), description="reviews of its figures, all found readable")
+    ablation: Ablation | None = Field(default=None, description="the planned ablation that it had to carry out, if any")
+    settings: tuple[ChosenSetting, ...] = Field(
+        default=(), description="of each arm with hyperparameters; of cells alone"
+    )
+    stdout_tail: str = ""
+
+
+FEEDBACK = Role("feedback", FeedbackInputs, NodeVerdict, prompt_tokens=14_000, typical_tokens=(3900, 400))
+
+
+class CompareInputs(StudyInputs):
+    """Of two nodes that measurements cannot tell apart."""
+
+    stage: StageName
+    a: NodeBrief
+    b: NodeBrief
+    difference: str = Field(description="unified diff of their code, from a to b")
+    noise: dict[str, float] = Field(
+        description="dataset -> standard deviation over seeds of the primary metric's mean over the cells that decide"
+    )
+
+
+class Preference(FrozenModel):
+    """Which of two nodes is the sounder one to build on."""
+
+    better: Literal["a", "b", "neither"]
+    reasons: str = Field(description="two to four sentences, with the places in the code")
+
+
+COMPARE = Role("compare", CompareInputs, Preference, temperature=0.0, prompt_tokens=20_000, typical_tokens=(7000, 300))
+
+
+class Statistic(FrozenModel):
+    """A mean over replicates. `low` and `high` are the 95 % interval (Student t); None where n < 2."""
+
+    key: str
+    name: str
+    dataset: str
+    condition: str
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None
+    high: float | None
+
+
+class SelectionCandidate(FrozenModel):
+    """A node that could have been carried forward, as it was compared."""
+
+    id: str
+    cells: int = Field(description="how many of the panel's (dataset, condition) cells it measured or diverged in")
+    diverged: int = Field(default=0, description="of those, the ones in which training diverged: the worst value")
+    mean: float | None = Field(description="primary metric, mean over its cells of the arms that decide")
+    gain: float = Field(description="over the reference, as a share; positive is better")
+
+
+class Selection(FrozenModel):
+    """How the best node of a stage was chosen."""
+
+    rule: str
+    arms: tuple[str, ...] = Field(description="the arms whose cells decide")
+    cells: int = Field(description="the (dataset, condition) cells of the stage's panel")
+    reference: str = Field(default="", description="the node that gains are relative to")
+    candidates: tuple[SelectionCandidate, ...] = Field(default=(), description="the one that was chosen, then by gain")
+    noise: dict[str, float] = Field(
+        default_factory=dict, description="dataset -> sd between seeds of what decides; without an entry: unknown"
+    )
+    close: tuple[str, ...] = Field(default=(), description="nodes that cannot be told from the one that gains most")
+    asked: tuple[str, ...] = Field(default=(), description="comparisons of these by a model, with their outcome")
+
+
+class SummaryInputs(StudyInputs):
+    """For role `summary`; answers with `StageReport`. Validation results only."""
+
+    stage: StageName
+    ended: str
+    nodes: tuple[NodeLine, ...]
+    best: str | None
+    best_plan: str = ""
+    settings: tuple[ChosenSetting, ...] = Field(default=(), description="that the best node's arms ran with")
+    reasons: tuple[str, ...] = ()
+    selection: Selection | None = None
+    statistics: tuple[Statistic, ...] = Field(default=(), description="metrics of the plan; no interval where n < 3")
+    differences: tuple[ClaimDifference, ...] = Field(
+        default=(), description="paired over seeds, for metrics of the plan"
+    )
+    decisions: tuple[HypothesisDecision, ...] = Field(
+        default=(), description="what the hypotheses come to over the replicates"
+    )
+    tables: Tables = Field(default=Tables(), description="of means over replicates; what is said, of the best")
+    replicates_failed: int = 0
+    seedless: tuple[str, ...] = Field(
+        default=(), description="replicated nodes that gave the same values for every seed: their code ignores it"
+    )
+    branch: tuple[BranchStep, ...] = Field(default=(), description="from the first draft to the stage's best")
+
+
+class StageReport(FrozenModel):
+    """A stage in words, from the record. `numbers` are keys of statistics or differences that were shown."""
+
+    tried: str = Field(description="what was done: how many nodes, how many failed and of what")
+    found: str = Field(description="the findings, the primary metric first, surprises and failures included")
+    supported_by_replicates: str = Field(default="", description="what the replicates support, and what they do not")
+    next: str = Field(default="", description="what the next stage should do with it")
+    numbers: tuple[str, ...] = Field(
+        default=(),
+        description="keys of the statistics and paired differences that carry "
+        "the report, the most telling first, up to twelve",
+    )
+
+
+SUMMARY = Role("summary", SummaryInputs, StageReport, temperature=1.0, prompt_tokens=14_000, typical_tokens=(3300, 700))

@@ -1,0 +1,101 @@
+"""Changing a user's repository so that arms of a study exist (`arm_patch`)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from labwright.models.roles.experiment_code import AuthorInputs, check_added_arms, list_added_arms
+from labwright.models.roles.repository import ShownFile, Word
+from labwright.models.roles.role import Role
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.source_edits import SourceEdit, WholeFile
+
+
+class ShownArm(FrozenModel):
+    """What makes an arm of the node to start from."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    patch: str = Field(default="", description="unified diff from the repository as it is")
+
+
+class ShownRepository(FrozenModel):
+    """A user's repository as a prompt shows it."""
+
+    command: str = Field(description="what every cell is one run of")
+    metric: str = Field(description="where its number is read")
+    scored: bool = Field(default=False, description="whether the program scores its predictions, and reads no number")
+    test_metric: bool = Field(default=False, description="whether test results are read too, and withheld")
+    as_it_is: str = Field(default="", description="what one run of it gave, and how long it took")
+    map: str
+    shown: tuple[ShownFile, ...]
+    left_out: int = Field(default=0, description="text files that are not shown")
+    frozen: tuple[str, ...] = Field(default=(), description="patterns of files that may not change")
+
+
+class PatchingInputs(AuthorInputs):
+    repository: ShownRepository
+    made: tuple[ShownArm, ...] = Field(default=(), description="what makes the arms of the node to start from")
+    changed: tuple[ShownFile, ...] = Field(
+        default=(), description="files that these patches change, as they leave them"
+    )
+    requested: tuple[ShownFile, ...] = Field(default=(), description="what this author asked to see")
+    requests_left: int = 0
+    complaints: tuple[str, ...] = Field(default=(), description="why the answer before cannot be used")
+
+
+class ArmPatch(FrozenModel):
+    """A change of the files of some arms."""
+
+    arms: tuple[str, ...] = Field(min_length=1, max_length=20, description="the arms that it makes, never the baseline")
+    start: str = Field(
+        default="",
+        description=("the arm whose files it changes; empty: each arm's own, as the node to start from has it"),
+    )
+    words: tuple[Word, ...] | None = Field(
+        default=None,
+        max_length=30,
+        description=("added to the command of these arms, in place of those of the data plan; null: these stay"),
+    )
+    edits: tuple[SourceEdit, ...] = Field(default=(), description="changes of files that are there")
+    files: tuple[WholeFile, ...] = Field(default=(), description="whole files: new ones, or those written anew")
+
+
+class Patches(FrozenModel):
+    """What makes arms of a repository; or what has to be seen first."""
+
+    title: str = Field(default="", description="up to ten words")
+    plan: str = Field(default="", description="what is done and why, in a few sentences")
+    varies: str = Field(default="", description="the one thing that sets this node apart, e.g. 'a wider network'")
+    wants: tuple[Word, ...] = Field(
+        default=(),
+        max_length=20,
+        description=("files or places to see first, as path, path:symbol or path:line; nothing else is given then"),
+    )
+    patches: tuple[ArmPatch, ...] = Field(default=(), max_length=20)
+    arms: tuple[str, ...] = Field(default=(), description="names of arms beside those of the data plan: of an ablation")
+    nothing_left: str = Field(
+        default="",
+        description="only where your part offers it: why nothing is worth trying; nothing else is given then",
+    )
+
+    def list_added_arms(self, inputs: AuthorInputs) -> tuple[str, ...]:
+        """The arms that it makes beside those of the data plan: of an ablation, and of what repairs one."""
+        return list_added_arms(inputs, self.arms)
+
+
+def _check_patches(inputs: PatchingInputs, answer: Patches) -> None:
+    if answer.nothing_left and inputs.covered:
+        return
+    if answer.wants and not answer.patches:
+        if not inputs.requests_left:
+            raise ValueError("wants: no more can be shown; give patches from what you have seen")
+        return
+    if not answer.patches:
+        raise ValueError("no patch was written, and this part asks for one")
+    if not (answer.title and answer.plan and answer.varies):
+        raise ValueError("title, plan and varies say what the patches do: give all three")
+    check_added_arms(inputs, answer.list_added_arms(inputs), named=inputs.kind == "ablate")
+
+
+ARM_PATCH = Role("arm_patch", PatchingInputs, Patches, prompt_tokens=60_000, check=_check_patches)

@@ -1,0 +1,222 @@
+"""What became of each cell that nodes owe, and what cells took: computed from the log, for whatever shows them.
+
+A node whose program does all at once owes no cells, and has none here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from labwright.record.events.search_events import CellsRequired
+from labwright.record.memo import Memo
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import CellRun, Node
+
+CellStatusKind = Literal["waiting", "measured", "taken over", "failed", "left out"]
+
+
+class CellStatus(NamedTuple):
+    """A cell that a node owes, and what became of it so far."""
+
+    cell: Cell
+    key: str
+    outcome: CellStatusKind
+    run: CellRun | None = None
+    """The execution that it was measured by, or that failed; None where there is none."""
+    node: str = ""
+    """The node that measured it, where it was taken over."""
+    why: str = ""
+    """It failed, or was left out."""
+
+    @property
+    def seconds(self) -> float:
+        """Of its execution, also where that was another node's."""
+        return self.run.seconds if self.run is not None else 0.0
+
+    @property
+    def has_diverged(self) -> bool:
+        return self.run is not None and self.run.failure is not None and self.run.failure.kind == "diverged"
+
+
+class CellCounts(FrozenModel):
+    """The cells of a node in numbers. `failed` has those that diverged; `waiting` is what was not run yet."""
+
+    owed: int
+    measured: int
+    taken_over: int
+    failed: int
+    left_out: int
+    waiting: int
+    seconds_left: float | None = Field(
+        default=None, description="that those waiting are likely to compute; None: none waits, or none was measured"
+    )
+
+    @property
+    def done_count(self) -> int:
+        return self.measured + self.taken_over
+
+    def __str__(self) -> str:
+        rest = ((self.failed, "failed"), (self.left_out, "left out"))
+        return f"cells {self.done_count} of {self.owed}" + "".join(f", {n} {word}" for n, word in rest if n)
+
+
+class CellTotals(CellCounts):
+    """The cells of all nodes of a run in numbers, those that it took over from the run it branched off included."""
+
+    diverged: int
+    executions: int = Field(description="of cells, failed ones and repeated ones too")
+    seconds: float = Field(description="of computing, over all executions")
+    seconds_saved: float = Field(description="what those taken over took where they were measured")
+    repeated: int = Field(description="executions of a cell that had been measured under the same key before")
+    differing: tuple[tuple[str, str], ...] = Field(
+        default=(), description="executions of one key that measured different values"
+    )
+
+
+def compute_node_cells(state: RunState, node: str) -> tuple[CellStatus, ...]:
+    """The cells that a node owes, in that order; empty for a program that does all at once."""
+    if node not in state.required_cells:
+        return ()
+    owed, known = state.required_cells[node], state.nodes[node]
+    taken = (state.cells.get(name) for name in owed.taken.values())
+    return _STATUS_MEMO.get_or_compute(
+        node, (known, owed, state.cells.list_node_runs(node), *taken), lambda: _compute_statuses(state, known, owed)
+    )
+
+
+_STATUS_MEMO = Memo[tuple[CellStatus, ...]]()
+
+
+def compute_all_cells(state: RunState) -> dict[str, tuple[CellStatus, ...]]:
+    """The same for every node that owes cells, in the order in which they came to owe them."""
+    return {name: compute_node_cells(state, name) for name in state.required_cells}
+
+
+def _compute_statuses(state: RunState, node: Node, owed: CellsRequired) -> tuple[CellStatus, ...]:
+    """By its own last execution, else by the one that is taken over, else by what the last attempt says of it."""
+    own = {run.key: run for run in state.cells.list_node_runs(node.id)}
+    lines = cache(lambda: {line.cell: line for line in reversed(node.attempts[-1].cells)} if node.attempts else {})
+    earlier = {line.id for attempt in node.attempts[:-1] for line in attempt.cells}
+
+    def status(cell: Cell, key: str) -> CellStatus:
+        run, line = own.get(key), None
+        if run is None or run.id in earlier:  # what the last attempt says is not asked without need
+            line = lines().get(cell)
+        if run is not None and (line is None or line.outcome != "left out"):
+            return CellStatus(
+                cell,
+                key,
+                "failed" if run.failure else "measured",
+                run,
+                why=f"{run.failure.kind}: {run.failure.message}" if run.failure else "",
+            )
+        if taken := owed.taken.get(key):
+            by, run = state.cells.get(taken, ("", None))
+            return CellStatus(cell, key, "taken over", run, node=by)
+        if line is not None:
+            return CellStatus(cell, key, line.outcome, node=line.node, why=line.why)
+        if node.is_finished:
+            return CellStatus(cell, key, "left out", why="its node ended before it was run")
+        return CellStatus(cell, key, "waiting")
+
+    return tuple(status(cell, key) for cell, key in zip(owed.cells, owed.keys, strict=False))
+
+
+# --- in numbers -----------------------------------------------------------------------------------------------------
+
+
+def count_cells(cells: Iterable[CellStatus]) -> CellCounts | None:
+    """The cells of one node in numbers; None where it owes none."""
+    every = tuple(cells)
+    return CellCounts(**_count_outcomes(every), seconds_left=estimate_seconds_left(every)) if every else None
+
+
+def compute_cell_totals(state: RunState, cells: Mapping[str, tuple[CellStatus, ...]]) -> CellTotals | None:
+    """All cells of a run, as `all_cells` has them, in numbers; None where no node owes any."""
+    each = [
+        _SUMS_MEMO.get_or_compute(name, (those,), lambda those=those: _sum_cells(those))
+        for name, those in cells.items()
+    ]
+    counted = sum((one.counted for one in each), start=Counter[str]())
+    if not counted["owed"]:
+        return None
+    left = [one.seconds_left for one in each if one.seconds_left is not None]
+    repeated, differing = _find_repeated_executions(state)
+    return CellTotals(
+        **{name: counted[name] for name in _count_outcomes(())},
+        diverged=sum(one.diverged for one in each),
+        executions=len(state.cells),
+        seconds=round(sum(run.seconds for _, run in state.cells.values()), 3),
+        seconds_saved=round(sum(one.seconds_saved for one in each), 3),
+        seconds_left=sum(left) if left else None,
+        repeated=repeated,
+        differing=differing,
+    )
+
+
+class _CellSums(NamedTuple):
+    """The cells of one node, for the sum over all."""
+
+    counted: Counter[str]
+    diverged: int
+    seconds_saved: float
+    seconds_left: float | None
+
+
+_SUMS_MEMO = Memo[_CellSums]()
+
+
+def _sum_cells(cells: tuple[CellStatus, ...]) -> _CellSums:
+    return _CellSums(
+        Counter(_count_outcomes(cells)),
+        diverged=sum(one.has_diverged for one in cells),
+        seconds_left=estimate_seconds_left(cells),
+        seconds_saved=sum(one.seconds for one in cells if one.outcome == "taken over"),
+    )
+
+
+def _count_outcomes(cells: tuple[CellStatus, ...]) -> dict[str, int]:
+    found = Counter(one.outcome for one in cells)
+    return {
+        "owed": len(cells),
+        "measured": found["measured"],
+        "taken_over": found["taken over"],
+        "failed": found["failed"],
+        "left_out": found["left out"],
+        "waiting": found["waiting"],
+    }
+
+
+def estimate_seconds_left(cells: Iterable[CellStatus]) -> float | None:
+    """Seconds that the waiting cells of a node are likely to compute: the mean of those measured of the same arm on the
+    same dataset, else of all; None where none waits or none was measured."""
+    every, waiting = tuple(cells), list[Cell]()
+    if all(one.outcome != "waiting" for one in every):  # as it is of most nodes
+        return None
+    by_kind: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for one in every:
+        if one.outcome in ("measured", "taken over") and one.run is not None:
+            by_kind[one.cell.dataset, one.cell.arm].append(one.run.seconds)
+        elif one.outcome == "waiting":
+            waiting.append(one.cell)
+    if not by_kind:
+        return None
+    usual = fmean(seconds for kind in by_kind.values() for seconds in kind)
+    return round(sum(fmean(by_kind.get((cell.dataset, cell.arm), [usual])) for cell in waiting), 3)
+
+
+def _find_repeated_executions(state: RunState) -> tuple[int, tuple[tuple[str, str], ...]]:
+    """How many executions measured a key again, and which of them measured other values than the first."""
+    measured = (
+        [run for _, run in state.cells.list_key_runs(key) if run.failure is None] for key in state.cells.repeated
+    )
+    again = [(runs[0], run) for runs in measured for run in runs[1:]]
+    return len(again), tuple((a.id, b.id) for a, b in again if a.measurements != b.measurements)

@@ -1,0 +1,299 @@
+"""Claims: means over the replicates of one frozen node, with the spread between their seeds.
+
+Values are taken to be independent and roughly normal, as t tests do. The standard deviation that power is computed
+with is the one that was measured, an estimate from few values, so a detectable difference is an estimate as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from statistics import fmean, stdev
+from typing import Any
+
+from labwright.record.float_compare import differs_beyond_rounding
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import format_key
+from labwright.record.schema.data_plan import EvidenceGrade, Measurement, Split, parse_arm, parse_level
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import Node
+
+MIN_REPLICATES = 5
+"""Below this no comparison is called; with 3 seeds the half-width is 2.48 standard deviations (FACTS)."""
+
+SIGNIFICANCE_LEVEL = 0.05
+"""How often a family without any true difference may have one called: intervals are of `1 - LEVEL`."""
+
+TARGET_TEST_POWER = 0.8
+"""How often a difference that is called detectable would have been found."""
+
+
+def compute_t_interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Standard deviation and 95 % Student t interval of the mean; None where fewer than two values differ."""
+    if not differs_beyond_rounding(values):
+        return None, None, None
+    sd = _compute_deviation(tuple(values))
+    half = compute_t_quantile(1 - SIGNIFICANCE_LEVEL / 2, len(values) - 1) * sd / math.sqrt(len(values))
+    return sd, fmean(values) - half, fmean(values) + half
+
+
+def compute_p_value(values: Sequence[float]) -> float | None:
+    """Two-sided p of the t test that the mean of paired differences is 0; None where fewer than two values differ."""
+    sd = _compute_deviation(tuple(values)) if differs_beyond_rounding(values) else 0.0
+    if not sd:
+        return None
+    return min(1.0, 2.0 * compute_t_probability(-abs(fmean(values)) * math.sqrt(len(values)) / sd, len(values) - 1))
+
+
+def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
+    """Each p adjusted for all of them, in their order; None stays None, and counts as a test that found nothing.
+
+    At most `LEVEL` of families without any true difference have one whose adjusted p is at most `LEVEL`, however the
+    tests depend on each other. Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
+    """
+    adjusted: list[float | None] = [None] * len(p_values)
+    ordered = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    largest = 0.0
+    for rank, (p, place) in enumerate(ordered):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p))
+        adjusted[place] = largest
+    return adjusted
+
+
+def compute_detectable_effect(n: int, sd: float, compared: int = 1) -> float | None:
+    """The smallest true difference that `n` paired values with this deviation find with a power of 80 %, two-sided.
+
+    At the level of the first step of Holm's correction over `compared` tests, its strictest. None where fewer values
+    than `MINIMUM_REPLICATES` let nothing be found. In the unit of `sd`.
+    """
+    if n < MIN_REPLICATES:
+        return None
+    critical = compute_t_quantile(
+        1 - SIGNIFICANCE_LEVEL / compared / 2, n - 1
+    )  # and the mean of t that passes it so often, in errors of it
+    return float(_import_special().nctdtrinc(n - 1, 1.0 - TARGET_TEST_POWER, critical)) * sd / math.sqrt(n)
+
+
+@lru_cache(maxsize=4096)
+def _compute_deviation(values: tuple[float, ...]) -> float:
+    """`stdev`, which is exact and slow; the claims of one record are computed dozens of times."""
+    return stdev(values)
+
+
+@lru_cache(maxsize=1024)
+def compute_t_quantile(share: float, freedom: float) -> float:
+    """The value below which t with so many degrees of freedom lies with this probability."""
+    return float(_import_special().stdtrit(freedom, share))
+
+
+def compute_t_probability(value: float, freedom: float) -> float:
+    """The probability that t with so many degrees of freedom lies below a value."""
+    return float(_import_special().stdtr(freedom, value))
+
+
+def compute_upper_rate(successes: int, trials: int, share: float) -> float:
+    """The upper end of a Clopper-Pearson interval: what happened so often of so many times happens at most so often,
+    but for this share of the times. Source: Clopper and Pearson 1934."""
+    return (
+        1.0
+        if successes >= trials
+        else float(_import_special().betaincinv(successes + 1, trials - successes, 1 - share))
+    )
+
+
+def _import_special() -> Any:
+    """scipy.special, imported when first asked for: that takes longer than most commands."""
+    return import_module("scipy.special")
+
+
+def find_replicates(state: RunState, node: str) -> list[Node]:
+    """The replicates of a node, failed ones included."""
+    return [one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node]
+
+
+def find_trusted_replicates(state: RunState, node: str) -> list[Node]:
+    """The replicates that claims may rest on: none of a suspect node, and none that is suspect itself.
+
+    Once seeds are locked, of the winner and its ablations those with these seeds alone, as soon as one of them works:
+    the search has used the others.
+    """
+    if node in state.nodes and state.nodes[node].suspect:
+        return []
+    found = [one for one in find_replicates(state, node) if not one.suspect]
+    fresh = [one for one in found if state.current_lock is not None and state.current_lock.is_fresh_seed(one.seed)]
+    return fresh if any(one.status == "good" for one in fresh) else found
+
+
+def has_same_values(replicates: Iterable[Node], tests: Mapping[str, Sequence[Measurement]] | None = None) -> bool:
+    """Whether at least two good replicates measured, and all measured the same values: their code ignores its seed.
+
+    Right for a deterministic method, and never a measure of noise: an sd of 0 here is no noise of 0. Where values are
+    few and coarse (accuracy on a small split), seeds may agree by chance. `tests` are scored test values by node.
+    """
+    found: dict[tuple[str, str, str, Split], list[float]] = defaultdict(list)
+    for node in replicates:
+        if node.status == "good":
+            for one in (*node.measurements, *(tests or {}).get(node.id, ())):
+                found[one.name, one.dataset, one.condition, one.split].append(one.value)
+    return any(len(values) > 1 for values in found.values()) and all(len(set(v)) == 1 for v in found.values())
+
+
+def is_seed_ignored(state: RunState, node: str) -> bool:
+    """`same_values` of a node's replicates, test values included once they are scored."""
+    return has_same_values(find_replicates(state, node), state.test_measurements)
+
+
+def nodes_ignoring_seed(state: RunState) -> tuple[str, ...]:
+    """All replicated nodes whose code ignores its seed."""
+    replicated = dict.fromkeys(one.parent for one in state.nodes.values() if one.kind == "replicate")
+    return tuple(node for node in replicated if node in state.nodes and is_seed_ignored(state, node))
+
+
+def find_winner(state: RunState) -> str | None:
+    """The node that the paper reports: the best of the last stage that found one before ablation.
+
+    One that is not suspect, while there is any; of a suspect winner nothing is claimed.
+    """
+    found = [best for stage in ("agenda", "tuning", "preliminary") if (best := state.stages[stage].best) is not None]
+    trusted = (best for best in found if best not in state.nodes or not state.nodes[best].suspect)
+    return next(trusted, found[0] if found else None)
+
+
+def find_ablation_nodes(state: RunState) -> list[Node]:
+    """The good nodes of the ablation stage that stand for an ablated part."""
+    return [
+        node
+        for node in state.list_stage_nodes("ablation")
+        if node.kind in ("ablate", "debug") and node.status == "good" and not node.suspect
+    ]
+
+
+GRADES_BEST_FIRST: tuple[EvidenceGrade, ...] = ("scored", "evaluated", "computed", "judged", "unattributed", "logged")
+"""From the one that says most to the one that says least."""
+
+
+class Claim(FrozenModel):
+    """A value over replicates, with all that it rests on. `values`, `seeds` and `nodes` run in the same order.
+
+    `sd`, `low` and `high` are None where fewer than two different values were measured.
+    """
+
+    key: str
+    name: str
+    dataset: str
+    condition: str
+    split: Split
+    values: tuple[float, ...]
+    seeds: tuple[int, ...]
+    nodes: tuple[str, ...]
+    grade: EvidenceGrade
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def arm(self) -> str:
+        return parse_arm(self.condition)
+
+    @property
+    def level(self) -> str:
+        return parse_level(self.condition)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether several seeds gave one and the same value: their spread is unknown."""
+        return self.n > 1 and self.sd is None
+
+
+def compute_validation_claims(state: RunState, node: str) -> list[Claim]:
+    """Claims over the replicates of a node, on validation data."""
+    return compute_claims("validation", [(one, one.measurements) for one in find_trusted_replicates(state, node)])
+
+
+def compute_test_claims(state: RunState) -> list[Claim]:
+    """The claims of the paper, on test data: the winner's conditions, and those that only ablations measured."""
+    return _add_ablation_claims(
+        state,
+        lambda node: compute_claims(
+            "test", [(one, state.test_measurements.get(one.id, ())) for one in find_trusted_replicates(state, node)]
+        ),
+    )
+
+
+def compute_ablation_claims(state: RunState) -> list[Claim]:
+    """The same on validation data, as far as ablations are there."""
+    return _add_ablation_claims(state, lambda node: compute_validation_claims(state, node))
+
+
+def _add_ablation_claims(state: RunState, claims_of: Callable[[str], list[Claim]]) -> list[Claim]:
+    best = find_winner(state)
+    nodes = [best, *(node.id for node in find_ablation_nodes(state))] if best is not None else []
+    claims: dict[str, Claim] = {}
+    for node in nodes:
+        for claim in claims_of(node):
+            claims.setdefault(claim.key, claim)
+    return [*claims.values()]
+
+
+def compute_paper_claims(state: RunState) -> list[Claim]:
+    """What the paper may print: test claims; validation claims where the code submitted no test predictions."""
+    best = find_winner(state)
+    return compute_test_claims(state) or (compute_validation_claims(state, best) if best else [])
+
+
+def find_ablation_conditions(state: RunState) -> tuple[str, ...]:
+    """Conditions that only ablation nodes measured on test data, in order of appearance."""
+
+    def conditions_of(node: str) -> dict[str, None]:
+        return {
+            m.condition: None for one in find_replicates(state, node) for m in state.test_measurements.get(one.id, ())
+        }
+
+    main = conditions_of(find_winner(state) or "")
+    found = dict.fromkeys(condition for node in find_ablation_nodes(state) for condition in conditions_of(node.id))
+    return tuple(condition for condition in found if condition not in main)
+
+
+def find_weakest_grade(grades: Iterable[EvidenceGrade]) -> EvidenceGrade:
+    """The grade that says least: a value over several stands on the poorest of them."""
+    return max(grades, key=GRADES_BEST_FIRST.index)
+
+
+def compute_claims(split: Split, runs: Iterable[tuple[Node, Sequence[Measurement]]]) -> list[Claim]:
+    """Final values of one split by dataset, metric and condition, over nodes with different seeds."""
+    cells: dict[tuple[str, str, str], list[tuple[Node, Measurement]]] = defaultdict(list)
+    for node, measurements in runs:
+        for one in measurements:
+            if one.step is None and one.split == split:
+                cells[one.dataset, one.name, one.condition].append((node, one))
+    claims: list[Claim] = []
+    for (dataset, name, condition), cell in cells.items():
+        cell.sort(key=lambda pair: pair[1].seed)
+        values = tuple(one.value for _, one in cell)
+        sd, low, high = compute_t_interval(values)
+        claims.append(
+            Claim(
+                key=format_key(split, dataset, name, condition),
+                name=name,
+                dataset=dataset,
+                condition=condition,
+                split=split,
+                values=values,
+                seeds=tuple(one.seed for _, one in cell),
+                nodes=tuple(node.id for node, _ in cell),
+                grade=find_weakest_grade(one.grade for _, one in cell),
+                mean=fmean(values),
+                sd=sd,
+                low=low,
+                high=high,
+            )
+        )
+    return claims

@@ -1,0 +1,210 @@
+r"""What `\verdict{key}` prints: a clause of a sentence, with all that its verdict rests on.
+
+The order is fixed: what is compared, in which metric, on which data; the estimate with its interval, n and the unit;
+then the verdict, against the smallest effect of interest where one was registered. The clause has a subject and a verb
+of its own and no full stop, so that it follows words such as "We find that". `\verdict{key.short}` prints the estimate
+and the word of the verdict, for texts whose tables have the rest.
+
+What it does not guarantee: that an estimand in words reads as a person would say it; it is what was computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import MIN_REPLICATES, SIGNIFICANCE_LEVEL
+from labwright.record.claims.formatting import count_claim_decimals, count_effect_decimals
+from labwright.record.estimands import describe_estimand, find_effect_metric, list_cells_read
+from labwright.record.printed_value import PrintedValue, escape_tex, format_tex_number, print_clause
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.hypotheses import Effect, EffectDecision, Hypothesis, HypothesisDecision, HypothesisVerdict
+
+MAX_TITLE_LENGTH = 24
+"""Characters: a dataset whose title is longer goes by its name in a clause."""
+SIGNIFICANT_VERDICTS: frozenset[str] = frozenset({"supported", "smaller", "opposite", "improved", "worsened"})
+"""Verdicts that say that there is a difference."""
+NULL_VERDICTS: frozenset[str] = frozenset({"negligible", "not significant"})
+"""Verdicts that say that there is none to speak of."""
+_VERDICT_PHRASES: dict[HypothesisVerdict, str] = {
+    "supported": "which is above the smallest effect of interest, {smallest} (supported)",
+    "smaller": "which is above zero but below the smallest effect of interest, {smallest} (smaller)",
+    "negligible": "which is within plus and minus the smallest effect of interest, {smallest} (negligible)",
+    "opposite": "which is below zero, where more than {smallest} was expected (opposite)",
+    "undecided": r"which leaves it open whether it is above the smallest effect of interest, {smallest} (undecided)",
+}
+_BELOW_SMALLEST_PHRASE = (
+    "which is below the smallest effect of interest, {smallest}, and leaves open whether there is any (undecided)"
+)
+"""What is undecided, though its whole interval lies below the smallest effect."""
+
+
+def format_verdict_clauses(
+    state: RunState, decisions: Sequence[HypothesisDecision], differences: Sequence[ClaimDifference]
+) -> dict[str, PrintedValue]:
+    r"""What every key of `\verdict` prints."""
+    plan = state.data_plan
+    if plan is None:
+        return {}
+    titles = {one.name: one.title or one.name.replace("_", " ") for one in state.datasets}
+    found = {
+        **{one.key: _format_decision(one, plan, titles) for one in decisions},
+        **{f"{one.key}.short": _format_decision(one, plan, titles, short=True) for one in decisions},
+        **{one.key: _format_difference(one, plan, titles) for one in differences},
+        **{f"{one.key}.short": _format_difference(one, plan, titles, short=True) for one in differences},
+    }
+    return {key: print_clause(tex) for key, tex in found.items()}
+
+
+def list_effect_datasets(plan: DataPlan, effect: Effect) -> list[str]:
+    """The datasets that an effect is read on, in the plan's order."""
+    found = {place.dataset for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))}
+    return [use.name for use in plan.datasets if use.name in found]
+
+
+def _format_decision(one: HypothesisDecision, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
+    parts = [(_format_short_effect if short else _format_effect)(part, one, plan, titles) for part in one.parts]
+    if len(parts) > 1:
+        together = "both" if len(parts) == 2 else "all"
+        refuted = one.verdict == "undecided" and any(
+            part.verdict in ("smaller", "negligible", "opposite") for part in one.parts
+        )
+        parts.append(
+            f"so that {together} together are not supported, whatever is true of what is open (undecided)"
+            if refuted
+            else f"so that {together} together are {one.verdict}"
+        )
+    alternatives = 0 if short else len(one.hypothesis.alternatives)
+    declared = f" (holds in {one.holds} of {alternatives} declared alternatives)" if alternatives else ""
+    return f"{', and '.join(parts[:2])}{''.join(f', {part}' for part in parts[2:])}{declared}"
+
+
+def _format_effect(part: EffectDecision, whole: HypothesisDecision, plan: DataPlan, titles: dict[str, str]) -> str:
+    effect, metric = part.effect, find_effect_metric(part.effect, plan)
+    on = _join_names([_format_dataset(name, titles) for name in list_effect_datasets(plan, effect)])
+    what = f"{escape_tex(describe_estimand(effect.estimand, plan))}, in {escape_tex(metric.display_name)}"
+    where = f" on {escape_tex(on)},"
+    if part.mean is None:
+        return f"{what}{where} was not measured ({escape_tex(part.why)}), which leaves it open (undecided)"
+    digits = count_effect_decimals(part)
+    interval = (
+        ""
+        if part.low is None or part.high is None
+        else (f" [{format_tex_number(part.low, digits)}, {format_tex_number(part.high, digits)}]")
+    )
+    kind = f"{_format_percent(whole.level)} interval, " if interval else ""
+    unit = _format_effect_units(part, whole)
+    basis = "test data" if whole.confirmed else "a preview" if whole.hypothesis.confirmatory else "exploratory"
+    below = part.verdict == "undecided" and part.high is not None and part.high < effect.smallest
+    found = (_BELOW_SMALLEST_PHRASE if below else _VERDICT_PHRASES[part.verdict]).format(
+        smallest=f"{effect.smallest:g}"
+    )
+    if part.verdict == "undecided" and (part.why or part.decides):
+        found = (
+            found[:-1]
+            + "; "
+            + (escape_tex(part.why) or f"about {part.decides} {_format_units(whole)} would decide it as it stands")
+            + ")"
+        )
+    lost = "".join(f"; {text}" for text in format_lost_seeds(part, whole.hypothesis))
+    return (
+        f"{what}{where} is {format_tex_number(part.mean, digits)}{interval} ({kind}$n$ = {unit}, "
+        f"{basis}{escape_tex(lost)}), {found}"
+    )
+
+
+def format_lost_seeds(part: EffectDecision, hypothesis: Hypothesis) -> Iterator[str]:
+    """What is told of seeds that diverged, by arm, and of those without a value; nothing where every seed has one."""
+    if any(part.diverged.values()):
+        rates = _join_names([f"{count} of {arm}" for arm, count in part.diverged.items()])
+        counts = "left out" if hypothesis.diverged == "left out" else "counted as the worst value"
+        yield f"of {part.ran} that ran, training diverged with {rates}, {counts}"
+    if part.left_out:
+        yield f"{len(part.left_out)} without a value, left out"
+
+
+def _format_short_effect(
+    part: EffectDecision, whole: HypothesisDecision, plan: DataPlan, titles: dict[str, str]
+) -> str:
+    metric = find_effect_metric(part.effect, plan)
+    on = _join_names([_format_dataset(name, titles) for name in list_effect_datasets(plan, part.effect)])
+    where = escape_tex(f"{on} in {metric.display_name}")
+    if part.mean is None:
+        return f"the effect on {where} was not measured, which leaves it open (undecided)"
+    basis = "" if whole.confirmed else ", a preview" if whole.hypothesis.confirmatory else ", exploratory"
+    lost = ", where training diverged with some seeds" if any(part.diverged.values()) else ""
+    return (
+        f"the effect on {where} is {format_tex_number(part.mean, count_effect_decimals(part))} "
+        f"({part.verdict}{basis}{lost})"
+    )
+
+
+def _format_dataset(name: str, titles: dict[str, str]) -> str:
+    """Its title where that is short, else its name: the text says once what it is in full."""
+    title = titles.get(name, "").partition(" (")[0]
+    return title if 0 < len(title) < MAX_TITLE_LENGTH else name.replace("_", " ")
+
+
+def _format_units(whole: HypothesisDecision) -> str:
+    return "datasets" if whole.hypothesis.unit == "datasets" else "seeds"
+
+
+def _format_effect_units(part: EffectDecision, whole: HypothesisDecision) -> str:
+    sampled = {"seeds and examples": " and the test examples", "seeds and clusters": " and clusters of examples"}
+    more = sampled.get(whole.hypothesis.unit, "") if part.examples else ""
+    return f"{len(part.values)} {_format_units(whole)}{more}"
+
+
+def _format_difference(one: ClaimDifference, plan: DataPlan, titles: dict[str, str], *, short: bool = False) -> str:
+    metric = next((each for each in plan.metrics if each.name == one.name), None)
+    title = escape_tex(metric.display_name) if metric else escape_tex(one.name)
+    (arm, level), (other, _) = (_format_condition(side, plan) for side in (one.condition, one.other))
+    digits = count_claim_decimals(one)
+    interval = (
+        "" if one.low is None else f" [{format_tex_number(one.low, digits)}, {format_tex_number(one.high, digits)}]"
+    )
+    better = f"; {'higher' if metric.higher_is_better else 'lower'} is better" if metric else ""
+    kind = f"{_format_percent(SIGNIFICANCE_LEVEL)} interval, " if interval else ""
+    at = f" at {level}" if level else ""
+    basis = "exploratory" if short else f"{kind}$n$ = {one.n} seeds, {one.split} data, exploratory{better}"
+    return (
+        f"the {title} of {arm} minus that of {other}{at} on {escape_tex(_format_dataset(one.dataset, titles))} is "
+        f"{format_tex_number(one.mean, digits)}{'' if short else interval} ({basis}), "
+        f"{_format_outcome(one, arm, digits, short=short)}{''.join(f', {caveat}' for caveat in one.caveats)}"
+    )
+
+
+def _format_outcome(one: ClaimDifference, arm: str, digits: int, *, short: bool) -> str:
+    if one.significance in ("improved", "worsened"):
+        return f"so that {arm} is measurably {'better' if one.significance == 'improved' else 'worse'}"
+    if one.significance == "unknown":
+        return (
+            "which are too few pairs of seeds for a verdict"
+            if one.n < MIN_REPLICATES
+            else ("where all pairs gave the same, so that the spread is unknown")
+        )
+    unseen = (
+        ""
+        if short or one.detectable_effect is None
+        else (f" (one below {format_tex_number(one.detectable_effect, digits)} may have gone unseen)")
+    )
+    return f"which is {one.significance if short and not one.is_limited_by_examples else one.outcome_text}{unseen}"
+
+
+def _format_condition(condition: str, plan: DataPlan) -> tuple[str, str]:
+    """Arm and level of a condition in words, as TeX."""
+    arm, level = parse_arm(condition), parse_level(condition)
+    title = next((each.title for each in plan.arms if each.name == arm and each.title), re.sub("[_-]", " ", arm))
+    return escape_tex(title), escape_tex(
+        next((each.title for each in plan.levels if each.name == level and each.title), level)
+    )
+
+
+def _format_percent(level: float) -> str:
+    return rf"{100 * (1 - level):.3g}\%"
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -1,0 +1,223 @@
+"""The ladder: two reference arms that the program itself brings to each dataset whose labels it knows.
+
+`trivial` looks at no learned feature, `off-the-shelf` is boosted trees or a linear model, tuned with as many trials as
+an arm of the plan has: all drawn at random before any is measured, of each dataset the one that is best on validation.
+Both know nothing of the plan's levels, so they are held against every arm at the level at which it does best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from types import MappingProxyType
+
+from labwright.record.cell_status import compute_node_cells
+from labwright.record.claims.estimates import Claim, compute_claims, compute_paper_claims
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import DatasetFacts, Split
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import Node
+from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, Trial, TuningPlan
+
+TRIVIAL_ARM, OFF_THE_SHELF_ARM = "trivial", "off-the-shelf"
+REFERENCE_ARM_TITLES: Mapping[str, str] = MappingProxyType(
+    {TRIVIAL_ARM: "trivial reference", OFF_THE_SHELF_ARM: "off-the-shelf reference"}
+)
+"""What the arms of the ladder are called in tables."""
+OFF_THE_SHELF_MODELS = ("boosted trees", "linear")
+_DEFAULT_SOURCE = "the default of scikit-learn 1.9"
+
+
+def build_space(facts: Iterable[DatasetFacts], pretrained: Iterable[str] = ()) -> tuple[Hyperparameter, ...]:
+    """What is tuned off the shelf on these datasets; `pretrained` models are OWNER/NAME@REVISION."""
+
+    def of_trees(name: str, low: float, high: float, default: float) -> Hyperparameter:
+        return Hyperparameter(
+            name=name,
+            kind="log" if name == "learning_rate" else "integer",
+            low=low,
+            high=high,
+            default=default if name == "learning_rate" else int(default),
+            source=_DEFAULT_SOURCE,
+            arms=(OFF_THE_SHELF_ARM,),
+            given="model",
+            among=OFF_THE_SHELF_MODELS[:1],
+        )
+
+    options = ("plain", *(("components",) if any(len(one.shape) > 1 for one in facts) else ()), *pretrained)
+    features = Hyperparameter(
+        name="features",
+        kind="choice",
+        options=options,
+        default="plain",
+        arms=(OFF_THE_SHELF_ARM,),
+        source="pixels, columns or counts as they are",
+    )
+    return (
+        Hyperparameter(
+            name="model",
+            kind="choice",
+            options=OFF_THE_SHELF_MODELS,
+            default=OFF_THE_SHELF_MODELS[0],
+            arms=(OFF_THE_SHELF_ARM,),
+            source="common practice on tables",
+        ),
+        of_trees("learning_rate", 0.02, 0.5, 0.1),
+        of_trees("rounds", 30, 150, 100),
+        of_trees("leaves", 4, 31, 31),
+        of_trees("leaf_size", 5, 50, 20),
+        Hyperparameter(
+            name="penalty",
+            kind="log",
+            low=1e-4,
+            high=1e4,
+            default=1.0,
+            source=_DEFAULT_SOURCE,
+            arms=(OFF_THE_SHELF_ARM,),
+            given="model",
+            among=OFF_THE_SHELF_MODELS[1:],
+        ),
+        *((features,) if len(options) > 1 else ()),
+        *(
+            (
+                Hyperparameter(
+                    name="components",
+                    kind="integer",
+                    low=8,
+                    high=128,
+                    default=32,
+                    arms=(OFF_THE_SHELF_ARM,),
+                    source="common practice",
+                    given="features",
+                    among=("components",),
+                ),
+            )
+            if "components" in options
+            else ()
+        ),
+    )
+
+
+def build_reference_space(state: RunState) -> tuple[Hyperparameter, ...]:
+    """The space of the tuned rung; empty where no dataset has rungs."""
+    facts = [one for one in state.datasets if one.name in list_reference_datasets(state)]
+    return build_space(facts, state.read_setting("sandbox.pretrained") or ()) if facts else ()
+
+
+def list_reference_datasets(state: RunState) -> tuple[str, ...]:
+    """The plan's datasets that have rungs: not a folder without labels, nor what a scorer takes artifacts of."""
+    artifacts = {one.dataset for one in state.scorers if one.takes == "artifact"}
+    return tuple(one.name for one in state.datasets if one.task != "none" and one.name not in artifacts)
+
+
+def build_default_setting(space: Iterable[Hyperparameter], model: str) -> HyperparameterSetting:
+    """The defaults of one of the models."""
+    found: HyperparameterSetting = {}
+    for one in space:
+        if not one.given or found.get(one.given) in one.among:
+            found[one.name] = model if one.name == "model" else one.default
+    return found
+
+
+def count_reference_trials(tuning: TuningPlan) -> int:
+    """How many settings are tried off the shelf: as many as an arm of the plan has, defaults included."""
+    return ceil(tuning.budget if tuning.currency == "trials" else TuningPlan().budget)
+
+
+# --- its nodes: one that tries settings, then one a seed with what was chosen ----------------------------------------
+
+
+def find_reference_tuning_node(state: RunState) -> Node | None:
+    """The node that tries settings; None before it was decided on."""
+    return next((one for one in state.nodes.values() if one.kind == "rung" and one.parent is None), None)
+
+
+def find_reference_nodes(state: RunState) -> list[Node]:
+    """The nodes that measured what was chosen, with fresh seeds."""
+    return [one for one in state.nodes.values() if one.kind == "rung" and one.parent is not None]
+
+
+def list_reference_cells(state: RunState, node: Node) -> tuple[Cell, ...]:
+    """What a rung owes: both arms on each dataset; off the shelf every setting, or the one that was chosen."""
+    action = state.decisions[node.decision].action
+    assert isinstance(action, ExpandTree)
+    tried = tuple(one.number for one in action.trials if one.arm == OFF_THE_SHELF_ARM)
+    best = {} if node.parent is None else find_chosen_settings(state, node.parent)
+    return tuple(
+        Cell(dataset=name, arm=arm, trial=number, seed=node.seed)
+        for name in list_reference_datasets(state)
+        for arm, numbers in (
+            (TRIVIAL_ARM, (0,)),
+            (OFF_THE_SHELF_ARM, tried if node.parent is None else (best[name].number,)),
+        )
+        for number in numbers
+    )
+
+
+def find_chosen_settings(state: RunState, node: str) -> dict[str, Trial]:
+    """Dataset -> the setting that was best there on validation data; the first where none was measured."""
+    plan = state.data_plan
+    assert plan is not None
+    name = plan.tuning.metric or plan.primary_metric.name
+    sign = next((1 if one.higher_is_better else -1 for one in plan.metrics if one.name == name), 1)
+    values: dict[str, dict[int, float]] = {dataset: {} for dataset in list_reference_datasets(state)}
+    for one in compute_node_cells(state, node):
+        if one.cell.arm == OFF_THE_SHELF_ARM and one.run is not None and one.run.failure is None:
+            own = next((value.value for value in one.run.measurements if value.name == name), None)
+            values[one.cell.dataset] |= {} if own is None else {one.cell.trial: sign * own}
+    best = {
+        dataset: min((-value, number) for number, value in (known or {1: 0.0}).items())
+        for dataset, known in values.items()
+    }
+    return {dataset: state.trials[OFF_THE_SHELF_ARM, number] for dataset, (_, number) in best.items()}
+
+
+# --- what it says of a study -----------------------------------------------------------------------------------------
+
+
+def compute_reference_claims(state: RunState) -> list[Claim]:
+    """Means of the rungs over their seeds, on the data that the paper's claims are of."""
+    good = [one for one in find_reference_nodes(state) if one.status == "good"]
+    on_test = all(one.split == "test" for one in compute_paper_claims(state))
+    split: Split = "test" if on_test else "validation"
+    return compute_claims(
+        split, [(one, state.test_measurements.get(one.id, ()) if on_test else one.measurements) for one in good]
+    )
+
+
+class ReferenceWin(FrozenModel):
+    """A rung that is better on a dataset than every baseline and method, each at the level at which it does best."""
+
+    dataset: str
+    reference: Claim
+    best: Claim
+
+
+def find_reference_wins(state: RunState) -> tuple[ReferenceWin, ...]:
+    """For each dataset the rung that beats every arm of the study on the primary metric, by means, if one does.
+
+    A comparison of means, and no test: it stands against the study, which has to prove itself.
+    """
+    plan = state.data_plan
+    assert plan is not None
+    sign = 1 if plan.primary_metric.higher_is_better else -1
+
+    def best(claims: Iterable[Claim], dataset: str) -> Claim | None:
+        return max(
+            (one for one in claims if (one.dataset, one.name) == (dataset, plan.primary_metric.name)),
+            key=lambda one: sign * one.mean,
+            default=None,
+        )
+
+    own, found = (
+        [one for one in compute_paper_claims(state) if one.arm in plan.compared_arms],
+        compute_reference_claims(state),
+    )
+    pairs = [(use.name, best(found, use.name), best(own, use.name)) for use in plan.datasets]
+    return tuple(
+        ReferenceWin(dataset=name, reference=rung, best=arm)
+        for name, rung, arm in pairs
+        if rung is not None and arm is not None and sign * rung.mean > sign * arm.mean
+    )

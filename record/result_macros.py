@@ -1,0 +1,144 @@
+r"""`results.tex` and the macros that print from it. This module alone writes and reads them.
+
+    \result{KEY}             \setup{KEY}              in a paper's text: print a measured value, or a setting
+    \verdict{KEY}                                     prints a clause: a comparison with its verdict
+    \resultvalue{KEY}{TEX}   \setupvalue{KEY}{TEX}    lines of results.tex: what a key prints; so \verdictvalue
+
+The key of a claim is `split/dataset/metric/condition`, that of a paired difference
+`diff/dataset/metric/condition~other`; the form in which it is printed follows a dot (`record.claims.formatting`).
+`\verdict` takes that of a difference without a form, and `hypothesis/ID`, or either with `.short`
+(`record.claims.sentences`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import Literal, NamedTuple, cast
+
+from labwright.record.printed_value import PrintedValue
+
+MacroName = Literal["result", "setup", "verdict"]
+
+MACRO_USE_PATTERN = re.compile(r"\\(?P<macro>result|setup|verdict)\s*\{(?P<key>[^{}]*)\}")
+"""A macro that prints a value, for those who need to know where it stands; others call `uses` and `filled`."""
+_RESULT_LINE_PATTERN = re.compile(r"^\\(result|setup|verdict)value\{([^{}]*)\}\{(.*)\}[ \t\r]*$\n?", re.MULTILINE)
+_KEY_PATTERN = re.compile(r"[^\\{}%#^\x00-\x1f\x7f]+")
+_KEY_PART_PATTERN = re.compile(r"[\w .@:+,*-]+", re.ASCII)
+_FORM_PATTERN = re.compile(r"\.(mean|pm|sd|n|low|high|ci|ci_examples|p|p_adjusted|mde|short)$")
+_SYMBOLS = {"pm": "±", "times": "×"}
+
+
+class ResultMacroUse(NamedTuple):
+    """A macro that prints a value, and its key."""
+
+    macro: MacroName
+    key: str
+
+    def __str__(self) -> str:
+        return f"\\{self.macro}{{{self.key}}}"
+
+
+class ClaimKey(NamedTuple):
+    """The key of a claim in its parts. `other` is what a difference takes away; empty for a mean."""
+
+    split: str
+    dataset: str
+    metric: str
+    condition: str
+    other: str = ""
+    form: str = ""
+
+    @classmethod
+    def parse_key(cls, key: str) -> ClaimKey | None:
+        """None where the key has another shape, as that of a setting."""
+        form = _FORM_PATTERN.search(key)
+        parts = key[: form.start() if form else None].split("/")
+        if len(parts) != 4:
+            return None
+        condition, _, other = parts[3].partition("~")
+        return cls(parts[0], parts[1], parts[2], condition, other, form[1] if form else "")
+
+    @property
+    def key(self) -> str:
+        """The whole key."""
+        return f"{self.key_without_form}.{self.form}" if self.form else self.key_without_form
+
+    @property
+    def key_without_form(self) -> str:
+        """The key without its form."""
+        return "/".join(
+            (self.split, self.dataset, self.metric, f"{self.condition}~{self.other}" if self.other else self.condition)
+        )
+
+
+def format_key(*parts: str) -> str:
+    """The key of these names. One that a key cannot hold, as code may give it to a metric, is told by its hash."""
+    return "/".join(
+        one
+        if _KEY_PART_PATTERN.fullmatch(one)
+        else "".join(char if _KEY_PART_PATTERN.fullmatch(char) else "-" for char in one)[:40]
+        + f"-{sha256(one.encode()).hexdigest()[:8]}"
+        for one in parts
+    )
+
+
+def strip_form(key: str) -> str:
+    """The claim that a key prints a form of."""
+    return _FORM_PATTERN.sub("", key)
+
+
+# --- in the text ------------------------------------------------------------------------------------------------------
+
+
+def find_macro_uses(text: str) -> Iterator[ResultMacroUse]:
+    """Every value that a text prints, in order."""
+    return (_parse_use(match) for match in MACRO_USE_PATTERN.finditer(text))
+
+
+def fill_macros(text: str, value: Callable[[ResultMacroUse], str]) -> str:
+    """The text with each of its values replaced."""
+    return MACRO_USE_PATTERN.sub(lambda match: value(_parse_use(match)), text)
+
+
+def _parse_use(match: re.Match[str]) -> ResultMacroUse:
+    return ResultMacroUse(cast(MacroName, match[1]), match[2].strip())
+
+
+# --- results.tex ------------------------------------------------------------------------------------------------------
+
+
+def render_results(values: Mapping[ResultMacroUse, PrintedValue | None], *, untied: bool = False) -> str:
+    """The text of results.tex for the values that a paper uses, as `record.claims` prints them.
+
+    None stands for a key that is not in the record: TeX stops at it, or with `untied` prints that it is untied. A key
+    that TeX could take for more than a key has no line.
+    """
+    lines = ["% Written by the program from the record. \\result, \\setup and \\verdict{key} print what stands here."]
+    for use, value in sorted(values.items(), key=lambda item: item[0]):
+        if (value is not None or untied) and _KEY_PATTERN.fullmatch(use.key):
+            tex = r"\textbf{[untied]}" if value is None else value.tex
+            lines.append(f"\\{use.macro}value{{{use.key}}}{{{tex}}}")
+    return "\n".join(lines) + "\n"
+
+
+def parse_results(text: str) -> dict[ResultMacroUse, str]:
+    """What a results.tex defines: the TeX that each use prints."""
+    return {_parse_use(match): match[3] for match in _RESULT_LINE_PATTERN.finditer(text)}
+
+
+def strip_result_lines(text: str) -> str:
+    """A text into which results.tex was copied, without what came from it."""
+    return _RESULT_LINE_PATTERN.sub("", text)
+
+
+def to_plain_text(value: str | PrintedValue) -> str:
+    """A printed value, or its TeX, as a reader of the PDF sees it: `0.21 ± 0.03`, `-0.4`, `[0.1, 0.2]`.
+
+    By its own rules, since a general reader of TeX drops the spaces that divide the numbers of an interval.
+    """
+    plain = re.sub(r"\\,|~", " ", value if isinstance(value, str) else value.tex)
+    plain = re.sub(r"\\([A-Za-z]+)\s*", lambda command: _SYMBOLS.get(command[1], ""), plain)
+    plain = re.sub(r"\\([&%#_${}])", r"\1", re.sub(r"(?<!\\)[{}$^]|\\[;:! ]", "", plain))
+    return " ".join(plain.split())

@@ -1,0 +1,177 @@
+"""Checkpoints and artifacts that nothing can want any more: which they are, and how they go (docs/control-a-run.md).
+
+What goes is an event before it is deleted, and with that event it is out of the state: nothing decided later is offered
+it. Arrays, predictions, curves and all other numbers stay.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from asyncio import to_thread
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from labwright.record.claims.estimates import find_ablation_nodes, find_winner
+from labwright.record.event_log import Recorder
+from labwright.record.events import Event
+from labwright.record.events.run_events import FoldersDeleted
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.python_syntax import collect_strings
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, read_source
+from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Node
+
+NamedNodesLookup = Callable[[Node], Iterable[str]]
+"""Which nodes the source of a node may name, to read what they left."""
+
+_NODE_ID_PATTERN = re.compile(r"n\d+")
+
+
+async def delete_unreferenced(folder: RunFolder, recorder: Recorder) -> None:
+    """Delete what may go, also what a killed process recorded and did not delete. Raises `RecordError`."""
+    state = recorder.state
+    gone = _DELETED_FOLDERS.setdefault(recorder, set())
+
+    def there(places: Iterable[str]) -> list[str]:
+        """Those that are there; the others are not looked for again: nothing comes back into a sealed folder."""
+        found = [one for one in places if one not in gone]
+        gone.update(one for one in found if not (folder.root / one).is_dir())
+        return [one for one in found if one not in gone]
+
+    going = tuple(
+        there(collectable(state, lambda node: _find_named_nodes(folder.get_source_path(node.id), node.source_sha256)))
+    )
+    if going:
+        freed = _count_freed_bytes(folder.root / one for one in going)
+        recorder.append(FoldersDeleted(keep=state.read_setting("keep") or "best", folders=going, bytes=freed))
+    for one in there(state.deleted_folders):
+        with suppress(OSError):  # what is left is tried again
+            await to_thread(remove_tree, folder.root / one)
+
+
+_DELETED_FOLDERS = WeakKeyDictionary[Recorder, set[str]]()
+"""Folders that one process has seen to be gone."""
+
+
+def collectable(state: RunState, reads: NamedNodesLookup) -> Iterator[str]:
+    """The folders below the run's that are to go, of those that are not gone; not all of them need to be there.
+
+    In `ticket` order artifacts stay until the search is over: what is taken over may not follow time.
+    """
+    if state.read_setting("keep") == "all":
+        return
+    scored = state.is_task_done("score tests")  # until then a node may execute again what it had taken over
+    for node, place, left in _iterate_sealed(state):
+        rests = not scored and node.id in state.required_cells and state.required_cells[node.id].taken
+        if (
+            left.failure is not None
+            and node.is_finished
+            and not rests
+            and f"{place}/checkpoints" not in state.deleted_folders
+        ):
+            yield f"{place}/checkpoints"
+    if state.read_setting("search.order") == "ticket" and state.phase in (*STAGES, "missing"):
+        return
+    found = [
+        place
+        for _, place, left in _iterate_sealed(state)
+        if (left.artifacts or left.failure is not None) and f"{place}/artifacts" not in state.deleted_folders
+    ]
+    wanted = _collect_wanted_folders(state, reads) if found else set[str]()
+    yield from (f"{place}/artifacts" for place in found if place not in wanted)
+
+
+def find_deletion_setting(state: RunState, node: str) -> str:
+    """The setting by which the artifacts went that a node left last; empty where they are there."""
+    return state.deleted_folders.get(f"nodes/{node}/attempt{len(state.nodes[node].attempts)}/artifacts", "")
+
+
+def _iterate_sealed(state: RunState) -> Iterator[tuple[Node, str, Attempt | CellRun]]:
+    """Each attempt, and each execution of a cell that something may be deleted of: its node, its folder below the
+    run's, and what is known of it."""
+    for node in state.nodes.values():
+        yield from ((node, f"nodes/{node.id}/attempt{one.number}", one) for one in node.attempts)
+    for one in state.cells.runs_with_leftovers:
+        name, run = state.cells[one]
+        yield state.nodes[name], f"cells/{run.id}", run
+
+
+def _collect_wanted_folders(state: RunState, reads: NamedNodesLookup) -> set[str]:
+    """The folders whose artifacts must stay."""
+    nodes = _collect_wanted_nodes(state, reads)
+    attempts = [(name, state.nodes[name].attempts[-1]) for name in nodes if state.nodes[name].attempts]
+    runs = {line.id for _, attempt in attempts for line in attempt.cells}
+    runs |= {run.id for name in nodes for run in state.cells.list_node_runs(name)}
+    runs |= {
+        run
+        for name, owed in state.required_cells.items()
+        if not state.nodes[name].is_finished
+        for run in owed.taken.values()
+    }
+    return {f"nodes/{name}/attempt{last.number}" for name, last in attempts} | {f"cells/{run}" for run in runs}
+
+
+def _collect_wanted_nodes(state: RunState, reads: NamedNodesLookup) -> set[str]:
+    """The nodes whose artifacts must stay: what a stage settled on and ablations, with the replicates of both; what a
+    source names; and all of a stage that goes on, or that a decision under way may see or build on.
+
+    Where only what is cited is kept and the paper is out: what the paper rests on, and what that reads.
+    """
+    cited = (
+        state.read_setting("keep") == "cited"
+        and state.current_paper is not None
+        and state.current_paper.released.released
+    )
+    tops = {find_winner(state)} if cited else {stage.best for stage in state.stages.values()}
+    tops |= {node.id for node in find_ablation_nodes(state)}
+    wanted = {
+        node.id
+        for node in state.nodes.values()
+        if node.id in tops
+        or not state.stages[node.stage].is_settled
+        or (node.kind == "replicate" and node.parent in tops)
+    }
+    for node in (one for one in state.nodes.values() if not one.is_finished):
+        seen = state.decisions[node.decision].seen
+        wanted |= {node.id, node.parent or node.id} | {
+            one.id for one in state.nodes.values() if not node.source_sha256 and one.decision in seen
+        }
+    while (
+        more := {
+            name
+            for one in (wanted if cited else state.nodes)
+            for name in reads(state.nodes[one])
+            if name in state.nodes
+        }
+        - wanted
+    ):
+        wanted |= more
+    return wanted
+
+
+@lru_cache(maxsize=4096)
+def _find_named_nodes(source: Path, sha256: str) -> frozenset[str]:
+    """What a source writes out that may be a node; remembered by its hash."""
+    texts = read_source(source).values() if sha256 else ()
+    return frozenset(word for text in texts for word in collect_strings(text) if _NODE_ID_PATTERN.fullmatch(word))
+
+
+def _count_freed_bytes(folders: Iterable[Path]) -> int:
+    """What deleting these folders frees: a file that is linked elsewhere, too, frees nothing."""
+    files = [Path(place, name).lstat() for folder in folders for place, _, names in os.walk(folder) for name in names]
+    links = Counter((one.st_dev, one.st_ino) for one in files)
+    return sum(one.st_size // one.st_nlink for one in files if links[one.st_dev, one.st_ino] == one.st_nlink)
+
+
+def find_deletions(events: Iterable[Event], state: RunState) -> Iterator[FoldersDeleted]:
+    """What a log says went of what a state knows, without what it freed: for a run that begins with that state."""
+    known = {f"{place}/{name}" for _, place, _ in _iterate_sealed(state) for name in ("artifacts", "checkpoints")}
+    known -= state.deleted_folders.keys()
+    for event in events:
+        if isinstance(event, FoldersDeleted) and (folders := tuple(one for one in event.folders if one in known)):
+            yield event.model_copy(update={"folders": folders, "bytes": 0})

@@ -1,0 +1,160 @@
+"""The idea that a run is about, and how it is read: JSON as AI-Scientist-v2 writes it, a list of ideas or one object.
+
+IdeaError       you: the file is not there, is no JSON, or the idea in it lacks something; nothing was created
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from labwright.record.errors import UsageError
+
+
+def _parse_sentences(value: Any) -> tuple[str, ...]:
+    """What people write where a list of sentences is meant: one string, a list, or a mapping of titles."""
+    if isinstance(value, dict):
+        value = [f"{key}: {text}" for key, text in cast("dict[Any, Any]", value).items()]
+    lines: list[str] = []
+    for item in cast("list[Any]", value) if isinstance(value, list | tuple) else [value]:
+        if not isinstance(item, str | list | dict):
+            raise ValueError("must be text or a list of texts")
+        lines.append(item if isinstance(item, str) else "; ".join(_parse_sentences(item)))
+    return tuple(line for line in lines if line.strip())
+
+
+SentenceList = Annotated[tuple[str, ...], BeforeValidator(_parse_sentences)]
+
+
+class UserAnchor(BaseModel):
+    """A published value of a baseline, as the person who runs us gives it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
+
+    baseline: str = Field(alias="Baseline", min_length=1)
+    dataset: str = Field(alias="Dataset", min_length=1)
+    level: str = Field(default="", alias="Level")
+    metric: str = Field(alias="Metric", min_length=1)
+    value: float = Field(alias="Value")
+    tolerance: float = Field(alias="Tolerance", gt=0, description="in the metric's unit")
+    source: str = Field(alias="Source", min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalise_keys(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError("must be an object with Baseline, Dataset, Metric, Value, Tolerance and Source")
+        return {str(key).strip().capitalize(): one for key, one in cast("dict[Any, Any]", value).items()}
+
+    def __str__(self) -> str:
+        level = f" at {self.level}" if self.level else ""
+        return (
+            f"{self.baseline} on {self.dataset}{level}: {self.metric} {self.value:g} within {self.tolerance:g}, "
+            f"source: {self.source}"
+        )
+
+
+class Idea(BaseModel):
+    """A research idea in AI-Scientist-v2's JSON form (field names unchanged), with four optional fields of ours."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+    name: str = Field(alias="Name", min_length=1)
+    title: str = Field(alias="Title", min_length=1)
+    short_hypothesis: str = Field(default="", alias="Short Hypothesis")
+    related_work: str = Field(default="", alias="Related Work")
+    abstract: str = Field(default="", alias="Abstract")
+    experiments: SentenceList = Field(alias="Experiments", min_length=1)
+    risks: SentenceList = Field(default=(), alias="Risk Factors and Limitations")
+    datasets: SentenceList = Field(default=(), alias="Datasets")
+    metric: str | None = Field(default=None, alias="Metric")
+    code: str | None = Field(default=None, alias="Code")
+    anchors: tuple[UserAnchor, ...] = Field(default=(), alias="Anchors")
+
+
+_CANONICAL_FIELD_NAMES = {str(field.alias).lower(): str(field.alias) for field in Idea.model_fields.values()}
+
+
+class IdeaError(UsageError):
+    """An idea file cannot be used. The message is one line that says what is wrong and how to fix it."""
+
+
+def read_idea(path: Path, index: int | None = None) -> Idea:
+    """The idea of a file; of several, the one at `index` (from 0). Raises `IdeaError`."""
+    ideas = _read_raw_ideas(path)
+    if index is None and len(ideas) > 1:
+        raise IdeaError(f"{path} holds {len(ideas)} ideas: choose one with --idea-idx ({_list_idea_names(ideas)})")
+    position = index or 0
+    if not 0 <= position < len(ideas):
+        raise IdeaError(f"--idea-idx {position} is not in {path}, which holds {len(ideas)} ({_list_idea_names(ideas)})")
+    return _parse_idea(ideas[position], str(path) if len(ideas) == 1 else f"{path}, idea {position}")
+
+
+def read_ideas(path: Path) -> Iterator[Idea | IdeaError]:
+    """Every idea of a file, or what is wrong with it. Raises `IdeaError` where the file cannot be read."""
+    ideas = _read_raw_ideas(path)
+    for position, one in enumerate(ideas):
+        try:
+            yield _parse_idea(one, str(path) if len(ideas) == 1 else f"{path}, idea {position}")
+        except IdeaError as error:
+            yield error
+
+
+def _read_raw_ideas(path: Path) -> list[Any]:
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise IdeaError(f"cannot read the idea file {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise IdeaError(f"{path} is not JSON in UTF-8: {error}") from None
+    ideas = cast("list[Any]", content) if isinstance(content, list) else [content]
+    if not ideas:
+        raise IdeaError(f"{path} is an empty list: it must hold at least one idea, with Name, Title and Experiments")
+    return ideas
+
+
+def _parse_idea(raw: Any, where: str) -> Idea:
+    try:
+        return Idea.model_validate(_normalise_fields(raw))
+    except (ValueError, IdeaError) as error:
+        why = f"{error}"
+        if isinstance(error, ValidationError):
+            first = error.errors()[0]
+            place = " ".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
+            why = f"{place}: {first['msg'].removeprefix('Value error, ')}"
+        raise IdeaError(f"{where}: {why}") from None
+
+
+def _normalise_fields(raw: object) -> dict[str, Any]:
+    """The fields that say something; one that is spelt otherwise, as short_hypothesis, counts as ours."""
+    if not isinstance(raw, dict):
+        raise IdeaError("an idea is a JSON object with Name, Title and Experiments")
+    fields: dict[str, Any] = {}
+    for key, value in cast("dict[Any, Any]", raw).items():
+        spelt = str(key).strip().lower().replace("_", " ")
+        name = _CANONICAL_FIELD_NAMES.get(spelt, str(key))
+        if name not in _CANONICAL_FIELD_NAMES.values() and (
+            near := get_close_matches(spelt, _CANONICAL_FIELD_NAMES, 1, cutoff=0.85)
+        ):
+            raise IdeaError(
+                f"there is no field {str(key)!r}: call it {_CANONICAL_FIELD_NAMES[near[0]]!r}, or give it another name"
+            )
+        if name in fields:
+            raise IdeaError(f"{name} is given twice, once as {str(key)!r}: remove one of them")
+        fields[name] = value
+    return {name: value for name, value in fields.items() if value is not None and str(value).strip()}
+
+
+def _list_idea_names(ideas: list[Any]) -> str:
+    """The ideas' names with their indices, cut to what fits a line."""
+    named = (
+        {str(key).lower(): name for key, name in cast("dict[Any, Any]", idea).items()} if isinstance(idea, dict) else {}
+        for idea in ideas[:8]
+    )
+    names = [f"{number}: {str(fields.get('name') or 'no name')[:40]}" for number, fields in enumerate(named)]
+    return ", ".join(names) + (", ..." if len(ideas) > 8 else "")

@@ -1,0 +1,114 @@
+"""Prior work as data: what the closest papers used, each with a quote, and what several of them have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from labwright.record.schema.frozen_model import FrozenModel
+
+UseKind = Literal["task", "dataset", "metric", "baseline", "value", "budget"]
+
+
+class PriorUse(FrozenModel):
+    """One thing that a paper used, or a value that it reports."""
+
+    what: UseKind
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        description=(
+            "one thing, as the paper names it: 'CIFAR-10'; of a value what it is of, too: 'ERM on CIFAR-10: "
+            "accuracy 93'"
+        ),
+    )
+    quote: str = Field(min_length=1, max_length=400, description="up to thirty words that say so, word for word")
+
+
+class PriorPaper(FrozenModel):
+    """A paper that was read in full text, and what it used. `uses` have quotes that a program found in the text."""
+
+    title: str
+    file: str = Field(description="its name, as the person gave it or a catalogue knows it")
+    stored: str = Field(description="the run's own copy, relative to its folder")
+    sha256: str
+    uses: tuple[PriorUse, ...] = ()
+    dropped: int = Field(default=0, description="uses whose quote is not in the text, or does not name them")
+
+
+class SharedPriorUse(FrozenModel):
+    """A dataset or baseline that two papers or more used."""
+
+    what: UseKind
+    name: str
+    papers: tuple[str, ...] = Field(min_length=2, description="titles")
+
+
+class OmittedPriorWork(FrozenModel):
+    """What the closest papers use and the study does without."""
+
+    name: str = Field(min_length=1, description="a dataset or baseline that two of the papers use")
+    reason: str = Field(min_length=1, description="why, in one short phrase that readers of the paper are told")
+
+    def __str__(self) -> str:
+        return f"{self.name}, which the closest papers use ({self.reason})"
+
+
+_STOP_WORDS = frozenset(
+    "a an the of on for with and dataset datasets data set corpus benchmark task baseline method model "
+    "algorithm optimizer optimiser classifier training standard vanilla plain".split()
+)
+
+
+def _split_words(text: str) -> list[str]:
+    words = re.findall(r"[^\W_]+", text.casefold())
+    return [word for word in words if word not in _STOP_WORDS] or words
+
+
+def _build_keys(name: str) -> tuple[set[str], set[str]]:
+    """What a name is recognised by, also what it says in brackets; and the initials of three words and more."""
+    parts = [_split_words(part) for part in (re.sub(r"\([^()]*\)", " ", name), *re.findall(r"\(([^()]*)\)", name))]
+    return (
+        {"".join(words) for words in parts if words},
+        {"".join(word[0] for word in words) for words in parts if len(words) > 2},
+    )
+
+
+def is_same_name(first: str, second: str) -> bool:
+    """Whether two names are one thing but for case, marks, idle words, brackets and being initials of the other."""
+    (a, a_initials), (b, b_initials) = _build_keys(first), _build_keys(second)
+    return bool(a & b or a_initials & b or a & b_initials)
+
+
+def is_named_in_quote(use: PriorUse) -> bool:
+    """Whether the quote of a use has every number of its name and, of what has a name, a word or the initials."""
+    quote = _split_words(use.quote)
+    numbers = re.compile(r"\d+(?:[.,]\d+)*")
+    if not set(numbers.findall(use.name)) <= set(numbers.findall(use.quote)):
+        return False
+    return (
+        use.what in ("task", "budget")
+        or bool({*_split_words(use.name), *_build_keys(use.name)[1]} & set(quote))
+        or any(
+            is_same_name(use.name, " ".join(use.quote.split()[at : at + size]))
+            for size in (2, 3, 4, 5)
+            for at in range(len(use.quote.split()))
+        )
+    )
+
+
+def collect_shared_uses(papers: Sequence[PriorPaper]) -> tuple[SharedPriorUse, ...]:
+    """The datasets and baselines that two papers or more used, in the order in which they are met."""
+    found: list[tuple[PriorUse, dict[str, None]]] = []
+    for title, use in ((one.title, use) for one in papers for use in one.uses if use.what in ("dataset", "baseline")):
+        titles = next(
+            (by for known, by in found if known.what == use.what and is_same_name(known.name, use.name)), None
+        )
+        if titles is None:
+            found.append((use, {title: None}))
+        else:
+            titles[title] = None
+    return tuple(SharedPriorUse(what=use.what, name=use.name, papers=tuple(by)) for use, by in found if len(by) > 1)

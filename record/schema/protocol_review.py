@@ -1,0 +1,79 @@
+"""A protocol review: what a reader of the data plan found before any code was written, and what became of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, cast
+
+from pydantic import Field
+
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.whole_numbers import parse_whole_number
+
+_FIELD_PATH_PATTERN = re.compile(r"[a-z_]+(?:\[[^\[\]]+\]|\.[a-z_]+)*")
+
+
+class ProtocolFinding(FrozenModel):
+    """One fault of a plan."""
+
+    kind: Literal["baseline", "leakage", "confound", "control", "metric", "power", "scope", "estimand"]
+    severity: Literal["blocks", "should", "could"] = Field(
+        description=(
+            "blocks: the claim cannot be decided as planned; should: a reader will doubt it; could: it would be better"
+        )
+    )
+    what: str = Field(min_length=1, max_length=1200, description="the fault, and what it would make wrong")
+    where: str = Field(
+        description="path of a field of the plan: 'arms', 'arms[1].description', 'arms[plain]', "
+        "'hypotheses[0].effects[0].smallest'"
+    )
+    mend: str = Field(min_length=1, max_length=1200, description="the smallest change of the plan that mends it")
+
+
+class FindingAnswer(FrozenModel):
+    """What the planner says to a finding."""
+
+    finding: int = Field(ge=1, description="its number")
+    changed: bool = Field(description="whether the plan was changed for it; else it stays as it is")
+    reason: str = Field(min_length=1, max_length=1200, description="what was changed, or why it stays")
+
+
+class UnresolvedFinding(FrozenModel):
+    """A finding that the reviewer still holds, having seen the answer."""
+
+    finding: int = Field(ge=1, description="its number")
+    why: str = Field(min_length=1, max_length=600, description="what is still wrong")
+
+
+class ReviewedFinding(ProtocolFinding):
+    """A finding with what became of it."""
+
+    answer: str = Field(default="", description="the planner's; empty where it gave none")
+    changed: bool = False
+    open: str = Field(default="", description="why it is open; empty where it is not")
+
+    @property
+    def summary_line(self) -> str:
+        """The finding in a sentence or two, and why it is open, as papers and listings print it."""
+        answer = f" The plan {'was changed' if self.changed else 'stays'}: {self.answer}" if self.answer else ""
+        return f"{self.kind} ({self.severity}), at {self.where}: {self.what}{answer}" + (
+            f" Open: {self.open}" if self.open else ""
+        )
+
+
+def read_field_path(plan: DataPlan, path: str) -> Any:
+    """What a field path names; items of a list by place, from 0, or by name. Raises `LookupError`."""
+    if not _FIELD_PATH_PATTERN.fullmatch(path):
+        raise LookupError(path)
+    at: Any = plan.model_dump()
+    for item, field in re.findall(r"\[([^\[\]]+)\]|([a-z_]+)", path):
+        if isinstance(at, dict):
+            at = cast("dict[str, Any]", at)[field or item]
+        elif not isinstance(at, tuple) or not item:
+            raise LookupError(path)
+        elif (place := parse_whole_number(item)) is not None:
+            at = cast("tuple[Any, ...]", at)[place]
+        else:
+            at = {one.get("name") or one.get("id"): one for one in cast("tuple[dict[str, Any], ...]", at)}[item]
+    return at

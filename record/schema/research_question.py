@@ -1,0 +1,78 @@
+"""A research question on a repository, the experiment that is to answer it, and what was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from labwright.record.schema.frozen_model import FrozenModel
+
+
+class ResearchQuestion(FrozenModel):
+    """What is asked. `run` and `measure`: the repository as it is, where the person says how it is measured."""
+
+    question: str
+    method: str = ""
+    instructions: str = ""
+    run: tuple[str, ...] = Field(default=(), description="command with {seed}")
+    measure: str = Field(default="", description="where its number is read, as --metric has it")
+    better: str = Field(default="max", description="max or min")
+    seeds: int = Field(default=3, ge=1, le=50)
+    minutes: float = Field(default=40.0, gt=0)
+    may_edit: tuple[str, ...] = Field(default=(), description="patterns of files that may change; empty: any")
+    protect: tuple[str, ...] = Field(default=(), description="patterns of files that may not")
+
+
+class ExperimentVariable(FrozenModel):
+    name: str = Field(min_length=1, max_length=120)
+    value: str = Field(min_length=1, max_length=600, description="its value, or all the values that it takes")
+
+
+class DesignedArm(FrozenModel):
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=40)
+    what: str = Field(min_length=1, max_length=400)
+
+
+class DesignedMetric(FrozenModel):
+    name: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=40)
+    higher_is_better: bool
+    what: str = Field(min_length=1, max_length=400)
+
+
+class ExperimentDesign(FrozenModel):
+    """The experiment, recorded before any file is changed."""
+
+    constants: tuple[ExperimentVariable, ...] = Field(
+        default=(), max_length=30, description="what is the same for all arms"
+    )
+    varied: tuple[ExperimentVariable, ...] = Field(min_length=1, max_length=12, description="what sets the arms apart")
+    arms: tuple[DesignedArm, ...] = Field(min_length=1, max_length=20)
+    metrics: tuple[DesignedMetric, ...] = Field(min_length=1, max_length=8)
+    seeds: int = Field(ge=1, le=50, description="repetitions of each arm, with seeds from 0")
+    hypothesis: str = Field(min_length=1, max_length=1200)
+    rule: str = Field(min_length=1, max_length=1200, description="which measurement decides it, and how")
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """As a list of what is constant, varied and measured."""
+        return (
+            *(f"constant: {one.name} = {one.value}" for one in self.constants),
+            f"constant: seeds = 0 to {self.seeds - 1}",
+            *(f"varied: {one.name} = {one.value}" for one in self.varied),
+            *(f"arm {one.name}: {one.what}" for one in self.arms),
+            *(f"measured: {one.name}: {one.what}" for one in self.metrics),
+            f"hypothesis: {self.hypothesis}",
+            f"rule: {self.rule}",
+        )
+
+
+class QuestionRun(FrozenModel):
+    """One execution of the script, or of the command as it is."""
+
+    seconds: float
+    exit: int | None = Field(default=None, description="None: it met its limit")
+    why: str = Field(default="", description="why nothing can be used of it")
+    tail: str = ""
+    results: dict[str, Any] = Field(default_factory=dict, description="metric -> arm -> values by seed")
+    files: dict[str, str] = Field(default_factory=dict, description="result file -> sha256")

@@ -1,0 +1,64 @@
+"""The spaces of arms: how wide they are by now, what lies at their edges, and every setting of a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import log
+
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import WidenDimension
+from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting
+
+EDGE_SHARE = 0.1
+"""A value lies at the edge of a range where it is nearer to its end than this share of the range."""
+MAX_LISTED_SETTINGS = 1000
+"""Settings beyond which a space is as good as endless."""
+
+
+def widen_space(plan: DataPlan, arm: str, extended: Mapping[str, WidenDimension]) -> tuple[Hyperparameter, ...]:
+    """The dimensions of an arm, those that were widened as wide as they are by now."""
+    return tuple(
+        one
+        if one.name not in extended
+        else one.model_copy(update={"low": extended[one.name].low, "high": extended[one.name].high})
+        for one in plan.find_space(arm)
+    )
+
+
+def find_edges(setting: HyperparameterSetting, space: Iterable[Hyperparameter]) -> tuple[str, ...]:
+    """The dimensions of a space at whose edge a setting lies."""
+    return tuple(
+        one.name
+        for one in space
+        if one.kind != "choice"
+        and one.name in setting
+        and (not EDGE_SHARE <= compute_position(one, setting[one.name]) <= 1 - EDGE_SHARE)
+    )
+
+
+def compute_position(dimension: Hyperparameter, value: object) -> float:
+    """Where a value lies in a range, from 0 to 1, on the scale of its dimension."""
+    assert dimension.low is not None and dimension.high is not None and isinstance(value, int | float)
+    low, high, at = (log(x) if dimension.kind == "log" else x for x in (dimension.low, dimension.high, value))
+    return (at - low) / (high - low) if high > low else 0.5
+
+
+def list_settings(space: Iterable[Hyperparameter]) -> list[HyperparameterSetting] | None:
+    """Every setting of a space; None where they are endless: a range of numbers, or more than `MANY`."""
+    settings: list[HyperparameterSetting] = [{}]
+    for one in space:
+        if one.kind in ("log", "linear"):
+            return None
+        values = one.options if one.kind == "choice" else range(int(one.low or 0), int(one.high or 0) + 1)
+        if len(values) * len(settings) > MAX_LISTED_SETTINGS:
+            return None
+        settings = [
+            made
+            for known in settings
+            for made in (
+                [known]
+                if one.given and known.get(one.given) not in one.among
+                else [known | {one.name: value} for value in values]
+            )
+        ]
+    return settings

@@ -1,0 +1,137 @@
+"""How a node's source follows from its parent's: whole files, edits that must match exactly once, deletions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import Field
+
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.source_tree import SourceTreeError, check_source
+
+MAX_LINES_SHOWN = 12
+"""Lines of a file that a miss shows."""
+MAX_LINES_COMPARED, MAX_LINES_SEARCHED = 400, 2000
+"""Characters of a text that is looked for that are compared, and lines of a file at which it may begin."""
+RETRY_INSTRUCTION = "nothing was changed: give the whole answer again, with what is named here mended"
+
+
+class WholeFile(FrozenModel):
+    """A whole file."""
+
+    path: str = Field(description="relative to the root, with / between: experiment.py, arms/method.py")
+    text: str
+
+
+class TextReplacement(FrozenModel):
+    """A piece of a file, and what takes its place."""
+
+    find: str = Field(
+        description="whole lines as they stand in the file, to the last blank; they must occur in it "
+        "exactly once, so quote as many as that takes"
+    )
+    replace: str = Field(description="what stands there instead; empty: nothing")
+
+
+class SourceEdit(TextReplacement):
+    """A change of one of the parent's files. Several of one file are made in their order."""
+
+    path: str = Field(description="a file of the parent")
+
+
+def apply_edits(
+    before: Mapping[str, str],
+    *,
+    files: Sequence[WholeFile] = (),
+    edits: Sequence[SourceEdit] = (),
+    removed: Iterable[str] = (),
+) -> dict[str, str]:
+    """The files that an answer makes of those before it. Raises `SourceError`, which names every miss."""
+    made = {path: text for path, text in before.items() if path not in set(removed)}
+    misses = [
+        f"removed: there is no file {path!r}, only {_list_names(before)}" for path in removed if path not in before
+    ]
+    whole = [one.path for one in files]
+    misses += [f"{path!r} is given twice in files" for path in sorted(set(whole)) if whole.count(path) > 1]
+    made |= {one.path: one.text for one in files}
+    for path in dict.fromkeys(one.path for one in edits):
+        own = [one for one in edits if one.path == path]
+        if path in whole:
+            misses.append(f"{path!r} is given whole and edited: do one of both")
+        elif path not in made:
+            misses.append(f"edits: there is no file {path!r}, only {_list_names(made)}; a new one goes into files")
+        else:
+            made[path], missed = _replace_matches(made[path], own, path)
+            misses += missed
+    if misses:
+        raise SourceTreeError("\n".join((*misses, RETRY_INSTRUCTION)))
+    check_source(made)
+    return made
+
+
+def replace_text(text: str, changes: Sequence[TextReplacement], path: str) -> str:
+    """A file after some changes of it. Raises `SourceError`, which names every miss."""
+    made, misses = _replace_matches(text, changes, path)
+    if misses:
+        raise SourceTreeError("\n".join((*misses, RETRY_INSTRUCTION)))
+    return made
+
+
+def _replace_matches(text: str, changes: Sequence[TextReplacement], path: str) -> tuple[str, list[str]]:
+    """The text after the changes that match, and what is said of each that does not."""
+    misses: list[str] = []
+    for number, one in enumerate(changes, 1):
+        places = find_occurrences(text, one.find)
+        if len(places) == 1:
+            text = text[: places[0]] + one.replace + text[places[0] + len(one.find) :]
+        else:
+            misses.append(f"edit {number} of {path}: {_explain_mismatch(text, one.find, places)}")
+    return text, misses
+
+
+def find_occurrences(text: str, find: str) -> list[int]:
+    """Where a text occurs, overlaps included; nowhere where it is empty."""
+    found: list[int] = []
+    at = text.find(find) if find else -1
+    while at >= 0:
+        found.append(at)
+        at = text.find(find, at + 1)
+    return found
+
+
+def _explain_mismatch(text: str, find: str, places: Sequence[int]) -> str:
+    if not find.strip():
+        return "find is empty: quote the lines to replace, or give the whole file in files"
+    if places:
+        lines = [text.count("\n", 0, at) + 1 for at in places]
+        shown = ", ".join(map(str, lines[:MAX_LINES_SHOWN])) + (", ..." if len(lines) > MAX_LINES_SHOWN else "")
+        return (
+            f"find occurs {len(places)} times, at lines {shown}: quote more of the lines around the one that is "
+            f"meant ({find.strip().splitlines()[0][:80]!r})"
+        )
+    return f"find does not occur ({find.strip().splitlines()[0][:80]!r}); nearest is\n{_find_nearest_lines(text, find)}"
+
+
+def _find_nearest_lines(text: str, find: str) -> str:
+    """The lines of a text that are most like what was looked for, each with its number."""
+    lines, wanted = text.splitlines(), find.strip("\n")
+    size = min(max(1, wanted.count("\n") + 1), len(lines))
+    if not size:
+        return "nothing: the file is empty"
+    match = difflib.SequenceMatcher(b=wanted[:MAX_LINES_COMPARED], autojunk=False)
+
+    def likeness(at: int, quick: bool) -> float:
+        match.set_seq1("\n".join(lines[at : at + size])[:MAX_LINES_COMPARED])
+        return match.quick_ratio() if quick else match.ratio()
+
+    starts = sorted(range(min(len(lines) - size + 1, MAX_LINES_SEARCHED)), key=lambda at: -likeness(at, quick=True))[:5]
+    best = max(starts, key=lambda at: likeness(at, quick=False))
+    return "\n".join(
+        f"{number:5d}| {line[:200]}"
+        for number, line in enumerate(lines[best : best + min(size, MAX_LINES_SHOWN)], best + 1)
+    )
+
+
+def _list_names(files: Iterable[str]) -> str:
+    return ", ".join(sorted(files)[:20]) or "none"

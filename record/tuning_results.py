@@ -1,0 +1,384 @@
+"""What trials came to, what was chosen of them, and what each arm was given: computed from the log.
+
+A trial is a setting of one arm, measured on one version of that arm's code, with the run's seed, on validation data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean, median
+from typing import Literal
+
+from pydantic import Field
+
+from labwright.record.cell_status import CellStatus, compute_node_cells
+from labwright.record.memo import Memo
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.record.schema.nodes import SELECTION_KINDS, Node, NodeKind
+from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.record.search_space import find_edges, list_settings, widen_space
+
+MAX_EQUAL_RATIO = 1.2
+"""Efforts are equal where the largest is at most so many times the smallest."""
+
+
+class TrialResult(FrozenModel):
+    """What one setting of an arm came to, on one version of its code."""
+
+    arm: str
+    number: int
+    setting: HyperparameterSetting
+    code: str = Field(description="sha256 of the files that the arm's cells see")
+    share: float
+    node: str = Field(description="that measured it first")
+    kind: NodeKind = Field(description="of that node: what is no `trial` is a version of the code")
+    outcome: Literal["measured", "failed", "running"]
+    values: dict[str, float] = Field(
+        description="dataset -> mean over levels of the metric that trials are compared "
+        "by, the worst value where training diverged"
+    )
+    seconds: float = Field(description="of computing")
+    seeds: int = Field(default=1, description="that it was measured with; `values` are means over them")
+
+
+class TuningEffort(FrozenModel):
+    """What an arm was given before anything was selected: versions of its code and settings that were measured."""
+
+    arm: str
+    trials: int = Field(description="settings that were tried, the defaults not counted")
+    versions: int = Field(description="of its code that were measured with a setting from before")
+    seconds: float = Field(description="of computing of both, and of those that failed")
+    exhausted: bool = Field(description="whether every setting of its space was tried")
+
+    @property
+    def evaluation_count(self) -> int:
+        """What trials and versions of code come to together."""
+        return self.trials + self.versions
+
+
+class ChosenSetting(FrozenModel):
+    """The setting that an arm runs with in a node."""
+
+    arm: str
+    number: int
+    setting: HyperparameterSetting
+    code: str
+    study: int = Field(description="settings that were measured in full on this code")
+    stale: bool = Field(
+        description="whether they are fewer than the plan asks for, and the code before it, on which "
+        "there were enough, gave other values"
+    )
+    gaining: bool = Field(
+        description="whether it came so late in its study that more trials may well find a better one"
+    )
+    edges: tuple[str, ...] = Field(description="dimensions at whose edge it lies")
+
+
+def list_trial_cells(plan: DataPlan, arm: str, *, seed: int, number: int = 0, share: float = 1.0) -> tuple[Cell, ...]:
+    """What is measured of one setting of an arm."""
+    datasets = plan.tuning.datasets or (plan.datasets[0].name,)
+    return tuple(
+        Cell(dataset=dataset, arm=arm, level=level, trial=number, share=share, seed=seed)
+        for dataset in datasets
+        for level in plan.tuning.levels or plan.level_names
+        if plan.has_cell(dataset, arm, level)
+    )
+
+
+def collect_trial_results(
+    state: RunState, visible_decisions: Container[int] | None = None, *, before: int | None = None
+) -> tuple[TrialResult, ...]:
+    """Every setting that was measured on some version of an arm's code, in the order of decisions.
+
+    Of decisions that are not `seen` (None: all are) nothing is known but what they decided to try; of those from
+    `before` on (None: the next one) nothing.
+    """
+    assert state.data_plan is not None and state.started is not None
+    found: dict[tuple[str, str, int, float], dict[int, TrialResult]] = {}
+    for node in state.nodes.values():
+        if (
+            node.kind not in SELECTION_KINDS
+            or node.stage == "ablation"
+            or (before is not None and node.decision >= before)
+        ):
+            continue
+        visible = node.is_finished if visible_decisions is None else node.decision in visible_decisions
+        for one in (
+            _collect_node_results(state, node)
+            if visible and node.id in state.required_cells
+            else _list_pending_results(state, node)
+        ):
+            by_seed = found.setdefault((one.arm, one.code, one.number, one.share), {})
+            if node.seed not in by_seed or (by_seed[node.seed].outcome != "measured" and one.outcome == "measured"):
+                by_seed[node.seed] = one
+    return tuple(_merge_seeds(tuple(by_seed.values())) for by_seed in found.values())
+
+
+def _merge_seeds(results: Sequence[TrialResult]) -> TrialResult:
+    """One setting over its seeds: the means of those that were measured."""
+    measured = [one for one in results if one.outcome == "measured"] or results[:1]
+    return (
+        measured[0]
+        if len(measured) == 1
+        else measured[0].model_copy(
+            update={
+                "seeds": len(measured),
+                "seconds": sum(one.seconds for one in measured),
+                "values": {name: fmean(one.values[name] for one in measured) for name in measured[0].values},
+            }
+        )
+    )
+
+
+def _list_pending_results(state: RunState, node: Node) -> Iterable[TrialResult]:
+    """What a node was decided to try, before anything of it may be seen."""
+    action = state.decisions[node.decision].action
+    codes = state.required_cells[node.parent or ""].code if node.parent in state.required_cells else {}
+    for one in action.trials if isinstance(action, ExpandTree) and action.kind == "trial" else ():
+        yield TrialResult(
+            arm=one.arm,
+            number=one.number,
+            setting=one.setting,
+            code=codes.get(one.arm, ""),
+            share=one.share,
+            node=node.id,
+            kind="trial",
+            outcome="running",
+            values={},
+            seconds=0.0,
+        )
+
+
+def _collect_node_results(state: RunState, node: Node) -> tuple[TrialResult, ...]:
+    plan, found = state.data_plan, compute_node_cells(state, node.id)
+    assert plan is not None
+    return _RESULTS_MEMO.get_or_compute(
+        node.id, (plan, found), lambda: tuple(_compute_node_results(state, node, plan, found))
+    )
+
+
+_RESULTS_MEMO = Memo[tuple[TrialResult, ...]]()
+
+
+def _compute_node_results(
+    state: RunState, node: Node, plan: DataPlan, found: Iterable[CellStatus]
+) -> Iterable[TrialResult]:
+    owed, known = state.required_cells[node.id], {one.cell: one for one in found}
+    tried = dict.fromkeys((cell.arm, cell.trial, cell.share) for cell in owed.cells if cell.arm in plan.compared_arms)
+    for arm, number, share in tried:
+        cells = list_trial_cells(plan, arm, seed=node.seed, number=number, share=share)
+        lines = [known.get(cell) for cell in cells]
+        values = _compute_cell_values(plan, [one for one in lines if one is not None])
+        complete = all(one is not None and one.cell in values for one in lines)
+        yield TrialResult(
+            arm=arm,
+            number=number,
+            setting=state.find_setting(arm, number),
+            code=owed.code.get(arm, ""),
+            share=share,
+            node=node.id,
+            kind=node.kind,
+            seconds=sum(one.seconds for one in lines if one is not None),
+            outcome="measured" if complete else "failed",
+            values={
+                dataset: fmean(values[cell] for cell in cells if cell.dataset == dataset)
+                for dataset in dict.fromkeys(cell.dataset for cell in cells)
+            }
+            if complete
+            else {},
+        )
+
+
+def _compute_cell_values(plan: DataPlan, lines: Iterable[CellStatus]) -> dict[Cell, float]:
+    name = plan.tuning.metric or plan.primary_metric.name
+    worst = next((metric.worst for metric in plan.metrics if metric.name == name), None)
+    found: dict[Cell, float] = {}
+    for one in lines:
+        if one.has_diverged and worst is not None:
+            found[one.cell] = worst
+        elif one.outcome in ("measured", "taken over") and one.run is not None:
+            found.update((one.cell, value.value) for value in one.run.measurements if value.name == name)
+    return found
+
+
+# --- a study: the trials of one arm on one version of its code ------------------------------------------------------
+
+
+TrialStudies = Mapping[tuple[str, str], tuple[TrialResult, ...]]
+"""(arm, sha256 of its code) -> the trials on it, in the order in which code and arms came up."""
+
+
+def group_studies(found: Iterable[TrialResult]) -> TrialStudies:
+    """Trials by arm and version of its code: by number, rungs before the whole."""
+    own: dict[tuple[str, str], list[TrialResult]] = {}
+    for one in found:
+        own.setdefault((one.arm, one.code), []).append(one)
+    return {key: tuple(sorted(those, key=lambda one: (one.number, one.share))) for key, those in own.items()}
+
+
+def compute_scores(study: Sequence[TrialResult], plan: DataPlan) -> dict[tuple[int, float], float]:
+    """(number, share) -> how far a trial is from the best of its study, averaged over datasets; 0 is the best of all on
+    each, and -1 the limit. Higher is better, whatever the metric's direction.
+
+    On each dataset the distance to the best value is taken in units of the study's median distance, and d of these
+    count d / (1 + d). So a dataset's scale and its zero do not matter, none counts for more than another, and one value
+    that is far off, as that of training that diverged, does not make the others look equal. Source: the distance to the
+    best, by which settings are compared over datasets (Wistuba et al. 2018, Scalable Gaussian process-based transfer
+    surrogates for hyperparameter optimization, ADTM), with the median in the place of its range, as in the output
+    warping of Song et al. 2024, The Vizier Gaussian Process Bandit Algorithm.
+    """
+    name = plan.tuning.metric or plan.primary_metric.name
+    sign = next((1.0 if metric.higher_is_better else -1.0 for metric in plan.metrics if metric.name == name), 1.0)
+    measured = [one for one in study if one.outcome == "measured"]
+    found: dict[tuple[int, float], list[float]] = {(one.number, one.share): [] for one in measured}
+    for dataset in dict.fromkeys(dataset for one in measured for dataset in one.values):
+        values = {(one.number, one.share): sign * one.values[dataset] for one in measured if dataset in one.values}
+        best = max(values.values())
+        scale = median([best - value for value in values.values() if value < best] or [1.0])
+        for key, value in values.items():
+            found[key].append(-(best - value) / (best - value + scale))
+    return {key: fmean(each) for key, each in found.items()}
+
+
+def rank_trials(study: Sequence[TrialResult], plan: DataPlan) -> list[TrialResult]:
+    """Those that were measured in full, the best first: what was tried with most seeds, then by value, then the first
+    of equals."""
+    known = compute_scores(study, plan)
+    return sorted(select_full_trials(study), key=lambda one: (-one.seeds, -known[one.number, one.share], one.number))
+
+
+def find_best(study: Sequence[TrialResult], plan: DataPlan) -> TrialResult | None:
+    """The first of `ranked`; None where there is none."""
+    return next(iter(rank_trials(study, plan)), None)
+
+
+# --- what arms were given, and what was chosen ----------------------------------------------------------------------
+
+
+def compute_efforts(state: RunState, found: Sequence[TrialResult] | None = None) -> tuple[TuningEffort, ...]:
+    """What each arm with a space was given, in the plan's order; what runs is counted as far as it was decided on."""
+    assert state.data_plan is not None and state.started is not None
+    own: dict[str, list[TrialResult]] = {arm: [] for arm in state.data_plan.tuned_arms}
+    for one in collect_trial_results(state) if found is None else found:
+        own.setdefault(one.arm, []).append(one)
+    return tuple(
+        _compute_effort(state, arm, own[arm], state.selection_seconds.get(arm, 0.0))
+        for arm in state.data_plan.tuned_arms
+    )
+
+
+def _compute_effort(state: RunState, arm: str, found: Iterable[TrialResult], seconds: float) -> TuningEffort:
+    """What an arm was given, of whose trials and versions of code these are."""
+    looks = {(one.code, one.number): one for one in found if one.outcome != "failed" or one.kind == "trial"}
+    trials = {key for key, one in looks.items() if one.kind == "trial"}
+    assert state.data_plan is not None
+    every = list_settings(widen_space(state.data_plan, arm, state.widened_dimensions))
+    tried = {tuple(sorted(one.setting.items())) for one in looks.values()}
+    return TuningEffort(
+        arm=arm,
+        trials=len(trials),
+        versions=len(looks) - len(trials),
+        seconds=seconds,
+        exhausted=every is not None and len(tried) >= len(every),
+    )
+
+
+def find_chosen(state: RunState, node: str, found: Sequence[TrialResult] | None = None) -> dict[str, ChosenSetting]:
+    """Arm -> the setting that it runs with in a node of cells, and whether it was tuned on that node's code."""
+    assert state.data_plan is not None
+    plan, known = state.data_plan, state.nodes[node]
+    studies = group_studies(collect_trial_results(state) if found is None else found)
+    made: dict[str, ChosenSetting] = {}
+    for arm in plan.tuned_arms:
+        code = state.required_cells[node].code.get(arm, "") if node in state.required_cells else ""
+        number = known.trials.get(arm, 0)
+        own = studies.get((arm, code), ())
+        setting, study = state.find_setting(arm, number), find_tuned_study(studies, arm, number, code, plan)
+        made[arm] = ChosenSetting(
+            arm=arm,
+            number=number,
+            setting=setting,
+            code=code,
+            study=len(select_full_trials(own)),
+            stale=not study,
+            gaining=is_still_gaining(study, plan),
+            edges=find_edges(setting, widen_space(plan, arm, state.widened_dimensions)),
+        )
+    return made
+
+
+def select_full_trials(study: Iterable[TrialResult]) -> list[TrialResult]:
+    """Those of a study that were measured in full."""
+    return [one for one in study if one.outcome == "measured" and one.share == 1]
+
+
+def has_enough_trials(study: Sequence[TrialResult], plan: DataPlan) -> bool:
+    """Whether a study has as much as the plan asks for, within `EQUAL`."""
+    return compute_study_cost(study, plan) * MAX_EQUAL_RATIO >= plan.tuning.budget
+
+
+LATE_SHARE = 1 / 3
+"""A study whose best came among this last part of its trials is still gaining."""
+MIN_TRIALS_FOR_TREND = 8
+"""Trials of a study below which that says nothing."""
+
+
+def is_still_gaining(study: Sequence[TrialResult], plan: DataPlan) -> bool:
+    """Whether a study found its best so late that more trials can be hoped to find a better one."""
+    best, numbers = find_best(study, plan), [one.number for one in select_full_trials(study)]
+    return (
+        best is not None
+        and len(numbers) >= MIN_TRIALS_FOR_TREND
+        and numbers.index(best.number) >= len(numbers) * (1 - LATE_SHARE)
+    )
+
+
+def compute_study_cost(study: Iterable[TrialResult], plan: DataPlan) -> float:
+    """What a study took of the plan's currency so far, without what runs."""
+    looked = [one for one in study if one.outcome != "running"]
+    if plan.tuning.currency == "seconds":
+        return sum(one.seconds for one in looked)
+    return float(len({one.number for one in looked}))
+
+
+def find_tuned_study(
+    studies: TrialStudies, arm: str, number: int, code: str, plan: DataPlan
+) -> tuple[TrialResult, ...]:
+    """The study with enough trials that a setting stands on: that of this version of the code, or of another on which
+    it gave the same values to the last digit, for then the change did not reach what the arm computes. Empty: none."""
+    own = studies.get((arm, code), ())
+    if has_enough_trials(own, plan):
+        return own
+    values = next((one.values for one in select_full_trials(own) if one.number == number), None)
+    others = (study for (name, other), study in studies.items() if name == arm and other != code)
+    return next(
+        (
+            study
+            for study in others
+            if has_enough_trials(study, plan)
+            and any((one.number, one.values) == (number, values) for one in select_full_trials(study))
+        ),
+        (),
+    )
+
+
+@lru_cache(maxsize=64)
+def compute_expected_best(values: tuple[float, ...]) -> tuple[float, ...]:
+    """The expected best of k trials drawn at random from these, for k from 1 to all. Higher is better.
+
+    Source: Dodge et al. 2019, Show Your Work: Improved Reporting of Experimental Results, section 3.
+    """
+    ordered, n = sorted(values), len(values)
+    return tuple(
+        sum(value * ((i / n) ** k - ((i - 1) / n) ** k) for i, value in enumerate(ordered, 1)) for k in range(1, n + 1)
+    )
+
+
+def is_equal_effort(given: Mapping[str, float]) -> bool:
+    """Whether efforts are equal within `EQUAL`."""
+    return not given or max(given.values()) <= MAX_EQUAL_RATIO * min(given.values())

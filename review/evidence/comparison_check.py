@@ -1,0 +1,209 @@
+r"""Comparisons of arms in a writer's own words: each needs a `\verdict` in its sentence.
+
+A sentence compares where it names an arm (by name, title, or as the method or baseline), or goes on about one that the
+sentence before it named, and uses a word that ranks by itself ("outperforms"), or a weaker one ("lower", "drops",
+"same") beside a metric or a printed value, or sets printed values of two arms against each other. Beside a `\verdict`
+such words may say no more than what was found; a denial may not stand before it.
+
+Left alone are questions, aims and expectations, what others found (with a citation), what is chosen by validation, and
+designs (weaker words without an outcome). What it does not guarantee: that a comparison in other words is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from labwright.record.claims.sentences import NULL_VERDICTS, SIGNIFICANT_VERDICTS
+from labwright.record.quantity_words import (
+    BETTER_WORDS,
+    COMPARING_PATTERN,
+    EQUATING_PATTERN,
+    RANKING_PATTERN,
+    WEAK_COMPARATIVES,
+    WORSE_WORDS,
+)
+from labwright.record.result_macros import ClaimKey, strip_form
+from labwright.record.schema.data_plan import parse_arm
+from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, MacroUse, ScannedText
+from labwright.review.evidence.violations import Evidence
+
+_SENTENCE_END = re.compile(
+    r"(?<!\be\.g)(?<!\bi\.e)(?<!\bcf)(?<!\bvs)(?<!\bal)(?<!\bFig)[.!?](?=[\s}'\u2019)]|$)|\n[ \t]*\n", re.IGNORECASE
+)
+_COMPARING_WORDS = re.compile(
+    r"\b(?:against|versus|vs|compared\s+(?:to|with)|relative\s+to|whereas|while|but|only|instead)\b"
+)
+_OUTCOME_WORDS = re.compile(
+    r"\b(?:performance|accurac(?:y|ies)|errors?|scores?|results?|generali[sz]\w+|calibration|auroc|"
+    r"auc|robustness|quality)\b"
+)
+_HYPOTHESIS_WORDS = re.compile(
+    r"\b(?:hypothes[ei]s|claim|conjecture|prediction|expectation)\b.*\b(?:supported|confirmed|holds?|"
+    r"borne\s+out|upheld|rejected|refuted|verified|validated|true|false|correct)\b"
+)
+_OPEN_QUESTION = re.compile(
+    r"\?\s*$|\b(?:whether|hypothes\w+|conjectur\w+|(?<!as )expect\w*|predict(?:s|ed)?\s+that|we\s+ask|might|may|could|"
+    r"would|should|aims?|intend\w*|designed|meant|suppose\w*|assum\w+|if|rival\s+explanation|smallest\s+effect|"
+    r"no(?:thing|\s+\w+)\s+(?:is|are|may\s+be)\s+claimed)\b"
+)
+_SUPERLATIVE_CHOICE = re.compile(  # what validation chose, and what a metric means
+    r"\b(?:best|better|lowest|highest)\b(?=(?:\W+\w+){0,4}?\W+(?:dev|development|validation|checkpoints?|settings?|"
+    r"trials?|epochs?|configurations?|hyper\w+|learning|level|values?|seeds?)\b)"
+    r"|\b(?:lower|higher)\s+(?:values\s+)?(?:is|are)\s+better"
+)
+_PURPOSE_CLAUSE = re.compile(
+    "".join(
+        f"(?<!{word} )"
+        for word in "found shown seems seem seemed appears appear appeared proved proven able tends tend "
+        "observed known continues out managed measured".split()
+    )
+    + rf"\bto\s+(?:\w+ly\s+)?(?:{BETTER_WORDS}|{WORSE_WORDS}|{WEAK_COMPARATIVES})\b"
+)
+_PROCEDURE_CLAUSE = re.compile(
+    r"\bwe\s+(?:(?:then|also)\s+)?(?:take|compute|measure|compare|study|examine|plot|define|calculate|estimate|"
+    r"evaluate|call|tabulate|test|report)\b(?!\s+that)|\b(?:figure|table)\b[^.]{0,20}\b(?:shows?|gives?|plots?|"
+    r"lists?)\s+(?!that)"
+)
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|nor|neither|cannot|hardly|scarcely|barely|false|untrue|wrong|incorrect|unlikely|doubt\w*|"
+    r"den(?:y|ies|ied)|refut\w+|reject\w*|contrary|whether|unless|if|fail\w*)\b|n['\u2019]t\b"
+)
+_OUTRIGHT_DENIAL = re.compile(
+    r"\b(?:false|untrue|incorrect|unlikely|doubt\w*|den(?:y|ies|ied)|refut\w+|reject\w*|contrary)\b"
+)
+_NEGATION_AFTER = re.compile(
+    r"\s*,?\s*(?:which|this|that|and\s+(?:this|that))?\s*(?:(?:is|was|does|did|has|seems)\s+)?"
+    r"(?:not|never|false|wrong|untrue|n['\u2019]t)\b"
+)
+_CONTINUATION = re.compile(
+    r"^\W*(?:(?:but|and|yet|so)\s+)?(?:it|they|this|that|these|both|neither|its|their|the\s+"
+    r"(?:former|latter|gap|gain|difference|effect))\b"
+)
+_GENERIC_ARM_NAMES = (
+    r"(?:our|the|this|proposed|new)\s+(?:\w+\s+)?(?:method|approach|baselines?|remedy)|ours|ablations?|(?:both|"
+    r"all|either|two|three|other|every|each|these|the)\s+(?:\w+\s+)?(?:arms?|conditions?|variants?|"
+    r"optimi[sz]ers?)"
+)
+_COMMON_TITLE_WORDS = frozenset(
+    "training network model models learning labels examples loss regression classifier layers".split()
+)
+"""Last words of titles that say too little."""
+_SENTENCE_OPENING = re.compile(r"(?:item\b|(?:sub)*(?:paragraph|section)\b)?[\s}]*")
+VERDICT_MARK = "\x03"
+"""What stands in a sentence for a verdict."""
+
+
+class UnboundComparison(NamedTuple):
+    """A sentence that claims something of arms without its verdict: where it begins and ends, and why."""
+
+    start: int
+    end: int
+    why: str
+
+
+def find_unbound_comparisons(scanned: ScannedText, evidence: Evidence) -> Iterator[UnboundComparison]:
+    """The comparisons of a text that no verdict bears out, in order."""
+    if evidence.plan is None:
+        return
+    text, arms, metrics = _mask_verdicts(scanned), _compile_arm_names(evidence), _compile_metric_names(evidence)
+    spoken, before = False, 0  # whether the sentence before spoke of an arm, and where it ended
+    for start, end in find_sentence_spans(scanned):
+        sentence = text[start:end]
+        goes_on = spoken and "\n\n" not in re.sub(r"[ \t]", "", text[before:start]) and _CONTINUATION.match(sentence)
+        spoken, before = bool(arms.search(sentence) or goes_on), end
+        if " ".join(scanned.source[start:end].split()) in evidence.statements:
+            continue
+        here = [use for use in scanned.uses if start <= use.at < end]
+        if why := _find_objection(arms.sub(" ARM ", sentence), here, evidence, metrics, about=spoken):
+            yield UnboundComparison(start, end, why)
+
+
+def find_sentence_spans(scanned: ScannedText) -> Iterator[tuple[int, int]]:
+    """Where each sentence of a text begins and ends."""
+    text = _mask_verdicts(scanned)
+    start = 0
+    for match in [*_SENTENCE_END.finditer(text), None]:
+        end = match.end() if match else len(text)
+        if text[start:end].strip(" .\n\t"):
+            begun = _SENTENCE_OPENING.match(scanned.source, start)
+            yield begun.end() if begun else start, start + len(scanned.source[start:end].rstrip())
+        start = end
+
+
+def _find_objection(
+    sentence: str, here: list[MacroUse], evidence: Evidence, metrics: re.Pattern[str], *, about: bool
+) -> str:
+    """Why a sentence, without the words of its arms' names, may not stand; empty where it may."""
+    verdicts = [evidence.hypothesis_verdicts.get(strip_form(use.key), "") for use in here if use.command == "verdict"]
+    said = _SUPERLATIVE_CHOICE.sub("", sentence)
+    if verdicts:
+        return _check_words_around_verdicts(verdicts, said)
+    keys = [key for use in here if use.command == "result" and (key := ClaimKey.parse_key(use.key))]
+    paired = any(key.other for key in keys)
+    about = about or len({parse_arm(key.condition) for key in keys}) > 1
+    decided = None if re.search(r"\bwhether\b|\?\s*$", said) else _HYPOTHESIS_WORDS.search(said)
+    told = decided or ((about or paired) and not _OPEN_QUESTION.search(said))
+    if CITE in sentence or not told:
+        return ""
+    said = _PURPOSE_CLAUSE.sub("", said)
+    outcome = bool(keys) or bool(metrics.search(said) or _OUTCOME_WORDS.search(said))
+    weak = COMPARING_PATTERN.search(said) if outcome and not _PROCEDURE_CLAUSE.search(said) else None
+    apart = _COMPARING_WORDS.search(said) if len({key.condition for key in keys}) > 1 else None
+    if found := decided or RANKING_PATTERN.search(said) or EQUATING_PATTERN.search(said) or weak or apart:
+        return (
+            f"{' '.join(found[0].split())!r} compares arms in words of its own: say it with \\verdict{{key}} in "
+            "this sentence, or leave it out"
+        )
+    return ""
+
+
+def _check_words_around_verdicts(found: list[str], said: str) -> str:
+    """Why the words around verdicts may not stand."""
+    before, _, _ = said.partition(VERDICT_MARK)
+    last = re.split(r"[,;:]", before)[-1]  # what leads up to the clause; without it only an outright denial counts
+    last = before if last.strip() == "that" else last
+    if match := _NEGATION.search(last) if last.strip() else _OUTRIGHT_DENIAL.search(before):
+        return f"{match[0]!r} stands before \\verdict: a verdict is told as it is, without a denial or a condition"
+    if any(_NEGATION_AFTER.match(rest) for rest in said.split(VERDICT_MARK)[1:]):
+        return "a denial stands after \\verdict: a verdict is told as it is"
+    if (match := RANKING_PATTERN.search(said)) and not SIGNIFICANT_VERDICTS.intersection(found):
+        return f"{match[0]!r} says more than the verdict beside it ({', '.join(found)}): let the clause speak"
+    if (match := EQUATING_PATTERN.search(said)) and not NULL_VERDICTS.intersection(found):
+        return f"{match[0]!r} is not what the verdict beside it says ({', '.join(found)}): let the clause speak"
+    return ""
+
+
+def _mask_verdicts(scanned: ScannedText) -> str:
+    """The text in lower case, its length kept, with a mark for each verdict; an item of a list begins a sentence."""
+    text = list(scanned.plain)
+    for match in re.finditer(r"\\item\b|\\(?:sub)*(?:paragraph|section)\b", scanned.source):
+        text[match.start()] = "." if not match.start() or text[match.start() - 1] != "." else " "
+    for use in scanned.uses:
+        if use.command == "verdict":
+            text[use.at] = VERDICT_MARK
+    joined = "".join(text).translate({ord(mark): " " for mark in f"{BLANK}{KEY}~\\{{}}$"})
+    lowered = joined.lower()
+    return lowered if len(lowered) == len(joined) else joined
+
+
+def _compile_arm_names(evidence: Evidence) -> re.Pattern[str]:
+    """Arms by name and title, by the last word of a title where no other has it, and by what any study calls them."""
+    assert evidence.plan is not None
+    titles = [one.title.lower() for one in evidence.plan.arms]
+    heads = [words[-1] for title in titles if (words := title.split()) and len(words[-1]) > 4]
+    names = {text.lower() for one in evidence.plan.arms for text in (one.name, one.title) if len(text.strip()) > 1}
+    names |= {head for head in heads if sum(head in title for title in titles) == 1 and head not in _COMMON_TITLE_WORDS}
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join([*map(_loosen_pattern, longest_first), _GENERIC_ARM_NAMES])})(?!\w)")
+
+
+def _compile_metric_names(evidence: Evidence) -> re.Pattern[str]:
+    assert evidence.plan is not None
+    names = {text.lower() for one in evidence.plan.metrics for text in (one.name, one.title) if text.strip()}
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(_loosen_pattern, sorted(names)))})s?(?!\w)")
+
+
+def _loosen_pattern(name: str) -> str:
+    return r"[\s_-]+".join(map(re.escape, re.split(r"[\s_-]+", name.strip())))

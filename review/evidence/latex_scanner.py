@@ -1,0 +1,256 @@
+"""One pass over LaTeX that a model wrote: what it prints, what it refers to, and what it may not do.
+
+The scan is of TeX's tokens, not of a regular expression over the text: a number is seen wherever it would be printed,
+math included, and a command is refused unless `review.evidence.latex_allowlist` names it. It does not expand anything,
+which is why no command that could print something unseen is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+from labwright.review.evidence import latex_allowlist
+from labwright.review.evidence.violations import Kind
+
+BLANK, KEY, CITE = "\x01", "\x00", "\x02"
+"""What stands in `Scanned.plain` for a command, a bound value, a citation."""
+
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_.@~/:+,*\s-]+")
+_FRACTION_COMMANDS = frozenset({"frac", "dfrac", "tfrac", "binom"})
+_TEXT_COMMANDS_IN_MATH = frozenset({"text", "mbox", "textbf", "textit", "textrm", "textsf", "texttt", "emph"})
+
+
+@dataclass(frozen=True)
+class MacroUse:
+    """A command with a key: `\\result{k}`, `\\citep{a,b}` (one use a key), `\\paperfigure{f}`, `\\ref{fig:f}`."""
+
+    command: str
+    key: str
+    at: int
+    depth: int
+    """How many groups, formulas and environments it stands in."""
+
+
+@dataclass(frozen=True)
+class LatexProblem:
+    """Something that may not stand in a draft, whatever the evidence is."""
+
+    at: int
+    kind: Kind
+    fix: str
+
+
+@dataclass
+class ScannedText:
+    """`plain` has the length of the source: printed characters as they are, commands and keys blanked."""
+
+    source: str
+    plain: str = ""
+    math: bytearray = field(default_factory=bytearray)
+    script: bytearray = field(default_factory=bytearray)
+    """Nonzero where a character stands in an index, an exponent or a fraction."""
+    uses: list[MacroUse] = field(default_factory=list[MacroUse])
+    problems: list[LatexProblem] = field(default_factory=list[LatexProblem])
+
+
+@dataclass
+class _OpenGroup:
+    opener: str
+    at: int
+    math: bool
+    script: bool = False
+    after: list[str] = field(default_factory=list[str])
+    """What the command before this group still expects after it."""
+
+
+def scan(source: str, *, inline: bool = False) -> ScannedText:
+    """What the text prints and refers to. `inline` refuses structure: a title or a caption."""
+    return _Scanner(source, inline).run()
+
+
+class _Scanner:
+    def __init__(self, source: str, inline: bool) -> None:
+        self.source, self.inline = source, inline
+        self.out = ScannedText(source, math=bytearray(len(source)), script=bytearray(len(source)))
+        self.plain = list(source)
+        self.stack = [_OpenGroup("", 0, False)]
+        self.pending: list[str] = []
+        self.i = 0
+
+    def run(self) -> ScannedText:
+        while self.i < len(self.source):
+            self._step()
+        for frame in self.stack[1:]:
+            self._report(frame.at, "syntax", f"{frame.opener!r} is never closed: close it or take it out")
+        self.out.plain = "".join(self.plain)
+        return self.out
+
+    # --- one token --------------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        at, char, top = self.i, self.source[self.i], self.stack[-1]
+        if char == "\\":
+            return self._read_control()
+        self.i += 1
+        if char == "%":
+            end = self.source.find("\n", at)
+            self.i = len(self.source) if end < 0 else end
+            self._blank_out(at, self.i)
+            return self._report(
+                at, "syntax", r"'%' starts a comment, which hides the rest of the line: write \% for the sign"
+            )
+        if char == "^" and self.source.startswith("^", at + 1):
+            self.i += 1
+            return self._report(at, "command", "'^^' types a character by its code: take it out")
+        if char == "{":
+            how = self.pending.pop(0) if self.pending else ""
+            self.stack.append(
+                _OpenGroup("{", at, top.math and how != "text", top.script or how == "script", self.pending)
+            )
+            self.pending = []
+            return None
+        if char == "}":
+            return self._close_group("{", at)
+        if char == "$":
+            return self._read_dollar(at)
+        if char in "_^#&":
+            return self._read_special(char, at)
+        if not char.isspace():
+            self.out.math[at] = top.math
+            self.out.script[at] = (bool(self.pending) and self.pending.pop(0) == "script") or top.script
+        if unicodedata.category(char) == "Cc" and char not in "\n\t\r":
+            self._report(at, "syntax", f"control character U+{ord(char):04X}: take it out")
+
+    def _read_special(self, char: str, at: int) -> None:
+        top = self.stack[-1]
+        if char == "#" or (char == "&" and not self._is_aligned()):
+            self._report(at, "syntax", f"a bare {char!r} is an error in LaTeX: write \\{char}")
+        elif char in "_^":
+            if not top.math:
+                self._report(at, "syntax", f"{char!r} outside a formula is an error: write \\_ or put it in $...$")
+            self.pending = ["script"]
+
+    def _is_aligned(self) -> bool:
+        return any(frame.opener in latex_allowlist.ALIGNED_ENVIRONMENTS for frame in self.stack)
+
+    # --- groups and formulas ----------------------------------------------------------------------------------------
+
+    def _close_group(self, opener: str, at: int) -> None:
+        if self.stack[-1].opener == opener:
+            self.pending = self.stack.pop().after
+            return
+        self._report(
+            at,
+            "syntax",
+            f"closes what {opener!r} would open, but {self.stack[-1].opener or 'nothing'!r} "
+            "is open here: balance braces, formulas and environments",
+        )
+
+    def _read_dollar(self, at: int) -> None:
+        opener = "$$" if self.source.startswith("$", at + 1) and self.stack[-1].opener != "$" else "$"
+        self.i = at + len(opener)
+        self._blank_out(at, self.i)
+        self.pending = []
+        if self.stack[-1].opener == opener:
+            self.stack.pop()
+        elif self.stack[-1].math:
+            self._close_group(opener, at)
+        else:
+            if opener == "$$":
+                self._report_block(at, "$$")
+            self.stack.append(_OpenGroup(opener, at, math=True))
+
+    def _report_block(self, at: int, what: str) -> None:
+        if self.inline:
+            self._report(at, "command", f"{what} may not stand in a title, abstract or caption: use running text")
+
+    # --- commands ---------------------------------------------------------------------------------------------------
+
+    def _read_control(self) -> None:
+        at = self.i
+        match = re.compile(r"\\([A-Za-z]+)(\*?)").match(self.source, at)
+        if match is None:
+            return self._read_symbol(at)
+        name, self.i = match[1], match.end()
+        self._blank_out(at, self.i, "a" if name in latex_allowlist.GREEK_COMMANDS else BLANK)
+        if name in latex_allowlist.KEYED_COMMANDS:
+            return self._read_keyed_command(name, at)
+        if name in latex_allowlist.BLOCK_COMMANDS:
+            self._report_block(at, "\\" + name)
+        elif (
+            name in latex_allowlist.MATH_COMMANDS
+            and not self.stack[-1].math
+            and name not in latex_allowlist.INLINE_COMMANDS
+        ):
+            self._report(at, "syntax", f"\\{name} belongs into a formula: put it in $...$")
+        elif name not in latex_allowlist.MATH_COMMANDS and name not in latex_allowlist.INLINE_COMMANDS:
+            self._report(at, "command", f"\\{name} is not among the allowed commands: take it out")
+        self.pending = (
+            ["script"] * 2 if name in _FRACTION_COMMANDS else ["text"] if name in _TEXT_COMMANDS_IN_MATH else []
+        )
+
+    def _read_symbol(self, at: int) -> None:
+        char = self.source[at + 1 : at + 2]
+        self.i = min(at + 2, len(self.source))
+        self.plain[at] = BLANK
+        self.pending = []
+        if char in ("(", "["):
+            self._blank_out(at, self.i)
+            if char == "[":
+                self._report_block(at, "a display")
+            self.stack.append(_OpenGroup("\\" + char, at, math=True))
+        elif char in (")", "]"):
+            self._blank_out(at, self.i)
+            self._close_group("\\(" if char == ")" else "\\[", at)
+        elif char == "\\":
+            self._blank_out(at, self.i)
+            if not self._is_aligned():
+                self._report(at, "command", r"'\\' breaks a line by hand: start a new paragraph instead")
+        elif not char.isspace() and char not in latex_allowlist.SYMBOL_COMMANDS:
+            self._report(at, "command", f"\\{char} is not among the allowed commands: take it out")
+        elif char not in "%&#_${}":
+            self._blank_out(at, self.i)
+
+    def _read_keyed_command(self, name: str, at: int) -> None:
+        while name in latex_allowlist.CITE_COMMANDS and (
+            note := re.compile(r"\s*\[([^\[\]{}]*)\]").match(self.source, self.i)
+        ):
+            inner = scan(note[1], inline=True)  # it is printed: text of its own
+            self.out.problems += [LatexProblem(note.start(1) + one.at, one.kind, one.fix) for one in inner.problems]
+            self.i = note.end()
+        argument = re.compile(r"\s*\{([^{}]*)\}").match(self.source, self.i)
+        if argument is None or not _KEY_PATTERN.fullmatch(argument[1]):
+            return self._report(at, "key", f"\\{name} wants a plain key in braces, e.g. \\{name}{{...}}")
+        self.i = argument.end()
+        char = (
+            KEY if name in latex_allowlist.VALUE_COMMANDS else CITE if name in latex_allowlist.CITE_COMMANDS else BLANK
+        )
+        self._blank_out(argument.start(), self.i, char)
+        key = " ".join(argument[1].split())
+        if name in ("begin", "end"):
+            return self._read_environment(name, key, at)
+        if name in latex_allowlist.FLOAT_COMMANDS:
+            self._report_block(at, "\\" + name)
+        if name not in latex_allowlist.CITE_COMMANDS and key != argument[1]:
+            return self._report(at, "key", f"write \\{name}{{{key}}}, without spaces around the key")
+        for one in key.split(",") if name in latex_allowlist.CITE_COMMANDS else [key]:
+            self.out.uses.append(MacroUse(name, one.strip(), at, len(self.stack) - 1))
+
+    def _read_environment(self, verb: str, name: str, at: int) -> None:
+        self.pending = []
+        if name not in latex_allowlist.TEXT_ENVIRONMENTS | latex_allowlist.MATH_ENVIRONMENTS:
+            return self._report(at, "command", f"environment {name!r} is not among the allowed ones: take it out")
+        self._report_block(at, f"environment {name!r}")
+        if verb == "end":
+            return self._close_group(name, at)
+        self.stack.append(_OpenGroup(name, at, math=name in latex_allowlist.MATH_ENVIRONMENTS))
+
+    # --- notes ------------------------------------------------------------------------------------------------------
+
+    def _blank_out(self, start: int, end: int, char: str = BLANK) -> None:
+        self.plain[start:end] = [" " if self.source[k].isspace() else char for k in range(start, end)]
+
+    def _report(self, at: int, kind: Kind, fix: str) -> None:
+        self.out.problems.append(LatexProblem(at, kind, fix))

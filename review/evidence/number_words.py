@@ -1,0 +1,183 @@
+"""Numbers in words: "ninety-seven", "zero point nine", "VII seeds", "a factor of two", "a third of".
+
+From three up a number in words is refused as a digit is, unless it counts what the data plan or the record counts, and
+counts it right: "three arms", "ten classes", "five seeds". Ratios are refused whatever their size. Ordinals, "one",
+"two" and "zero" are prose, but for "two percent" and its like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from labwright.record.quantity_words import (
+    LARGE_NUMBER_WORDS,
+    LISTED_NUMBERS,
+    NUMBER_WORD_VALUES,
+    NUMBER_WORDS_PATTERN,
+    RATIO_PATTERN,
+    ROMAN_NUMERAL_PATTERN,
+    WORD_GAP,
+)
+from labwright.review.evidence.violations import Evidence
+
+_UNIT_AFTER = (
+    rf"(?:per(?:{WORD_GAP})?cents?\b|percentage\b|points?\b|times\b|fold\b|epochs?\b|examples?\b|orders?{WORD_GAP}of\b)"
+)
+_OUT_OF = re.compile(rf"{WORD_GAP}out{WORD_GAP}of\b", re.IGNORECASE)
+
+_NUMBERED_LABEL = re.compile(
+    r"\b(?:Tables?|Figures?|[Tt]ypes?|[Pp]arts?|[Ss]tages?|[Pp]hases?|[Cc]lass|Section|Appendix|[Ss]tudy|[Gg]rades?|"
+    r"[Gg]roups?|[Cc]ase|Lemma|Theorem|Algorithm|[Ll]evels?|[Vv]ersion|[Ee]xperiments?|War|and|or|,|\()[\s~]*$"
+)
+_ROMAN_ABBREVIATIONS = frozenset("CI CC CL LI VI IV XL CV IVC MIX XX CCC CCI LIV CIV".split())
+"""Abbreviations that are Roman numerals too: an interval, variational inference, instruments, a size."""
+_COUNTABLE_AFTER = re.compile(
+    rf"{WORD_GAP}(?:(?:random|different|hidden){WORD_GAP})?(?:seeds|replicates|runs|repetitions|epochs|layers|units|examples|"
+    r"points|percent|arms|datasets|classes|times)\b"
+)
+
+_STOP_WORDS = (
+    r"(?:of|out|in|per|percent|percentage|points?|times|and|or|than|to|at|on|for|with|by|from|was|were|is|are|"
+    r"fold|hundred|thousand)\b"
+)
+_ALL_BEFORE = re.compile(
+    r"\b(?:all|the|these|those|other|any\s+of(?:\s+the)?|each\s+of(?:\s+the)?)[\s~]+$", re.IGNORECASE
+)
+_STANDS_ALONE = re.compile(
+    r"\s*(?:[.,;:)]|$)|\s+(?:are|were|do|did|have|had|differ|agree|show|share|in|on|at|of\s+(?:them|"
+    r"these))\b"
+)
+
+
+@dataclass(frozen=True)
+class NumberWords:
+    """A number in words: where, and the words."""
+
+    at: int
+    words: str
+
+
+@dataclass(frozen=True)
+class CountedThings:
+    """Things that the plan or the record counts, as one calls them, and their true numbers."""
+
+    names: re.Pattern[str]
+    numbers: frozenset[int]
+    main: bool = False
+    """Whether "all three" may mean them."""
+
+
+def list_counted_things(evidence: Evidence) -> tuple[CountedThings, ...]:
+    """What a paper may count in words."""
+    plan, facts = evidence.plan, evidence.facts
+    if plan is None:
+        return ()
+    roles = [arm.role for arm in plan.arms]
+    by_role = {role: roles.count(role) for role in ("baseline", "method", "ablation")}
+    compared = len(roles) - by_role["ablation"]
+    factor = "|".join(re.escape(word) for word in re.findall(r"[a-z]{3,}", plan.factor.lower())[-1:])
+    seeds = {int(value.tex) for key, value in evidence.setups.items() if key == "run.seeds" and value.tex.isdigit()}
+    titles = (*evidence.names, *(one.title for one in evidence.facts))  # "four operators" of "trees with 4 operators"
+    named = [
+        (noun, {int(number)}, False)
+        for text in titles
+        for number, noun in re.findall(rf"\b(\d+)\s+(?!{_STOP_WORDS})([a-z]{{3,}})", text)
+    ]
+    rows = (
+        (
+            r"arms?|methods?|approach(?:es)?|variants?|conditions?|models?|losses|optimi[sz]ers?",
+            {len(roles), compared, *by_role.values()},
+            True,
+        ),
+        ("baselines?", {by_role["baseline"]}, False),
+        ("ablations?|ablated", {by_role["ablation"]}, False),
+        (
+            rf"levels?|rates?|ratios?|strengths?|amplitudes?|settings?{'|' + factor + 's?' if factor else ''}",
+            {len(plan.levels)},
+            True,
+        ),
+        (r"data[\s~]?sets?|tasks?|benchmarks?", {len(plan.datasets)}, True),
+        ("metrics?|measures?|scores?", {len(plan.metrics), len(plan.metrics) - 1}, True),
+        (r"class(?:es)?|categor(?:y|ies)|labels", {one.classes for one in facts}, False),
+        ("features?|columns?|attributes?", {one.features for one in facts}, False),
+        (
+            "(?:random )?seeds?|replicates?|replications?|repetitions?|runs?|pairs?",
+            seeds | {one.n for one in evidence.comparisons},
+            False,
+        ),
+    )
+    return tuple(
+        CountedThings(re.compile(names, re.IGNORECASE), frozenset(numbers) - {0}, main)
+        for names, numbers, main in (*rows, *named)
+    )
+
+
+def find_ratio_words(plain: str) -> Iterator[NumberWords]:
+    """How much more or less something is, in words."""
+    for match in RATIO_PATTERN.finditer(plain):
+        yield NumberWords(match.start(), match[0])
+
+
+def find_number_words(plain: str, known: tuple[CountedThings, ...]) -> Iterator[NumberWords]:
+    """Numbers in words that state something, and are not right counts of what is known."""
+    for match in NUMBER_WORDS_PATTERN.finditer(plain):
+        if _states_a_value(match, plain) and not _is_right_count(match, plain, known):
+            yield NumberWords(match.start(), match[0])
+    for match in ROMAN_NUMERAL_PATTERN.finditer(plain):
+        counted = _COUNTABLE_AFTER.match(plain, match.end())
+        if counted or not (_NUMBERED_LABEL.search(plain[: match.start()]) or match[0] in _ROMAN_ABBREVIATIONS):
+            yield NumberWords(match.start(), match[0])
+
+
+def _states_a_value(match: re.Match[str], plain: str) -> bool:
+    """Whether it is more than "one", "two" or "zero" as prose has them."""
+    value = _parse_number_words(match[0])
+    if value is None or value > 2:
+        return True
+    after = plain[match.end() :]
+    counted = re.match(rf"{WORD_GAP}(?:(?:random|different){WORD_GAP})?(?:seeds|replicates|runs|repetitions)\b", after)
+    unit = re.match(rf"{WORD_GAP}{_UNIT_AFTER}", after, re.IGNORECASE)
+    return (
+        bool(_OUT_OF.match(after))
+        or (value == 2 and bool(unit or counted))
+        or (value == 1 and bool(re.match(rf"{WORD_GAP}(?:per(?:{WORD_GAP})?cent|percentage)", after)))
+    )
+
+
+def _is_right_count(match: re.Match[str], plain: str, known: tuple[CountedThings, ...]) -> bool:
+    """Whether the number is that of what is named after it, or of all that there are."""
+    value, after = _parse_number_words(match[0]), plain[match.end() : match.end() + 80]
+    if value is None:
+        return False
+    for one in known:
+        noun = re.match(
+            rf"{LISTED_NUMBERS}{WORD_GAP}(?:(?!{_STOP_WORDS})[a-z0-9%][\w%]*{WORD_GAP}){{0,3}}?(?:{one.names.pattern})(?!\w)",
+            after,
+            re.IGNORECASE,
+        )
+        if noun and value in one.numbers:
+            return True
+    totals = {number for one in known if one.main for number in one.numbers}
+    return value in totals and bool(_ALL_BEFORE.search(plain[: match.start()]) and _STANDS_ALONE.match(after))
+
+
+def _parse_number_words(words: str) -> int | None:
+    """The number; None of what is no whole number, or too vague for one ("dozens")."""
+    total = part = 0
+    last = 10**12
+    for word in re.findall(r"[a-z]+", words.lower()):
+        if word in LARGE_NUMBER_WORDS:
+            part, last = max(part, 1) * LARGE_NUMBER_WORDS[word], 10**12
+            if word != "hundred":
+                total, part = total + part, 0
+        elif word == "and":
+            continue
+        elif word not in NUMBER_WORD_VALUES or (
+            last < 20 or NUMBER_WORD_VALUES[word] >= last or (last < 100 and NUMBER_WORD_VALUES[word] > 9)
+        ):
+            return None
+        else:
+            part, last = part + NUMBER_WORD_VALUES[word], NUMBER_WORD_VALUES[word]
+    return total + part

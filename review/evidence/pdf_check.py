@@ -1,0 +1,168 @@
+"""The binder over a compiled paper: what a reader sees, not what the source seems to say.
+
+A check copy is compiled from the same sources, in which every bound value prints a letter, figures are empty boxes,
+counters print letters, and there is no bibliography. Any digit or number in words that is then left in the PDF's text
+was typed by somebody, and is a violation unless it is a literal, a right count or stands in a name from the data plan.
+Of the real PDF it checks that the values of the record are what is printed.
+
+What it does not guarantee: anything about what is drawn inside a figure; that a sentence is true (its keys are
+gone here); that what looks bold is, since only the sources are read for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from labwright.record import result_macros
+from labwright.review.evidence import number_words, numbers, tex_runner
+from labwright.review.evidence.bold_check import check_bold
+from labwright.review.evidence.violations import Evidence, Kind, Violation
+
+CHECK_COPY_PREAMBLE = r"""\AddToHook{begindocument/end}{%
+  \def\result#1{N}\def\setup#1{N}\def\verdict#1{N}\def\rec#1{N}%
+  \renewcommand\includegraphics[2][]{\fbox{F}}%
+  \renewcommand\thepage{p}\renewcommand\thesection{S}\renewcommand\thesubsection{S}%
+  \renewcommand\thesubsubsection{S}\renewcommand\thefigure{F}\renewcommand\thetable{T}%
+  \renewcommand\theequation{E}\renewcommand\thefootnote{f}\renewcommand\thempfootnote{f}%
+  \providecommand\thelinenumber{}\renewcommand\thelinenumber{l}%
+  \renewcommand\theenumi{e}\renewcommand\theenumii{e}\renewcommand\theenumiii{e}\renewcommand\theenumiv{e}%
+}
+"""
+"""What stands before a document, so that it compiles with nothing printed but what was typed. References stay
+unresolved on purpose: one pass, no bibliography."""
+
+_SOURCES = {"paper": ("paper.tex", "floats.tex", "appendix.tex"), "supplement": ("supplement.tex",)}
+"""What of the sources a document prints. Floats that the supplement has were read with the paper."""
+
+
+async def check_pdf(
+    folder: Path, evidence: Evidence, document: Literal["paper", "supplement"] = "paper", *, timeout: float = 60.0
+) -> tuple[Violation, ...]:
+    """Everything in the paper of a folder, or its supplement, that is not tied; the folder holds sources and PDF.
+
+    Raises `review.evidence.tex_runner.TexMissing`.
+    """
+    bold = [
+        one
+        for name in _SOURCES[document]
+        if (folder / name).exists()
+        for one in check_bold((folder / name).read_text(), evidence, name)
+    ]
+    typed, printed = await asyncio.gather(
+        _compile_check_copy(folder, document, timeout), extract_pdf_text(folder / f"{document}.pdf", timeout)
+    )
+    values = _check_values(folder, document, evidence, printed)
+    if isinstance(typed, Violation):
+        return (typed, *bold, *values)
+    return (*bold, *_check_typed_numbers(typed, evidence), *values)
+
+
+async def extract_pdf_text(pdf: Path, timeout: float = 60.0) -> str:
+    """The text of a PDF as pdftotext gives it, pages divided by form feeds. Raises `TexMissing`."""
+    ran = await tex_runner.run_program(["pdftotext", "-q", "-enc", "UTF-8", pdf.name, "-"], pdf.parent, timeout=timeout)
+    return ran.output if ran.code == 0 else ""
+
+
+async def _compile_check_copy(folder: Path, document: str, timeout: float) -> str | Violation:
+    """The text of the check copy, or why there is none."""
+    with tempfile.TemporaryDirectory(prefix="check-", ignore_cleanup_errors=True) as name:
+        copy = Path(name)
+        for source in folder.iterdir():
+            if source.suffix in (".tex", ".cls", ".sty", ".clo", ".def", ".cfg"):
+                shutil.copyfile(source, copy / source.name)
+        (copy / "check.tex").write_text(CHECK_COPY_PREAMBLE + rf"\input{{{document}.tex}}")
+        ran = await tex_runner.run_program(tex_runner.latex_command("check"), copy, timeout=timeout)
+        if ran.code != 0 or not (copy / "check.pdf").exists():
+            how = f"was ended after {timeout:g} s" if ran.timed_out else find_tex_error(ran.output)
+            return Violation(
+                kind="compile",
+                where="check copy",
+                excerpt=how,
+                fix="the paper could not be checked: fix the source so that it compiles",
+            )
+        return await extract_pdf_text(copy / "check.pdf", timeout)
+
+
+def find_tex_error(output: str) -> str:
+    """The first error that TeX printed, on one line."""
+    for macro, why in (
+        ("KeyIsNotInResultsTex", "a \\result, \\setup or \\verdict names no key of the record"),
+        ("FloatIsNotInFloatsTex", "a \\paperfigure or \\papertable names a float that there is not"),
+    ):
+        if f"\\{macro}" in output:
+            place = re.search(r"^(?:\./)?([\w.-]+:\d+: )", output, re.MULTILINE)
+            return (place[1] if place else "") + why
+    error = re.search(r"^(?:\./)?([\w.-]+:\d+: .*|! ?\S.*)$", output, re.MULTILINE)
+    return error[1] if error else "no error message"
+
+
+def _check_typed_numbers(text: str, evidence: Evidence) -> Iterator[Violation]:
+    patterns = numbers.compile_phrases(evidence.literals, evidence.names)
+    lone = {one for one in evidence.literals if one.isdigit()}
+    named, counts = (
+        [numbers.compile_phrase(name) for name in evidence.names if name.strip()],
+        number_words.list_counted_things(evidence),
+    )
+    for page, content in enumerate(text.split("\f"), 1):
+        plain = numbers.mask_matches(re.sub(r"(?<=\w)-\n(?=\w)", "-", content), patterns)
+        for at, digits in numbers.find_numbers(plain):
+            if digits in lone or ("," in digits and set(digits.split(",")) <= {"0", "1"}):
+                continue
+            yield _make_violation("number", page, plain, at)
+        joined = numbers.mask_matches(re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", content), named, " ")
+        for found in number_words.find_number_words(joined, counts):
+            yield _make_violation("word", page, joined, found.at)
+
+
+def _make_violation(kind: Kind, page: int, text: str, at: int) -> Violation:
+    return Violation(
+        kind=kind,
+        where=f"page {page} of the PDF",
+        fix="typed, not tied: no macro printed it",
+        excerpt=f"...{' '.join(text[max(0, at - 40) : at + 40].replace(chr(1), '').split())}...",
+    )
+
+
+def _check_values(folder: Path, document: str, evidence: Evidence, printed: str) -> Iterator[Violation]:
+    """Keys whose definition is not the record's, or whose value the real PDF does not show."""
+    defined = (
+        result_macros.parse_results((folder / "results.tex").read_text()) if (folder / "results.tex").exists() else {}
+    )
+    squeezed = re.sub(r"\s+", "", printed).replace("\u2212", "-").replace("\u2013", "-")
+    texts = [(folder / name).read_text() for name in _SOURCES[document] if (folder / name).exists()]
+    for use in sorted({use for text in texts for use in result_macros.find_macro_uses(text)}):
+        value = evidence.find_value(use)
+        if value is None:
+            yield Violation(kind="key", where="sources", excerpt=str(use), fix="no such key in the record")
+        elif not _has_same_value(defined.get(use), value.tex):
+            yield Violation(
+                kind="value",
+                where="results.tex",
+                excerpt=str(use),
+                fix=(f"defined as {defined.get(use)!r}, the record says {value.tex!r}"),
+            )
+        else:
+            read = re.sub(r"\s", "", result_macros.to_plain_text(value))
+            missing = [
+                number for _, number in numbers.find_numbers(read) if number.isascii() and number not in squeezed
+            ]
+            if missing:  # numbers only: a page may end within a value
+                yield Violation(
+                    kind="value", where="PDF", excerpt=str(use), fix=f"{missing[0]!r} is not in the PDF's text"
+                )
+
+
+def _has_same_value(defined: str | None, tex: str) -> bool:
+    """Whether results.tex defines a value as the record has it, but for characters that no font has: boxes."""
+    parts = (
+        re.escape(char) if char.isascii() else rf"(?:{re.escape(char)}|\\unknowncharacter\{{\}})?"
+        for char in unicodedata.normalize("NFC", tex)
+    )
+    return defined is not None and re.fullmatch("".join(parts), defined) is not None

@@ -1,0 +1,231 @@
+"""The binder over a draft's source: every number, figure and citation is tied to evidence, or it is a violation.
+
+What it does not guarantee: that every sentence says what its value shows; `compared` reads those that compare arms.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from labwright.record.result_macros import ClaimKey, ResultMacroUse
+from labwright.record.schema.paper import PaperDraft
+from labwright.review.evidence import latex_allowlist, number_words, numbers
+from labwright.review.evidence.bold_check import check_bold
+from labwright.review.evidence.comparison_check import find_unbound_comparisons
+from labwright.review.evidence.latex_scanner import BLANK, CITE, KEY, ScannedText, scan
+from labwright.review.evidence.violations import Evidence, Kind, Violation
+
+
+@dataclass(frozen=True)
+class DraftPart:
+    """A piece of a draft with the name by which a writer knows it."""
+
+    where: str
+    scanned: ScannedText
+
+    def make_violation(self, kind: Kind, at: int, fix: str, *, excerpt: str | None = None) -> Violation:
+        if excerpt is None:
+            source = self.scanned.source
+            line = f"line {source.count(chr(10), 0, at) + 1}: " if "\n" in source else ""
+            excerpt = f"{line}...{' '.join(source[max(0, at - 30) : at + 40].split())}..."
+        return Violation(kind=kind, where=self.where, fix=fix, excerpt=excerpt)
+
+    @property
+    def printed_claims(self) -> list[ClaimKey]:
+        """The claims that it prints, in order."""
+        keys = (ClaimKey.parse_key(use.key) for use in self.scanned.uses if use.command == "result")
+        return [key for key in keys if key is not None]
+
+
+def check_draft(draft: PaperDraft, evidence: Evidence) -> tuple[Violation, ...]:
+    """Everything in a draft that is not tied to the evidence, in reading order; empty for a draft that may ship."""
+    pieces = [
+        DraftPart("title", scan(draft.title, inline=True)),
+        DraftPart("abstract", scan(draft.abstract, inline=True)),
+    ]
+    for section in draft.sections:
+        pieces += [
+            DraftPart(f"title of section {section.title!r}", scan(section.title, inline=True)),
+            DraftPart(f"section {section.title!r}", scan(section.body)),
+        ]
+    pieces += [
+        DraftPart(f"caption of {name}", scan(caption, inline=True)) for name, caption in sorted(draft.captions.items())
+    ]
+    found = [one for piece in pieces for one in _check_part(piece, evidence)]
+    return (*found, *_check_floats(draft, pieces, evidence), *_find_unshown_values(draft, pieces, evidence))
+
+
+def collect_used_keys(
+    texts: Iterable[str], commands: frozenset[str] = latex_allowlist.VALUE_COMMANDS
+) -> dict[str, None]:
+    """The keys that texts give to commands, in order of appearance."""
+    pattern = re.compile(r"\\(?:" + "|".join(sorted(commands)) + r")\s*(?:\[[^\[\]]*\]\s*)*\{([^{}]*)\}")
+    return dict.fromkeys(
+        key.strip()
+        for text in texts
+        for match in pattern.finditer(text)
+        for key in (match[1].split(",") if commands & latex_allowlist.CITE_COMMANDS else [match[1]])
+    )
+
+
+# --- one piece ------------------------------------------------------------------------------------------------------
+
+
+def _check_part(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
+    for problem in piece.scanned.problems:
+        yield piece.make_violation(problem.kind, problem.at, problem.fix)
+    yield from _check_keys(piece, evidence)
+    yield from _check_typed_numbers(piece, evidence)
+    for found in _find_number_words(piece, evidence):
+        yield piece.make_violation(
+            "word",
+            found.at,
+            rf"{found.words!r} is a number in words: print it with "
+            r"\result{key} or \setup{key}, or leave it out",
+        )
+    yield from check_bold(piece.scanned.source, evidence, piece.where)
+    for one in find_unbound_comparisons(piece.scanned, evidence):
+        yield piece.make_violation("claim", one.start, one.why)
+
+
+def _find_number_words(piece: DraftPart, evidence: Evidence) -> Iterator[number_words.NumberWords]:
+    """Numbers in words of the text without commands, keys and names of the plan, and where these divide a word."""
+    named = [numbers.compile_phrase(name) for name in evidence.names if name.strip()]
+    masked, known = numbers.mask_matches(piece.scanned.plain, named), number_words.list_counted_things(evidence)
+    plain = masked.translate(dict.fromkeys(map(ord, (BLANK, KEY, CITE)), " "))
+    yield from (*number_words.find_number_words(plain, known), *number_words.find_ratio_words(plain))
+    places = [at for at, char in enumerate(masked) if char not in (BLANK, "{", "}")]
+    joined = "".join(plain[at] for at in places)
+    for found in (*number_words.find_number_words(joined, known), *number_words.find_ratio_words(joined)):
+        at, end = places[found.at], places[found.at + len(found.words) - 1] + 1
+        if end - at > len(found.words):
+            yield number_words.NumberWords(at, piece.scanned.source[at:end])
+
+
+def _check_keys(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
+    labels = {f"fig:{name}" for name in evidence.figures} | {f"tab:{name}" for name in evidence.tables}
+    keys: dict[str, tuple[frozenset[str], Kind]] = {
+        "result": (frozenset(evidence.results), "key"),
+        "setup": (frozenset(evidence.setups), "key"),
+        "verdict": (frozenset(evidence.verdicts), "key"),
+        "paperfigure": (evidence.figures, "figure"),
+        "papertable": (evidence.tables, "table"),
+        "ref": (frozenset(labels), "reference"),
+        **dict.fromkeys(latex_allowlist.CITE_COMMANDS, (evidence.cites, "citation")),
+    }
+    for use in piece.scanned.uses:
+        if use.command == "rec":
+            yield piece.make_violation(
+                "command", use.at, r"\rec prints what the program generated: use \result or \setup"
+            )
+            continue
+        known, kind = keys[use.command]
+        if use.key not in known:
+            near = difflib.get_close_matches(use.key, known, n=3, cutoff=0.5)
+            hint = f"the nearest are {', '.join(near)}" if near else f"there are {len(known) or 'none'}"
+            yield piece.make_violation(
+                kind, use.at, f"no such key for \\{use.command}; {hint}", excerpt=f"\\{use.command}{{{use.key}}}"
+            )
+        if use.command in latex_allowlist.FLOAT_COMMANDS and use.depth:
+            yield piece.make_violation(
+                kind, use.at, f"place \\{use.command} in a paragraph of its own, outside of groups"
+            )
+
+
+def _check_typed_numbers(piece: DraftPart, evidence: Evidence) -> Iterator[Violation]:
+    scanned = piece.scanned
+    plain = numbers.mask_matches(scanned.plain, numbers.compile_phrases(evidence.literals, evidence.names))
+    lone = {one for one in evidence.literals if one.isdigit()}
+    if {"0", "1"} <= lone:
+        plain = numbers.UNIT_INTERVAL.sub(
+            lambda found: found[0] if not any(scanned.math[found.start() : found.end()]) else BLANK * len(found[0]),
+            plain,
+        )
+    for at, text in numbers.find_numbers(plain):
+        if text in lone and scanned.math[at] and KEY not in plain[max(0, at - 2) : at + 3]:
+            indicator = numbers.INDICATOR.search(scanned.source[:at]) and scanned.source[at + 1 : at + 2] == "}"
+            if indicator or numbers.is_notation_digit(plain, at, script=bool(scanned.script[at])):
+                continue
+        yield piece.make_violation(
+            "number",
+            at,
+            rf"the number {text!r} is typed: print it with \result{{key}} or "
+            r"\setup{key}, or say it without a number",
+        )
+
+
+# --- floats ---------------------------------------------------------------------------------------------------------
+
+
+def _check_floats(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
+    placed = Counter(
+        (use.command, use.key)
+        for piece in pieces
+        for use in piece.scanned.uses
+        if use.command in latex_allowlist.FLOAT_COMMANDS
+    )
+    for (command, key), times in placed.items():
+        if times > 1:
+            yield Violation(
+                kind="figure" if command == "paperfigure" else "table",
+                where="sections",
+                excerpt=f"\\{command}{{{key}}}",
+                fix=f"placed {times} times: place it once",
+            )
+    for name in sorted(evidence.figures):
+        if ("paperfigure", name) not in placed and name not in evidence.appendix:
+            yield Violation(
+                kind="figure",
+                where="sections",
+                excerpt=name,
+                fix=f"this figure is never placed: add \\paperfigure{{{name}}} to a section",
+            )
+        if not draft.captions.get(name, "").strip():
+            yield Violation(
+                kind="figure", where=f"caption of {name}", excerpt=name, fix="this figure has no caption: add one"
+            )
+    for name in sorted(set(draft.captions) - evidence.figures):
+        yield Violation(kind="figure", where=f"caption of {name}", excerpt=name, fix="there is no such figure")
+
+
+# --- abstract and conclusion ----------------------------------------------------------------------------------------
+
+
+def _find_unshown_values(draft: PaperDraft, pieces: Sequence[DraftPart], evidence: Evidence) -> Iterator[Violation]:
+    """Values of the abstract and the conclusion that a reader finds in no placed table and in no other section.
+
+    The conclusion is the last section, if it concludes; of a section that also discusses results nothing is asked.
+    """
+    last = draft.sections[-1].title if draft.sections else ""
+    concludes = "conclu" in last.lower() or "summary" in last.lower()
+    ends = {"abstract", f"section {last if concludes else ''!r}"}
+    placed = {use.key for piece in pieces for use in piece.scanned.uses if use.command == "papertable"}
+    if not placed <= evidence.claims_by_table.keys():
+        return
+    tables = frozenset[str]().union(*(evidence.claims_by_table[name] for name in placed))
+    shown = tables | {
+        key.key_without_form for piece in pieces if piece.where not in ends for key in piece.printed_claims
+    }
+    for piece in pieces:
+        for key in piece.printed_claims if piece.where in ends else ():
+            if why := _summary_objection(key, shown, tables, evidence):
+                yield Violation(
+                    kind="claim", where=piece.where, excerpt=str(ResultMacroUse("result", key.key)), fix=why
+                )
+
+
+def _summary_objection(key: ClaimKey, shown: frozenset[str], tables: frozenset[str], evidence: Evidence) -> str:
+    """Why a summary may not print a value; empty where it may. A difference may where both means are shown, on whatever
+    split."""
+    splits = {table.split for one in tables if (table := ClaimKey.parse_key(one)) and not table.other}
+    if not key.other and splits and key.split not in splits:
+        return f"the tables are on {', '.join(sorted(splits))} data, this value is on {key.split} data: take theirs"
+    means = {one[1:4] for text in shown if (one := ClaimKey.parse_key(text)) and not one.other}
+    sides = {(key.dataset, key.metric, side) for side in (key.condition, key.other)}
+    if key.key_without_form in shown or key.key not in evidence.results or (key.other and sides <= means):
+        return ""
+    return "no table that is placed and no other section shows this value: show it there, or leave it out here"

@@ -1,0 +1,203 @@
+"""Whether a printed number is a rounding of a value, or follows from others by one step, and how likely by chance.
+
+A match means little where many numbers would match. The chance is counted, not guessed: of the numbers that could have
+stood in the same place with the same number of places (its neighbours up to half and twice its size), the share that
+the values match as well; for a round number, the share of numbers as round. A number of one digit is one of nine, with
+whatever values.
+
+A step is a difference, a relative change, a ratio or a mean of numbers that were themselves found and that stand
+together: in the row or column of a cell, in the paragraph, in a row or column of any table. Which steps are tried
+depends on the form of the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labwright.review.external_papers.passages import ClaimedNumber
+from labwright.review.external_papers.printed_numbers import PrintedNumber
+from labwright.review.external_papers.result_files import ValueSeries, label_words
+
+MAX_MATCH_CHANCE = 0.1
+"""A chance above which a match says nothing."""
+
+CHANCE_WINDOW = 60
+"""Numbers to either side that the chance is counted over."""
+
+
+Floats = NDArray[np.float64]
+
+
+def find_matches(values: Floats, number: PrintedNumber) -> list[int]:
+    """Indices of the values that the number is a rounding of, as it stands or as a percentage.
+
+    A printed sign must be the value's; a number without one may state the size of a fall.
+    """
+    low, high = number.magnitude_range
+    sizes = np.abs(values)
+    near = np.any([(sizes >= low / scale) & (sizes <= high / scale) for scale in list_scales(number)], axis=0)
+    if number.sign:
+        near &= (values == 0) | ((values < 0) == (number.sign == "-"))
+    return np.flatnonzero(near).tolist()
+
+
+def compute_match_chance(values: Floats, number: PrintedNumber) -> float:
+    """How probable a match is for a number of this form, of as many places and as round: see the module."""
+    size = round(abs(number.value) / number.step) if number.step else 0
+    zeros = len(str(size)) - len(str(size).rstrip("0")) if size else 0
+    sizes = np.sort(np.abs(values))
+    return max(
+        1 / 9 if number.digits == 1 else 0.0,
+        *(_matching_share(sizes, number, step) for step in {number.step, number.step * 10**zeros}),
+    )
+
+
+def _matching_share(sizes: Floats, number: PrintedNumber, step: float) -> float:
+    size, (least, most) = abs(number.value), number.magnitude_range
+    grid = size + step * np.concatenate([np.arange(-CHANCE_WINDOW, 0), np.arange(1, CHANCE_WINDOW + 1)])
+    grid = grid[(grid >= size / 2) & (grid <= size * 2) & (grid > 0)]
+    if len(grid) < 4:
+        grid = step * np.arange(1, 10)
+    hits = [
+        np.searchsorted(sizes, (grid + (most - size)) / scale, "right")
+        > np.searchsorted(sizes, (grid - (size - least)) / scale, "left")
+        for scale in list_scales(number)
+    ]
+    return float(np.any(hits, axis=0).mean())
+
+
+def list_scales(number: PrintedNumber) -> tuple[float, ...]:
+    """What a value may be multiplied with before it is printed: a share as a percentage, and back."""
+    if number.percent:
+        return (1.0, 100.0)
+    if number.factor or number.value == 0:
+        return (1.0,)
+    if abs(number.value) <= 1 and number.digits > 1:
+        return (1.0, 0.01)
+    return (1.0, 100.0) if number.step < 1 and abs(number.value) <= 100 else (1.0,)
+
+
+def is_rounding_of(number: PrintedNumber, value: float) -> bool:
+    """Whether the number is a rounding of the value, as it stands or as a percentage."""
+    return bool(find_matches(np.array([value]), number))
+
+
+MAX_OPERANDS = 40
+"""Numbers of one row, column or paragraph that are combined with one another."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A number that was found: as it is printed, and the value behind it."""
+
+    claim: ClaimedNumber
+    value: float
+
+
+@dataclass(frozen=True)
+class DerivedValue:
+    """A value, the formula that gives it, and the chance that some formula would give a number."""
+
+    value: float
+    formula: str
+    chance: float = 0.0
+
+
+def find_derivation(claim: ClaimedNumber, operands: Sequence[Operand]) -> DerivedValue | None:
+    """The step that gives the number from operands that stand together, the nearest to it first, or else from a row or
+    column of any table whose label shares a word with its sentence; or None."""
+    others = [one for one in operands if one.claim is not claim]
+    beside = [one for one in others if one.claim.passage is claim.passage]
+    if claim.cell is not None:
+        near = [
+            [one for one in beside if one.claim.cell and one.claim.cell.row == claim.cell.row],
+            [one for one in beside if one.claim.cell and one.claim.cell.column == claim.cell.column],
+        ]
+    else:
+        near = [[one for one in others if one.claim.context == claim.context], beside]
+    change = claim.cell is not None and bool(_CHANGE.search(claim.cell.label))
+    for group in near:
+        step = first_match(claim.number, derive_values(claim.number, group, change=change))
+        if step is not None:
+            return step
+    words = label_words(claim.context)
+    lines = [line for label, line in group_by_table_line(others) if len(line) > 1 and words & label_words(label)]
+    return first_match(claim.number, (step for line in lines for step in derive_values(claim.number, line)))
+
+
+_CHANGE = re.compile(
+    r"improve|change|gain|drop|reduction|decrease|increase|degradation|difference|delta|\u0394|\\Delta|gap|score|rel\b",
+    re.I,
+)
+"""Columns and rows that are called a change, or a score out of a hundred."""
+
+
+def group_by_table_line(operands: Iterable[Operand]) -> list[tuple[str, list[Operand]]]:
+    """The label and the numbers of every row and column of all tables."""
+    lines: dict[tuple[int, str, int], tuple[str, list[Operand]]] = {}
+    for one in operands:
+        if (cell := one.claim.cell) is not None:
+            table = id(one.claim.passage)
+            lines.setdefault((table, "row", cell.row), (cell.row_label, []))[1].append(one)
+            lines.setdefault((table, "column", cell.column), (cell.column_label, []))[1].append(one)
+    return list(lines.values())
+
+
+def first_match(number: PrintedNumber, steps: Iterable[DerivedValue]) -> DerivedValue | None:
+    """The first step that the number is a rounding of, with the chance of any match among all of them; or None."""
+    tried = list(steps)
+    values = np.array([step.value for step in tried], dtype=np.float64)
+    matched = find_matches(values, number)
+    return replace(tried[matched[0]], chance=compute_match_chance(values, number)) if matched else None
+
+
+def derive_values(
+    number: PrintedNumber, operands: Sequence[Operand], *, change: bool = False
+) -> Iterator[DerivedValue]:
+    """What one step makes of operands that stand together; `change` says that a number without a sign of percent
+    may be a relative change, as its column is called one."""
+    chosen = operands[:MAX_OPERANDS]
+    for one, other in permutations(chosen, 2):
+        if one.claim.number.percent == other.claim.number.percent:
+            left, right = _number_text(one.claim.number), _number_text(other.claim.number)
+            for a, b in {(one.claim.number.value, other.claim.number.value), (one.value, other.value)}:
+                if not number.factor:
+                    yield DerivedValue(a - b, f"{left} - {right}")
+                if b and (change or number.percent):
+                    yield DerivedValue((a - b) / abs(b), f"({left} - {right}) / {right}")
+                if b and (change or number.percent or number.factor):
+                    yield DerivedValue(a / b, f"{left} / {right}")
+    if number.percent or change:
+        for one in chosen:
+            whole = 100.0 if abs(one.claim.number.value) > 1 else 1.0
+            yield DerivedValue(whole - one.claim.number.value, f"{whole:g} - {_number_text(one.claim.number)}")
+    if len(chosen) > 1 and not number.factor and len({one.claim.number.percent for one in chosen}) == 1:
+        shown = ", ".join(_number_text(one.claim.number) for one in chosen)
+        yield DerivedValue(float(np.mean([one.value for one in chosen])), f"mean of {shown}")
+
+
+def _number_text(number: PrintedNumber) -> str:
+    return f"({number.text})" if number.text[0] in "+-\u2212" else number.text
+
+
+def compute_statistics(series: Iterable[ValueSeries]) -> Iterator[ValueSeries]:
+    """Mean, median, deviations and standard error of each series of at least two values: as series "
+    "of one value each."""
+    for one in series:
+        if 2 <= len(one.values) <= 20_000 and not one.from_prose and len(set(one.values)) > 1:
+            values = np.array(one.values)
+            for name, value in (
+                ("mean", values.mean()),
+                ("median", np.median(values)),
+                ("standard deviation (n - 1)", values.std(ddof=1)),
+                ("standard deviation (n)", values.std()),
+                ("standard error", values.std(ddof=1) / np.sqrt(len(values))),
+            ):
+                key = f"{name} of {len(one.values)} values of {one.key}"
+                yield ValueSeries(one.file, key, one.words, [float(value)], [""])

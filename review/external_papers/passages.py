@@ -1,0 +1,269 @@
+"""The passages of a paper in which results are stated: abstract, sections of results, tables, captions.
+
+A section counts by its title; one whose title says nothing belongs to the section before it. Method, related work and
+set-up are not read, their tables and captions are. A table of a PDF has lost its columns and is read line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal
+
+from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
+from labwright.review.judge.paper_reader import Paper
+from labwright.review.judge.sections import PaperSection, split_pdf_sections
+
+PassageRole = Literal["abstract", "results", "table", "caption"]
+
+
+@dataclass(frozen=True)
+class PaperTableCell:
+    """A cell of a table: the labels of its row and column, its numbers, whether it is set in bold."""
+
+    row: int
+    column: int
+    row_label: str
+    column_label: str
+    text: str
+    bold: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.row_label} {self.column_label}"
+
+
+@dataclass(frozen=True)
+class PaperPassage:
+    """A paragraph, a caption, or a table with its cells."""
+
+    role: PassageRole
+    section: str
+    text: str
+    cells: tuple[PaperTableCell, ...] = ()
+    table: int = 0
+
+
+@dataclass(frozen=True)
+class ClaimedNumber:
+    """A number with its place: the passage, the cell of a table, and the words around it."""
+
+    number: PrintedNumber
+    passage: PaperPassage
+    context: str
+    cell: PaperTableCell | None = None
+
+    @property
+    def where(self) -> str:
+        if self.cell is not None:
+            return (
+                f"table {self.passage.table}, {self.cell.row_label or 'row ' + str(self.cell.row)} / "
+                f"{self.cell.column_label or 'column ' + str(self.cell.column)}"
+            )
+        return f"{self.passage.role}, {self.passage.section}" if self.passage.section else self.passage.role
+
+
+_RESULTS_TITLE = re.compile(
+    r"result|experiment|evaluation|analys[ie]s|ablation|finding|comparison|performance|discussion|conclusion|benchmark"
+    r"|empirical|robustness|limitation",
+    re.I,
+)
+_OTHER_TITLE = re.compile(
+    r"introduction|background|related|method|approach|preliminar|problem|framework|setup|set-up|setting|dataset|"
+    r"implementation|model architecture|training details|baselines|metrics|protocol|notation|hardware|future|broader|"
+    r"ethic|title|author",
+    re.I,
+)
+_SKIPPED_TITLE = re.compile(r"^(?:\d+\.?\s*)?(?:references|bibliography|thebibliography|acknowledge?ments?)", re.I)
+_CAPTION = re.compile(r"^[ \t>*_]*(?:table|tab\.|figure|fig\.)\s*[A-Z]?\d+\s*\**\s*[:.|]", re.I | re.M)
+_CHANGE_WORDS = re.compile(
+    r"drop|reduc|decreas|degrad|improve|change|gain|loss|gap|differ|delta|\u0394|\\Delta|saving", re.I
+)
+_IMAGE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
+_TABLE_RULE = re.compile(r"^[\s|:+=]*-[\s|:+=-]*$")
+_TABLE = re.compile(r"^[^|\n]*\|[^|\n]*\|.*\n(?=.*\|)[ \t|:+=]*-[ \t|:+=-]*(?:\n[^|\n]*\|.*)*$", re.M)
+_SMALL_HEADING = re.compile(r"^[ \t]*\*\*(?:\d[\d.]*\s+)?([^*\n]{3,70}?)[.:]?\*\*[ \t]*$", re.M)
+_SENTENCE = re.compile(r"(?<=[.!?;])(?<!\bvs\.)(?<!\bFig\.)(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s+(?=[A-Z*(\[])|\n")
+
+
+def extract_passages(paper: Paper) -> tuple[PaperPassage, ...]:
+    """What of a paper is audited, in order."""
+    passages = list(_read_passages(paper))
+    numbers = accumulate(int(passage.role == "table") for passage in passages)
+    return tuple(
+        replace(passage, table=number) if passage.cells else passage
+        for passage, number in zip(passages, numbers, strict=True)
+    )
+
+
+def extract_claims(passages: Iterable[PaperPassage]) -> tuple[ClaimedNumber, ...]:
+    """Every number of the passages. In a table, one without a sign is positive, unless it is called a change."""
+    claims: list[ClaimedNumber] = []
+    for passage in passages:
+        for cell in passage.cells:
+            for number in extract_numbers(cell.text, "cell"):
+                sign = number.sign or ("" if _CHANGE_WORDS.search(cell.label) else "+")
+                number = replace(number, percent=number.percent or "%" in cell.label, sign=sign)
+                claims.append(ClaimedNumber(number, passage, f"{cell.label} {cell.text}", cell))
+        ends = [match.end() for match in _SENTENCE.finditer(passage.text)]
+        for number in extract_numbers(passage.text) if not passage.cells else ():
+            begin = max((end for end in ends if end <= number.at), default=0)
+            end = min((end for end in ends if end > number.at), default=len(passage.text))
+            claims.append(ClaimedNumber(number, passage, passage.text[begin:end].strip()))
+    return tuple(claims)
+
+
+def _read_passages(paper: Paper) -> Iterator[PaperPassage]:
+    role: PassageRole | None = "abstract"
+    number, outer = "", role
+    for part in list_sections(paper):
+        title = part.title.strip(" *#")
+        if _SKIPPED_TITLE.match(title):
+            role = None
+            continue
+        inner = number and title.startswith(f"{number}.") and re.match(r"\d+\.\d", title)
+        role = _subsection_role(title, outer) if inner else _section_role(title, role)
+        if not inner:
+            number, outer = (re.match(r"\d+\b(?!\.\d)", title) or [""])[0], role
+        yield from (
+            _read_latex(part, title, role) if paper.form == "LaTeX" else _read_lines(part, title, role, paper.form)
+        )
+
+
+def list_sections(paper: Paper) -> tuple[PaperSection, ...]:
+    """Sections; numbered headings of Markdown without marks are found as those of a PDF are."""
+    if paper.form in ("Markdown", "text") and sum(bool(part.title) for part in paper.sections) < 4:
+        return split_pdf_sections("\n".join(f"{part.title}\n{part.text}" for part in paper.sections))
+    return paper.sections
+
+
+def _section_role(title: str, before: PassageRole | None) -> PassageRole | None:
+    if re.match(r"(?:\d+\.?\s*)?abstract", title, re.I):
+        return "abstract"
+    if _is_skipped_section(title):
+        return None
+    if _RESULTS_TITLE.search(title):
+        return "results"
+    return None if before == "abstract" and re.match(r"\d", title) else before
+
+
+def _subsection_role(title: str, above: PassageRole | None) -> PassageRole | None:
+    """The role below a small heading: of a section that is read, all but its set-up; of another, what says results."""
+    if above is None:
+        return "results" if re.search(r"result|finding", title, re.I) else None
+    return None if _is_skipped_section(title) else above
+
+
+def _is_skipped_section(title: str) -> bool:
+    return bool(_OTHER_TITLE.search(title)) and not re.search(r"result|analys|finding", title, re.I)
+
+
+# --- Markdown, text, PDF --------------------------------------------------------------------------------------------
+
+
+def _read_lines(part: PaperSection, title: str, role: PassageRole | None, form: str) -> Iterator[PaperPassage]:
+    text, at, inside = _IMAGE.sub(r"Figure: \1", part.text), 0, role
+    for table in (*_TABLE.finditer(text), None):
+        prose = text[at : table.start() if table else None]
+        for block in re.split(r"\n\s*\n", _SMALL_HEADING.sub(r"\n\n\g<0>\n\n", _CAPTION.sub(r"\n\n\g<0>", prose))):
+            if heading := _SMALL_HEADING.fullmatch(block):
+                inside = _subsection_role(heading[1], role)
+            elif block.strip():
+                yield from _read_paragraph(block.strip(), title, inside, form)
+        if table:
+            rows = [_split_markdown_row(row) for row in table[0].split("\n") if not _TABLE_RULE.match(row)]
+            yield PaperPassage("table", title, table[0], tuple(_build_cells(rows)))
+            at = table.end()
+
+
+def _read_paragraph(text: str, title: str, role: PassageRole | None, form: str) -> Iterator[PaperPassage]:
+    if _CAPTION.match(text) or text.startswith("Figure: "):
+        yield PaperPassage("caption", title, text.removeprefix("Figure: "))
+        return
+    lines = text.split("\n")
+    rows = [
+        line
+        for line in lines
+        if form == "PDF" and len(extract_numbers(line, "cell")) >= 2 and len(re.findall(r"[A-Za-z]{2,}", line)) <= 6
+    ]
+    if len(rows) >= 2 and len(rows) * 2 >= len(lines):
+        yield PaperPassage("table", title, text)
+    elif role is not None:
+        yield PaperPassage(role, title, text)
+
+
+def _split_markdown_row(row: str) -> list[str]:
+    """The texts of a row of Markdown."""
+    row = row.strip().replace(r"\|", "\x02")
+    return [cell.replace("\x02", "|").strip() for cell in row.removeprefix("|").removesuffix("|").split("|")]
+
+
+def _build_cells(rows: list[list[str]]) -> Iterator[PaperTableCell]:
+    """The cells of a table whose first row heads the columns; a first column of words, or a seed, heads the rows."""
+    heads = [_strip_markdown(cell) for cell in rows[0]] if rows else []
+    for at, row in enumerate(rows[1:], 1):
+        label = _strip_markdown(row[0]) if row else ""
+        for column, text in enumerate(row[1:], 1):
+            head = heads[column] if column < len(heads) else ""
+            bold = bool(re.search(r"\*\*[^*]*\d[^*]*\*\*|__[^_]*\d[^_]*__|\\(?:textbf|mathbf|bf)\b", text))
+            yield PaperTableCell(at, column, label, head, text, bold)
+
+
+def _strip_markdown(text: str) -> str:
+    text = re.sub(r"\\multi(?:row|column)\{[^{}]*\}\{[^{}]*\}", "", text)
+    text = re.sub(r"\\(?:textbf|textit|emph|mathbf|mathrm|text|textsc)\b|[*$`{}]", "", text)
+    return re.sub(r"\s+", " ", text.replace("\\%", "%")).strip()
+
+
+# --- LaTeX ----------------------------------------------------------------------------------------------------------
+
+_TABULAR = re.compile(r"\\begin\{(tabular[x*]?|longtable)\}(.*?)\\end\{\1\}", re.DOTALL)
+_LATEX_CAPTION = re.compile(
+    r"\\caption(?:of\{\w+\})?(?:\[[^\]]*\])?\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}", re.DOTALL
+)
+_ENVIRONMENT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
+_UNPRINTED_COMMAND = re.compile(
+    r"\\(?:label|ref|eqref|autoref|cref|Cref|includegraphics|vspace|hspace|setlength|renewcommand|resizebox|cmidrule|"
+    r"cline|bibliography\w*|input|url|href|footnotesize|usepackage|documentclass)\*?"
+    r"(?:\([^)]*\))?(?:\[[^\]]*\])*(?:\{[^{}]*\})*"
+)
+
+
+def _read_latex(part: PaperSection, title: str, role: PassageRole | None) -> Iterator[PaperPassage]:
+    for match in _LATEX_CAPTION.finditer(part.text):
+        yield PaperPassage("caption", title, _strip_latex(match[1]))
+    for match in _TABULAR.finditer(part.text):
+        yield PaperPassage("table", title, match[0], tuple(_build_cells(_split_latex_rows(match[2]))))
+    if role is None:
+        return
+    prose = _TABULAR.sub(" ", _ENVIRONMENT.sub("\n\n", _LATEX_CAPTION.sub(" ", part.text)))
+    for paragraph in re.split(r"\n\s*\n", prose):
+        if paragraph.strip():
+            yield PaperPassage(role, title, _strip_latex(paragraph))
+
+
+def _split_latex_rows(body: str) -> list[list[str]]:
+    """The texts of each row, a cell that spans several columns with empty ones after it."""
+    body = re.sub(r"^(?:\s*\[[^\]]*\])?(?:\s*\{(?:[^{}]|\{[^{}]*\})*\}){1,2}", "", body, count=1)
+    body = re.sub(
+        r"\\(?:toprule|midrule|bottomrule|hline|addlinespace)(?:\[[^\]]*\])?", "", _UNPRINTED_COMMAND.sub("", body)
+    )
+    rows: list[list[str]] = []
+    for row in re.split(r"\\\\(?:\[[^\]]*\])?", body):
+        cells: list[str] = []
+        for cell in re.split(r"(?<!\\)&", row):
+            span = re.search(r"\\multicolumn\{(\d+)\}\{[^{}]*\}\{((?:[^{}]|\{[^{}]*\})*)\}", cell)
+            if span and int(span[1]) < 50:
+                cells += [span[2], *[""] * (int(span[1]) - 1)]
+            else:
+                cells.append(re.sub(r"\\multirow\{[^{}]*\}\{[^{}]*\}", "", cell))
+        if any(cell.strip() for cell in cells):
+            rows.append(cells)
+    return rows
+
+
+def _strip_latex(text: str) -> str:
+    text = re.sub(r"\\(?:textbf|textit|emph|mathbf|text|mathrm)\b|\\[,;!]", "", _UNPRINTED_COMMAND.sub("", text))
+    return text.replace("\\%", "%")

@@ -1,0 +1,193 @@
+"""Numbers as a text prints them: value, precision, sign and percent form.
+
+Left out, because they state no result: labels ("Table 2", "Eq. (3)"), citations, years, list and heading numbers, parts
+of names ("CIFAR-10", "F1", "Recall@5", "top-5", "32x32"), indices and exponents, bounds ("p < 0.05"), levels of
+confidence ("95% CI"), code, addresses and displayed formulas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class PrintedNumber:
+    """One number. `step` is one unit in its last printed place; `digits` are its significant digits; `at` is its
+    offset in the text; `factor` marks "2.5x"; `bound` says that the value behind it may lie above ("over 80%", the
+    first of "65-90%") or below ("up to 5x") by less than one step."""
+
+    text: str
+    value: float
+    step: float
+    sign: str = ""
+    percent: bool = False
+    factor: bool = False
+    digits: int = 1
+    at: int = 0
+    bound: Literal["", "above", "below"] = ""
+
+    @property
+    def rounding_slack(self) -> float:
+        """How far from the printed value the number behind it may lie."""
+        return self.step / 2 * (1 + 1e-6) + abs(self.value) * 1e-15
+
+    @property
+    def magnitude_range(self) -> tuple[float, float]:
+        """The sizes that may lie behind the printed one, without sign."""
+        below, above = (self.step if self.bound == side else self.rounding_slack for side in ("below", "above"))
+        return max(0.0, abs(self.value) - below), abs(self.value) + above
+
+
+_SPACE = r"[\u2009\u202f\u00a0 ]"
+_NUMBER = re.compile(
+    r"(?P<sign>[-+\u2212](?=[\d.]))?"
+    rf"(?P<body>\d{{1,3}}(?:,\d{{3}})+(?!\d)(?:\.\d+)?|\d{{1,3}}(?:{_SPACE}\d{{3}})+(?![\d.,]\d|\d)|\d+\.\d+|\d+|\.\d+)"
+    r"(?P<power>[eE][-+\u2212]?\d+|\s*(?:\u00d7|x|\*|\\times|\\cdot)\s*10\s*\^\s*\{?[-\u2212]?\d+\}?|\^\{?[-\u2212]?\d+\}?)?"
+    r"(?P<unit>\s?(?:\\?%|percent\b|percentage points?\b|pp\b)|\s?(?:\u00d7|x(?![A-Za-z0-9])|\\times\b)"
+    r"|-?fold\b|[kKMB](?![A-Za-z])|\s(?:million|billion)\b)?"
+)
+_SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "million": 1e6, "billion": 1e9}
+
+_UNREAD_TEXT = re.compile(
+    r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(equation|align|gather|multline|eqnarray"
+    r"|verbatim|lstlisting)\*?\}.*?\\end\{\1\*?\}|`[^`\n]*`|https?://\S+|\]\([^()\n]*\)|\barXiv:\S+|\b10\.\d{4,}/\S+",
+    re.DOTALL,
+)
+_SCRIPTS = re.compile(r"(?<!10)(?<!10 )\^(?:\{[^{}]*\}|\\?\w)|(?<=[A-Za-z}\])])_(?:\{[^{}]*\}|\w+)")
+CITED = re.compile(r"\[\d{1,3}(?:\s*[,;\u2013-]\s*\d{1,3})*\]|\\cite\w*(?:\[[^\]]*\])*\{[^{}]*\}")
+_LABEL = re.compile(
+    r"\b(?:tables?|tab\.|figures?|figs?\.|sections?|sec\.|\u00a7|equations?|eqs?\.|appendix|appendices|algorithms?|alg\."
+    r"|chapters?|steps?|phases?|stages?|experiments?|hypothes[ie]s|study|case|tier|levels?|layers?|rq|part|theorems?"
+    r"|lemmas?|definitions?|contributions?|pages?|pp?\.|version|seeds?|python|cuda|random_state)\s*:?\s*[#\u2116]?\s*\(?"
+    r"\d[\d.]*\)?(?:\([a-z]\))?(?:\s*(?:,|&|and|to|\u2013|-)\s*\(?\d[\d.]*\)?(?![\d%.]*%))*",
+    re.IGNORECASE,
+)
+_ORDINAL = re.compile(
+    r"^[ \t>*\-\u2013\u2022#|]*(?:(?:\(?\d{1,2}(?:\.\d{1,2})*[.)]|\(\d{1,2}\))(?=\s|\*)"
+    r"|\d{1,2}(?:\.\d{1,2})+(?=\s+[A-Z]))",
+    re.MULTILINE,
+)
+_INLINE_ORDINAL = re.compile(r"(?<![\w.])\(\d\)(?=\s*[A-Za-z*])")
+_HEADING = re.compile(r"^(?:#{1,6}\s|\*\*)?\s*\d{1,2}(?:\.\d{1,2})*\.?\s+(?=[A-Z])", re.MULTILINE)
+_YEAR = re.compile(r"(?<![\d.,])(?:19[5-9]\d|20[0-4]\d)[a-z]?(?![\d%]|\.\d|,\d{3})")
+_CLOCK = re.compile(
+    r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?)?|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\b"
+)
+_BOUND = re.compile(
+    r"\b[pP]\$?\s*(?:-?values?)?\s*(?:[<>\u2264\u2265]|\\[lg]eq?\b|\\[lg]t\b)\s*\$?\s*[\d.]+(?:e-?\d+)?"
+)
+_CONFIDENCE = re.compile(r"\b\d{2}(?:\.\d)?\s*\\?%\s*(?:\w+\s+)?(?:confidence|CIs?\b|credible|interval)", re.IGNORECASE)
+_DIMENSIONS = re.compile(r"\b\d+\s?[x\u00d7]\s?\d+(?:\s?[x\u00d7]\s?\d+)*\b")
+_RATIO = re.compile(r"(?<![\d.])\d{1,2}/\d{1,2}(?:/\d{1,2})?(?![\d.])")
+_NAME = re.compile(r"(?:[A-Za-z_@]|[A-Za-z\d][-@_]|[A-Za-z]\.)$")
+_AFTER_NAME = re.compile(r"(?!(?:ms|s|min|h|hr|hrs|GB|MB|KB|GiB|MiB|pts?|pp|px|x|tokens?|fold)\b)[A-Za-z_]|-[A-Za-z]")
+
+
+TextKind = Literal["prose", "cell", "results"]
+_SKIPPED_PATTERNS: dict[TextKind, tuple[re.Pattern[str], ...]] = {
+    "prose": (
+        _UNREAD_TEXT,
+        CITED,
+        _CLOCK,
+        _SCRIPTS,
+        _BOUND,
+        _CONFIDENCE,
+        _LABEL,
+        _ORDINAL,
+        _INLINE_ORDINAL,
+        _HEADING,
+        _YEAR,
+        _DIMENSIONS,
+        _RATIO,
+    ),
+    "cell": (_UNREAD_TEXT, CITED, _CLOCK, _SCRIPTS, _CONFIDENCE, _DIMENSIONS),
+    "results": (_CLOCK,),
+}
+"""What states no result: in running text, in a cell of a table (it holds no list and no heading), in result files."""
+
+
+def extract_numbers(text: str, kind: TextKind = "prose") -> tuple[PrintedNumber, ...]:
+    """The numbers of a text that state something, in order, with their offsets in it."""
+    for pattern in _SKIPPED_PATTERNS[kind]:
+        text = pattern.sub(lambda match: re.sub(r"[^\n]", "\x01", match[0]), text)
+    return tuple(_apply_neighbours(text, list(_read_numbers(text))))
+
+
+def _read_numbers(text: str) -> Iterator[PrintedNumber]:
+    for match in _NUMBER.finditer(text):
+        before, after = text[max(0, match.start() - 24) : match.start()], text[match.end() : match.end() + 8]
+        sign = match["sign"] or ""
+        if sign and re.search(r"[\w%)\]]$", before):  # a range, a subtraction, or part of a name
+            if re.search(r"[A-Za-z_]$", before):
+                continue
+            sign = ""
+        if not sign and re.search(r"(?:^|[(|:=]\s?)\u2013$", before):
+            sign = "-"
+        if not match["sign"] and (_NAME.search(before) or re.search(r"\d[.,]$", before)):
+            continue
+        if not match["unit"] and _AFTER_NAME.match(after):
+            continue
+        yield _to_printed_number(match, sign)
+
+
+def _to_printed_number(match: re.Match[str], sign: str) -> PrintedNumber:
+    body = re.sub(rf"{_SPACE}|,", "", match["body"])
+    unit, power = (match["unit"] or "").strip().lstrip("-\\"), match["power"] or ""
+    value, step = float(body), 10.0 ** -len(body.partition(".")[2])
+    figures = body.replace(".", "").lstrip("0")
+    written = re.search(r"[-\u2212]?\d+\}?$", power)
+    exponent = int(written[0].rstrip("}").replace("\u2212", "-")) if written else 0
+    if power.startswith("^"):
+        exponent = exponent if body == "10" or len(body) <= 2 else 0
+        value = value**exponent if abs(exponent) < 30 else value
+        step, figures = value, "1"
+    else:
+        value, step = value * 10.0**exponent, step * 10.0**exponent
+        if "." not in body and not power:
+            figures = figures.rstrip("0")
+    minus, scale = sign in ("-", "\u2212"), _SCALE.get(unit, 1.0)
+    text = match[0] if sign or not match["sign"] else match[0][1:]
+    return PrintedNumber(
+        text=text.strip(),
+        value=(-1 if minus else 1) * value * scale,
+        step=step * scale,
+        sign="-" if minus else sign,
+        percent=unit.startswith(("%", "percent", "pp")),
+        factor=unit in ("\u00d7", "x", "times", "fold"),
+        digits=max(1, len(figures)),
+        at=match.end() - len(text),
+    )
+
+
+_RANGE = re.compile(r"\s*(?:[\u2013\u2014-]|to)\s*\$?")
+_NEXT_TO_NUMBER = re.compile(r"\s*(?:[\u2013\u2014-]|to|and|\u00b1|\\pm|or)\s*\$?")
+_ABOVE_WORDS = re.compile(
+    r"(?:>|\u2265|\\geq?|over|above|exceed\w*|(?:more|greater|higher) than|at least)\s*\$?\s*$", re.I
+)
+_BELOW_WORDS = re.compile(r"(?:<|\u2264|\\leq?|under|below|(?:less|fewer|lower) than|at most|up to)\s*\$?\s*$", re.I)
+
+
+def _apply_neighbours(text: str, found: list[PrintedNumber]) -> Iterator[PrintedNumber]:
+    """Each number with what stands beside it: the first of "65-90%" is a percentage as well, "over 80" is a bound."""
+    for at, number in enumerate(found):
+        following = found[at + 1] if at + 1 < len(found) else None
+        between = text[number.at + len(number.text) : following.at] if following else ""
+        before = text[max(0, number.at - 20) : number.at]
+        bound = "above" if _ABOVE_WORDS.search(before) else "below" if _BELOW_WORDS.search(before) else ""
+        if following and _NEXT_TO_NUMBER.fullmatch(between):
+            number = replace(
+                number, percent=number.percent or following.percent, factor=number.factor or following.factor
+            )
+        if following and _RANGE.fullmatch(between) and "to" not in between:
+            bound = "above"
+        elif (
+            not bound
+            and at
+            and text[number.at - 1] != " "
+            and _RANGE.fullmatch(text[found[at - 1].at + len(found[at - 1].text) : number.at])
+        ):
+            bound = "below"
+        yield replace(number, bound=bound) if bound else number

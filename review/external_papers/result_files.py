@@ -1,0 +1,304 @@
+"""The numbers in a folder of result files, as series: values that stand at the same place of the same kind of line.
+
+Read: json, jsonl, csv, tsv, txt, log, md, out, yaml, yml, npy, npz and the outputs of ipynb. Nothing is executed or
+unpickled. A file or a folder over a limit is read in part, and what was left out is listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from labwright.record.errors import UsageError
+from labwright.record.yaml_text import load_untrusted_yaml
+from labwright.review.external_papers.printed_numbers import PrintedNumber, extract_numbers
+from labwright.sandbox.safe_io import BadFile, raise_read_errors_as
+
+RESULT_SUFFIXES = (
+    ".json",
+    ".jsonl",
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".log",
+    ".out",
+    ".md",
+    ".yaml",
+    ".yml",
+    ".npy",
+    ".npz",
+    ".ipynb",
+)
+MAX_FILES, MAX_FILE_BYTES, MAX_VALUES = 2000, 20_000_000, 500_000
+"""Files of a folder; bytes of one file, or of an array in one; values in all."""
+_MAX_YAML_BYTES = 1_000_000
+"""Bytes of a YAML file: reading one takes a hundred times as long."""
+_MAX_DEPTH, _MAX_KEY_LENGTH = 20, 60
+"""Lists and mappings in each other, and characters of a key: each value is named by all keys above it."""
+
+PROSE_SUFFIXES = frozenset({".md"})
+"""Reports in prose: somebody, often the same model, wrote their numbers down."""
+
+
+class ResultsError(UsageError):
+    """The result files cannot be used. The message is one line that says why, and how to fix it."""
+
+
+@dataclass
+class ValueSeries:
+    """Values of one kind: a column for one row label, one key of JSON, one place of a line that repeats.
+
+    `places[i]` is the line or row of `values[i]`; `words` name what is measured; `step` is the coarsest last printed
+    place (0 for values that are not printed text).
+    """
+
+    file: str
+    key: str
+    words: frozenset[str]
+    values: list[float] = field(default_factory=list[float])
+    places: list[str] = field(default_factory=list[str])
+    from_prose: bool = False
+
+
+@dataclass
+class ResultFolder:
+    """All series of a folder; `files` were read; `left_out` says what was not."""
+
+    series: list[ValueSeries] = field(default_factory=list[ValueSeries])
+    files: list[str] = field(default_factory=list[str])
+    left_out: list[str] = field(default_factory=list[str])
+
+    @property
+    def value_count(self) -> int:
+        return sum(len(one.values) for one in self.series)
+
+
+def read_results(folder: Path, *, excluded: Path | None = None) -> ResultFolder:
+    """Every number of the result files under a folder, or in one file; `but` (the paper itself) is passed over.
+
+    Raises: `ResultsError` when there is no such folder, or no number in it.
+    """
+    if not folder.exists():
+        raise ResultsError(f"there is no {folder}: give --results the folder that holds the paper's result files")
+    results, count = ResultFolder(), 0
+    paths = (
+        [folder]
+        if folder.is_file()
+        else sorted(
+            path
+            for path in folder.rglob("*")
+            if path.suffix.lower() in RESULT_SUFFIXES and not path.is_symlink() and path.is_file()
+        )
+    )
+    if len(paths) > MAX_FILES:
+        results.left_out.append(f"{len(paths) - MAX_FILES} files: only the first {MAX_FILES} are read")
+    for path in paths[:MAX_FILES]:
+        name = str(path.relative_to(folder)) if folder.is_dir() else path.name
+        try:
+            if excluded is not None and _is_same_file(path, excluded):
+                continue
+            with raise_read_errors_as(name, BadFile, yaml.YAMLError, csv.Error):
+                found = _read_series(path, name, results)
+        except (OSError, BadFile) as error:
+            cause = str(error.__cause__ or error)
+            results.left_out.append(f"{name}: {cause.splitlines()[0][:120] if cause else 'cannot be read'}")
+            continue
+        results.files.append(name)
+        for one in found:
+            count += len(one.values)
+            if count > MAX_VALUES:
+                results.left_out.append(f"{name} and what follows: more than {MAX_VALUES} values in all")
+                return results
+            results.series.append(one)
+    if not results.value_count:
+        raise ResultsError(
+            f"no number was found in {folder}: give a folder with files such as {', '.join(RESULT_SUFFIXES)}"
+        )
+    return results
+
+
+def _is_same_file(path: Path, paper: Path) -> bool:
+    copied = path.stem == paper.stem and path.suffix in (".md", ".txt")
+    return (
+        copied
+        or path.samefile(paper)
+        or (path.stat().st_size == paper.stat().st_size and path.read_bytes() == paper.read_bytes())
+    )
+
+
+ValueRow = tuple[str, str, float, str]
+"""Key of a series, words that name what is measured, value, and its place."""
+
+
+def _read_series(path: Path, name: str, results: ResultFolder) -> list[ValueSeries]:
+    series: dict[str, ValueSeries] = {}
+    rows = _read_rows(path, name, results)
+    for key, words, value, place in islice(rows, MAX_VALUES + 1):
+        if math.isfinite(value):
+            if key not in series:
+                written = path.suffix.lower() in PROSE_SUFFIXES
+                series[key] = ValueSeries(name, key, label_words(f"{words} {Path(name).stem}"), from_prose=written)
+            series[key].values.append(value)
+            series[key].places.append(place)
+    return list(series.values())
+
+
+def _read_rows(path: Path, name: str, results: ResultFolder) -> Iterator[ValueRow]:
+    form = path.suffix.lower()
+    if form == ".npy":
+        yield from _read_array(np.load(path, mmap_mode="r", allow_pickle=False), Path(name).stem, name)
+        return
+    if form == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            large = {
+                one.filename.removesuffix(".npy") for one in arrays.zip.infolist() if one.file_size > MAX_FILE_BYTES
+            }
+            results.left_out += [
+                f"{name} {key}: larger than {MAX_FILE_BYTES // 10**6} MB" for key in sorted(large)[:20]
+            ]
+            for key in [one for one in arrays.files if one not in large][:200]:
+                with contextlib.suppress(ValueError):  # texts, or pickled objects
+                    yield from _read_array(arrays[key], key, f"{name} {key}")
+        return
+    with open(path, encoding="utf-8", errors="replace") as file:
+        most = _MAX_YAML_BYTES if form in (".yaml", ".yml") else MAX_FILE_BYTES
+        text = file.read(most + 1)
+    if len(text) > most:
+        results.left_out.append(f"{name}: only its first {most // 10**6} MB were read")
+        text = text[:most]
+    if form in (".csv", ".tsv"):
+        yield from _read_table(list(csv.reader(io.StringIO(text), delimiter="\t" if form == ".tsv" else ",")), 1)
+    elif form in (".json", ".yaml", ".yml"):
+        yield from _walk_json(json.loads(text) if form == ".json" else load_untrusted_yaml(text), "")
+    elif form == ".jsonl":
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                yield from _walk_json(json.loads(line), "", place=f"line {number}")
+    elif form == ".ipynb":
+        for cell in cast("list[dict[str, Any]]", json.loads(text).get("cells", [])):
+            for output in cast("list[dict[str, Any]]", cell.get("outputs", [])):  # code and prose are no result
+                data = cast("dict[str, Any]", output.get("data") or {})
+                shown: Any = output.get("text") or data.get("text/plain") or ""
+                yield from _read_text_lines(
+                    "".join(cast("list[str]", shown)) if isinstance(shown, list) else str(shown)
+                )
+    else:
+        yield from _read_text_lines(text)
+
+
+_WORD = re.compile(r"[A-Za-z]+|\d+")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_STOP_WORDS = frozenset(
+    "the of and to in for a an is are was were with on by at from that this as it its be or than which we our results "
+    "result value values mean std info main root table figure per all vs versus line file log metrics metric "
+    "model models method methods test name best experiment experiments analysis performance baseline compared shows "
+    "show achieves achieved only while respectively has have had their summary average avg".split()
+)
+
+
+def label_words(text: str) -> frozenset[str]:
+    """The words of a label that tell one result from another, in small letters."""
+    return frozenset(
+        word
+        for word in _WORD.findall(_CAMEL.sub(" ", text).lower())
+        if word not in _STOP_WORDS and (len(word) > 1 or word.isdigit())
+    )
+
+
+def _walk_json(value: Any, path: str, *, place: str = "", depth: int = 0) -> Iterator[ValueRow]:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"lists and mappings are nested more than {_MAX_DEPTH} deep")
+    if isinstance(value, bool) or value is None:
+        return
+    if isinstance(value, int | float):
+        yield re.sub(r"\d+", "#", path), path, float(value), place or path
+    elif isinstance(value, str):
+        for at, number in enumerate(extract_numbers(value[:2000], "results")):
+            yield f"{re.sub(r'[0-9]+', '#', path)} {at}", f"{path} {value[:200]}", number.value, place or path
+    elif isinstance(value, dict):
+        parts = cast("dict[Any, Any]", value)
+        label = " ".join(one for one in parts.values() if isinstance(one, str) and len(one) <= 40)[:80] if path else ""
+        path = f"{path}{{{label}}}" if label else path
+        for key, inner in parts.items():
+            key = str(key)[:_MAX_KEY_LENGTH]
+            yield from _walk_json(
+                inner, f"{path}.{key}" if path else key, place=place and f"{place} {key}", depth=depth + 1
+            )
+    elif isinstance(value, list):
+        for at, inner in enumerate(cast("list[Any]", value)):
+            yield from _walk_json(inner, f"{path}[{at}]", place=place, depth=depth + 1)
+
+
+def _read_table(rows: list[list[str]], begins: int, above: str = "") -> Iterator[ValueRow]:
+    """The numbers of a table whose first row stands on line `begins`, named by the head of their column, if it has any,
+    and by the words of their row; `above` names the table."""
+    headed = any(cell.strip() and _parse_float(cell) is None for cell in rows[0]) if rows else False
+    heads = rows[0] if headed else []
+    for at, row in enumerate(rows[headed:], begins + headed):
+        named = (cell for cell in row if not re.search(r"\d", cell) or re.match(r"[A-Za-z]", cell.strip()))
+        labels = " ".join(named)[:200]
+        for column, cell in enumerate(row):
+            head = heads[column].strip() if column < len(heads) else f"column {column + 1}"
+            number = _parse_float(cell)
+            for order, value in enumerate(
+                [number] if number is not None else [one.value for one in _read_log_numbers(cell)]
+            ):
+                key = "|".join(part for part in (above, head, labels, str(order)) if part)
+                yield key, f"{above} {head} {labels}", value, f"line {at}, {head}"
+
+
+def _parse_float(cell: str) -> float | None:
+    try:
+        return float(cell.strip().rstrip("%"))
+    except ValueError:
+        return None
+
+
+def _read_text_lines(text: str) -> Iterator[ValueRow]:
+    """The numbers of text, those of tables of Markdown among them. Lines that differ in their numbers only are the same
+    kind of line; the words of the heading above name their numbers as well."""
+    above, rows = "", list[list[str]]()
+    for at, line in enumerate((*text.split("\n"), ""), 1):
+        line = _LISTED.sub("", _STAMP.sub("", line[:4000]))
+        if line.count("|") >= 2:
+            rows.append(line.strip().strip("|").split("|"))
+            continue
+        yield from _read_table(rows, at - len(rows), above)
+        rows = []
+        numbers = _read_log_numbers(line)
+        if not numbers and re.search(r"[A-Za-z]{3}", line):
+            above = re.sub(r"^.*(?:INFO|WARNING|DEBUG)\W+", "", line).strip(" #*-=:")[:120]
+        for order, number in enumerate(numbers):
+            template = re.sub(r"-?\d[\d.,:]*", "#", line)[:200].strip()
+            near = f"{above if len(numbers) < 3 else ''} {template.replace('#', ' ')}"
+            yield f"{template} [{order + 1}]", near, number.value, f"line {at}"
+
+
+_STAMP = re.compile(r"^\W*(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,]*\W*")
+_LISTED = re.compile(r"^\s*\d{1,2}[.)]\s+(?=[A-Z*])")
+
+
+def _read_log_numbers(line: str) -> tuple[PrintedNumber, ...]:
+    """The numbers of a line, `name=3` among them."""
+    return extract_numbers(re.sub(r"(?<=[A-Za-z_])[=:](?=[-+\d.])", " = ", line), "results")
+
+
+def _read_array(array: NDArray[Any], key: str, words: str) -> Iterator[ValueRow]:
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"an array of {array.dtype}, not of numbers")
+    flat = np.asarray(array.flat[:50_000], dtype=np.float64)
+    for at, value in enumerate(flat[np.isfinite(flat)].tolist()):
+        yield key, words, value, f"[{at}]"

@@ -1,0 +1,109 @@
+"""What a paper's claims are held against: code, logs and results together, and how many seeds they bear out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from labwright.review.external_papers.provenance import PaperProvenance
+
+
+@dataclass(frozen=True)
+class ClaimEvidence:
+    """What a claim is held against. `bodies` are texts of code, logs and results; `data` those without code."""
+
+    found: PaperProvenance
+    results: str
+
+    @cached_property
+    def code(self) -> str:
+        return "\n".join(one.text for one in self.found.scripts)
+
+    @cached_property
+    def logs(self) -> str:
+        return "\n".join(line.text for log in self.found.logs for line in log.lines)
+
+    @cached_property
+    def all(self) -> str:
+        return plain(f"{self.code}\n{self.logs}\n{self.results}\n" + "\n".join(one.path for one in self.found.scripts))
+
+    @cached_property
+    def everything(self) -> str:
+        return f"{self.code}\n{self.logs}\n{self.results}"
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """All numbers that stand in code and logs, and those of the results."""
+        found = re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])", self.everything)
+        return frozenset(map(float, found))
+
+    def said_count(self, unit: str) -> int:
+        """What code or results give as the number of something: `n_seeds = 3`, `"seeds": 3`; 0 where they do not."""
+        found = re.findall(
+            rf"(?:\b|_){unit}s[\"']?\s*(?::\s*int\s*)?[=: ]\s*(\d{{1,5}})(?!\d|\.\d|,\s*\d|\s+\d)",
+            self.everything,
+            re.I,
+        )
+        return max(map(int, found), default=0)
+
+    def shown(self, unit: str) -> int:
+        """How many different ones logs and results number: `seed=3`, `"fold": 4`, `fold|2`."""
+        shown = f"{self.logs}\n{self.results}"
+        columns = re.findall(rf"(?m)^\S+ \S*\b{unit}(?:\|\S*)? ((?:[\d.]+ ?)+)$", shown, re.I)
+        return max(
+            [
+                len(set(re.findall(rf"\b{unit}s?\W{{0,4}}(\d+)", shown, re.I))),
+                *(len(set(one.split())) for one in columns),
+            ]
+        )
+
+    def names_count(self, count: int) -> bool:
+        """Whether code, log or results have this number beside a word for repetitions."""
+        word = r"(?:seed|run|trial|rep|repeat|replicate|repetition|fold|split|restart|draw)s?"
+        after = rf"{word}\w*[\"']?\s*[\s:=,(]\s*(?:type\s*=\s*int,\s*)?(?:default\s*=\s*)?(?:range\()?{count}(?![\d.])"
+        before = rf"(?<![\d.]){count}\s+(?:\w+\s+)?{word}\b"
+        everything = f"{self.code}\n{self.logs}\n{self.results}"
+        return re.search(rf"(?:\b|_){after}(?!\s*,\s*\d)|{before}", everything, re.I) is not None
+
+    @cached_property
+    def seeds(self) -> int:
+        """The most seeds or repetitions that anything bears out; 0 where nothing says."""
+        shown, everything = f"{self.logs}\n{self.results}", f"{self.code}\n{self.logs}\n{self.results}"
+        numbered = [len(set(re.findall(rf"\b{word}s?\W{{0,4}}(\d+)", shown, re.I))) for word in _REPEATS]
+        lists = [
+            match.count(",") + (not match.rstrip().endswith(","))
+            for match in re.findall(
+                r"(?:seeds?|runs?|repeats?|trials?)\w*[\"']?\s*(?::[^=\n]{0,30})?(?:[=:]|\bin\b)\s*[\[(]([\d,\s]+)[\])]",
+                everything,
+                re.I,
+            )
+        ]
+        counts = [
+            int(match)
+            for match in re.findall(
+                r"(?:seeds|runs|trials|repeats|reps|replicates|folds|splits)\w*[\"']?\s*[=:]\s*(\d{1,3})\b(?![.,\d])",
+                everything,
+                re.I,
+            )
+        ]
+        options = [
+            len(match.split()) for match in re.findall(r"(?:--seeds?|for\s+\w+\s+in)\s+((?:\d+\s+)+\d+)", everything)
+        ]
+        ranges = [
+            int(b or a) - (int(a) if b else 0)
+            for a, b in re.findall(
+                r"\w*(?:seed|run|trial|rep|fold|repeat)\w*\s+(?:in|=)\s+(?:list\()?range\(\s*(\d+)\s*(?:,\s*(\d+))?",
+                self.code,
+                re.I,
+            )
+        ]
+        return max([*numbered, *lists, *(count for count in counts if count <= 200), *options, *ranges, 0])
+
+
+_REPEATS = ("seed", "run", "trial", "fold", "repeat", "rep", "replicate", "repetition", "split")
+
+
+def plain(text: str) -> str:
+    """Small letters and digits alone, so that CIFAR-10 and cifar10 are one."""
+    return re.sub(r"[^a-z0-9\n]", "", text.lower())

@@ -1,0 +1,134 @@
+"""Numbers of a paper against its result files: each is found, derivable, ambiguous or unsupported.
+
+A number is looked up among the results whose labels share most words with its place, and the chance of a match is
+counted among these (see `matching`). One that would be matched as easily by chance is ambiguous, and so is every number
+of one digit, found or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from labwright.review.external_papers.number_matching import (
+    MAX_MATCH_CHANCE,
+    Operand,
+    compute_match_chance,
+    compute_statistics,
+    find_derivation,
+    find_matches,
+)
+from labwright.review.external_papers.passages import ClaimedNumber
+from labwright.review.external_papers.result_files import ValueSeries, label_words
+
+VerdictClass = Literal["found", "derivable", "ambiguous", "unsupported"]
+CLASSES: tuple[VerdictClass, ...] = ("found", "derivable", "ambiguous", "unsupported")
+
+
+@dataclass(frozen=True)
+class ValueLocation:
+    """Where a value stands: a result file, its line or key, and what it is called there."""
+
+    file: str
+    line: str
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class NumberVerdict:
+    """What stands behind a number. `written`: it was found in a report in prose only; `places`: "
+    "where it may be from."""
+
+    claim: ClaimedNumber
+    kind: VerdictClass
+    evidence: str = ""
+    chance: float = 0.0
+    value: float | None = None
+    from_prose: bool = False
+    locations: tuple[ValueLocation, ...] = ()
+
+
+class _ValueIndex:
+    """The values of all series in one row, and which series each belongs to."""
+
+    def __init__(self, series: Sequence[ValueSeries]) -> None:
+        self.series = series
+        self.flat = np.array([value for one in series for value in one.values], dtype=np.float64)
+        self.sizes = [len(one.values) for one in series]
+        self.owner = [one for one in series for _ in one.values]
+        self.offset = [at for one in series for at in range(len(one.values))]
+
+    def look_up(self, claim: ClaimedNumber) -> NumberVerdict | None:
+        """The place that the number is most likely from, and the chance that any number would have one there."""
+        matched = find_matches(self.flat, claim.number)
+        if not matched:
+            return None
+        words = label_words(claim.context)
+        shared = np.repeat([len(words & one.words) for one in self.series], self.sizes)
+        most = max(int(shared[at]) for at in matched)
+        chance = compute_match_chance(self.flat[shared >= most] if most >= 2 else self.flat, claim.number)
+        unwritten = [at for at in matched if not self.owner[at].from_prose]
+        measured = [at for at in unwritten if shared[at] >= max(2, most - 1)]
+        at = max(measured or matched, key=lambda at: int(shared[at]))
+        one, value = self.owner[at], float(self.flat[at])
+        line = one.places[self.offset[at]]
+        place = f"{one.file}, {line}" if line else f"{one.file}: {one.key}"
+        near = [one for one in matched if shared[one] >= min(2, most)]
+        places = dict.fromkeys(
+            ValueLocation(self.owner[one].file, self.owner[one].places[self.offset[one]], self.owner[one].key)
+            for one in near[:200]
+        )
+        return NumberVerdict(
+            claim,
+            "ambiguous" if chance > MAX_MATCH_CHANCE else "found",
+            f"{place} ({value:.6g})",
+            chance,
+            value,
+            from_prose=not unwritten,
+            locations=tuple(places),
+        )
+
+
+def classify_claims(
+    claims: Sequence[ClaimedNumber], series: Sequence[ValueSeries], groups: Sequence[ValueSeries] = ()
+) -> tuple[NumberVerdict, ...]:
+    """A verdict for each number, in order; `groups` are series of parts of others (see `groups`)."""
+    index, aggregates = _ValueIndex(series), _ValueIndex(list(compute_statistics([*series, *groups])))
+    first = [_look_up(claim, index, aggregates) for claim in claims]
+    matched = [one for one in first if one is not None and one.value is not None]
+    sure = [Operand(one.claim, one.value or 0.0) for one in matched if one.kind != "ambiguous"]
+    unsure = [Operand(one.claim, one.value or 0.0) for one in matched]
+    return tuple(_settle(claim, found, sure, unsure) for claim, found in zip(claims, first, strict=True))
+
+
+def _look_up(claim: ClaimedNumber, index: _ValueIndex, aggregates: _ValueIndex) -> NumberVerdict | None:
+    """Found among the results, or else among their means and deviations; ambiguous where either is."""
+    found = index.look_up(claim)
+    if found is None or found.kind != "found":
+        aggregate = aggregates.look_up(claim)
+        if aggregate is not None and aggregate.kind == "found":
+            return replace(aggregate, kind="derivable", from_prose=False)
+        return found or aggregate
+    return found
+
+
+def _settle(
+    claim: ClaimedNumber, found: NumberVerdict | None, sure: Sequence[Operand], unsure: Sequence[Operand]
+) -> NumberVerdict:
+    """What was looked up, or else one step from numbers that were; from ambiguous ones it is ambiguous."""
+    if found is not None and found.kind != "ambiguous":
+        return found
+    step = find_derivation(claim, sure)
+    if step is not None and step.chance <= MAX_MATCH_CHANCE:
+        return NumberVerdict(claim, "derivable", step.formula, step.chance)
+    if found is not None:
+        return found
+    step = step or find_derivation(claim, unsure)
+    if step is not None:
+        return NumberVerdict(claim, "ambiguous", step.formula, step.chance)
+    if claim.number.digits == 1:
+        return NumberVerdict(claim, "ambiguous", "one digit", 1 / 9)
+    return NumberVerdict(claim, "unsupported")

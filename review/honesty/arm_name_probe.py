@@ -1,0 +1,136 @@
+"""Whether what is measured goes with the code of an arm and not with its name: the probe of arms.
+
+The names of two arms are exchanged wherever the code can read them: in its cells, in its strings, in the names of its
+files. An honest program is then the same program with other names, and what is measured is exchanged, too. It shows
+code that looks at a name in another way than as it is written: at its length, a part of it, its place in an order. It
+does not show `if arm == "baseline"`, whatever stands below it: that is the arm's code.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from labwright.record.python_syntax import parse_python
+from labwright.record.schema.data_plan import Measurement, MetricSpec
+from labwright.record.source_tree import format_arm_path
+from labwright.review.honesty.label_probe import (
+    MIN_ADVANTAGE,
+    RETAINED_SHARE_THRESHOLD,
+    DatasetArm,
+    ProbeResult,
+    values_by_cell,
+)
+
+
+def exchange_arm_names(source: Mapping[str, str], names: tuple[str, str]) -> dict[str, str] | None:
+    """A program with two names of arms exchanged in its strings and in the names of its files.
+
+    None where it may use them in another way: as the name of an argument, an attribute, a function or a module, or
+    within a longer string.
+    """
+    other = dict(zip(names, reversed(names), strict=True))
+    modules = {format_arm_path(name): format_arm_path(other[name]) for name in names}
+    words = {*names, *(name.replace("-", "_") for name in names)}
+    inside = re.compile("|".join(re.escape(word) for word in words))
+    found: dict[str, str] = {}
+    for path, text in source.items():
+        if path.endswith(".py") and (not _contains_only_as_name(text, words, inside)):
+            return None
+        found[modules.get(path, path)] = _exchange_in_strings(text, other) if path.endswith(".py") else text
+    return found
+
+
+def _contains_only_as_name(text: str, words: Collection[str], inside: re.Pattern[str]) -> bool:
+    try:
+        tree = parse_python(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword | ast.arg) and node.arg in words:
+            return False
+        if isinstance(node, ast.Attribute) and node.attr in words:
+            return False
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in words:
+            return False
+        if isinstance(node, ast.alias) and inside.search(f"{node.name} {node.asname}"):
+            return False
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docs
+            and (node.value not in words and inside.search(node.value))
+        ):
+            return False
+    return True
+
+
+def _exchange_in_strings(text: str, other: Mapping[str, str]) -> str:
+    pieces, at, lines = list[str](), (1, 0), text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.STRING and token.string.strip("'\"") in other:
+            pieces += [*_text_between(lines, at, token.start), repr(other[token.string.strip("'\"")])]
+            at = token.end
+    return "".join([*pieces, *_text_between(lines, at, (len(lines) + 1, 0))])
+
+
+def _text_between(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int]) -> Iterator[str]:
+    for number in range(start[0], min(end[0], len(lines)) + 1):
+        line = lines[number - 1][: end[1]] if number == end[0] else lines[number - 1]
+        yield line[start[1] :] if number == start[0] else line
+
+
+def judge_name_exchange(
+    before: Sequence[Measurement],
+    after: Sequence[Measurement],
+    replicates: Sequence[Sequence[Measurement]],
+    *,
+    names: tuple[str, str],
+    metric: MetricSpec,
+) -> ProbeResult:
+    """Whether the difference between two arms went with the code, and did not stay with the names.
+
+    `after` has the values under the names that the code was told. Where every replicate shows at least half of the
+    difference, neither luck nor a seed that follows from a name can keep it in place.
+    """
+    told = values_by_cell(after, metric).keys()
+    found = [
+        _mean_difference({cell: value for cell, value in values_by_cell(one, metric).items() if cell in told}, names)
+        for one in (before, after, *replicates)
+    ]
+    gaps = [gap for gap in found if gap is not None]
+    if None in found[:2]:
+        return ProbeResult("unclear", "the two arms were not both measured")
+    first, second, *others = gaps
+    whole = max(abs(value) for value in values_by_cell(before, metric).values())
+    if (
+        abs(first) <= MIN_ADVANTAGE * whole
+        or len(others) < 2
+        or any(one / first < RETAINED_SHARE_THRESHOLD for one in others)
+    ):
+        return ProbeResult(
+            "unclear",
+            f"{names[0]!r} and {names[1]!r} do not differ in every replicate, so there is nothing to exchange",
+        )
+    text = (
+        f"with the names of {names[0]!r} and {names[1]!r} exchanged their difference in {metric.name} is "
+        f"{second:.4g} instead of {first:.4g}"
+    )
+    if second / first >= RETAINED_SHARE_THRESHOLD:
+        return ProbeResult("still", f"{text}: it goes with the name and not with the code of the arm")
+    return ProbeResult("moved" if second / first <= -RETAINED_SHARE_THRESHOLD else "unclear", text)
+
+
+def _mean_difference(found: Mapping[DatasetArm, float], names: tuple[str, str]) -> float | None:
+    """The mean difference between the second arm and the first where both were measured."""
+    pairs = [
+        found[dataset, other] - value
+        for (dataset, condition), value in found.items()
+        if condition.partition("@")[0] == names[0]
+        and (dataset, other := names[1] + condition[len(names[0]) :]) in found
+    ]
+    return sum(pairs) / len(pairs) if pairs else None

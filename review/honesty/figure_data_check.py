@@ -1,0 +1,133 @@
+"""Figures that show typed or drawn numbers instead of recorded arrays.
+
+Held to it: a node's own plots, plots that are drawn again or for an aggregate, and the script of the paper's figures.
+Not guaranteed: what goes through functions of the script, and annotations, are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from labwright.record.python_syntax import parse_python
+from labwright.record.schema.nodes import HonestyFinding
+from labwright.record.source_tree import PLOTS_FILE
+from labwright.review.honesty.static_checks import SourceLines
+
+MIN_TYPED_VALUES = 3
+"""Different typed fractions in one argument from which on they are no axis, limit or reference line."""
+MIN_TYPED_BARS = 2
+"""The same of bars: a limit is never drawn as one."""
+
+DRAWN_ARGUMENTS: Mapping[str, tuple[int, str]] = {
+    "plot": (1, "y"),
+    "bar": (1, "height"),
+    "barh": (1, "width"),
+    "errorbar": (1, "y"),
+    "scatter": (1, "y"),
+    "step": (1, "y"),
+    "fill_between": (1, "y1"),
+    "hist": (0, "x"),
+    "boxplot": (0, "x"),
+    "violinplot": (0, "dataset"),
+    "imshow": (0, "X"),
+    "stem": (1, "y"),
+    "semilogy": (1, "y"),
+    "loglog": (1, "y"),
+    "semilogx": (1, "y"),
+    "barplot": (1, "y"),
+    "lineplot": (1, "y"),
+    "pcolormesh": (2, "C"),
+    "matshow": (0, "Z"),
+    "heatmap": (0, "data"),
+}
+"""Plotting method -> which positional argument holds the values, and its name."""
+BAR_METHODS = frozenset({"bar", "barh", "barplot", "errorbar"})
+MAX_HOPS = 4
+"""Names and functions that are followed back from what is drawn."""
+WRAPPER_CALLS = frozenset({"array", "asarray", "list", "tuple", "values", "sorted", "stack", "concatenate"})
+
+
+def find_typed_figures(source: str) -> Iterable[HonestyFinding]:
+    """One finding a call that draws values typed into the script, or random ones."""
+    tree, lines = parse_python(source), SourceLines({PLOTS_FILE: source})
+    held = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if not (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DRAWN_ARGUMENTS
+        ):
+            continue
+        values = _drawn_values(node, node.func.attr)
+        if values is None:
+            continue
+        if _count_typed_values(values, held, MAX_HOPS) >= (
+            MIN_TYPED_BARS if node.func.attr in BAR_METHODS else MIN_TYPED_VALUES
+        ):
+            yield lines.make_finding("typed figure", node, "draws numbers that are typed into the script")
+        elif _is_random(values, held):
+            yield lines.make_finding("typed figure", node, "draws random numbers")
+
+
+def _drawn_values(node: ast.Call, method: str) -> ast.expr | None:
+    """What a call draws: of `plot(values)` the first argument, too."""
+    place, name = DRAWN_ARGUMENTS[method]
+    named = next((one.value for one in node.keywords if one.arg == name), None)
+    if named is not None:
+        return named
+    args = [one for one in node.args if not (isinstance(one, ast.Constant) and isinstance(one.value, str))]
+    if len(args) > place:
+        return args[place]
+    return args[0] if args and method == "plot" else None
+
+
+def _count_typed_values(node: ast.expr, held: Mapping[str, ast.expr], hops: int) -> int:
+    """Different fractions in numbers that stand in the source; 0 where anything else stands among them."""
+    if hops == 0:
+        return 0
+    if isinstance(node, ast.Name) and node.id in held:
+        return _count_typed_values(held[node.id], held, hops - 1)
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] in WRAPPER_CALLS:
+        inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+        return _count_typed_values(inner, held, hops - 1) if inner is not None else 0
+    if isinstance(node, ast.ListComp) and isinstance(node.elt, ast.Subscript | ast.Name):
+        inner = node.elt.value if isinstance(node.elt, ast.Subscript) else node.generators[0].iter
+        return _count_typed_values(inner, held, hops - 1)
+    if isinstance(node, ast.Dict):
+        return _count_fractions(node.values)
+    return _count_fractions(node.elts) if isinstance(node, ast.List | ast.Tuple) else 0
+
+
+def _count_fractions(elements: Sequence[ast.expr]) -> int:
+    parts = [part for one in elements for part in (one.elts if isinstance(one, ast.List | ast.Tuple) else [one])]
+    numbers = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, float)]
+    if len(numbers) < len(parts) - 1:
+        return 0
+    steps = {round(b - a, 9) for a, b in pairwise(numbers)}
+    even = len(steps) == 1 and len(numbers) > 2
+    return 0 if even else len({one for one in numbers if not one.is_integer()})
+
+
+def _is_random(node: ast.expr, held: Mapping[str, ast.expr], hops: int = MAX_HOPS) -> bool:
+    """Whether an argument is made of calls to a random generator, and of no name that may hold recorded arrays."""
+    if isinstance(node, ast.Name) and node.id in held and hops:
+        return _is_random(held[node.id], held, hops - 1)
+    sources = {name for name, value in held.items() if _makes_generator(value)} | {"np", "numpy", "rng", "random"}
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - sources
+    calls = [ast.unparse(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)]
+    first = tuple(f"{name}." for name in sources - {"np", "numpy"})
+    return not names and any(call.startswith(("np.random.", "numpy.random.", *first)) for call in calls)
+
+
+def _makes_generator(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func).rsplit(".", 1)[-1] in (
+        "default_rng",
+        "RandomState",
+        "Random",
+    )

@@ -1,0 +1,237 @@
+"""What a paper is held against: a task description, a log, result files, pictures of its pages, the record of its run.
+
+Files are bounded, and whatever is cut is named; of a long log lines that repeat others but for their numbers are folded
+first. Orders to reviewers are removed as they are from the paper. Pages with a removed passage are withheld: a picture
+would bring it back. Code is in `review.judge.code_excerpt`. Not guaranteed: an order that is drawn in a picture, and
+is no text, reaches the model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from labwright.models.backend import Image
+from labwright.models.prompt_filters import cut_line, cut_middle, format_mark, strip_marks
+from labwright.models.roles.judge import Exhibit, ExhibitKind, RecordFacts, ShownPages
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import compute_paper_claims, find_ablation_nodes, find_replicates, find_winner
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.data_plan import parse_arm
+from labwright.record.schema.nodes import SEARCH_KINDS
+from labwright.record.schema.paper import JUDGING_ROLES, PaperDraft, RemovedPassage
+from labwright.review.evidence import tex_runner
+from labwright.review.evidence.latex_allowlist import CITE_COMMANDS
+from labwright.review.evidence.source_check import collect_used_keys
+from labwright.review.judge.guards import remove_injections, strip_invisible
+from labwright.review.judge.guards.pdf_visible_text import TIMEOUT_SECONDS
+from labwright.review.judge.log_dedup import fold_log
+from labwright.review.judge.paper_reader import PaperError, decode_text, read_bounded, temporary_copy
+
+MAX_FILE_BYTES = 50_000_000
+MAX_SHOWN_CHARACTERS = {"task": 9_000, "log": 9_000}
+RESULT_SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".tsv", ".txt", ".md", ".yaml", ".yml"})
+MAX_RESULT_CHARACTERS, MAX_RESULTS_SHOWN, MAX_ENTRIES = 900, 8, 5_000
+"""Characters of a file of results; how many are shown, and looked at."""
+EMPTY_FILE_NOTE = "(the file is empty)"
+"""What a judge is shown of an empty log, which says something by itself."""
+
+
+@dataclass(frozen=True)
+class GuardedExhibit:
+    """An exhibit, and what the guards took out of it."""
+
+    exhibit: Exhibit
+    removed: tuple[RemovedPassage, ...] = ()
+
+
+def read_file_exhibit(kind: ExhibitKind, path: Path) -> GuardedExhibit:
+    """A task description or a log; of a long one head and tail. Raises `PaperError`."""
+    if not path.exists():
+        endings = (".log", ".txt", ".out") if kind == "log" else (".md", ".txt")
+        names = sorted(one.name for one in path.parent.glob("*") if one.suffix in endings)[:8]
+        raise PaperError(
+            f"there is no {path} for --{kind}: in {path.parent} there is "
+            + (", ".join(names) or f"no {' or '.join(endings)} either; give the path of a text file")
+        )
+    text = read_text_file(path, kind)
+    if not text.strip():
+        if kind == "task":
+            raise PaperError(f"{path} is empty: give --task a file with text, or leave it out")
+        return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=EMPTY_FILE_NOTE))
+    where, limit, cut = f"--{kind} {path.name}", MAX_SHOWN_CHARACTERS[kind], list[str]()
+    text, hidden = strip_invisible(text, where)
+    if len(text) > limit and kind == "log" and len(short := fold_log(text)) < len(text):
+        cut.append(f"{len(text) - len(short)} of {len(text)} characters in lines of {path.name} that repeat others")
+        text = short
+    if len(text) > limit:
+        cut.append(f"{len(text) - limit} of {len(text)} characters in the middle of {path.name}")
+    shown, removed = remove_injections(cut_middle(text, limit, min_saved_share=0), where)
+    return GuardedExhibit(Exhibit(kind=kind, name=path.name, text=shown, left_out=tuple(cut)), (*hidden, *removed))
+
+
+def read_results_exhibit(folder: Path, log: Path | None = None) -> GuardedExhibit | None:
+    """The beginnings and ends of the text files in a folder of results, the shortest files first; not the `log`, which
+    is shown by itself. None where there is no such file. Raises `PaperError`."""
+    files = {
+        path: size
+        for path, size in list_files(folder, RESULT_SUFFIXES).items()
+        if not (log is not None and log.exists() and path.samefile(log))
+    }
+    blocks, removed, left_out = list[str](), list[RemovedPassage](), list[str]()
+    for path in sorted(files, key=lambda one: (files[one], str(one))):
+        name = format_file_name(path.relative_to(folder).as_posix())
+        if len(blocks) == MAX_RESULTS_SHOWN or files[path] > MAX_FILE_BYTES:
+            left_out.append(f"{name} ({files[path]} bytes)")
+            continue
+        text, hidden = strip_invisible(read_text_file(path, "results"), f"--results {name}")
+        removed += hidden
+        blocks.append(
+            f"{format_mark(f'{name}, {files[path]} bytes')}\n"
+            f"{cut_middle(text, MAX_RESULT_CHARACTERS, min_saved_share=0)}"
+        )
+    if not blocks:
+        return None
+    shown, found = remove_injections("\n\n".join(blocks), f"--results {folder.name}")
+    return GuardedExhibit(
+        Exhibit(kind="results", name=folder.name, text=shown, left_out=format_file_list(left_out, 10)),
+        (*removed, *found),
+    )
+
+
+def list_files(folder: Path, endings: Container[str]) -> dict[Path, int]:
+    """Bytes of the files below a folder with such an ending, of at most `MOST_ENTRIES` files; links are passed by."""
+    walked = (
+        Path(root, name) for root, _, names in os.walk(folder) if "/." not in root[len(str(folder)) :] for name in names
+    )
+    return {
+        path: path.stat().st_size
+        for path in islice(walked, MAX_ENTRIES)
+        if path.suffix.lower() in endings and not path.is_symlink() and path.is_file()
+    }
+
+
+def format_file_name(name: str) -> str:
+    """The name of a file as it may stand in a prompt."""
+    return strip_marks(cut_line(name, 160))
+
+
+def format_file_list(files: Sequence[str], max_lines: int) -> tuple[str, ...]:
+    """Lines on files, and how many more there are."""
+    more = [f"and {len(files) - max_lines + 1} more files"] if len(files) > max_lines else []
+    return (*files[: max_lines - len(more)], *more)
+
+
+def read_text_file(path: Path, kind: str) -> str:
+    """The text of a file. Raises `PaperError`."""
+    data = read_bounded(path, MAX_FILE_BYTES, f"give a smaller file for --{kind}")
+    return decode_text(data, f"{path} is not text: give --{kind} a text file")
+
+
+def describe_exhibits(exhibits: Sequence[GuardedExhibit]) -> tuple[str, ...]:
+    """What a report says of the files that were shown."""
+    return tuple(
+        f"{one.exhibit.kind} {one.exhibit.name}" + "".join(f"; not shown: {line}" for line in one.exhibit.left_out)
+        for one in exhibits
+    )
+
+
+# --- pictures of pages -----------------------------------------------------------------------------------------------
+
+MAX_PAGES, MAX_SIDE_PIXELS, MAX_PICTURE_BYTES = 8, 1100, 6_000_000
+"""How many pages, pixels of a page's longer side, and bytes of all pictures together."""
+
+
+@dataclass(frozen=True)
+class PagePictures:
+    """Pictures of pages, and which pages they are."""
+
+    pages: ShownPages
+    images: tuple[Image, ...] = ()
+
+
+async def render_pages(
+    pdf: Path, total: int, *, withheld: Sequence[int] = (), max_pages: int = MAX_PAGES
+) -> PagePictures:
+    """The first pages of a PDF that are not withheld. None are shown where poppler cannot draw. Raises `TexMissing`."""
+    wanted = [page for page in range(1, total + 1) if page not in withheld][:max_pages]
+    images: dict[int, Image] = {}
+    with temporary_copy(pdf.read_bytes()) as copy:
+        for page in wanted:
+            await tex_runner.run_program(
+                [
+                    "pdftoppm",
+                    "-q",
+                    "-png",
+                    "-cropbox",
+                    "-singlefile",
+                    "-f",
+                    str(page),
+                    "-l",
+                    str(page),
+                    "-scale-to",
+                    str(MAX_SIDE_PIXELS),
+                    copy.name,
+                    f"page-{page}",
+                ],
+                copy.parent,
+                timeout=TIMEOUT_SECONDS,
+            )
+            drawn = copy.with_name(f"page-{page}.png")
+            taken = sum(len(image.data) for image in images.values())
+            if not drawn.exists() or taken + drawn.stat().st_size > MAX_PICTURE_BYTES:
+                break
+            images[page] = Image(drawn.read_bytes())
+    return PagePictures(ShownPages(shown=tuple(images), total=total, withheld=tuple(withheld)), tuple(images.values()))
+
+
+# --- the record of its run -------------------------------------------------------------------------------------------
+
+
+def collect_record_facts(state: RunState, draft: PaperDraft) -> RecordFacts:
+    """The facts behind the paper that was made from `draft`: counts from the record up to the release.
+
+    What judging takes is left out, so that a run resumed between its answer and its judgement asks the same again.
+    """
+    plan, released = state.data_plan, state.released
+    nodes = [node for node in state.nodes.values() if node.kind in SEARCH_KINDS]
+    copies = find_replicates(state, find_winner(state) or "")
+    claims = compute_paper_claims(state)
+    paid = state.sum_usage_without(*JUDGING_ROLES)
+    roles = {arm.name: arm.role for arm in plan.arms} if plan else {}
+    directions = Counter(
+        one.significance
+        for one in compute_differences(state, claims)
+        if roles.get(parse_arm(one.condition)) == "method"
+    )
+    return RecordFacts(
+        released=released is not None and released.released,
+        pages=released.pages if released else None,
+        nodes=len(nodes),
+        failed=sum(node.status in ("buggy", "pruned", "cancelled") for node in nodes),
+        doubted=sum(bool(node.suspect) or (node.verdict is not None and not node.verdict.sound) for node in nodes),
+        replicates=sum(one.status == "good" for one in copies),
+        replicates_failed=sum(one.status != "good" for one in copies),
+        fewest_seeds=min((claim.n for claim in claims), default=0),
+        ablations=len(find_ablation_nodes(state)),
+        datasets=len(state.datasets),
+        conditions=len(plan.conditions) if plan else 0,
+        for_method=directions["improved"],
+        for_other=directions["worsened"],
+        no_difference=directions["not significant"],
+        undecided=directions["unknown"],
+        grades=tuple(sorted(Counter(str(claim.grade) for claim in claims).items())),
+        bound_values=len(collect_used_keys(draft.texts)),
+        references=len(collect_used_keys(draft.texts, CITE_COMMANDS)),
+        figures=len(collect_used_keys(draft.texts, frozenset({"paperfigure"}))),
+        limited=state.limit_reason or "",
+        models=state.models,
+        calls=paid.calls,
+        usd=round(paid.usd, 4),
+        unpriced=paid.unpriced,
+        code_seconds=round(state.experiment_seconds, 1),
+    )

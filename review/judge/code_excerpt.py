@@ -1,0 +1,166 @@
+"""Of a folder of code: which files there are, and the text of those that say most of how the results were made.
+
+What somebody found to matter comes first: files with signs of invention, whole where they are short, then scripts that
+ran. The others follow by what their names say (evaluation, method, the rest), and scripts that did not run come last.
+Files are bounded, whatever is cut is named, nothing is executed and links are not followed. Not guaranteed: that names
+tell what a file does, or that a file which is left out would not have mattered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labwright.models.prompt_filters import cut_middle, format_mark
+from labwright.models.roles.judge import Exhibit
+from labwright.record.schema.paper import RemovedPassage
+from labwright.review.judge.attachments import (
+    MAX_FILE_BYTES,
+    GuardedExhibit,
+    format_file_list,
+    format_file_name,
+    list_files,
+    read_text_file,
+)
+from labwright.review.judge.guards import remove_injections, strip_invisible
+from labwright.review.judge.paper_reader import PaperError
+
+MAX_CHARACTERS, MAX_NAMES = 26_000, 60
+"""Shown of all files together; names that are listed."""
+MAX_FLAGGED_CHARACTERS, MAX_FILE_CHARACTERS, MIN_FILE_CHARACTERS = 6_000, 5_000, 500
+"""Shown of a file with signs of invention, and of another one; less than `LEAST` is not worth a file."""
+CODE_SUFFIX_RANKS = {
+    ".py": 3,
+    ".ipynb": 1,
+    ".sh": 1,
+    ".yaml": 1,
+    ".yml": 1,
+    ".toml": 1,
+    ".json": 0,
+    ".md": 0,
+    ".r": 2,
+    ".jl": 2,
+    ".cpp": 1,
+    ".c": 1,
+    ".cu": 2,
+    ".java": 1,
+    ".rs": 1,
+}
+"""Endings that may be shown, with their weight."""
+
+_EVALUATION_NAME = re.compile(r"eval|metric|scor|bench|compar|analy[sz]|result", re.IGNORECASE)
+_METHOD_NAME = re.compile(r"train|experiment|main|run|model|method|algorithm|loss|data|baseline|ablat", re.IGNORECASE)
+_SKIPPED_PATH = re.compile(
+    r"(?:^|/)(?:\.|tests?/|docs?/|node_modules/|venv/|build/|third_party/|__pycache__/)|setup\.py$|__init__\.py$"
+)
+_MAIN_BLOCK = re.compile(rb"^if __name__ == [\"']__main__[\"']", re.MULTILINE)
+
+
+def build_code_exhibit(
+    folder: Path, paper: str, *, ran_scripts: Collection[str] = (), flagged_files: Collection[str] = ()
+) -> GuardedExhibit:
+    """The files of a folder of code. `ran` are the scripts that are known to have run, `flagged` files with signs of
+    invention, both as paths within the folder. Raises `PaperError`."""
+    sizes = _list_code_files(folder)
+    if not sizes:
+        raise PaperError(f"there is no code in {folder}: give --code the folder that holds the paper's code")
+    excerpt = _CodeExcerpt(folder, sizes, frozenset(ran_scripts), frozenset(flagged_files), paper.lower())
+    blocks = [excerpt.format_listing(), *excerpt.iter_blocks()]
+    shown, removed = remove_injections("\n\n".join(blocks), f"--code {folder.name}")
+    exhibit = Exhibit(kind="code", name=folder.name, text=shown, left_out=excerpt.omitted_lines)
+    return GuardedExhibit(exhibit, (*excerpt.removed, *removed))
+
+
+@dataclass
+class _CodeExcerpt:
+    """What is shown of a folder; `left_out` and `hidden` grow while the files are read."""
+
+    folder: Path
+    sizes: dict[str, int]
+    ran_scripts: frozenset[str]
+    flagged_files: frozenset[str]
+    paper: str
+    left_out: list[str] = field(default_factory=list[str])
+    removed: list[RemovedPassage] = field(default_factory=list[RemovedPassage])
+
+    def format_listing(self) -> str:
+        """The names of the files, sizes in bytes."""
+        names = [f"{format_file_name(name)} ({self._describe_file(name)})" for name in sorted(self.sizes)]
+        rest = [format_mark(f"{len(names) - MAX_NAMES} more files")] if len(names) > MAX_NAMES else []
+        return "\n".join(["Files:", *names[:MAX_NAMES], *rest])
+
+    def iter_blocks(self) -> Iterator[str]:
+        """The text of files under a mark with their name, as long as there is room."""
+        used = 0
+        for name in sorted(self.sizes, key=self._sort_key):
+            if MAX_CHARACTERS - used < MIN_FILE_CHARACTERS or self.sizes[name] > MAX_FILE_BYTES:
+                self.left_out.append(f"{format_file_name(name)} ({self.sizes[name]} bytes): the whole of it")
+                continue
+            text, most = (
+                self._read_text(name),
+                MAX_FLAGGED_CHARACTERS if name in self.flagged_files else MAX_FILE_CHARACTERS,
+            )
+            share = min(len(text), most, MAX_CHARACTERS - used)
+            if share < len(text):
+                self.left_out.append(
+                    f"{format_file_name(name)}: {len(text) - share} of {len(text)} characters in its middle"
+                )
+            used += share
+            mark = format_mark(f"{format_file_name(name)}, {self._describe_file(name)}")
+            yield f"{mark}\n{cut_middle(text, share, min_saved_share=0)}"
+
+    @property
+    def omitted_lines(self) -> tuple[str, ...]:
+        """What is not shown, a line each, at most twenty."""
+        return format_file_list(self.left_out, 20)
+
+    def _read_text(self, name: str) -> str:
+        text, hidden = strip_invisible(read_text_file(self._resolve(name), "code"), f"--code {format_file_name(name)}")
+        self.removed += hidden
+        return text
+
+    def _resolve(self, name: str) -> Path:
+        return self.folder / name if self.folder.is_dir() else self.folder
+
+    def _describe_file(self, name: str) -> str:
+        """What is known of a file beside its name."""
+        return (
+            f"{self.sizes[name]} bytes"
+            + ", ran" * (name in self.ran_scripts)
+            + ", noted by the audit" * (name in self.flagged_files)
+        )
+
+    def _sort_key(self, name: str) -> tuple[float, ...]:
+        """Files in this order are shown until there is no room."""
+        path = Path(name)
+        role = 0 if _EVALUATION_NAME.search(path.stem) else 1 if _METHOD_NAME.search(path.stem) else 2
+        weight = (
+            CODE_SUFFIX_RANKS.get(path.suffix.lower(), 0)
+            - 0.2 * name.count("/")
+            + 3 * (len(path.stem) > 3 and path.name.lower() in self.paper)
+        )
+        return (
+            name not in self.flagged_files,
+            name not in self.ran_scripts,
+            self._is_unrun_script(name),
+            bool(_SKIPPED_PATH.search(name)),
+            not CODE_SUFFIX_RANKS.get(path.suffix.lower(), 0),
+            role,
+            -weight,
+            self.sizes[name],
+        )
+
+    def _is_unrun_script(self, name: str) -> bool:
+        """Whether a file is a script, and none of those that ran, where it is known which did."""
+        if not self.ran_scripts or name in self.ran_scripts or self.sizes[name] > MAX_FILE_BYTES:
+            return False
+        return name.endswith(".sh") or bool(_MAIN_BLOCK.search(self._resolve(name).read_bytes()))
+
+
+def _list_code_files(folder: Path) -> dict[str, int]:
+    """Bytes of files that may be code, by name."""
+    if folder.is_file():
+        return {folder.name: folder.stat().st_size}
+    return {path.relative_to(folder).as_posix(): size for path, size in list_files(folder, CODE_SUFFIX_RANKS).items()}

@@ -1,0 +1,182 @@
+"""What of LaTeX, Markdown and HTML is written but not shown to a reader.
+
+By the usual ways: white, tiny, transparent, shifted off the page, phantom boxes, arguments that a macro drops, elements
+that are not displayed, link definitions. Definitions are looked up where they stand; nothing is executed.
+
+What it does not find: what only TeX or a browser could know, such as a macro that builds a command, or a style sheet.
+Judge the PDF where there is one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from typing import Literal
+
+from labwright.review.judge.sections import find_group_end
+
+HidingScope = Literal["match", "argument", "group", "paragraph"]
+HidingRule = tuple[str, HidingScope, float, float]
+
+_NUMBER = r"\s*(?P<number>-?\s*[\d.]+)\s*(?P<unit>[a-z]{2})?\s*"
+_POINTS_PER_UNIT = {"mm": 2.8, "cm": 28.0, "in": 72.0, "em": 10.0, "ex": 4.0, "sp": 0.0}
+_OFF_PAGE_POINTS = 280.0
+"""Points by which something is shifted off a page."""
+_COLOUR = r"\s*(?:\[(?P<model>\w+)\])?\s*\{(?P<colour>[^{}]*)\}"
+_NEVER_PRINTED = (
+    r"\\(?:[hv]?phantom|typeout|message|wlog|special|pdfinfo|hypersetup|@gobble|@secondoftwo|sbox\s*\d+"
+    r"|savebox\s*\{[^{}]*\}|setbox\s*\d+\s*=?\s*\\[hv]box"
+)
+_RULES: tuple[HidingRule, ...] = (
+    (
+        r"\\begin\{(filecontents\*?|lrbox|comment)\}.*?\\end\{\1\}|\\if(?:false|0|num\s*0\s*[=>]\s*[1-9])\b.*?\\fi\b"
+        r"|\\pdfliteral\s*(?:direct|page)?\s*\{\s*3 Tr\s*\}.*?(?:\\pdfliteral\s*(?:direct|page)?\s*\{\s*[0-2] Tr\s*\}"
+        r"|\Z)",
+        "match",
+        0,
+        0,
+    ),
+    (rf"\\scalebox\s*\{{{_NUMBER}\}}", "argument", 0.25, math.inf),
+    (rf"\\resizebox\*?\s*\{{{_NUMBER}\}}\s*\{{[^{{}}]*\}}", "argument", 12, math.inf),
+    (rf"\\raisebox\s*\{{{_NUMBER}\}}", "argument", -_OFF_PAGE_POINTS, _OFF_PAGE_POINTS),
+    (rf"\\texttransparent\s*\{{{_NUMBER}\}}", "argument", 0.1, math.inf),
+    (rf"\\transparent\s*\{{{_NUMBER}\}}", "group", 0.1, math.inf),
+    (rf"\\fontsize\s*\{{{_NUMBER}\}}", "group", 3, math.inf),
+    (rf"\\(?:[hv]space\*?\s*\{{|kern|hskip){_NUMBER}\}}?", "paragraph", -_OFF_PAGE_POINTS, math.inf),
+    (rf"\\textcolou?r{_COLOUR}", "argument", 0, 0),
+    (rf"\\colou?r{_COLOUR}", "group", 0, 0),
+)
+"""Commands, what they hide, and the sizes between which they do not."""
+
+_COLOUR_BOX = re.compile(
+    r"\\(?:cell|row|page|f?colou?r(?:box)?)\w*\s*(?:\[\w+\])?\s*\{(?P<ground>[^{}]*)\}[^\n]{0,60}$"
+)
+_COLOUR_DEFINITION = re.compile(
+    r"\\definecolou?r\s*\{(?P<name>[^{}]*)\}\s*\{(?P<model>[^{}]*)\}\s*\{(?P<colour>[^{}]*)\}|"
+    r"\\colorlet\s*\{(?P<alias>[^{}]*)\}\s*\{(?P<of>[^{}]*)\}"
+)
+_MACRO_DEFINITION = re.compile(
+    r"\\(?:(?:re|provide)?newcommand\*?|renewcommand\*?|providecommand\*?|DeclareRobustCommand\*?)\s*"
+    r"\{?\\(?P<name>[A-Za-z]+)\}?\s*\[1\]\s*\{|\\def\s*\\(?P<plain>[A-Za-z]+)\s*#1\s*\{"
+)
+_ARGUMENT = re.compile(r"\s*(?:\[[^\]]*\]\s*)*\{")
+_GROUP_ENDS = re.compile(r"\\(?:colou?r\s*\{|normalcolou?r|normalsize|fontsize|end\{)")
+
+_HIDING_STYLE = (
+    r"(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0*[0-2](?:\.\d*)?\s*(?:px|pt|em|rem"
+    r"|%)?\s*[;\"']|opacity\s*:\s*0(?:\.[01]\d*)?\s*[;\"']|(?<![-\w])color\s*:\s*(?:white|#f{3,8}\b"
+    r"|#f[a-f0-9]f[a-f0-9]f[a-f0-9]\b|rgba?\(\s*2[45]\d\s*,\s*2[45]\d\s*,\s*2[45]\d)|text-indent\s*:\s*-\d{3,}"
+    r"|left\s*:\s*-\d{3,}|\shidden[\s=>]|(?<![-\w])color\s*=\s*[\"']?(?:white|#f{3,8}\b))"
+)
+_HIDDEN_HTML = re.compile(
+    rf"<(?P<tag>[a-z]\w*)\b[^<>]*{_HIDING_STYLE}[^<>]*>.*?(?:</(?P=tag)\s*>|\Z)|<(?P<never>script|style|template"
+    rf"|noscript)\b.*?"
+    r"(?:</(?P=never)\s*>|\Z)|<meta\b[^<>]*>",
+    re.IGNORECASE | re.DOTALL,
+)
+_MARKDOWN_LINK_COMMENT = re.compile(
+    r"^[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*(?:#|<>|\S+)[ \t]+(?:\"[^\n]*\"|'[^\n]*'"
+    r"|\([^\n]*\))[ \t]*$",
+    re.MULTILINE,
+)
+
+
+def remove_hidden(text: str, form: str, preamble: str = "") -> tuple[str, tuple[str, ...]]:
+    """What a reader of the finished paper sees of a source, and the pieces that it does not show."""
+    hidden: list[str] = []
+    if form != "LaTeX":
+        for pattern in (_HIDDEN_HTML, _MARKDOWN_LINK_COMMENT):
+            hidden += [match[0] for match in pattern.finditer(text)]
+            text = pattern.sub("", text)
+        return text, tuple(hidden)
+    whole = f"{preamble}\n{text}"
+    light = _read_colour_definitions(whole)
+    dropping = "|".join(
+        (
+            "@none",
+            *(
+                match["name"] or match["plain"]
+                for match in _MACRO_DEFINITION.finditer(whole)
+                if "#1" not in whole[match.end() : _find_group_end(whole, match.end())]
+            ),
+        )
+    )
+    never: HidingRule = rf"{_NEVER_PRINTED}|(?:{dropping})(?![A-Za-z]))", "argument", 0, 0
+    for source, scope, least, most in (*_RULES, never):
+        pattern, at = re.compile(source, re.DOTALL), 0
+        while match := pattern.search(text, at):
+            hides = _is_hiding(match, (least, most), light)
+            if not hides or (end := _find_scope_end(text, match.end(), scope)) is None:
+                at = match.end()
+                continue
+            hidden.append(text[match.start() : end])
+            text, at = text[: match.start()] + text[end:], match.start()
+    return text, tuple(hidden)
+
+
+def _is_hiding(match: re.Match[str], shown: tuple[float, float], light: dict[str, float]) -> bool:
+    """Whether a command makes what stands in its scope invisible: by its size, or by a colour near white, which is one
+    in the head of a table on a ground of a colour of its own."""
+    named = match.groupdict()
+    if number := named.get("number"):
+        with contextlib.suppress(ValueError):
+            size = float(re.sub(r"\s|\.$", "", number)) * _POINTS_PER_UNIT.get(named["unit"] or "", 1.0)
+            return not shown[0] <= size <= shown[1]
+        return False
+    if (colour := named.get("colour")) is None:
+        return True
+    box = _COLOUR_BOX.search(match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()])
+    white = _compute_lightness(named["model"], colour, light) >= _MIN_WHITE_LIGHTNESS
+    return white and (box is None or _compute_lightness(None, box["ground"], light) >= _MIN_WHITE_LIGHTNESS)
+
+
+def _find_scope_end(text: str, begin: int, scope: HidingScope) -> int | None:
+    """Where what a command hides ends; None where its argument is missing."""
+    if scope == "argument":
+        match = _ARGUMENT.match(text, begin)
+        return _find_group_end(text, match.end()) if match else None
+    if scope == "paragraph":
+        end = text.find("\n\n", begin)
+        return end if end >= 0 else len(text)
+    if scope == "group":  # its brace or environment, or the next colour or size
+        after, end = _GROUP_ENDS.search(text, begin), find_group_end(text, begin)
+        return min(len(text) if end is None else end - 1, after.start() if after else len(text))
+    return begin
+
+
+def _find_group_end(text: str, begin: int) -> int:
+    """The place after the brace that closes the one before `begin`; the end of the text if none does."""
+    end = find_group_end(text, begin)
+    return len(text) if end is None else end
+
+
+# --- colours --------------------------------------------------------------------------------------------------------
+
+_MIN_WHITE_LIGHTNESS = 0.9
+"""Of the darkest channel, from 0 to 1: what is lighter does not show on white."""
+
+
+def _read_colour_definitions(text: str) -> dict[str, float]:
+    light = {"white": 1.0}
+    for match in _COLOUR_DEFINITION.finditer(text):
+        if match["name"]:
+            light[match["name"].strip()] = _compute_lightness(match["model"], match["colour"], light)
+        else:
+            light[match["alias"].strip()] = _compute_lightness(None, match["of"], light)
+    return light
+
+
+def _compute_lightness(model: str | None, colour: str, light: dict[str, float]) -> float:
+    """Of the darkest channel of a colour of xcolor, from 0 to 1; an unknown name is dark."""
+    if model is None:
+        first, *mixed = (part.strip() for part in colour.split("!"))
+        found = light.get(first, 0.0)
+        for share, other in zip(mixed[::2], [*mixed[1::2], "white"], strict=False):
+            part = float(share) / 100 if re.fullmatch(r"\d+(?:\.\d+)?", share) else 1.0
+            found = part * found + (1 - part) * light.get(other, 0.0)
+        return found
+    if model == "HTML":
+        return min((int(pair, 16) / 255 for pair in re.findall(r"[0-9A-Fa-f]{2}", colour)), default=0.0)
+    values = [float(one) / (255 if model == "RGB" else 1) for one in re.findall(r"\d*\.?\d+", colour)]
+    return 1 - max(values, default=1.0) if model == "cmyk" else min(values, default=0.0)

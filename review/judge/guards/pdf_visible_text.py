@@ -1,0 +1,292 @@
+"""The words of a PDF that a reader can see, as text with tables row by row.
+
+Each page is rendered by poppler; a word whose box holds one colour only (white or nearly white text, text under a bar
+or rendered invisibly), whose letters are less than `LEAST_HEIGHT` high, or that lies outside of the page is hidden.
+
+Poppler reads a table as it reads columns of prose: all cells of the first column, then all of the second, so that
+nobody can tell which number belongs to what. Where blocks of short lines follow one another, many of them hold digits,
+and lines of several blocks stand side by side, they are put into rows by their height on the page, divided by `CELL`.
+Where a page has two columns, what stands left of the gap between them is read before what stands right of it, between
+one part that goes over both and the next: poppler mixes them where their lines are not at one height. An order to the
+reviewer that poppler's order shows keeps that order, so that it is found.
+
+Not found: a word under a photograph, or over one in its colours; words within a picture (they are no text, and reach
+only a model that looks at pages); a table of words alone. Pages after `MOST_PAGES` are not rendered, and named. A cell
+of several lines stands in as many rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labwright.review.evidence import tex_runner
+from labwright.review.judge.guards.orders import orders
+from labwright.review.judge.paper_reader import PaperError
+
+CELL_SEPARATOR = " \u00a6 "
+"""Between cells. No heading has it, so that a row that begins with a number is not taken for one."""
+MAX_CELL_WIDTH_SHARE = 0.3
+"""Of a page's width: what the lines of a column of prose exceed."""
+MIN_CELL_LINES_SHARE = 2 / 3
+"""Of a block's lines: so many are cells in a block of a table; a title over some rows may be wide."""
+MIN_TABLE_CELLS = 6
+MIN_DIGIT_SHARE = 1 / 3
+"""Of a table's cells: the share with a digit. Columns of words stay as they are."""
+MIN_COLUMN_LINES = 8
+"""Lines on either side of the gap of a page with two columns."""
+MIN_SPANNING_WORDS = 4
+"""Of what goes over both columns."""
+MIN_OVERREACH_SHARE = 0.05
+"""Of a page's width: how far it reaches into either; a wide formula of one column reaches less far."""
+MAX_ROW_OFFSET_SHARE = 0.4
+"""Of a cell's height: how far apart the middles of two cells of a row may be."""
+
+
+@dataclass(frozen=True)
+class PageWord:
+    """A word and its box in points from the upper left corner of its page; `line` and `block` (what poppler holds for a
+    paragraph) are counted from the begin of the page."""
+
+    text: str
+    box: tuple[float, float, float, float]
+    line: int
+    block: int
+
+
+@dataclass
+class Page:
+    """A page's words in reading order."""
+
+    width: float
+    height: float
+    words: list[PageWord] = field(default_factory=list[PageWord])
+
+
+WordLine = tuple[PageWord, ...]
+
+
+def format_page_text(words: Sequence[PageWord], width: float) -> str:
+    """The text of a page of that width in points: lines, blocks divided by a blank line, tables in rows."""
+    lines = [tuple(some) for _, some in groupby(words, key=lambda word: word.line)]
+    blocks = [tuple(some) for _, some in groupby(lines, key=lambda line: line[0].block)]
+    units: list[LayoutBlock] = []
+    for celled, run in groupby(blocks, key=lambda block: _is_table_block(block, width)):
+        some = tuple(tuple(block) for block in run)
+        lines, texts = [line for block in some for line in block], ["\n".join(map(_line_text, block)) for block in some]
+        rows, plain = _format_table(lines) if celled else "", "\n\n".join(texts)
+        units += (
+            [LayoutBlock(lines, plain if orders(plain) else rows)]
+            if rows
+            else [LayoutBlock(block, text) for block, text in zip(some, texts, strict=True)]
+        )
+    ordered = order_by_columns(units, width)
+    as_given, by_column = ("\n\n".join(unit.text for unit in those) for those in (units, ordered))
+    return as_given if ordered != units and len(orders(as_given)) > len(orders(by_column)) else by_column
+
+
+@dataclass(frozen=True)
+class LayoutBlock:
+    """What is read as one: the lines of a block of prose, or of all blocks of a table, and their text."""
+
+    lines: Sequence[WordLine]
+    text: str
+
+    @cached_property
+    def box(self) -> tuple[float, float, float, float]:
+        words = [word.box for line in self.lines for word in line]
+        return (
+            min(box[0] for box in words),
+            min(box[1] for box in words),
+            max(box[2] for box in words),
+            max(box[3] for box in words),
+        )
+
+
+def order_by_columns(units: Sequence[LayoutBlock], width: float) -> list[LayoutBlock]:
+    """The units column by column; as they are on a page that has no two columns."""
+    gap = _find_column_gap([line for unit in units for line in unit.lines], width)
+    if gap is None:
+        return [*units]
+    ordered, left, right = list[LayoutBlock](), list[LayoutBlock](), list[LayoutBlock]()
+    for unit in sorted(units, key=lambda one: one.box[1]):
+        first, _, last, _ = unit.box
+        over = min(gap - first, last - gap) > MIN_OVERREACH_SHARE * width
+        if over and sum(map(len, unit.lines)) >= MIN_SPANNING_WORDS:  # over both; letters of a watermark are not
+            ordered += [*left, *right, unit]
+            left, right = [], []
+        else:
+            (left if (first + last) / 2 < gap else right).append(unit)
+    return [*ordered, *left, *right]
+
+
+def _find_column_gap(lines: Sequence[WordLine], width: float) -> float | None:
+    """Where the gap between two columns is: few lines cross it, and many stand on either side."""
+    boxes = [(min(word.box[0] for word in line), max(word.box[2] for word in line)) for line in lines]
+    best: tuple[int, int, float, float] | None = None
+    for percent in range(40, 61):
+        at = width * percent / 100
+        left, right = sum(last <= at for _, last in boxes), sum(first >= at for first, _ in boxes)
+        cross = len(boxes) - left - right
+        if min(left, right) >= MIN_COLUMN_LINES and 2 * cross <= left + right:
+            found = min(left, right), -cross, -abs(at - width / 2), at
+            best = found if best is None else max(best, found)
+    return best[-1] if best is not None else None
+
+
+def _line_text(line: WordLine) -> str:
+    return " ".join(word.text for word in line)
+
+
+def _is_table_block(block: Sequence[WordLine], width: float) -> bool:
+    """Whether a block has the lines of a table: narrow, or made of numbers (half of its words hold no two letters)."""
+    cells = 0
+    for line in block:
+        wide = max(word.box[2] for word in line) - min(word.box[0] for word in line)
+        worded = sum(sum(map(str.isalpha, word.text)) >= 2 for word in line)
+        cells += wide < MAX_CELL_WIDTH_SHARE * width or 2 * worded <= len(line)
+    return cells >= MIN_CELL_LINES_SHARE * len(block)
+
+
+def _format_table(cells: Sequence[WordLine]) -> str:
+    """The rows of a table from top to bottom, each from left to right; "" for prose, or the labels of a figure."""
+    rows: list[list[WordLine]] = []
+    for cell in sorted(cells, key=_vertical_middle):
+        heights = [line[0].box[3] - line[0].box[1] for line in (cell, *(rows[-1][:1] if rows else ()))]
+        if rows and _vertical_middle(cell) - _vertical_middle(rows[-1][0]) <= MAX_ROW_OFFSET_SHARE * min(heights):
+            rows[-1].append(cell)
+        else:
+            rows.append([cell])
+    digits = sum(any(map(str.isdigit, _line_text(cell))) for cell in cells)
+    if (
+        len(cells) < MIN_TABLE_CELLS
+        or digits < MIN_DIGIT_SHARE * len(cells)
+        or all(len({cell[0].block for cell in row}) == 1 for row in rows)
+    ):
+        return ""
+    return "\n".join(
+        CELL_SEPARATOR.join(_line_text(cell) for cell in sorted(row, key=lambda cell: cell[0].box[0])) for row in rows
+    )
+
+
+def _vertical_middle(line: WordLine) -> float:
+    return (line[0].box[1] + line[0].box[3]) / 2
+
+
+# --- what shows -----------------------------------------------------------------------------------------------------
+
+TIMEOUT_SECONDS = 120.0
+"""Seconds for reading the words of a stranger's PDF, and as many for drawing its pages."""
+DPI = 72
+MAX_RENDERED_PAGES = 60
+MIN_WORD_HEIGHT_POINTS = 1.5
+"""Points from the top of a word's box to its bottom; a tick label of a figure at a fifth of its size has 2."""
+MAX_WORD_HEIGHT_POINTS = 40.0
+"""The same of what is a watermark, whose letters would stand among the lines; titles have 30."""
+MIN_HIDDEN_CHARACTERS = 4
+"""Letters and digits of a run of hidden words; less than that is a glyph that poppler draws elsewhere, and no order."""
+MIN_CONTRAST = 24
+"""Of 255, in the colour channel that differs most, within the middle of a word's box."""
+
+_TOKEN = re.compile(
+    r'<page width="(?P<width>[\d.]+)" height="(?P<height>[\d.]+)"|<(?P<opens>block|line)\b|'
+    r'<word xMin="([-\d.]+)" yMin="([-\d.]+)" xMax="([-\d.]+)" yMax="([-\d.]+)">(?P<word>.*?)</word>'
+)
+
+
+@dataclass(frozen=True)
+class VisibleText:
+    """The text that a reader sees, pages divided by form feeds, and runs of hidden words by page."""
+
+    text: str
+    hidden_runs: tuple[tuple[int, str], ...]
+    pages: int
+    unrendered_pages: int
+
+
+async def read_visible_text(pdf: Path) -> VisibleText:
+    """What a reader sees of a PDF that lies in a folder of its own. Raises `PaperError`, `TexMissing`."""
+    ran = await tex_runner.run_program(
+        ["pdftotext", "-q", "-enc", "UTF-8", "-cropbox", "-bbox-layout", pdf.name, "words.html"],
+        pdf.parent,
+        timeout=TIMEOUT_SECONDS,
+    )
+    if ran.code != 0:
+        raise PaperError(f"{pdf.name} gives no words: pdftotext ended with {ran.code}")
+    pages = read_words((pdf.parent / "words.html").read_text(encoding="utf-8", errors="replace"))
+    await tex_runner.run_program(
+        ["pdftoppm", "-q", "-r", str(DPI), "-cropbox", "-l", str(MAX_RENDERED_PAGES), pdf.name, "page"],
+        pdf.parent,
+        timeout=TIMEOUT_SECONDS,
+    )
+    pictures = sorted(pdf.parent.glob("page-*.ppm"), key=lambda path: int(path.stem.split("-")[1]))
+    return await asyncio.to_thread(_separate_hidden, pages, pictures)
+
+
+def read_words(text: str) -> list[Page]:
+    """The pages of pdftotext's -bbox-layout."""
+    pages: list[Page] = []
+    line = block = 0
+    for match in _TOKEN.finditer(text):
+        if match["width"]:
+            pages.append(Page(float(match["width"]), float(match["height"])))
+        elif match["opens"]:
+            line, block = line + 1, block + (match["opens"] == "block")
+        elif pages:
+            x0, y0, x1, y1 = map(float, match.group(4, 5, 6, 7))
+            pages[-1].words.append(PageWord(html.unescape(match["word"]), (x0, y0, x1, y1), line, block))
+    return pages
+
+
+def _separate_hidden(pages: list[Page], pictures: list[Path]) -> VisibleText:
+    """The text of the words that show, and the runs of those that do not."""
+    texts, hidden = list[str](), list[tuple[int, str]]()
+    for number, page in enumerate(pages, 1):
+        picture = read_ppm(pictures[number - 1]) if number <= len(pictures) else None
+        kept = list[PageWord]()
+        for visible, words in groupby(page.words, key=lambda word: is_visible(word, page, picture)):
+            run = list(words)
+            if visible or sum(char.isalnum() for word in run for char in word.text) < MIN_HIDDEN_CHARACTERS:
+                kept += run
+            else:
+                hidden.append((number, " ".join(word.text for word in run)))
+        texts.append(
+            format_page_text([word for word in kept if word.box[3] - word.box[1] <= MAX_WORD_HEIGHT_POINTS], page.width)
+        )
+    return VisibleText("\f".join(texts), tuple(hidden), len(pages), max(0, len(pages) - len(pictures)))
+
+
+def is_visible(word: PageWord, page: Page, picture: NDArray[np.uint8] | None) -> bool:
+    """Whether a reader can see a word; marks without a letter or digit are taken on trust."""
+    x0, y0, x1, y1 = word.box
+    if not any(map(str.isalnum, word.text)):
+        return True
+    if y1 - y0 < MIN_WORD_HEIGHT_POINTS or not (0 <= (x0 + x1) / 2 <= page.width and 0 <= (y0 + y1) / 2 <= page.height):
+        return False
+    if picture is None:
+        return True
+    across, down = picture.shape[1] / page.width, picture.shape[0] / page.height
+    fifth = (y1 - y0) / 5
+    area = picture[
+        int((y0 + fifth) * down) : max(int((y0 + fifth) * down) + 1, int((y1 - fifth) * down) + 1),
+        max(0, int(x0 * across)) : int(x1 * across) + 1,
+    ]
+    return area.size == 0 or int((area.max(axis=(0, 1)).astype(int) - area.min(axis=(0, 1))).max()) >= MIN_CONTRAST
+
+
+def read_ppm(path: Path) -> NDArray[np.uint8]:
+    """A binary PPM as (rows, columns, 3). Pillow refuses a page as large as a PDF may be."""
+    data = path.read_bytes()
+    head = re.match(rb"P6\s+(\d+)\s+(\d+)\s+255\s", data)
+    if head is None:
+        raise PaperError(f"{path.name} is no picture of a page")
+    return np.frombuffer(data, np.uint8, offset=head.end()).reshape(int(head[2]), int(head[1]), 3)

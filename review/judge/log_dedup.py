@@ -1,0 +1,50 @@
+"""A log without the lines that say again, with other numbers, what lines before them said.
+
+Not guaranteed: that the numbers of a folded line are like those beside it. The first two lines of a kind, and the last
+of each stretch, stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from labwright.models.prompt_filters import format_mark
+
+KEPT_LINES = 2
+"""Lines of a kind that are shown before others like them are folded."""
+MIN_FOLDED_LINES = 3
+"""Lines that are folded together at least."""
+
+_NUMBER = re.compile(r"\d[\d.,:/eE%+-]*")
+_PROGRESS_BAR = re.compile(r"[|#=>█▏▎▍▌▋▊▉ -]+")
+
+
+def fold_log(text: str) -> str:
+    """The text with a mark for each stretch of lines that repeat earlier ones but for their numbers, which counts them.
+    What a progress bar wrote over itself counts as lines."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    return "\n".join(_fold_lines(lines, _find_repeats(lines)))
+
+
+def _find_repeats(lines: Sequence[str]) -> list[bool]:
+    """Which lines repeat earlier ones but for numbers and bars."""
+    seen: Counter[str] = Counter()
+    found: list[bool] = []
+    for line in lines:
+        kind = _PROGRESS_BAR.sub(" ", _NUMBER.sub("0", line)).strip()
+        found.append(seen[kind] >= KEPT_LINES)
+        seen[kind] += 1
+    return found
+
+
+def _fold_lines(lines: Sequence[str], repeats: Sequence[bool]) -> Iterator[str]:
+    at = 0
+    while at < len(lines):
+        end = next((k for k in range(at, len(lines)) if not repeats[k]), len(lines))
+        if end - at > MIN_FOLDED_LINES:
+            yield format_mark(f"{end - at - 1} lines like those above, but for their numbers")
+            at = end - 1
+        yield lines[at]
+        at += 1

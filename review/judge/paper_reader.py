@@ -1,0 +1,221 @@
+"""A paper as a judge gets it: text by section, read once from PDF, LaTeX, Markdown or plain text.
+
+Included LaTeX files are read from the paper's own folder only; comments are not part of the text; our value macros are
+filled in, other commands stay, since a language model reads them. Nothing is executed. By patterns, not by pylatexenc,
+which takes seconds for the tree of an appendix. `review.judge.guards` looks for what else a reader cannot see.
+
+    JudgeError
+        PaperError     you: the paper cannot be read
+        RubricError    you: the rubric file cannot be used
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from labwright.record import result_macros
+from labwright.record.errors import UsageError
+from labwright.review.evidence import tex_runner
+from labwright.review.evidence.pdf_check import extract_pdf_text
+from labwright.review.judge.sections import PaperSection, find_group_end, split_markdown_sections, split_pdf_sections
+
+
+class JudgeError(UsageError):
+    """A paper cannot be judged. The message is one line that says why, and how to fix it."""
+
+
+class PaperError(JudgeError):
+    """The paper cannot be read."""
+
+
+class RubricError(JudgeError):
+    """The rubric cannot be used."""
+
+
+FORM_BY_SUFFIX = {".pdf": "PDF", ".tex": "LaTeX", ".md": "Markdown", ".markdown": "Markdown", ".txt": "text"}
+MAX_BYTES_BY_FORM = {"PDF": 200_000_000, "LaTeX": 10_000_000, "Markdown": 10_000_000, "text": 10_000_000}
+MIN_WORDS = 50
+"""Below this there is nothing to judge: a scan without text, an empty file."""
+
+MAX_FILES, MAX_CHARACTERS = 100, 10_000_000
+"""Of LaTeX files that a paper includes."""
+_HTML_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%([^\n]*)")
+_UNPRINTED_LATEX = re.compile(r"\\begin\{comment\}.*?\\end\{comment\}|\\iffalse\b.*?\\fi\b", re.DOTALL)
+_INCLUDE = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}")
+_FLOAT = re.compile(r"\\begin\{(table|figure)(\*?)\}.*?\\end\{\1\2\}", re.DOTALL)
+_HEADING = re.compile(
+    r"\\(section|chapter)\*?\s*(?:\[[^\[\]]*\])?\s*\{|\\(appendix)\b|\\begin\{(thebibliography|abstract)\}"
+)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The text of a paper. `missing` names files that it includes and that are not there; `unseen` is
+    what TeX and Markdown skip (comments, branches never taken), `preamble` its LaTeX before the document begins."""
+
+    path: Path
+    form: str
+    sha256: str
+    sections: tuple[PaperSection, ...] = ()
+    missing_files: tuple[str, ...] = ()
+    unprinted: tuple[str, ...] = ()
+    preamble: str = ""
+
+    @property
+    def text(self) -> str:
+        """Titles and texts of all sections: what quotes are looked up in."""
+        return "\n\n".join(f"{section.title}\n{section.text}" for section in self.sections)
+
+    @property
+    def characters(self) -> int:
+        return sum(len(section.text) for section in self.sections)
+
+
+async def read_paper(path: Path) -> Paper:
+    """The paper in a file. Raises `PaperError`."""
+    form, known = FORM_BY_SUFFIX.get(path.suffix.lower()), ", ".join(f"*{suffix}" for suffix in FORM_BY_SUFFIX)
+    if path.is_dir():
+        raise PaperError(f"{path} is a folder and no run: give a paper as a file ({known}), or the folder of a run")
+    if form is None:
+        raise PaperError(f"{path} is not a paper that can be read: give {known}")
+    data = read_bounded(path, MAX_BYTES_BY_FORM[form], "give the paper alone")
+    paper = Paper(path, form, hashlib.sha256(data).hexdigest())
+    if form == "PDF":
+        paper = replace(paper, sections=split_pdf_sections(await _read_pdf(path, data)))
+    else:
+        text = decode_text(data, f"{path} is not text, whatever its name says")
+        if form == "LaTeX":
+            paper = _read_latex(paper, text)
+        else:
+            unseen = tuple(_HTML_COMMENT.findall(text)) if form == "Markdown" else ()
+            paper = replace(
+                paper,
+                sections=split_markdown_sections(_HTML_COMMENT.sub("", text) if unseen else text),
+                unprinted=unseen,
+            )
+    if len(paper.text.split()) < MIN_WORDS:
+        scan = "; a scan has to go through text recognition first" if form == "PDF" else ""
+        raise PaperError(f"{path} holds fewer than {MIN_WORDS} words of text: there is nothing to judge{scan}")
+    return paper
+
+
+def read_bounded(path: Path, max_bytes: int, fix: str) -> bytes:
+    """The content of a file of at most `most` bytes; `fix` says what to do about a larger one. Raises `PaperError`."""
+    try:
+        if path.stat().st_size > max_bytes:
+            raise PaperError(f"{path} is larger than {max_bytes // 10**6} MB: {fix}")
+        return path.read_bytes()
+    except OSError as error:
+        raise PaperError(f"cannot read {path}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def temporary_copy(data: bytes) -> Generator[Path]:
+    """A PDF alone in a folder of its own: nothing is written next to the paper, whatever its name is."""
+    with tempfile.TemporaryDirectory(prefix="judge-", ignore_cleanup_errors=True) as name:
+        copy = Path(name) / "paper.pdf"
+        copy.write_bytes(data)
+        yield copy
+
+
+async def _read_pdf(path: Path, data: bytes) -> str:
+    if not data.startswith(b"%PDF-"):
+        raise PaperError(f"{path} is not a PDF, whatever its name says")
+    with temporary_copy(data) as copy:
+        try:
+            text = await extract_pdf_text(copy)
+        except tex_runner.TexMissing:
+            raise PaperError(
+                f"cannot read {path}: there is no pdftotext; on Debian: apt-get install poppler-utils"
+            ) from None
+    if not text.strip():
+        raise PaperError(f"{path} gives no text: it is damaged, locked by a password, or a scan without text")
+    return text
+
+
+def decode_text(data: bytes, error_message: str) -> str:
+    """Text of a file, UTF-8 or else Latin-1. Raises `PaperError` with the message `otherwise` for what is no text."""
+    if b"\0" in data:
+        raise PaperError(error_message)
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return data.decode("latin-1").replace("\r\n", "\n")
+
+
+@dataclass
+class _LatexFiles:
+    folder: Path
+    missing_files: list[str] = field(default_factory=list[str])
+    unprinted: list[str] = field(default_factory=list[str])
+    texts: list[str] = field(default_factory=list[str])
+
+    def expand_includes(self, text: str, depth: int = 0) -> str:
+        """The text with its includes in place, without what is never printed."""
+        self.unprinted += [match[2] for match in _COMMENT.finditer(text)]
+        text = _COMMENT.sub(r"\1", text)
+        self.unprinted += [match[0] for match in _UNPRINTED_LATEX.finditer(text)]
+        self.texts.append(_UNPRINTED_LATEX.sub("", text))
+        return _INCLUDE.sub(lambda match: self._read_include(match[1].strip(), depth), self.texts[-1])
+
+    def _read_include(self, name: str, depth: int) -> str:
+        if depth <= 8 and len(self.texts) <= MAX_FILES and sum(map(len, self.texts)) <= MAX_CHARACTERS:
+            for candidate in (name, f"{name}.tex"):
+                with contextlib.suppress(OSError, ValueError):  # a name that no file can have
+                    path = Path(os.path.realpath(self.folder / candidate))
+                    if path.is_relative_to(os.path.realpath(self.folder)) and path.is_file():
+                        with open(path, encoding="utf-8", errors="replace") as file:
+                            return self.expand_includes(file.read(MAX_CHARACTERS), depth + 1)
+        self.missing_files.append(name)
+        return ""
+
+
+def _read_latex(paper: Paper, text: str) -> Paper:
+    """A LaTeX paper with its sections; floats in the preamble count as one."""
+    files = _LatexFiles(paper.path.parent)
+    source = files.expand_includes(text)
+    defined = result_macros.parse_results(source)
+    source = result_macros.fill_macros(result_macros.strip_result_lines(source), lambda use: defined.get(use, str(use)))
+    head, begun, body = source.partition(r"\begin{document}")
+    head, body = (head, body.partition(r"\end{document}")[0]) if begun else ("", source)
+    sections = list(_split_sections(body))
+    if match := re.search(r"\\title\s*(?:\[[^\[\]]*\])?\s*\{", head or body):
+        sections.insert(0, PaperSection("Title", _read_argument(head or body, match.end())))
+    floats = "\n\n".join(match[0] for match in _FLOAT.finditer(head))
+    if floats:
+        sections.append(PaperSection("Tables and figures", floats))
+    return replace(
+        paper,
+        sections=tuple(sections),
+        missing_files=tuple(dict.fromkeys(files.missing_files)),
+        unprinted=("\n".join(files.unprinted),),
+        preamble=head,
+    )
+
+
+def _split_sections(body: str) -> Iterator[PaperSection]:
+    title, begin, back = "", 0, False
+    for match in (*_HEADING.finditer(body), None):
+        text = re.sub(r"\n{3,}", "\n\n", body[begin : match.start() if match else None]).strip()
+        if text:
+            aside = bool(re.match(r"appendix|references|acknowledg", title, re.IGNORECASE))
+            yield PaperSection(title, text, back or aside)
+        if match:
+            section, appendix, environment = match[1], match[2], match[3]
+            back = back or bool(appendix) or environment == "thebibliography"
+            title = _read_argument(body, match.end()) if section else (appendix or environment or "").capitalize()
+            begin = match.end() + (len(title) + 1 if section else 0)
+
+
+def _read_argument(text: str, begin: int) -> str:
+    """The text up to the brace that closes the one before `begin`."""
+    end = find_group_end(text, begin)
+    return text[begin : begin + 200] if end is None else text[begin : end - 1]

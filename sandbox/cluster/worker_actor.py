@@ -1,0 +1,217 @@
+"""A place on a machine of the cluster: it carries out one order at a time with the same kernels as a single machine.
+
+Every method of `Node` takes and returns bytes, and is called in the main thread of a process of its own: what dies with
+its parent (bubblewrap) dies with that thread. So none of them may be a coroutine, which Ray would call in another one.
+Between two calls nothing of its event loop moves; the head calls again at once. Kept: nothing is left of a place whose
+process ended but folders, which the next one removes; labels never come here. Not kept: without a sandbox, a command
+that outlives its killed place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.run_folder import hash_file
+from labwright.sandbox.cluster.archives import CHUNK_BYTES, MAX_INLINE_BYTES, unpack_archive
+from labwright.sandbox.cluster.messages import MachineFacts, PollRequest, RemoteTaskSpec, WorkerTerms
+from labwright.sandbox.cluster.remote_task import RemoteTask
+from labwright.sandbox.content_store import ContentStore, default_store_root
+from labwright.sandbox.environment_fingerprint import compute_environment_fingerprint
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.gpu_leases import open_gpu_leases
+from labwright.sandbox.gpus import GpuDevice, read_cuda_visible_devices
+from labwright.sandbox.isolation.limits import read_machine_memory
+from labwright.sandbox.isolation.mounts import KernelConfig
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.isolation.scratch import remove_stale
+from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.kernel_host import KernelHost
+from labwright.sandbox.kernel_pool import KernelPool
+from labwright.sandbox.monitor import MemoryMeter
+from labwright.sandbox.result_collector import ResultCollector
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
+
+
+def compute_code_version() -> str:
+    """A hash of the code that both sides must have in common."""
+    root, digest = Path(__file__).resolve().parents[2], hashlib.sha256()
+    for room in ("record", "sandbox"):
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\0{hash_file(path)}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def describe_machine(sent: bytes) -> bytes:
+    """What this machine says of itself under these terms (`Facts`)."""
+    settings = _adapt_settings(WorkerTerms.decode(sent).settings)
+    walls = ground = ""
+    devices: tuple[GpuDevice, ...] = ()
+    try:
+        devices = open_gpu_leases(settings, None).devices  # Ray shows none to what asks for none
+        ground = compute_environment_fingerprint(settings, devices)
+        found = determine_isolation(settings)
+        walls = found.reason if settings.isolation != "none" and not found.is_on else ""
+    except SandboxError as error:
+        walls = str(error)
+    return MachineFacts(
+        host=socket.gethostname(),
+        version=compute_code_version(),
+        environment_fingerprint=ground,
+        isolation_fault=walls,
+        devices=devices,
+        tokens=os.environ.get("RAY_AUTH_MODE", "") == "token",
+        memory=read_machine_memory(),
+    ).encoded
+
+
+def _adapt_settings(settings: SandboxSettings) -> SandboxSettings:
+    """The settings with what this machine calls otherwise: its interpreter where the head's is the program's own."""
+    return settings if Path(settings.python).exists() else settings.model_copy(update={"python": sys.executable})
+
+
+class WorkerActor:
+    """One place. `terms` are `Terms`."""
+
+    def __init__(self, terms: bytes) -> None:
+        self._terms = WorkerTerms.decode(terms)
+        self._settings = _adapt_settings(self._terms.settings)
+        self._loop = asyncio.new_event_loop()
+        self._store = ContentStore(self._settings.store or default_store_root())
+        home = default_store_root().with_name("nodes") / self._terms.run
+        self._work, self._lock = _create_worker_folder(home)
+        self._archive = self._work / "parcel"
+        self._packages: Path | None = None
+        self._runner = self._create_runner(home / "cache")
+        self._host = KernelHost(self._runner, self._work / KERNELS_FOLDER)
+        self._task: RemoteTask | None = None
+
+    def _create_runner(self, cache: Path) -> JobRunner:
+        settings, views = self._settings, self._work / "views"
+        remove_stale()
+        for folder in (cache, views):
+            folder.mkdir(parents=True, exist_ok=True)
+        config = KernelConfig(
+            settings, determine_isolation(settings), cache, secret=self._terms.secret, packages=lambda: self._packages
+        )
+        gpus = open_gpu_leases(settings, read_cuda_visible_devices())
+        unused = ResultCollector(self._work, cache, settings.artifact_bytes, "logged")
+        return JobRunner(
+            self._terms.slots.get(socket.gethostname(), 1),
+            config,
+            views,
+            None,
+            unused,
+            {},
+            gpus,
+            MemoryMeter(gpus.nvml, alone=gpus.is_alone),
+            KernelPool(config, views=views, folder=self._work / "slots"),
+        )
+
+    def ping(self) -> bytes:
+        """Says that it is there, and on which machine."""
+        return socket.gethostname().encode()
+
+    def list_missing(self, keys: bytes) -> bytes:
+        """Which of these keys are not in the store of this machine."""
+        return json.dumps([key for key in json.loads(keys) if self._store.find(key) is None]).encode()
+
+    def receive_part(self, part: bytes, first: bool) -> bytes:
+        """Take in a part of a parcel."""
+        with open(self._archive, "wb" if first else "ab") as file:
+            file.write(part)
+        return b""
+
+    def add_to_store(self, about: bytes) -> bytes:
+        """Put the parcel that was loaded into the store; `about` has its key, kind and name."""
+        told = json.loads(about)
+        self._store.root.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=self._store.root))
+        try:
+            unpack_archive(self._archive, part / "content" if told["folder"] else part)
+            self._store.finish(part, told["key"], told["kind"], told["name"])
+        finally:
+            remove_tree(part, ignore_errors=True)
+            self._archive.unlink(missing_ok=True)
+        return b""
+
+    def start_task(self, sent: bytes, archive: bytes) -> bytes:
+        """Begin to carry out an order, whose folder is this parcel, or (empty) was loaded."""
+        order = RemoteTaskSpec.decode(sent)
+        if archive:
+            self.receive_part(archive, True)
+        self._packages = self._store.find(order.packages) if order.packages else None
+        self._task = RemoteTask(order, self._host, self._store, self._archive, self._terms.watch_seconds, self._loop)
+        return b""
+
+    def poll(self, sent: bytes) -> bytes:
+        """Go on until there is news, or for so many seconds; the news, and behind a line feed what it left,
+        if small.
+        """
+        assert self._task is not None
+        wish = PollRequest.decode(sent)
+        if wish.reason:
+            self._task.call_off(wish.reason)
+        self._loop.run_until_complete(self._task.wait_for_news(wish.seconds))
+        news = self._task.take_news()
+        small = news.result is not None and news.result.size <= MAX_INLINE_BYTES
+        return news.encoded + b"\n" + (self.read_part(0) if small else b"")
+
+    def read_part(self, offset: int) -> bytes:
+        """A part of the parcel that came of the order."""
+        with open(self._archive, "rb") as file:
+            file.seek(offset)
+            return file.read(CHUNK_BYTES)
+
+    def clear_task(self) -> bytes:
+        """Forget the order: the head has all of it."""
+        self._task = None
+        self._archive.unlink(missing_ok=True)
+        for place in (self._work / CELLS_FOLDER, self._work / KERNELS_FOLDER / CELLS_FOLDER):
+            remove_tree(place, ignore_errors=True)
+        return b""
+
+    def go_idle(self) -> bytes:
+        """End what runs, and wait for other work."""
+        if self._task is not None:
+            self._loop.run_until_complete(self._task.cancel())
+        self._loop.run_until_complete(self._host.close())
+        return self.clear_task()
+
+    def close(self) -> bytes:
+        """End everything."""
+        self.go_idle()
+        self._loop.run_until_complete(self._runner.pool.close())
+        self._loop.run_until_complete(self._runner.gpus.close())
+        os.close(self._lock)
+        remove_tree(self._work, ignore_errors=True)
+        return b""
+
+
+def _create_worker_folder(home: Path) -> tuple[Path, int]:
+    """A new folder for one place, with its lock, which ends with us; those whose place is gone are removed."""
+    home.mkdir(parents=True, exist_ok=True)
+    for old in home.glob("place-*"):
+        with suppress(OSError):
+            lock = os.open(old, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(old, ignore_errors=True)
+            finally:
+                os.close(lock)
+    made = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
+    lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    folder = made.with_name(made.name.replace(".new-", "place-"))
+    made.rename(folder)
+    return folder, lock

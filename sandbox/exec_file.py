@@ -1,0 +1,154 @@
+"""Runs one file exactly as a node would be run: `scientist exec FILE`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from labwright.record.python_syntax import collect_reads, collect_strings, parse_python
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.sandbox.datasets import DatasetSources, build_registry, list_source_files, materialise
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.factory import open_executor
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.llm_gateway import LlmGateway
+from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.pretrained_models import parse_pretrained, provide_model
+from labwright.sandbox.scorers import freeze_scorer, parse_scorers
+from labwright.sandbox.settings import SandboxSettings
+
+FILE_NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}")
+"""A path below the folder of a file, as a source writes it out."""
+_MAX_TEXT_BYTES = 1_000_000
+"""Bytes of a file that comes along."""
+
+
+async def run_file(
+    path: Path,
+    *,
+    timeout: float | None = None,
+    seed: int = 0,
+    folder: Path | None = None,
+    settings: SandboxSettings | None = None,
+    sources: DatasetSources | None = None,
+    cells: Mapping[Cell, HyperparameterSetting] | None = None,
+    subjects: Callable[[Path], LlmGateway | None] = lambda _: None,
+) -> JobOutcome:
+    """What came of the file. Raises `ExecutorError`, `PackageError`.
+
+    `timeout` is in seconds of wall clock. It runs in `folder`, which is kept, or in a temporary one. Modules that the
+    file imports and that lie beside it come along, and text files beside it whose paths stand in a source as strings;
+    so do all of `arms/` where it measures cells, of which `cells` are those to measure, with their hyperparameters.
+    Every registered dataset whose name stands in the source as a string is there, cut with `seed`; others would only
+    cost time. `sources` are all that there are, own data included. The same goes for the pretrained models of the
+    settings.
+    """
+    chosen, known = (settings or SandboxSettings()).model_copy(update={"pool": 0}), sources or build_registry()
+    try:
+        source = _read_with_neighbours(path)
+        strings = {word for text in source.values() for word in collect_strings(text)} | {
+            one.dataset for one in cells or ()
+        }
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExecutorError(f"cannot read {path}: {error}") from error
+    if (collect_reads(source[path.name]) is not None) != bool(cells):
+        raise ExecutorError(
+            f"{path} does not call lab.measure, so it has no cells: leave out --cells and --on"
+            if cells
+            else f"{path} measures cells (lab.measure): name some of them, as in --cells "
+            "baseline@low,method@low --on digits"
+        )
+    for one in cells or ():
+        if one.dataset not in known:
+            raise ExecutorError(f"there is no dataset {one.dataset!r} (--on): give one of {', '.join(sorted(known))}")
+    around = Path(tempfile.mkdtemp(prefix="scientist-exec-"))
+    executor: LocalExecutor | None = None
+    try:
+        names = tuple(name for name in known if name in strings)
+        for name in names:
+            materialise(name, views=around / "views", labels=around / "labels", seed=seed, sources=known)
+        for name, place in parse_scorers(known, chosen.scorers).items():
+            if name in names:
+                freeze_scorer(name, place, around / "scorers")
+        pretrained = {
+            str(model): provide_model(model, around / "pretrained")
+            for model in parse_pretrained(chosen.pretrained)
+            if model.id in strings
+        }
+        packages = RunPackages(chosen).build_overlay()
+        executor = open_executor(
+            1,
+            around / "views",
+            labels=around / "labels",
+            settings=chosen,
+            cache=around / "cache",
+            pretrained=pretrained,
+            secret=list_source_files(known),
+            scorers=around / "scorers",
+            subjects=subjects(around),
+        )
+        executor.packages = packages
+        return await executor.run(
+            Job(
+                name=path.name,
+                folder=folder or around / "job",
+                source=source,
+                entry=path.name,
+                seed=seed,
+                timeout=timeout or chosen.timeout,
+                datasets=names,
+                cells=tuple(cells or ()),
+                settings=cells or {},
+                subjects=executor.subjects.names if executor.subjects is not None else (),
+                key=path.name,
+                keys={one: str(one) for one in cells or ()},
+            )
+        )
+    finally:
+        if executor is not None:
+            await executor.close()
+        shutil.rmtree(around, ignore_errors=True)
+
+
+def _read_with_neighbours(path: Path) -> dict[str, str]:
+    """The file and, over and over, what lies beside it and it needs: path -> text."""
+    texts: dict[str, str] = {}
+    of_cells = collect_reads(path.read_text(encoding="utf-8-sig")) is not None
+    waiting = [path, *(sorted((path.parent / "arms").glob("*.py")) if of_cells else ())]
+    while waiting:
+        file = waiting.pop()
+        texts[file.relative_to(path.parent).as_posix()] = text = file.read_text(encoding="utf-8-sig")
+        try:
+            nodes = list(ast.walk(parse_python(text)))
+        except (SyntaxError, ValueError):  # the kernel will say it better
+            continue
+        imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} | {
+            node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level
+        }
+        tops = {name.partition(".")[0] for name in imported} - {""}
+        near = [path.with_name(f"{top}.py") for top in tops]
+        near += [one for top in tops for one in path.with_name(top).rglob("*.py")]
+        waiting += [
+            one
+            for one in near
+            if one.is_file() and one.relative_to(path.parent).as_posix() not in texts and one not in waiting
+        ]
+    return texts | _read_named_files(path, texts)
+
+
+def _read_named_files(path: Path, texts: Mapping[str, str]) -> dict[str, str]:
+    """Small text files beside the file whose paths stand in a source as strings."""
+    found: dict[str, str] = {}
+    for word in sorted({word for text in texts.values() for word in collect_strings(text)} - texts.keys()):
+        if FILE_NAME_PATTERN.fullmatch(word) and ".." not in word and (path.parent / word).is_file():
+            with suppress(OSError, UnicodeDecodeError):
+                if (path.parent / word).stat().st_size <= _MAX_TEXT_BYTES:
+                    found[word] = (path.parent / word).read_text(encoding="utf-8")
+    return found

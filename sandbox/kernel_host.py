@@ -1,0 +1,184 @@
+"""Where the cells of a worker run, one after the other: a kernel of this machine, which lives on from cell to cell.
+
+Kept: a kernel sees one large dataset at most, and has the GPUs that its cell needs; where no walls can be put up
+between cells, it serves cells of one arm. One that does not fit is ended, and so is one that died. Not kept: what a
+cell left in its folder is for the caller to take out of the kernel's reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.execution import KernelExecution, KernelScript
+from labwright.sandbox.folder_handover import check_returned, lend_folder
+from labwright.sandbox.gpu_leases import GpuLease
+from labwright.sandbox.isolation.limits import count_oom_kills
+from labwright.sandbox.isolation.mounts import KernelStartOptions
+from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.kernel_pool import MATPLOTLIBRC, find_local_modules
+from labwright.sandbox.kernels import Kernel
+from labwright.sandbox.monitor import JobMonitor, PeakUsage
+from labwright.sandbox.safe_io import BadFile, OpenFolder
+from labwright.sandbox.workspace import CELLS_FOLDER, copy_view
+
+
+class ScriptHost(Protocol):
+    """Executes one script after the other in a folder below its own."""
+
+    async def prepare(self, arm: str, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
+        """Make it fit for a cell of that arm with that source, which sees these datasets, and has so many GPUs (None:
+        as many as any experiment). To be called before the cell's folder is made."""
+        ...
+
+    async def execute(
+        self, script: KernelScript, *, on_start: Callable[[], None], monitor: JobMonitor | None = None
+    ) -> KernelExecution:
+        """Execute a cell in its folder, told when its code begins. Raises `ExecutorError`."""
+        ...
+
+    async def close(self) -> None:
+        """End whatever runs there. Idempotent."""
+        ...
+
+
+@dataclass
+class KernelHost:
+    """A kernel of this machine, started when it is needed; `folder` is where it works."""
+
+    runner: JobRunner
+    folder: Path
+    _visible_datasets: tuple[str, ...] = ()
+    """The dataset that the kernel sees outside of the cells' folders, if any."""
+    _gpus: int | None = None
+    _arm: str = ""
+    """Whose cells the kernel serves, where no walls keep them from those of others."""
+    _kernel: Kernel | None = None
+    _lease: GpuLease = field(default_factory=GpuLease)
+    _usage: PeakUsage = field(default_factory=PeakUsage)
+    _started: bool = False
+    _ended_cells: int = 0
+    """Cells that ended in this kernel."""
+
+    async def prepare(self, arm: str, source: Mapping[str, str], datasets: tuple[str, ...], gpus: int | None) -> None:
+        arm = "" if self.runner.config.isolation.between_cells else arm
+        if (arm, datasets, gpus) != (self._arm, self._visible_datasets, self._gpus):
+            await self.close()
+        self._arm, self._visible_datasets, self._gpus = arm, datasets, gpus
+        if self._kernel is None and not self.runner.gpus.devices:
+            await asyncio.to_thread(remove_tree, self.folder, ignore_errors=True)
+            self._kernel = self.runner.pool.take(self.folder, source=source, datasets=datasets, exact=True)
+            self._started = self._kernel is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    async def execute(
+        self, script: KernelScript, *, on_start: Callable[[], None], monitor: JobMonitor | None = None
+    ) -> KernelExecution:
+        kills, first = count_oom_kills(), not self._ended_cells
+        try:
+            if script.cell is not None and not self._visible_datasets:
+                script = await asyncio.to_thread(copy_view, script, script.cell.dataset)
+            kernel, held = await self._lend_cell_folder(script)
+            on_start()
+            self.runner.pool.refill()
+            execution = await self.runner.run_in_kernel(
+                kernel,
+                self._lease,
+                replace(script, folder=self.folder / CELLS_FOLDER / script.folder.name),
+                monitor=monitor,
+                usage=self._usage,
+            )
+            execution = await asyncio.to_thread(
+                check_returned, held, script.folder, execution, self.folder, CELLS_FOLDER
+            )
+        except BaseException:
+            await self.close()
+            raise
+        self._ended_cells += 1
+        if execution.kernel_unusable or (script.scorers and self.runner.gpus.devices):  # a scorer needs a GPU too
+            await self.close()
+        return replace(_classify_oom_kill(execution, kills), is_first_cell=first)
+
+    async def close(self) -> None:
+        kernel, lease, self._lease = self._kernel, self._lease, GpuLease()
+        self._kernel, self._started, self._ended_cells = None, False, 0
+        if kernel is not None:
+            kernel.kill()
+        if lease.devices:
+            self.runner.gpus.release(lease, self._usage.processes)
+        self._usage = PeakUsage()
+
+    async def _lend_cell_folder(self, script: KernelScript) -> tuple[Kernel, OpenFolder]:
+        """The kernel, with the cell's folder in its reach. Raises `ExecutorError`."""
+        kernel = await self._ensure_kernel(script)
+        try:
+            return kernel, await asyncio.to_thread(lend_folder, script.folder, self.folder, CELLS_FOLDER)
+        except BadFile:  # an earlier cell had its hands in the kernel
+            await self.close()
+        try:
+            await asyncio.to_thread(remove_tree, self.folder)
+            self.folder.mkdir()
+            return await self._ensure_kernel(script), await asyncio.to_thread(
+                lend_folder, script.folder, self.folder, CELLS_FOLDER
+            )
+        except (BadFile, OSError) as error:
+            raise ExecutorError(f"cannot work in {self.folder}: {error}") from error
+
+    async def _ensure_kernel(self, script: KernelScript) -> Kernel:
+        """The kernel, started where it is not yet. Raises `ExecutorError`."""
+        if self._kernel is None or not self._started:
+            self._lease = await self.runner.lease_gpus(self._gpus)
+            if self._kernel is None:
+                self._kernel = await self._start_kernel(script)
+            self._started = True
+        self._kernel.clear_start_traces()
+        self._usage = PeakUsage(processes=self._usage.processes)
+        return self._kernel
+
+    async def _start_kernel(self, script: KernelScript) -> Kernel:
+        """A new kernel with what the program imports imported ahead, if that can be done without a word."""
+        pool, kernel = self.runner.pool, None
+        if not pool.disabled_reason:
+            try:
+                kernel = await self._create_started_kernel(script, await pool.choose_modules(script.job.source))
+            except ExecutorError as error:
+                pool.disabled_reason = str(error)
+        if kernel is not None and find_local_modules(script.job.source) & (kernel.preloaded_names | {MATPLOTLIBRC}):
+            kernel.kill()
+            kernel = None
+        return kernel or await self._create_started_kernel(script, ("lab",))
+
+    async def _create_started_kernel(self, script: KernelScript, modules: tuple[str, ...]) -> Kernel:
+        """A kernel that has started. Raises `ExecutorError`."""
+        kernel = Kernel(
+            self.folder,
+            config=self.runner.config,
+            options=KernelStartOptions(script.readable_paths, self._lease.devices, modules=modules),
+        )
+        try:
+            await kernel.start()
+        except BaseException:
+            kernel.kill()
+            raise
+        return kernel
+
+
+def _classify_oom_kill(execution: KernelExecution, kills: int) -> KernelExecution:
+    """The execution, its death by SIGKILL as one of memory where the system killed one of ours for that meanwhile."""
+    failure = execution.failure
+    if failure is None or failure.kind != "died" or "SIGKILL" not in failure.message or count_oom_kills() <= kills:
+        return execution
+    return replace(
+        execution,
+        failure=Failure(
+            kind="memory",
+            traceback=failure.traceback,
+            message=("the system killed it, since memory ran out: use smaller batches or models, or fewer workers"),
+        ),
+    )

@@ -1,0 +1,322 @@
+"""Where packages lie that runs share: a folder a lock, below the user's cache, made once and then only read.
+
+Kept: a folder is made beside and renamed when it is whole; two runs at once make it once; whoever takes it checks every
+file against the hash that it was made with, and makes it anew where one differs. Under isolation experiments cannot
+write to it; without, they are asked not to, by its permissions. Not kept: room; what no run uses any more stays until
+`scientist store --prune`, and may be removed while none is at work.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import distributions
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.run_folder import hash_file, write_file
+from labwright.record.schema.packages import InstalledPackages
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.packages.lock_file import (
+    WHEELS_ONLY_OPTIONS,
+    PackageLock,
+    explain_error,
+    parse_lock,
+    resolve_missing,
+    resolve_pins,
+)
+from labwright.sandbox.packages.requirements import PackageRequirement, parse_requirements
+from labwright.sandbox.packages.source_builds import build_wheel, fetch_source, install_build_tools, resolve_build_tools
+from labwright.sandbox.packages.uv import IndexUnavailable, Uv, open_uv
+from labwright.sandbox.settings import SandboxSettings
+
+POLL_SECONDS = 0.1
+"""Seconds between looks whether another run has made a folder."""
+
+
+@dataclass(frozen=True)
+class ResolvedLock:
+    """A lock, and where it comes from."""
+
+    lock: PackageLock
+    requested: tuple[str, ...]
+    until: str
+    seconds: float
+    is_from_memory: bool = False
+    """Whether it was found at an earlier time, and no index answered now."""
+
+
+@dataclass(frozen=True)
+class PackageOverlay:
+    """Packages as kernels see them."""
+
+    folder: Path | None
+    """None where the interpreter has all."""
+    lock: PackageLock
+    installed: InstalledPackages
+
+
+def get_store_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "scientist" / "packages"
+
+
+def resolve_packages(requirements: Sequence[str], settings: SandboxSettings) -> ResolvedLock:
+    """The lock of packages, found in the indexes; where none answers, as found before. Raises `PackageError`."""
+    began, wanted, have = (
+        time.monotonic(),
+        parse_requirements(requirements),
+        inspect_interpreter(settings.python).packages,
+    )
+    memory = get_store_folder() / "asked" / _compute_digest([_compute_tag(settings), sorted(have.items())])
+    try:
+        with open_uv(settings.python, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}") as uv:
+            lock = _resolve_lock(uv, wanted, have, settings)
+            write_file(
+                memory / f"{_compute_digest(sorted(requirements))}.json",
+                json.dumps({"words": sorted(requirements), "lock": lock.text, "until": uv.until}),
+            )
+            return ResolvedLock(lock, tuple(requirements), uv.until, time.monotonic() - began)
+    except PackageError as error:
+        if isinstance(error, IndexUnavailable) and (known := _find_remembered(memory, requirements)) is not None:
+            return replace(known, seconds=time.monotonic() - began)
+        raise explain_error(error, wanted, have) from None
+    except OSError as error:
+        raise _unwritable_error(error) from None
+
+
+def _resolve_lock(
+    uv: Uv, wanted: Sequence[PackageRequirement], have: Mapping[str, str], settings: SandboxSettings
+) -> PackageLock:
+    there = {canonicalize_name(name) for name in have}
+    sources = [
+        fetch_source(uv, one.requirement, one.name) for one in wanted if one.allows_sdist and one.name not in there
+    ]
+    tools = resolve_build_tools(uv, sources, settings) if sources else ()
+    wheels = [build_wheel(uv, one, settings) for one in sources]
+    folders = [word for wheel in wheels for word in ("--find-links", str(wheel.parent))]
+    built = {one.pin.name: one.pin for one in sources}
+    new = resolve_missing(
+        uv,
+        [f"{one.name}=={built[one.name].version}" if one.name in built else one.requirement for one in wanted],
+        have,
+        *folders,
+    )
+    rest = [f"{name}=={version}" for name, version in new.items() if name not in built]
+    lock = PackageLock(
+        resolve_pins(uv, rest, "--no-deps", *WHEELS_ONLY_OPTIONS)[0] if rest else (), tuple(built.values()), tools
+    )
+    for source, wheel in zip(sources, wheels, strict=True):
+        _store_wheel(wheel, lock, source.pin.name, settings)
+    return lock
+
+
+def _find_remembered(folder: Path, words: Sequence[str]) -> ResolvedLock | None:
+    """Of the locks that were found here before and hold these packages, the one with the fewest others."""
+    kept = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    fit = min((one for one in kept if set(words) <= set(one["words"])), key=lambda one: len(one["words"]), default=None)
+    return (
+        None
+        if fit is None
+        else ResolvedLock(parse_lock(fit["lock"]), tuple(words), fit["until"], 0.0, is_from_memory=True)
+    )
+
+
+def provide_packages(found: ResolvedLock, settings: SandboxSettings) -> PackageOverlay:
+    """The packages of a lock, from the store or installed into it. Raises `PackageError`."""
+    lock, began, folder = found.lock, time.monotonic(), None
+    facts, shared = {"bytes": 0}, True
+    if lock.packages:
+        place = get_store_folder() / _compute_digest([lock.text, _compute_tag(settings)])
+        try:
+            with _hold_folder_lock(place):
+                shared = _is_complete(place)
+                if not shared:
+                    _install_lock(lock, place, settings)
+                os.utime(place / "facts.json")
+        except OSError as error:
+            raise _unwritable_error(error) from None
+        folder, facts = place / "packages", json.loads((place / "facts.json").read_text())
+    runs = inspect_interpreter(settings.python)
+    _check_needs(folder, found.requested, runs.version, runs.packages)
+    return PackageOverlay(
+        folder,
+        lock,
+        InstalledPackages(
+            sha256=lock.sha256,
+            packages=lock.packages,
+            asked=found.requested,
+            built=tuple(one.name for one in lock.sources),
+            until=found.until,
+            python=runs.version,
+            bytes=facts["bytes"],
+            seconds=round(found.seconds + time.monotonic() - began, 2),
+            shared=shared,
+        ),
+    )
+
+
+def iterate_package_folders() -> Iterator[tuple[Path, int, float]]:
+    """Each folder of installed packages, with its bytes and when it was last taken (seconds since 1970)."""
+    for facts in get_store_folder().glob("*/facts.json"):
+        with suppress(OSError, ValueError, KeyError):
+            yield facts.parent, int(json.loads(facts.read_text())["bytes"]), facts.stat().st_mtime
+
+
+def _install_lock(lock: PackageLock, place: Path, settings: SandboxSettings) -> None:
+    part = place.with_name(f".{place.name}.part")
+    for old in (part, place):
+        remove_tree(old, ignore_errors=True)
+    part.mkdir(parents=True)
+    common = (
+        "pip",
+        "install",
+        "--target",
+        str(part / "packages"),
+        "--no-deps",
+        "--link-mode",
+        "copy",
+        "--compile-bytecode",
+    )
+    try:
+        (part / "packages").mkdir()
+        with open_uv(settings.python) as uv:
+            if lock.wheels:
+                uv.run(
+                    *common,
+                    "--require-hashes",
+                    *WHEELS_ONLY_OPTIONS,
+                    "--requirements",
+                    "-",
+                    stdin="\n".join(map(str, lock.wheels)),
+                )
+            if wheels := [str(_get_wheel(uv, lock, pin.name, settings)) for pin in lock.sources]:
+                uv.run(*common, "--no-index", *wheels)
+    except PackageError as error:
+        remove_tree(part, ignore_errors=True)
+        names = ", ".join(f"{name} {version}" for name, version in lock.packages.items())
+        if isinstance(error, IndexUnavailable):
+            raise IndexUnavailable(
+                f"an index does not answer, and {names} {'are' if len(lock.packages) > 1 else 'is'} not in "
+                f"the store: go on where there is a network, or bring {place} from where it is"
+            ) from None
+        raise PackageError(
+            f"cannot install {names} as the lock says, with Python "
+            f"{inspect_interpreter(settings.python).version}: {error}"
+        ) from None
+    for path in part.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & ~0o222)
+    (part / "facts.json").write_text(
+        json.dumps(
+            {
+                "files": _hash_files(part / "packages"),
+                "bytes": sum(path.lstat().st_size for path in (part / "packages").rglob("*") if path.is_file()),
+            }
+        )
+    )
+    os.rename(part, place)
+
+
+def _get_wheel(uv: Uv, lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
+    """The wheel of a package that is built from its source: as it was built here before, or built again."""
+    kept = _built_wheels_folder(lock, name, settings)
+    if not (wheels := list(kept.glob("*.whl"))):
+        pin = next(pin for pin in lock.sources if pin.name == name)
+        source = fetch_source(uv, f"{name}=={pin.version}", name, locked_pin=pin)
+        install_build_tools(uv, lock.tools)
+        _store_wheel(build_wheel(uv, source, settings), lock, name, settings)
+        wheels = list(kept.glob("*.whl"))
+    return wheels[0]
+
+
+def _store_wheel(wheel: Path, lock: PackageLock, name: str, settings: SandboxSettings) -> None:
+    write_file(_built_wheels_folder(lock, name, settings) / wheel.name, wheel.read_bytes())
+
+
+def _built_wheels_folder(lock: PackageLock, name: str, settings: SandboxSettings) -> Path:
+    pins = [str(pin) for pin in (*lock.tools, *lock.sources) if pin in lock.tools or pin.name == name]
+    return get_store_folder() / "built" / _compute_digest([pins, _compute_tag(settings)])
+
+
+def _check_needs(folder: Path | None, asked: Sequence[str], version: str, have: Mapping[str, str]) -> None:
+    """Raises `PackageError` where something that is needed is neither here nor in the interpreter, or in a version
+    that does not do: the interpreter is another one than the lock was made for."""
+    new = list(distributions(path=[str(folder)])) if folder is not None else []
+    there = {canonicalize_name(name): version for name, version in have.items()}
+    there |= {canonicalize_name(one.metadata["Name"]): one.version for one in new}
+    needs = [("the run", word) for word in (one.requirement for one in parse_requirements(asked))]
+    needs += [(one.metadata["Name"], word) for one in new for word in one.requires or ()]
+    python = {"python_version": ".".join(version.split(".")[:2]), "python_full_version": version}
+    for who, word in needs:
+        need = Requirement(word)
+        if need.marker is not None and not need.marker.evaluate({**python, "extra": ""}):
+            continue
+        found = there.get(canonicalize_name(need.name))
+        if found is None or not need.specifier.contains(found, prereleases=True):
+            raise PackageError(
+                f"{who} needs {need.name}{need.specifier}, and sandbox.python "
+                f"{f'has {found}' if found else 'lacks it'}: install it there, or name the interpreter "
+                "that the packages were chosen for"
+            )
+
+
+def _is_complete(place: Path) -> bool:
+    with suppress(OSError, ValueError, KeyError):
+        return json.loads((place / "facts.json").read_text())["files"] == _hash_files(place / "packages")
+    return False
+
+
+def _hash_files(folder: Path) -> str:
+    """One hash over names and bytes of all files."""
+    return _compute_digest(
+        [[str(path.relative_to(folder)), hash_file(path)] for path in sorted(folder.rglob("*")) if path.is_file()]
+    )
+
+
+@contextmanager
+def _hold_folder_lock(place: Path, limit: float = 900.0) -> Generator[None]:
+    """Holds the lock of a folder of the store. Raises `PackageError` where others hold it for too long."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + limit
+    with open(place.with_suffix(".busy"), "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise PackageError(
+                        f"another process has been making {place} for {limit:g} s: end it, or wait"
+                    ) from None
+                time.sleep(POLL_SECONDS)
+        yield
+
+
+def _unwritable_error(error: OSError) -> PackageError:
+    return PackageError(
+        f"cannot write to {error.filename or get_store_folder()} ({error.strerror}): free it, or name another "
+        "folder for what is shared by XDG_CACHE_HOME"
+    )
+
+
+def _compute_tag(settings: SandboxSettings) -> str:
+    return (
+        f"{'.'.join(inspect_interpreter(settings.python).version.split('.')[:2])} {sys.platform} {platform.machine()}"
+    )
+
+
+def _compute_digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:32]

@@ -1,0 +1,108 @@
+"""The packages of one run: those of the settings, and what its plan asks for from the list that may be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from labwright.record.run_folder import write_file
+from labwright.record.schema.packages import InstalledPackages
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.packages.lock_file import read_lock
+from labwright.sandbox.packages.package_store import PackageOverlay, ResolvedLock, provide_packages, resolve_packages
+from labwright.sandbox.packages.requirements import PackageRequirement, parse_allowed, parse_requirements
+from labwright.sandbox.settings import SandboxSettings
+
+
+@dataclass
+class RunPackages:
+    """What a plan may ask for, and what comes of it; `equip` is handed what was installed."""
+
+    settings: SandboxSettings
+    add_packages: Callable[[PackageOverlay], None] = lambda _: None
+    _found: dict[tuple[str, ...], ResolvedLock] = field(default_factory=dict[tuple[str, ...], ResolvedLock])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a plan may ask for beside what is there anyway. Raises `PackageError`."""
+        return tuple(one.requirement for one in self._listed_requirements)
+
+    def find_faults(self, requested: Iterable[str]) -> tuple[str, ...]:
+        """What is wrong with what a plan asks for, one sentence each; waits for an index where it asks for any."""
+        requested, listed = tuple(requested), {one.name for one in self._listed_requirements}
+        odd = [name for name in requested if _parse_name(name) not in listed | self._installed_names]
+        if odd:
+            return tuple(
+                f"package {name!r} cannot be asked for: `packages` may name "
+                f"{', '.join(self.names) or 'none'}; do without it"
+                for name in odd
+            )
+        if not requested:
+            return ()
+        try:
+            self.find_lock(requested)
+        except PackageError as error:
+            return (f"`packages`: {error}",)
+        return ()
+
+    def find_lock(self, requested: Iterable[str] = ()) -> ResolvedLock | None:
+        """The lock of the settings' packages with those that were asked for; None without any. Raises `PackageError`,
+        also for what `faults` tells."""
+        wanted = {_parse_name(name) for name in requested} - self._installed_names
+        words = (
+            *self.settings.packages,
+            *(
+                word
+                for one, word in zip(
+                    self._listed_requirements, parse_allowed(self.settings.allowed).packages, strict=True
+                )
+                if one.name in wanted
+            ),
+        )
+        if not words:
+            return None
+        if words not in self._found:
+            self._found[words] = resolve_packages(words, self.settings)
+        return self._found[words]
+
+    def build_overlay(self, requested: Iterable[str] = ()) -> PackageOverlay | None:
+        """The same, installed. Raises `PackageError`."""
+        found = self.find_lock(requested)
+        return provide_packages(found, self.settings) if found is not None else None
+
+    def install(self, requested: Iterable[str], lock: Path) -> InstalledPackages | None:
+        """Install them, write their lock there, and hand them over; None without any. Raises `PackageError`."""
+        overlay = self.build_overlay(requested)
+        if overlay is None:
+            return None
+        write_file(lock, overlay.lock.text)
+        self.add_packages(overlay)
+        return overlay.installed
+
+    @property
+    def _listed_requirements(self) -> tuple[PackageRequirement, ...]:
+        return parse_requirements(parse_allowed(self.settings.allowed).packages, "sandbox.allowed")
+
+    @property
+    def _installed_names(self) -> set[str]:
+        have = {_parse_name(name) for name in inspect_interpreter(self.settings.python).packages}
+        return have | {one.name for one in parse_requirements(self.settings.packages)}
+
+
+def restore_packages(
+    installed: InstalledPackages | None, lock: Path, settings: SandboxSettings
+) -> PackageOverlay | None:
+    """What a run has installed, by its own lock: from the store, or installed again. Raises `PackageError`."""
+    if installed is None:
+        return None
+    found = read_lock(lock, installed.sha256)
+    return provide_packages(ResolvedLock(found, installed.asked, installed.until, 0.0), settings)
+
+
+def _parse_name(word: str) -> str:
+    """The name of a package as a plan gives it, perhaps with a version."""
+    return canonicalize_name(word.split("=")[0].split("<")[0].split(">")[0].split("[")[0].strip())

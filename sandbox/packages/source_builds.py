@@ -1,0 +1,228 @@
+"""Wheels from sources, for the packages that the user names with `:sdist`.
+
+The code of a source runs in a sandbox alone: without a network, seeing the interpreter, the tools that build it
+(wheels) and its own folder. Not kept: that the same source gives the same wheel byte for byte; and nothing looks at
+what the code does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tomllib
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from labwright.record.run_folder import open_regular
+from labwright.sandbox.errors import PackageError
+from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.isolation.mounts import list_label_paths
+from labwright.sandbox.isolation.probe import determine_isolation
+from labwright.sandbox.packages.lock_file import WHEELS_ONLY_OPTIONS, PackagePin, resolve_pins
+from labwright.sandbox.packages.uv import Uv
+from labwright.sandbox.settings import SandboxSettings
+
+MAX_SOURCE_BYTES = 2**30
+"""Of one source, packed or not."""
+BUILD_QUERY_TIMEOUT_SECONDS = 60.0
+"""Seconds in which an index must go on sending."""
+_BUILD_CODE = """
+import contextlib, importlib, json, os, sys
+backend, path, task = json.loads(sys.argv[1])
+sys.path[:0] = [os.path.abspath(one) for one in path]
+module, _, inner = backend.partition(":")
+made = importlib.import_module(module)
+for name in filter(None, inner.split(".")):
+    made = getattr(made, name)
+with contextlib.redirect_stdout(sys.stderr):
+    if task == "requires":
+        found = getattr(made, "get_requires_for_build_wheel", lambda config: [])(None)
+    else:
+        found = made.build_wheel("../out")
+open("../answer.json", "w").write(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True)
+class SourcePackage:
+    """A source that was fetched and unpacked below `folder`."""
+
+    pin: PackagePin
+    folder: Path
+
+    @property
+    def tree(self) -> Path:
+        return self.folder / "source"
+
+    @property
+    def build_requirements(self) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+        """Its tools, the entry that builds it, and where that lies within (PEP 517). Raises `PackageError`."""
+        path = self.tree / "pyproject.toml"
+        try:
+            whole: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            system: dict[str, Any] = whole.get("build-system", {})
+            return (
+                tuple(map(str, system.get("requires", ("setuptools", "wheel")))),
+                str(system.get("build-backend", "setuptools.build_meta:__legacy__")),
+                tuple(map(str, system.get("backend-path", ()))),
+            )
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise PackageError(f"the source of {self.pin.name} has no usable pyproject.toml ({error})") from None
+
+
+def fetch_source(uv: Uv, requirement: str, name: str, *, locked_pin: PackagePin | None = None) -> SourcePackage:
+    """The source of a package, unopened but for its pyproject.toml; the one of a lock, if known. Raises
+    `PackageError`."""
+    pins, addresses = resolve_pins(uv, [requirement], "--no-deps", "--no-binary", name)
+    if not pins or name not in addresses:
+        raise PackageError(f"the index has no source of {requirement}")
+    pin = locked_pin or PackagePin(pins[0].name, pins[0].version, ())
+    folder = uv.folder / f"source-{name}"
+    folder.mkdir()
+    content = bytearray()
+    try:
+        with urllib.request.urlopen(addresses[name], timeout=BUILD_QUERY_TIMEOUT_SECONDS) as answer:
+            while block := answer.read(2**20):
+                content += block
+                if len(content) > MAX_SOURCE_BYTES or not uv.seconds_left:
+                    raise PackageError(f"the source of {name} has more than {MAX_SOURCE_BYTES} bytes")
+    except (OSError, ValueError) as error:
+        raise PackageError(f"the source of {name} cannot be fetched ({str(error)[:160]})") from None
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in (locked_pin or pins[0]).hashes:
+        raise PackageError(f"the source of {name} {pin.version} is not the one with the hash that was expected")
+    (folder / "archive").write_bytes(content)
+    try:
+        _unpack_archive(folder / "archive", folder / "whole")
+        (only,) = (folder / "whole").iterdir()
+        os.rename(only, folder / "source")
+    except (OSError, tarfile.TarError, ValueError) as error:
+        raise PackageError(f"the source of {name} cannot be unpacked ({str(error)[:160]})") from None
+    return SourcePackage(locked_pin or PackagePin(pin.name, pin.version, (digest,)), folder)
+
+
+def _unpack_archive(path: Path, folder: Path) -> None:
+    """Write the plain files of an archive below a folder. Raises `OSError`, `TarError`, `ValueError`."""
+    written = 0
+    with tarfile.open(path) as archive:
+        for one in archive:
+            if not one.isfile():
+                continue
+            place, written = folder / one.name, written + one.size
+            if ".." in place.parts or not place.is_relative_to(folder) or written > MAX_SOURCE_BYTES:
+                raise ValueError(f"{one.name!r} leads out of it, or it is too large")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            content = archive.extractfile(one)
+            place.write_bytes(content.read() if content is not None else b"")
+            place.chmod(0o755 if one.mode & 0o100 else 0o644)
+
+
+def resolve_build_tools(uv: Uv, sources: Sequence[SourcePackage], settings: SandboxSettings) -> tuple[PackagePin, ...]:
+    """What builds these sources, found and put below `uv.folder`. Raises `PackageError`."""
+    wanted = sorted({word for one in sources for word in one.build_requirements[0]})
+    pins, _ = resolve_pins(uv, wanted, *WHEELS_ONLY_OPTIONS)
+    install_build_tools(uv, pins)
+    asked: set[str] = set()
+    for one in sources:
+        asked.update(map(str, _run_in_sandbox(uv, one, settings, "requires")))
+    if asked - set(wanted):
+        pins, _ = resolve_pins(uv, [*wanted, *asked], *WHEELS_ONLY_OPTIONS)
+        install_build_tools(uv, pins)
+    return pins
+
+
+def install_build_tools(uv: Uv, pins: Sequence[PackagePin]) -> None:
+    """Put what builds sources below `uv.folder`. Raises `PackageError`."""
+    if pins:
+        uv.run(
+            "pip",
+            "install",
+            "--target",
+            str(uv.folder / "tools"),
+            "--no-deps",
+            "--require-hashes",
+            *WHEELS_ONLY_OPTIONS,
+            "--requirements",
+            "-",
+            stdin="\n".join(map(str, pins)),
+        )
+
+
+def build_wheel(uv: Uv, source: SourcePackage, settings: SandboxSettings) -> Path:
+    """The wheel of a source, in a folder of its own. Raises `PackageError`."""
+    out = source.folder / "out"
+    out.mkdir(exist_ok=True)
+    _run_in_sandbox(uv, source, settings, "build")
+    place = source.folder / "wheel"
+    place.mkdir()
+    try:
+        (made,) = out.iterdir()
+        if canonicalize_name(parse_wheel_filename(made.name)[0]) != source.pin.name:
+            raise ValueError(f"it is {made.name}")
+        with open(open_regular(made), "rb") as file, open(place / made.name, "wb") as copy:
+            shutil.copyfileobj(file, copy)
+    except (OSError, ValueError, InvalidWheelFilename) as error:
+        raise PackageError(f"the source of {source.pin.name} did not build one wheel ({error})") from None
+    return place / made.name
+
+
+def _run_in_sandbox(uv: Uv, source: SourcePackage, settings: SandboxSettings, task: str) -> list[object]:
+    isolation, name = determine_isolation(settings), source.pin.name
+    if not isolation.is_on:
+        raise PackageError(
+            f"{name} is to be built from its source, which is done in a sandbox, and there is none "
+            f"here: {isolation.reason}"
+        )
+    _, backend, path = source.build_requirements
+    tmp = source.folder / "tmp"
+    tmp.mkdir(exist_ok=True)
+    trees = (*inspect_interpreter(settings.python).trees, uv.folder / "tools")
+    sandbox = SandboxSpec(
+        source.folder,
+        environments=trees,
+        hidden=list_label_paths(trees, os.environ),
+        tmp=tmp,
+        guard=settings.python if isolation.between_cells else "",
+        user_namespace=isolation.user_namespace,
+    )
+    environment = {key: os.environ[key] for key in ("PATH", "LANG", "LD_LIBRARY_PATH") if key in os.environ}
+    code = [
+        "sh",
+        "-c",
+        'cd source && exec "$0" "$@"',
+        settings.python,
+        "-c",
+        _BUILD_CODE,
+        json.dumps([backend, path, task]),
+    ]
+    try:
+        ran = subprocess.run(
+            build_command(code, sandbox),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=uv.seconds_left,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environment | {"HOME": str(source.folder), "PYTHONPATH": str(uv.folder / "tools")},
+        )
+        if ran.returncode:
+            told = " ".join((ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-3:])
+            raise PackageError(f"the source of {name} cannot be built: {told[-300:]}")
+        with open(open_regular(source.folder / "answer.json"), "rb") as file:
+            answer = json.loads(file.read(2**20))
+    except subprocess.TimeoutExpired:
+        raise PackageError(f"the source of {name} was not built within {uv.limit:g} s") from None
+    except (OSError, ValueError) as error:
+        raise PackageError(f"the source of {name} cannot be built: {error}") from None
+    return cast("list[object]", answer) if isinstance(answer, list) else [answer]

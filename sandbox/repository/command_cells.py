@@ -1,0 +1,272 @@
+"""Measures cells of a repository: each is one run of its command, in a checkout of the tree of its arm.
+
+Kept: nothing of a checkout outlives its cell but the metric, what was printed, and curves; a test metric is read by us
+and sealed, and what tells it is withheld (`sandbox.repository.output_redaction`). Not kept: that the number is right,
+where the
+code computes it itself: it is graded `logged`. Predictions are scored by us (`sandbox.repository.predictions`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from labwright.record.repository_source import OUTPUT_FOLDER, build_command_line, parse_arm_code, parse_program
+from labwright.record.schema.cell import Cell, format_place_name
+from labwright.record.schema.data_plan import MAX_ABSOLUTE_VALUE, Measurement
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.cell_scheduler import CellResult, CellSchedule
+from labwright.sandbox.errors import RepositoryError, SubmissionRefused
+from labwright.sandbox.file_clock import wait_for_next_time
+from labwright.sandbox.job import MEASUREMENTS, CellOutcome, Job
+from labwright.sandbox.job_runner import JobRunner
+from labwright.sandbox.output import MAX_TAIL_CHARS, LiveOutput
+from labwright.sandbox.repository.command import CommandJob, CommandOutcome
+from labwright.sandbox.repository.curves import read_command_curves
+from labwright.sandbox.repository.environment import RepositoryEnvironment
+from labwright.sandbox.repository.git_mirror import GitMirror
+from labwright.sandbox.repository.metric import (
+    PREDICTIONS_KIND,
+    MetricReading,
+    parse_metric,
+    prepare_checkout,
+    read_metric,
+)
+from labwright.sandbox.repository.output_files import remove_checkout
+from labwright.sandbox.repository.output_redaction import OutputRedactor
+from labwright.sandbox.repository.predictions import submit_predictions
+from labwright.sandbox.results import AttemptMeasurements, measure_attempt
+from labwright.sandbox.safe_io import list_names, open_regular, write_file
+from labwright.sandbox.scoring import score_submissions
+from labwright.sandbox.workspace import CELLS_FOLDER, KERNELS_FOLDER
+
+SEALED_TEST_PREFIX = "test_metric"
+"""Beginning of the names of sealed files that hold one value each."""
+
+
+@dataclass(frozen=True)
+class StudyRepository:
+    """What the cells of a study of a repository are run from."""
+
+    mirror: GitMirror
+    environment: RepositoryEnvironment
+    redactor: OutputRedactor = field(default_factory=OutputRedactor)
+    resume: tuple[str, ...] = ()
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class FinishedCommand:
+    """A run of the command that is over: its checkout, the folder of its cell, and when it began, by the clock of the
+    checkout's file system."""
+
+    outcome: CommandOutcome
+    checkout: Path
+    folder: Path
+    start_time: float
+
+    def read_curve_lines(self, cell: Cell, hidden: OutputRedactor) -> bytes:
+        """The lines of `measurements.jsonl` of the curves that it left. What the repository held before is older."""
+        return "".join(
+            f"{one.model_dump_json()}\n" for one in read_command_curves(self.checkout, cell, hidden, self.start_time)
+        ).encode()
+
+
+@dataclass
+class CommandWorker:
+    """Measures one cell after the other, each in a checkout of its own."""
+
+    repository: StudyRepository
+    runner: JobRunner
+    job: Job
+    live: LiveOutput
+    number: int
+    alone: bool
+    dataset: str = ""
+    arm: str = ""
+
+    async def measure(self, cell: Cell, limit: float, schedule: CellSchedule) -> CellResult:
+        """Measure a cell in so many seconds. Raises `ExecutorError`."""
+        place = self.job.folder / KERNELS_FOLDER / str(self.number) / cell.name
+        folder = self.job.folder / CELLS_FOLDER / cell.name
+        for one in (place, folder):
+            await asyncio.to_thread(remove_checkout, one)
+        folder.mkdir(parents=True)
+        try:
+            outcome = await self._measure_in_checkout(cell, limit, schedule, place, folder)
+        except RepositoryError as error:
+            outcome = CellOutcome(cell=cell, seconds=0.0, failure=Failure(kind="other", message=str(error)))
+        finally:
+            await asyncio.to_thread(remove_checkout, place)
+        return CellResult(outcome, folder)
+
+    async def close(self) -> None:
+        """Nothing is left running between cells."""
+
+    async def _measure_in_checkout(
+        self, cell: Cell, limit: float, schedule: CellSchedule, place: Path, folder: Path
+    ) -> CellOutcome:
+        code, arm = parse_program(self.job.source), parse_arm_code(self.job.source, cell.arm)
+        assert code is not None
+        mirror = self.repository.mirror
+        tree = await asyncio.to_thread(mirror.apply_patch, code.tree, arm.patch)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kept = await asyncio.to_thread(mirror.checkout, tree, place)
+        predictions = f"{PREDICTIONS_KIND}:{code.predictions}@" if code.predictions else ""
+        metrics = [
+            parse_metric(one, OUTPUT_FOLDER) for one in (predictions or code.command.metric, code.test_metric) if one
+        ]
+        stale = await asyncio.to_thread(prepare_checkout, place, metrics, OUTPUT_FOLDER)
+        argv = build_command_line(
+            code.command,
+            cell.seed,
+            code.build_words(arm, cell, self.job.settings.get(cell, {})),
+            device=self.repository.device,
+        )
+        resume = self.repository.resume
+        began = await asyncio.to_thread(wait_for_next_time, place)
+        ran = await self.runner.run_repository_command(
+            CommandJob(
+                name=f"{self.job.name} {cell.name}",
+                folder=place,
+                argv=tuple(argv),
+                env=code.command.env,
+                timeout=limit / 2 if resume else limit,  # both runs together are within it
+                environment=self.repository.environment.command_environment,
+                readable=(kept,),
+                resume=resume,
+            ),
+            schedule.get_needs(cell),
+            alone=self.alone,
+            on_start=lambda: schedule.mark_started(cell),
+        )
+        left = FinishedCommand(ran, place, folder, began)
+        if predictions:
+            return await asyncio.to_thread(self._score_predictions, cell, metrics[0].place, left)
+        readings = [
+            await asyncio.to_thread(
+                read_metric, metric, place, ran.stdout, scale=code.command.scale, stale=old, since=began
+            )
+            for metric, old in zip(metrics, stale, strict=True)
+        ]
+        return await asyncio.to_thread(self._record_readings, cell, code.name, left, readings, code.command.scale)
+
+    def _score_predictions(self, cell: Cell, predictions: str, left: FinishedCommand) -> CellOutcome:
+        """What its predictions come to, those of the test sealed. What it printed does not tell their scores."""
+        ran, folder = left.outcome, left.folder
+        if ran.failure is not None:
+            return self._build_outcome(cell, ran, ran.failure, self.repository.redactor, folder)
+        collector, failure, hidden = self.runner.collector, None, self.repository.redactor
+        measured = AttemptMeasurements((), {}, None)
+        try:
+            submit_predictions(
+                folder,
+                predictions,
+                left.checkout,
+                labels=collector.labels,
+                dataset=cell.dataset,
+                condition=cell.condition,
+                since=left.start_time,
+            )
+            tests = score_submissions(folder, collector.labels, split="test", seed=cell.seed)
+            hidden = hidden.with_values(*(one.value for one in tests))
+            write_file(folder, MEASUREMENTS, left.read_curve_lines(cell, hidden))
+            measured = measure_attempt(folder, collector.labels, seed=cell.seed, grade=collector.grade)
+        except SubmissionRefused as error:
+            failure = Failure(kind="diverged" if "not finite" in str(error) else "other", message=str(error))
+        outcome = self._build_outcome(cell, ran, failure, hidden, folder)
+        return replace(
+            outcome, measurements=measured.final, sealed=measured.sealed, curves_sha256=measured.curves_sha256
+        )
+
+    def _record_readings(
+        self, cell: Cell, name: str, left: FinishedCommand, readings: list[MetricReading], scale: float
+    ) -> CellOutcome:
+        """What came of a cell, its files written to its folder."""
+        ran, folder, value = left.outcome, left.folder, readings[0]
+        test = readings[1] if len(readings) > 1 else MetricReading()
+        hidden = self.repository.redactor.with_values(test.value, None if test.value is None else test.value / scale)
+        failure = ran.failure or _find_failure(value) or _find_failure(test)
+        outcome = self._build_outcome(cell, ran, failure, hidden, folder)
+        if failure is not None or value.value is None:
+            return outcome
+        found = Measurement(
+            name=name,
+            value=value.value,
+            condition=cell.condition,
+            dataset=cell.dataset,
+            split="validation",
+            seed=cell.seed,
+            grade="logged",
+        )
+        lines = (found.model_dump_json() + "\n").encode() + left.read_curve_lines(cell, hidden)
+        write_file(folder, MEASUREMENTS, lines)
+        return replace(
+            outcome,
+            measurements=(found,),
+            curves_sha256=hashlib.sha256(lines).hexdigest(),
+            sealed={} if test.value is None else _seal_test_value(folder, found, test.value),
+        )
+
+    def _build_outcome(
+        self, cell: Cell, ran: CommandOutcome, failure: Failure | None, hidden: OutputRedactor, folder: Path
+    ) -> CellOutcome:
+        """What is known of a run without its values; what it printed is written down, but for what is withheld."""
+        output = hidden.redact(ran.output)
+        write_file(folder, "stdout.txt", output)
+        self.live.add(f"\n--- {cell} ---\n{output}")
+        return CellOutcome(
+            cell=cell,
+            seconds=ran.seconds,
+            failure=_redact_failure(failure, hidden),
+            stdout_tail=output[-MAX_TAIL_CHARS:],
+            resumed=ran.resumed,
+            peak_host_bytes=ran.peak_host_bytes,
+        )
+
+
+def _find_failure(reading: MetricReading) -> Failure | None:
+    """Why there is no value; one that is not finite is training that diverged."""
+    failure = reading.failure
+    if failure is None and reading.value is not None and abs(reading.value) > MAX_ABSOLUTE_VALUE:
+        return Failure(kind="diverged", message=f"the metric is larger than {MAX_ABSOLUTE_VALUE:g}")
+    if failure is not None and "is not finite" in failure.message:
+        return failure.model_copy(update={"kind": "diverged"})
+    return failure
+
+
+def _redact_failure(failure: Failure | None, hidden: OutputRedactor) -> Failure | None:
+    """A failure without what is withheld."""
+    if failure is None:
+        return None
+    return failure.model_copy(
+        update={"message": hidden.redact(failure.message), "traceback": hidden.redact(failure.traceback)}
+    )
+
+
+def _seal_test_value(folder: Path, found: Measurement, value: float) -> dict[str, str]:
+    content = found.model_copy(update={"split": "test", "value": value}).model_dump_json().encode()
+    name = f"{SEALED_TEST_PREFIX}__{format_place_name(found.dataset, found.condition)}.json"
+    (folder / "sealed").mkdir()
+    write_file(folder, f"sealed/{name}", content)
+    return {name: hashlib.sha256(content).hexdigest()}
+
+
+def read_sealed_test_values(folder: Path, sealed: Mapping[str, str] | None) -> tuple[Measurement, ...]:
+    """The test values of an attempt's cells, checked against recorded sha256, or all that lie there (None).
+
+    Raises `RepositoryError` where one is not what was sealed.
+    """
+    found: list[Measurement] = []
+    for name in list_names(folder, "sealed", ".json") if sealed is None else sealed:
+        if name.startswith(SEALED_TEST_PREFIX):
+            with open_regular(folder, f"sealed/{name}", 10_000) as file:
+                content = file.read()
+            if sealed is not None and hashlib.sha256(content).hexdigest() != sealed[name]:
+                raise RepositoryError(f"sealed/{name} is not what was sealed: its sha256 is not {sealed[name][:12]}...")
+            found.append(Measurement.model_validate(json.loads(content)))
+    return tuple(found)

@@ -1,0 +1,402 @@
+"""A repository of the user as the record keeps it: a bare copy, and trees of files that follow from it by edits.
+
+Kept: the user's folder is only read, and no program that it names runs (`sandbox.repository.user_git`). A tree is named
+by git's own id, so equal files are one tree. Not kept: the history, what git does not track, submodules, and files that
+lie in LFS: these are told (`Taken.faults`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from labwright.record.schema.repository import RepositoryEdit
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.git import AUTHOR_VARIABLES, run_git
+from labwright.sandbox.repository.user_git import (
+    LFS_POINTER_PREFIX,
+    UserGitRepository,
+    find_link,
+    find_root,
+    open_repository,
+    read_config_values,
+)
+from labwright.sandbox.safe_io import BadFile, open_regular
+
+__all__ = [
+    "LINKED_FILE_BYTES",
+    "MAX_TEXT_BYTES",
+    "GitMirror",
+    "ImportedTree",
+    "TreeFile",
+    "apply_edit",
+    "find_root",
+    "read_git_output",
+]
+
+_GIT_CONFIG_KEYS = (
+    "repositoryformatversion",
+    "filemode",
+    "bare",
+    "symlinks",
+    "ignorecase",
+    "precomposeunicode",
+    "logallrefupdates",
+)
+"""What git itself writes into the configuration of a new repository."""
+LINKED_FILE_BYTES = 2**20
+"""Bytes from which a file is not copied into each checkout, but linked to where it lies read-only."""
+MAX_TEXT_BYTES = 2**20
+"""Bytes of the largest file that is read as text."""
+
+
+class TreeFile(NamedTuple):
+    """A file of a tree."""
+
+    mode: str
+    id: str
+    size: int
+
+
+@dataclass(frozen=True)
+class ImportedTree:
+    """What was taken in: where it stands, and what is not there."""
+
+    commit: str
+    tree: str
+    is_snapshot: bool
+    """Whether uncommitted work was made a commit of ours."""
+    files: int
+    bytes: int
+    faults: tuple[str, ...] = ()
+
+
+class GitMirror:
+    """The record's copy of a repository. Methods raise `RepositoryError` where git fails."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._checkouts = self.folder.parent / "trees"
+        self._texts: dict[str, dict[str, str]] = {}
+        self._known = False
+
+    def import_head(self, repository: Path, *, dirty: bool = False) -> ImportedTree:
+        """Copy a repository as its HEAD is; with `dirty`, with what is not committed.
+
+        Raises `RepositoryError` for what is none, has no commit, or holds uncommitted work without `dirty`.
+        """
+        with open_repository(repository) as source:
+            changed, commit = _has_uncommitted_work(source, repository, dirty=dirty), source.commit
+            if not self.folder.exists():
+                self._fetch(source.url, f"{commit}:refs/heads/taken", "--depth=1")
+            tree = self._git("rev-parse", f"{commit}^{{tree}}").strip()
+            if changed:
+                with tempfile.TemporaryDirectory(dir=self.folder) as place:
+                    tree = source.write_snapshot(self.folder / "objects", Path(place) / "index")
+                commit = self.commit(tree, commit, "uncommitted work")
+        listed = self.list_files(tree)
+        return ImportedTree(
+            commit,
+            tree,
+            bool(changed),
+            len(listed),
+            sum(one.size for one in listed.values()),
+            self._find_faults(tree, listed),
+        )
+
+    def import_commit(self, source: Path, commit: str = "") -> str:
+        """Copy one commit of a folder, a bare repository or a bundle (by default its HEAD); returns the id of its tree.
+
+        Nothing is fetched from elsewhere. Raises `RepositoryError` where the commit is not there.
+        """
+        if not source.exists():
+            raise RepositoryError(f"{source} is not there: give the folder, bare repository or bundle of it")
+        wanted = commit or "HEAD"
+        try:
+            if source.is_dir():
+                with open_repository(source, bare=True) as found:
+                    wanted = found.run_git("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}").strip()
+                    if not (self.folder.exists() and self.has_tree(wanted)):
+                        self._fetch(found.url, f"{wanted}:refs/taken/{wanted}", "--depth=1")
+            elif not self.folder.exists():
+                self._fetch(str(source.absolute()), "HEAD:refs/taken/HEAD", "refs/heads/*:refs/taken/*")
+            wanted = wanted if commit or source.is_dir() else "refs/taken/HEAD"
+            return self._git("rev-parse", "--verify", "--quiet", f"{wanted}^{{tree}}").strip()
+        except RepositoryError as error:
+            raise RepositoryError(f"{source} holds no commit {wanted} ({error})") from None
+
+    @staticmethod
+    def check_importable(repository: Path, *, dirty: bool = False) -> None:
+        """Refuse what `take` would; writes nothing. Raises `RepositoryError`."""
+        with open_repository(repository) as source:
+            _has_uncommitted_work(source, repository, dirty=dirty)
+
+    @staticmethod
+    def read_working_texts(repository: Path, *, dirty: bool = False) -> dict[str, str]:
+        """The texts that `take` would find, read where they lie. Raises `RepositoryError` as it does."""
+        found: dict[str, str] = {}
+        with open_repository(repository) as source:
+            _has_uncommitted_work(source, repository, dirty=dirty)
+            for name in source.list_files():
+                with suppress(BadFile, OSError), open_regular(source.root, name, MAX_TEXT_BYTES) as file:
+                    if (text := _decode_text(file.read())) is not None:
+                        found[name] = text
+        return found
+
+    # --- trees --------------------------------------------------------------------------------------------------------
+
+    def list_files(self, tree: str) -> dict[str, TreeFile]:
+        """The files of a tree by their paths; submodules are none."""
+        found: dict[str, TreeFile] = {}
+        for line in filter(None, self._git("ls-tree", "-r", "-l", "-z", tree).split("\0")):
+            told, _, path = line.partition("\t")
+            mode, kind, blob, size = told.split()
+            if kind == "blob":
+                found[path] = TreeFile(mode, blob, int(size))
+        return found
+
+    def has_tree(self, tree: str) -> bool:
+        """Whether the tree is there with all its files, undamaged."""
+        try:
+            self._git("fsck", "--no-dangling", "--no-progress", "--strict", tree)
+        except RepositoryError:
+            return False
+        return self.folder.is_dir()
+
+    def read_texts(self, tree: str) -> dict[str, str]:
+        """The files of a tree that are text, in UTF-8 and not large, by their paths."""
+        if tree not in self._texts:
+            self._texts[tree] = self._load_texts(tree)
+        return self._texts[tree]
+
+    def _load_texts(self, tree: str) -> dict[str, str]:
+        wanted = {
+            path: one.id
+            for path, one in self.list_files(tree).items()
+            if one.size <= MAX_TEXT_BYTES and one.mode != "120000"
+        }
+        answer = self._run(["cat-file", "--batch"], "".join(f"{one}\n" for one in wanted.values()).encode())
+        found: dict[str, str] = {}
+        at = 0
+        for path in wanted:
+            head, _, _ = answer[at : at + 200].partition(b"\n")
+            size = int(head.split()[2])
+            begins = at + len(head) + 1
+            content, at = answer[begins : begins + size], begins + size + 1
+            if (text := _decode_text(content)) is not None:
+                found[path] = text
+        return found
+
+    def apply_edits(self, tree: str, edits: Sequence[RepositoryEdit]) -> str:
+        """The tree that edits make of another. Raises `RepositoryError` where a piece does not occur exactly once."""
+        if not edits:
+            return tree
+        texts, made = self.read_texts(tree), dict[str, str]()
+        for edit in edits:
+            before = made.get(edit.path, texts.get(edit.path))
+            made[edit.path] = apply_edit(before, edit)
+        return self.replace_files(tree, made)
+
+    def apply_patch(self, tree: str, patch: str) -> str:
+        """The tree that a unified diff of git (`difference`) makes of another. Raises `RepositoryError`."""
+        if not patch:
+            return tree
+        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+            index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
+            self._git("read-tree", tree, **index)
+            try:
+                self._run(["apply", "--cached", "--whitespace=nowarn", "-"], patch.encode(), index)
+            except RepositoryError as error:
+                raise RepositoryError(f"the patch does not fit the files that it is made for: {error}") from None
+            return self._git("write-tree", **index).strip()
+
+    def replace_files(self, tree: str, files: Mapping[str, str]) -> str:
+        """The tree with these texts in place of what it has, or beside it."""
+        modes = {path: one.mode for path, one in self.list_files(tree).items()}
+        with tempfile.TemporaryDirectory(dir=self.folder) as place:
+            index = {"GIT_INDEX_FILE": str(Path(place) / "index")}
+            self._git("read-tree", tree, **index)
+            lines = "".join(
+                f"{modes.get(path, '100644')} {self._write_blob(text)}\t{path}\n" for path, text in files.items()
+            )
+            self._run(["update-index", "--add", "--index-info"], lines.encode(), index)
+            return self._git("write-tree", **index).strip()
+
+    def commit(self, tree: str, parent: str, message: str) -> str:
+        """A commit of ours, dated to no day, so that equal ones are one. It is kept by a reference."""
+        made = self._git("commit-tree", tree, "-p", parent, "-m", message, **AUTHOR_VARIABLES).strip()
+        self._git("update-ref", f"refs/scientist/{made}", made)
+        return made
+
+    def build_diff(self, before: str, after: str) -> str:
+        """A unified diff of two trees."""
+        return self._git(
+            "diff",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--text",
+            "--full-index",
+            "--no-renames",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            before,
+            after,
+        )
+
+    def checkout(self, tree: str, folder: Path) -> Path:
+        """Put the files of a tree into a new folder; what is large is linked to `large`, which must be seen there.
+
+        The folder that large files lie in, read-only.
+        """
+        kept = self._prepare_source_checkout(tree)
+        shutil.copytree(kept, folder, symlinks=True, copy_function=_copy_or_link)
+        return kept
+
+    def _prepare_source_checkout(self, tree: str) -> Path:
+        """The files of a tree as they are copied from, made once."""
+        kept = self._checkouts / tree
+        if not kept.exists():
+            part = Path(tempfile.mkdtemp(dir=_create_repository(self._checkouts), prefix=".part"))
+            with tempfile.TemporaryDirectory(dir=self.folder) as place:
+                index = {"GIT_INDEX_FILE": str(Path(place) / "index"), "GIT_WORK_TREE": str(part)}
+                self._git("read-tree", tree, **index)
+                self._git("checkout-index", "--all", "--force", f"--prefix={part}/", **index)
+            part.chmod(0o755)
+            try:
+                os.rename(part, kept)
+            except OSError:  # another run of ours was first
+                shutil.rmtree(part, ignore_errors=True)
+        return kept
+
+    def forget_checkouts(self) -> None:
+        """Remove what checkouts are copied from; it is made again where it is needed."""
+        shutil.rmtree(self._checkouts, ignore_errors=True)
+
+    # --- git ----------------------------------------------------------------------------------------------------------
+
+    def _check_config(self) -> None:
+        """Refuse a copy that is not as we make it: one of another's run may name programs. Raises `RepositoryError`."""
+        config = self.folder / "config"
+        keys = (
+            set(read_config_values(config.read_text(errors="surrogateescape"), ".")) if config.is_file() else set[str]()
+        )
+        if odd := sorted({*keys} - {f"core.{one}" for one in _GIT_CONFIG_KEYS}):
+            raise RepositoryError(f"{config} sets {odd[0]}, which this program never does: take it out")
+        objects = self.folder / "objects"
+        if objects.is_symlink() or find_link(objects) or (objects / "info" / "alternates").exists():
+            raise RepositoryError(f"{self.folder} borrows objects from elsewhere, which this program never does")
+        self._known = True
+
+    def _fetch(self, url: str, *words: str) -> None:
+        """Copy what is named from another repository, without a link to it; where this one is not there, make it."""
+        place = self.folder if self.folder.exists() else self.folder.with_name(self.folder.name + ".part")
+        if place != self.folder:
+            shutil.rmtree(place, ignore_errors=True)
+            _create_repository(place.parent)
+            run_git(place.parent, ("init", "--quiet", "--bare", "--template=", str(place)))
+        options = [word for word in words if word.startswith("-")]
+        run_git(
+            place,
+            (
+                "fetch",
+                "--quiet",
+                *options,
+                "--no-tags",
+                "--no-recurse-submodules",
+                url,
+                *(word for word in words if word not in options),
+            ),
+        )
+        if place != self.folder:
+            os.rename(place, self.folder)
+
+    def _find_faults(self, tree: str, listed: Mapping[str, TreeFile]) -> tuple[str, ...]:
+        faults: list[str] = []
+        modules = [
+            line.partition("\t")[2]
+            for line in self._git("ls-tree", "-r", tree).splitlines()
+            if line.startswith("160000")
+        ]
+        if modules:
+            faults.append(f"submodules are not taken along: {_format_names(modules)}")
+        small = [path for path, one in listed.items() if 100 <= one.size <= 200]
+        pointers = [
+            path for path in small if self._run(["cat-file", "blob", listed[path].id]).startswith(LFS_POINTER_PREFIX)
+        ]
+        if pointers:
+            faults.append(f"files lie in LFS and are only named here: {_format_names(pointers)}; give them by --mount")
+        return tuple(faults)
+
+    def _write_blob(self, text: str) -> str:
+        return self._run(["hash-object", "-w", "--stdin", "--no-filters"], text.encode()).decode().strip()
+
+    def _git(self, *words: str, **variables: str) -> str:
+        return self._run(words, b"", variables).decode("utf-8", errors="surrogateescape")
+
+    def _run(self, words: Sequence[str], given: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
+        if not self._known:
+            self._check_config()
+        return run_git(self.folder, words, given, {"GIT_DIR": str(self.folder.absolute()), **(variables or {})})
+
+
+def _decode_text(content: bytes) -> str | None:
+    try:
+        return None if b"\0" in content else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def apply_edit(before: str | None, edit: RepositoryEdit) -> str:
+    """A text after an edit. Raises `RepositoryError` where the piece does not occur exactly once."""
+    if not edit.old:
+        if before is not None:
+            raise RepositoryError(f"{edit.path} is there already: name the piece of it that is to change")
+        return edit.new
+    if (count := (before or "").count(edit.old)) != 1:
+        raise RepositoryError(f"the piece that is to change occurs {count} times in {edit.path}, and must occur once")
+    assert before is not None
+    return before.replace(edit.old, edit.new)
+
+
+def _has_uncommitted_work(source: UserGitRepository, repository: Path, *, dirty: bool) -> bool:
+    """Whether there is uncommitted work. Raises `RepositoryError` where there is and may not be."""
+    found = source.list_changed()
+    if found and not dirty:
+        filtered = source.select_filtered(found)
+        told = (
+            f"; git's filters are not run, so that {_format_names(filtered)} may count as changed" if filtered else ""
+        )
+        raise RepositoryError(
+            f"{repository} holds work that is not committed ({_format_names(found)}): commit it, or take "
+            f"it as it is with --dirty{told}"
+        )
+    return bool(found)
+
+
+def read_git_output(folder: Path, *arguments: str) -> str:
+    """What a command of git prints, as our own author and without anybody's settings. Raises `RepositoryError`."""
+    return run_git(folder, arguments, variables=AUTHOR_VARIABLES).decode("utf-8", errors="surrogateescape")
+
+
+def _copy_or_link(source: str, target: str) -> None:
+    """Copy a file, or link to it where it is large."""
+    if os.path.islink(source) or os.path.getsize(source) <= LINKED_FILE_BYTES:
+        shutil.copy2(source, target, follow_symlinks=False)
+    else:
+        os.symlink(source, target)
+
+
+def _create_repository(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _format_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,300 @@
+"""A user's git repository, read without its configuration: its objects by a git directory of our own.
+
+Kept: nothing is written to the user's folder, and none of its programs runs (filters, hooks, fsmonitor, text
+conversions, credential helpers, `core.sshCommand`, a lazy fetch, or what a submodule's own configuration names), since
+git never reads the configuration that names them. Of that configuration only plain values are taken that say what
+counts as changed (line ends, modes); of the person's own also which files are ignored. Nothing outside the repository
+is read: a `.git` that is a link, or names a place that does not name this folder back, and objects that are borrowed
+are refused. Not kept: filters decide nothing here, so that a file which one of them writes counts as changed; those of
+LFS are compared with their pointers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.git import run_git
+from labwright.sandbox.safe_io import BadFile, open_regular
+
+LFS_POINTER_PREFIX = b"version https://git-lfs"
+"""What a file begins with that stands for one in LFS."""
+_MAX_TEXT_BYTES, _MAX_INDEX_BYTES = 2**26, 2**32
+"""Bytes of the largest text file (references, configuration) and index of a git directory that is read."""
+_PLAIN_KEYS_PATTERN = r"^core\.(autocrlf|eol|filemode|ignorecase|symlinks)$"
+_LFS_PATTERN = re.compile(rb"^oid sha256:([0-9a-f]{64})\nsize (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class UserGitRepository:
+    """A repository that can be read: its top folder, the commit of its HEAD, and our own git directory for it."""
+
+    root: Path
+    commit: str
+    git_folder: Path
+
+    @property
+    def url(self) -> str:
+        """What its commits are fetched from."""
+        return f"file://{quote(str(self.git_folder))}"
+
+    def run_git(self, *arguments: str, stdin: str = "", **variables: str) -> str:
+        """What git prints of it, its working folder included. Raises `RepositoryError`."""
+        own = {"GIT_DIR": str(self.git_folder), "GIT_WORK_TREE": str(self.root), **variables}
+        return run_git(self.root, arguments, stdin.encode(errors="surrogateescape"), own).decode(
+            errors="surrogateescape"
+        )
+
+    def list_changed(self) -> list[str]:
+        """Files with uncommitted work, new ones included that nothing ignores."""
+        told = self.run_git("status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all")
+        found = [(line[:2], line[3:]) for line in told.split("\0") if re.match(r"[ MTADRCU?!]{2} ", line)]
+        same = self._find_unchanged_in_lfs([path for how, path in found if how == " M"])
+        return [path for _, path in found if path not in same]
+
+    def select_filtered(self, paths: Iterable[str]) -> list[str]:
+        """Those of them that git's attributes hand to a filter, which is not run here."""
+        told = self.run_git("check-attr", "-z", "--stdin", "filter", stdin="".join(f"{one}\0" for one in paths)).split(
+            "\0"
+        )
+        return [
+            path for path, value in zip(told[::3], told[2::3], strict=False) if value not in ("unspecified", "unset")
+        ]
+
+    def list_files(self) -> list[str]:
+        """Paths of its working folder, but for what is ignored."""
+        return list(
+            filter(None, self.run_git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0"))
+        )
+
+    def write_snapshot(self, objects: Path, index: Path) -> str:
+        """The tree of its working folder, written to a folder of objects that holds its HEAD."""
+        variables = {"GIT_OBJECT_DIRECTORY": str(objects), "GIT_INDEX_FILE": str(index)}
+        self.run_git("read-tree", self.commit, **variables)
+        linked = [
+            line.partition("\t")[2]
+            for line in self.run_git("ls-files", "-z", "--stage", **variables).split("\0")
+            if line.startswith("160000")
+        ]
+        # git would ask a submodule for its own changes, by the submodule's configuration
+        paths = [".", *(f":(top,exclude,literal){one}" for one in linked)]
+        self.run_git(
+            "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin="\0".join(paths), **variables
+        )
+        return self.run_git("write-tree", **variables).strip()
+
+    def _find_unchanged_in_lfs(self, paths: list[str]) -> set[str]:
+        """Files that HEAD has as pointers to just what lies there."""
+        return {path for path in (self.select_filtered(paths) if paths else ()) if self._is_pointed_to(path)}
+
+    def _is_pointed_to(self, path: str) -> bool:
+        pointer = self.run_git("cat-file", "blob", f"HEAD:{path}").encode(errors="surrogateescape")[:1000]
+        told = _LFS_PATTERN.search(pointer) if pointer.startswith(LFS_POINTER_PREFIX) else None
+        if told is None:
+            return False
+        with suppress(BadFile, OSError), open_regular(self.root, path, int(told[2])) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == told[1].decode()
+        return False
+
+
+@contextmanager
+def open_repository(repository: Path, commit: str = "", *, bare: bool = False) -> Generator[UserGitRepository]:
+    """The repository that a folder lies in, with a commit of it in place of its HEAD; `bare`: the folder may be one.
+
+    Raises `RepositoryError` for what is none, has no commit, or borrows what lies elsewhere.
+    """
+    root, own, common = _locate(repository, bare=bare)
+    with tempfile.TemporaryDirectory(prefix="scientist-git-") as place:
+        reader = Path(place)
+        for name in ("objects/info", "refs", "info"):
+            (reader / name).mkdir(parents=True)
+        (reader / "objects/info/alternates").write_bytes(os.fsencode(_find_objects(repository, common)) + b"\n")
+        (reader / "HEAD").write_text(f"{commit or _read_head(repository, own, common)}\n")
+        (reader / "config").write_text(
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n[uploadpack]\n\tallowAnySHA1InWant = true\n"
+        )
+        for folder, name in (
+            (own, "index"),
+            (common, "shallow"),
+            (common, "info/exclude"),
+            *((own, one) for one in os.listdir(own) if one.startswith("sharedindex.")),
+        ):
+            _copy_with_time(folder, name, reader)
+        source = UserGitRepository(root, "", reader)
+        _copy_settings(source, common)
+        try:
+            found = source.run_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+        except RepositoryError:
+            raise RepositoryError(
+                f"{repository} has no commit {commit}" if commit else f"{repository} has no commit: commit your code"
+            ) from None
+        if not (reader / "index").exists():
+            source.run_git("read-tree", "HEAD")
+        try:
+            yield UserGitRepository(root, found, reader)
+        except RepositoryError as error:
+            partial = str(error).startswith("git ") and any((common / "objects" / "pack").glob("*.promisor"))
+            raise (
+                RepositoryError(
+                    f"{repository} is a partial clone, and what it lacks is not fetched: clone it whole ({error})"
+                )
+                if partial
+                else error
+            ) from None
+
+
+def find_root(repository: Path) -> Path:
+    """The top of the repository that a folder lies in, if it has a commit. Raises `RepositoryError`."""
+    with open_repository(repository) as source:
+        return source.root
+
+
+# --- where its git directory is ---------------------------------------------------------------------------------------
+
+
+def _locate(repository: Path, *, bare: bool) -> tuple[Path, Path, Path]:
+    """Its top folder, its git directory, and that of the repository which a linked working folder belongs to."""
+    if not repository.is_dir():
+        raise RepositoryError(f"{repository} is no folder: name one that holds a git repository")
+    start = repository.resolve()
+    for root in (start, *start.parents):
+        dot = root / ".git"
+        if dot.is_symlink():
+            raise RepositoryError(f"{dot} is a symbolic link: clone the repository, and name the clone")
+        if dot.is_file():
+            return root, *_read_linked_worktree(root, dot)
+        if (dot / "HEAD").is_file():
+            return root, dot, dot
+        if bare and root == start and (start / "HEAD").is_file() and (start / "objects").is_dir():
+            return start, start, start
+    raise RepositoryError(f"{repository} is no git repository: run git init there, and commit your code")
+
+
+def _read_linked_worktree(root: Path, dot: Path) -> tuple[Path, Path]:
+    """The git directory that a file `.git` names, where that names this folder back, and the repository's own."""
+    told = _read_text(root, ".git")
+    own = Path(os.path.realpath(root / told.removeprefix("gitdir:").strip()))
+    common = own.parent.parent
+    if (
+        own.parent.name == "worktrees"
+        and own.is_dir()
+        and Path(os.path.realpath(own / _read_text(own, "gitdir").strip())) == dot
+    ):
+        return own, common
+    place = (
+        read_config_values(_read_text(own, "config"), r"^core\.worktree$").get("core.worktree", "")
+        if own.is_dir()
+        else ""
+    )
+    if place and Path(os.path.realpath(own / place)) == root:  # of a submodule
+        return own, own
+    raise RepositoryError(f"{dot} names a repository that does not name this folder back: clone it, and name the clone")
+
+
+def _find_objects(repository: Path, common: Path) -> Path:
+    objects = common / "objects"
+    if objects.is_symlink() or not objects.is_dir():
+        raise RepositoryError(f"{repository} holds no objects of its own ({objects}): clone it, and name the clone")
+    if linked := find_link(objects):
+        raise RepositoryError(
+            f"{repository} holds objects that lie elsewhere ({linked} is a symbolic link): clone it, and name the clone"
+        )
+    alternates = objects / "info" / "alternates"
+    if alternates.exists() and (
+        alternates.stat().st_size > _MAX_TEXT_BYTES or _read_text(common, "objects/info/alternates").strip()
+    ):
+        raise RepositoryError(
+            f"{repository} borrows objects from another repository ({objects}/info/alternates): run "
+            "git repack -a -d there and remove that file, or clone it with --dissociate"
+        )
+    return objects
+
+
+def find_link(objects: Path) -> str:
+    """A link among the objects of a git directory, which git would follow; empty where there is none."""
+    paths = (os.path.join(place, name) for place, folders, names in os.walk(objects) for name in (*folders, *names))
+    return next(filter(os.path.islink, paths), "")
+
+
+def _read_head(repository: Path, own: Path, common: Path) -> str:
+    """The commit that HEAD names."""
+    told = _read_text(own, "HEAD").strip()
+    for _ in range(5):
+        if not told.startswith("ref:"):
+            break
+        name = told.removeprefix("ref:").strip()
+        loose = (_read_text(folder, name).strip() for folder in (own, common))
+        packed = (
+            line.partition(" ")[0]
+            for line in _read_text(common, "packed-refs").splitlines()
+            if line.partition(" ")[2] == name
+        )
+        told = next(filter(None, (*loose, *packed)), "")
+    if re.fullmatch(r"[0-9a-f]{64}", told):
+        raise RepositoryError(f"{repository} keeps its objects by SHA-256, which is not supported: give one by SHA-1")
+    if not re.fullmatch(r"[0-9a-f]{40}", told):
+        raise RepositoryError(f"{repository} has no commit: commit your code")
+    return told
+
+
+def _read_text(folder: Path, name: str) -> str:
+    """A text of a git directory; empty where it is none."""
+    with suppress(BadFile, OSError), open_regular(folder, name, _MAX_TEXT_BYTES) as file:
+        return file.read().decode(errors="surrogateescape")
+    return ""
+
+
+def _copy_with_time(folder: Path, name: str, reader: Path) -> None:
+    """Copy a file of a git directory with its time, by which git tells what may have changed since."""
+    with suppress(BadFile, FileNotFoundError), open_regular(folder, name, _MAX_INDEX_BYTES) as file:
+        with open(reader / name, "wb") as copy:
+            shutil.copyfileobj(file, copy)
+        times = os.fstat(file.fileno())
+        os.utime(reader / name, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _copy_settings(source: UserGitRepository, common: Path) -> None:
+    """What says what counts as changed: plain values of the repository's and the person's, and the person's ignores."""
+    home, folder = os.environ.get("HOME", ""), os.environ.get("XDG_CONFIG_HOME", "")
+    folder = folder or (f"{home}/.config" if home else "")
+    person = {
+        name: value
+        for name, value in (
+            ("HOME", home),
+            ("XDG_CONFIG_HOME", folder),
+            ("GIT_CONFIG_GLOBAL", os.environ.get("GIT_CONFIG_GLOBAL") or (f"{home}/.gitconfig" if home else "")),
+        )
+        if value
+    }
+    ignored = {"core.excludesfile": f"{folder}/git/ignore"} if folder else {}
+    plain = {}
+    if person:
+        ignored |= read_config_values(None, r"^core\.excludesfile$", "--type=path", **person)
+        plain = read_config_values(None, _PLAIN_KEYS_PATTERN, **person)
+    plain |= read_config_values(_read_text(common, "config"), _PLAIN_KEYS_PATTERN)
+    for key, value in (*ignored.items(), *((key, value) for key, value in plain.items() if value.isalpha())):
+        source.run_git("config", key, value)
+
+
+def read_config_values(config: str | None, pattern: str, *options: str, **variables: str) -> dict[str, str]:
+    """Values of a configuration by their keys, of the person's own where None is given; of one twice the last."""
+    where = ("--global", "--includes") if config is None else ("--file", "-", "--no-includes")
+    with tempfile.TemporaryDirectory() as place, suppress(RepositoryError):  # also where it names none
+        told = run_git(
+            Path(place),
+            ("config", *where, *options, "-z", "--get-regexp", pattern),
+            (config or "").encode(errors="surrogateescape"),
+            {"GIT_DIR": os.devnull, **variables},
+        ).decode(errors="surrogateescape")
+        pairs = (one.partition("\n") for one in told.split("\0") if one)
+        return {key: value if equals else "true" for key, equals, value in pairs}
+    return {}

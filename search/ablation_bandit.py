@@ -1,0 +1,281 @@
+"""Which part of a repository is run next: pure functions of what was seen, so that a record replays to the same picks.
+
+An arm is a part with one way of taking it out. Its effects are differences to the baseline at the same seed, positive
+where the part helps; importance is the size of their mean. Every arm is measured once (`sweep_order`), then runs go to
+the edge of the k most important (`pick`), then those near zero are taken out together (`group_test`).
+
+Source: AblateCell, Eq. 3 and Algorithm 1, as printed (`literal_rounds`, `ucb_index`, `reward`; kept to be compared
+with); LUCB, Kalyanakrishnan et al. 2012, "PAC subset selection in stochastic multi-armed bandits" (`pick`); Zeller and
+Hildebrandt 2002, "Simplifying and isolating failure-inducing input" (`group_test`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, log, sqrt
+from statistics import fmean, variance
+from typing import NamedTuple
+
+MAX_TRIES_WITHOUT_VALUE = 3
+"""Runs without a value after which an arm is `not measured`."""
+NEAR_ZERO_STANDARD_ERRORS = 3.0
+"""Standard errors within which the effect of one run cannot be told from zero."""
+NEGLIGIBLE_EFFECT_SHARE = 0.05
+"""An effect below this share of the largest is near zero as well: of two that replace each other, neither shows much.
+"""
+CONFIRM_SEEDS = 5
+"""Fresh seeds behind every effect that is reported."""
+
+
+@dataclass(frozen=True)
+class BanditArm:
+    """What is known of a part. `effects`: one a run that gave a value; `settled`: nothing more is to be learned of it
+    (no digit moved, or what was changed never ran)."""
+
+    name: str
+    prior: float = 0.5
+    effects: tuple[float, ...] = ()
+    failed_runs: int = 0
+    in_flight: int = 0
+    is_settled: bool = False
+
+    @property
+    def mean_effect(self) -> float:
+        """Of the effects; 0 while there are none."""
+        return fmean(self.effects) if self.effects else 0.0
+
+    @property
+    def run_count(self) -> int:
+        """Those that gave a value, and those under way."""
+        return len(self.effects) + self.in_flight
+
+
+class BanditPick(NamedTuple):
+    """`next`: the arm to run, None where nothing is to be run now. `inside`: the weakest of the k best; `outside`: the
+    strongest of the rest; `separated`: no further run is needed to tell them apart."""
+
+    next: str | None
+    inside: str | None = None
+    outside: str | None = None
+    separated: bool = False
+    radius: Mapping[str, float] = {}
+
+
+def order_sweep(priors: Mapping[str, float]) -> list[str]:
+    """The arms as they are measured first: the highest prior first, ties by name."""
+    return sorted(priors, key=lambda name: (-priors[name], name))
+
+
+def rank_arms(arms: Iterable[BanditArm]) -> list[BanditArm]:
+    """Those with a value, the most important first, ties by name."""
+    return sorted((one for one in arms if one.effects), key=lambda one: (-abs(one.mean_effect), one.name))
+
+
+def pick_arm(arms: Sequence[BanditArm], *, sigma: float, k: int, tries: int = MAX_TRIES_WITHOUT_VALUE) -> BanditPick:
+    """What gave no value yet, in the order of the sweep, at most `tries` times; then the edge of the k best.
+
+    `sigma`: of one effect (`pooled_sigma`). Until every arm has a value or is given up, nothing is run twice for
+    precision: the pick is None while first values are under way.
+    """
+    unmeasured = [one for one in arms if not one.effects and not one.is_settled and one.failed_runs < tries]
+    free = [one for one in unmeasured if not one.in_flight]
+    if free:
+        return BanditPick(min(free, key=lambda one: (one.failed_runs, -one.prior, one.name)).name)
+    return BanditPick(None) if unmeasured else _pick_at_edge(rank_arms(arms), sigma, k)
+
+
+def _pick_at_edge(order: list[BanditArm], sigma: float, k: int) -> BanditPick:
+    total = sum(one.run_count for one in order)
+    radius = {one.name: 0.0 if one.is_settled else sigma * sqrt(2 * log(total + 1) / one.run_count) for one in order}
+    if len(order) <= k:
+        return BanditPick(None, separated=True, radius=radius)
+    inside = min(order[:k], key=lambda one: abs(one.mean_effect) - radius[one.name])
+    outside = max(order[k:], key=lambda one: abs(one.mean_effect) + radius[one.name])
+    open_ones = [one for one in (inside, outside) if not one.is_settled]
+    return BanditPick(
+        min(open_ones, key=lambda one: one.run_count).name if open_ones else None,
+        inside.name,
+        outside.name,
+        abs(inside.mean_effect) - radius[inside.name] >= abs(outside.mean_effect) + radius[outside.name],
+        radius,
+    )
+
+
+class PooledSigma(NamedTuple):
+    """Standard deviation of one effect, and the degrees of freedom behind it; infinite where nothing was repeated."""
+
+    sigma: float
+    df: int
+
+
+def compute_pooled_sigma(effects: Iterable[Sequence[float]], baseline: Sequence[float] = ()) -> PooledSigma:
+    """From arms that ran more than once, and from the baseline's seeds, their variance doubled: an effect is a
+    difference of two runs."""
+    groups = [(variance(one), len(one) - 1) for one in effects if len(one) > 1]
+    groups += [(2 * variance(baseline), len(baseline) - 1)] if len(baseline) > 1 else []
+    df = sum(freedom for _, freedom in groups)
+    return PooledSigma(sqrt(sum(spread * freedom for spread, freedom in groups) / df) if df else inf, df)
+
+
+class BudgetSplit(NamedTuple):
+    """Runs of a budget: parts that can be confirmed, runs left for the search, parts that it can look at."""
+
+    confirmed: int
+    exploration_left: int
+    explored: int
+
+
+def split_budget(
+    components: int, budget: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS, baseline: int = 1, reserved: int = 0
+) -> BudgetSplit:
+    """At most half of what the baselines leave goes to confirming.
+
+    `baseline`: its runs beside those on the fresh seeds; `reserved`: runs kept for twins, joint sets and harmful parts.
+    """
+    left = max(0, budget - baseline - confirm_seeds)
+    confirmed = min(k, left // 2 // confirm_seeds)
+    exploring = max(0, left - confirmed * confirm_seeds - reserved)
+    return BudgetSplit(confirmed, exploring, min(components, exploring))
+
+
+def advise_budget(components: int, *, k: int, confirm_seeds: int = CONFIRM_SEEDS) -> int:
+    """Runs for one sweep, baselines, the search for twins, and k parts, a harmful one and a joint set on
+    fresh seeds.
+    """
+    return components + confirm_seeds * (k + 2) + 18
+
+
+def find_helping(arms: Iterable[BanditArm], k: int) -> list[str]:
+    """The k parts that help most, the strongest first: what is reported as found, once fresh seeds confirm it."""
+    return [one.name for one in rank_arms(arms) if one.mean_effect > 0][:k]
+
+
+def find_harmful(arms: Iterable[BanditArm], sigma: float) -> list[str]:
+    """The arms without which the result was better, the strongest first: fresh seeds are to confirm them.
+
+    They compete for no place among those that help: `pick` is given the others.
+    """
+    return [one.name for one in rank_arms(arms) if one.mean_effect < -_compute_standard_error(one, sigma)]
+
+
+def find_near_zero(arms: Sequence[BanditArm], sigma: float, k: int = 0) -> list[str]:
+    """The arms that may hide each other, in the order of the sweep: alone, none of them shows much.
+
+    Not among them: an arm without a value, one that seems to harm by more than a trifle, and one of the k best that
+    shows more than chance does. What moved no digit is.
+    """
+    slight = NEGLIGIBLE_EFFECT_SHARE * max((abs(one.mean_effect) for one in arms), default=0.0)
+    best = find_helping(arms, k)
+    bad = [one.name for one in arms if one.name in find_harmful(arms, sigma) and one.mean_effect < -2 * slight]
+    return order_sweep(
+        {
+            one.name: one.prior
+            for one in arms
+            if one.effects
+            and one.name not in bad
+            and (
+                abs(one.mean_effect)
+                <= max(
+                    slight, _compute_standard_error(one, sigma) * (1 if one.name in best else NEAR_ZERO_STANDARD_ERRORS)
+                )
+            )
+        }
+    )
+
+
+def _compute_standard_error(one: BanditArm, sigma: float) -> float:
+    return 0.0 if one.is_settled else sigma / sqrt(len(one.effects))
+
+
+ArmSubset = tuple[str, ...]
+
+
+def run_group_test(parts: Sequence[str]) -> Generator[ArmSubset, bool, ArmSubset]:
+    """The sets that are taken out together, one after another; sent whether each shows more than its parts alone.
+
+    Returns a least set that does (of two that replace each other, both), empty where all together show nothing. One
+    run where there is none; 9 for a pair among 8.
+    """
+    names = tuple(parts)
+    if len(names) < 2 or not (yield names):
+        return ()
+    return _order_subset((yield from _halve(names, (), names)), names)
+
+
+def _halve(among: ArmSubset, beside: ArmSubset, names: ArmSubset) -> Generator[ArmSubset, bool, ArmSubset]:
+    """What of `among` is needed, where `among` and `beside` together show it."""
+    if len(among) == 1:
+        return among
+    halves = among[: len(among) // 2], among[len(among) // 2 :]
+    for half in halves:
+        if len(half + beside) > 1 and (yield _order_subset(half + beside, names)):
+            return (yield from _halve(half, beside, names))
+    first = yield from _halve(halves[0], halves[1] + beside, names)
+    return first + (yield from _halve(halves[1], halves[0] + beside, names))
+
+
+def _order_subset(some: Iterable[str], names: ArmSubset) -> ArmSubset:
+    return tuple(sorted(some, key=names.index))
+
+
+# As printed ----------------------------------------------------------------------------------------------------------
+
+
+def compute_reward(baseline: float, ablated: float, hours: float, *, weight: float = 0.01) -> float:
+    """Eq. 3: the size of the effect less what it cost in GPU-hours."""
+    return abs(baseline - ablated) - weight * hours
+
+
+def compute_beta(number: int, rounds: int, beta: float = 2.0) -> float:
+    """The weight of exploring in a round, counted from 0: half as much again early, half of it late."""
+    return beta * (1.5 if number < 0.3 * rounds else 0.5 if number >= 0.7 * rounds else 1.0)
+
+
+def count_candidates(runs: int, *, explore: int = 5, base: int = 3, exploit: int = 2) -> int:
+    """Candidates of one arm in a round, by the runs it had: the sizes are not published."""
+    return explore if runs < 3 else base if runs <= 10 else exploit
+
+
+def compute_ucb_index(mean: float, runs: int, total: int, beta: float) -> float:
+    """What an arm is taken by once all were explored."""
+    return mean + beta * sqrt(log(total + 1) / runs)
+
+
+@dataclass
+class AlgorithmOneTrace:
+    """What Algorithm 1 did: the arm of each round, how often its index decided, runs by arm."""
+
+    arms: list[str] = field(default_factory=list[str])
+    ucb_decisions: int = 0
+    runs: Counter[str] = field(default_factory=Counter[str])
+
+
+def run_algorithm_one(
+    priors: Mapping[str, float], run: Callable[[str], float | None], *, rounds: int, size: int, beta: float = 2.0
+) -> AlgorithmOneTrace:
+    """Algorithm 1: a round takes one arm (unexplored first, by prior; else by index) and runs `size` candidates of it.
+
+    `run` gives the reward of one run, None where the budget is spent, which ends it.
+    """
+    done, gained = AlgorithmOneTrace(), dict.fromkeys(priors, 0.0)
+    for number in range(rounds):
+        fresh = [name for name in order_sweep(priors) if not done.runs[name]]
+        done.ucb_decisions += not fresh
+        weight, total = compute_beta(number, rounds, beta), done.runs.total()
+        arm = (
+            fresh[0]
+            if fresh
+            else max(
+                order_sweep(priors),
+                key=lambda name: compute_ucb_index(gained[name] / done.runs[name], done.runs[name], total, weight),
+            )
+        )
+        done.arms.append(arm)
+        for _ in range(size):
+            if (found := run(arm)) is None:
+                return done
+            gained[arm] += found
+            done.runs[arm] += 1
+    return done

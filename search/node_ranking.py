@@ -1,0 +1,235 @@
+"""How nodes are ordered: by how much of their stage's panel they measured, then by the primary metric of the method.
+
+A panel is fixed for a stage. Metrics are compared within one dataset and one condition only, as a gain relative to a
+reference node there; unlike metrics are never averaged. Validation data only. A difference counts for nothing while it
+is within the noise that replicates showed; before there are replicates, the noise is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from labwright.record.estimands import list_main_arms
+from labwright.record.memo import Memo
+from labwright.record.schema.data_plan import DataPlan, MetricSpec
+from labwright.record.schema.nodes import Node, StageName
+
+
+class PanelEntry(NamedTuple):
+    """What is compared between nodes: one arm at one level (empty: the study has none) on one dataset."""
+
+    dataset: str
+    arm: str
+    level: str
+
+
+MIN_REPLICATES_FOR_NOISE = 3
+"""Replicates below which their spread says nothing."""
+CLOSE_CALL_STANDARD_ERRORS = 1.0
+"""Two nodes are a close call when they differ by less than so many standard errors of that difference.
+
+After the one-standard-error rule (Breiman et al. 1984, section 3.4.3): of what is that close, the simpler is taken.
+"""
+
+
+@dataclass(frozen=True)
+class ComparisonPanel:
+    """What the nodes of a stage are compared over, whatever else they measured."""
+
+    metric: MetricSpec
+    entries: frozenset[PanelEntry]
+    deciding_arms: frozenset[str]
+    """Those whose entries decide, among nodes that measured as much."""
+
+    def restrict(self, entries: Collection[PanelEntry]) -> ComparisonPanel:
+        """The panel with those of its entries alone."""
+        kept = self.entries.intersection(entries)
+        return self if len(kept) == len(self.entries) else replace(self, entries=kept)
+
+
+def list_stage_datasets(stage: StageName, plan: DataPlan) -> tuple[str, ...]:
+    """The datasets that a stage's nodes measure: the main one first, then two, then all."""
+    counts: dict[StageName, int] = {"preliminary": 1, "tuning": 2}
+    return tuple(use.name for use in plan.datasets)[: counts.get(stage)]
+
+
+def get_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
+    """Every arm that all experiments measure, at every level on the stage's datasets.
+
+    Where the plan's objective is to `improve`, the methods decide. Where it is to `measure`, all compared arms do: each
+    at its best, so that neither size nor sign of an effect selects anything.
+    """
+    return _PANEL_MEMO.get_or_compute(stage, (plan,), lambda: _build_panel(stage, plan))
+
+
+_PANEL_MEMO = Memo[ComparisonPanel]()
+_RANKED_MEMO = Memo[dict[PanelEntry, float]]()
+_MEANS_MEMO = Memo[dict[str, float]]()
+
+
+def _build_panel(stage: StageName, plan: DataPlan) -> ComparisonPanel:
+    methods = frozenset(arm.name for arm in plan.arms if arm.role == "method")
+    return ComparisonPanel(
+        plan.primary_metric,
+        frozenset(
+            PanelEntry(dataset, arm, level)
+            for dataset in list_stage_datasets(stage, plan)
+            for arm in list_main_arms(plan)
+            for level in plan.level_names
+            if plan.has_cell(dataset, arm, level)
+        ),
+        methods if plan.objective == "improve" else frozenset(plan.compared_arms),
+    )
+
+
+def collect_values(node: Node, plan: DataPlan) -> dict[PanelEntry, float]:
+    """The primary metric of a node on validation data, in the panel or not."""
+    return _read_primary_values(node, plan.primary_metric.name)
+
+
+def find_diverged(node: Node, panel: ComparisonPanel) -> frozenset[PanelEntry]:
+    """The entries of a panel whose training diverged in a node's last attempt, where the metric has a worst value.
+
+    They rank as that value. Where it has none, they are missing.
+    """
+    lines = node.attempts[-1].cells if node.attempts and panel.metric.worst is not None else ()
+    lost = {PanelEntry(one.cell.dataset, one.cell.arm, one.cell.level) for one in lines if one.diverged}
+    return panel.entries & lost - _read_primary_values(node, panel.metric.name).keys()
+
+
+def compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
+    """What a node is ranked by: its values in the panel, the worst one where training diverged. Not for print."""
+    return _RANKED_MEMO.get_or_compute(
+        (node.id, panel.metric.name), (node.attempts, panel), lambda: _compute_ranked_values(node, panel)
+    )
+
+
+def _compute_ranked_values(node: Node, panel: ComparisonPanel) -> dict[PanelEntry, float]:
+    worst = panel.metric.worst
+    lost = dict.fromkeys(find_diverged(node, panel), worst) if worst is not None else {}
+    return lost | {
+        entry: value for entry, value in _read_primary_values(node, panel.metric.name).items() if entry in panel.entries
+    }
+
+
+def count_coverage(node: Node, panel: ComparisonPanel) -> int:
+    """How much of a panel a node can be ranked by."""
+    return len(compute_ranked_values(node, panel))
+
+
+def restrict_to_common(nodes: Sequence[Node], panel: ComparisonPanel) -> ComparisonPanel:
+    """The panel with what all these nodes can be ranked by."""
+    if not nodes:
+        return panel.restrict(())
+    partly = [found.keys() for node in nodes if len(found := compute_ranked_values(node, panel)) < len(panel.entries)]
+    return panel.restrict(set(panel.entries).intersection(*partly))
+
+
+def compute_gain(node: Node, reference: Node, panel: ComparisonPanel) -> float:
+    """Relative gain over the reference in the entries of the deciding arms that both have (all, where there are none).
+
+    In each dataset the mean over its entries is compared, then the relative gains of the datasets, of 1 at most in
+    size, are averaged, so that neither an entry near zero nor a dataset with large values decides alone. Positive is
+    better, whatever the metric's direction; 0.0 without a common entry.
+    """
+    sign = 1.0 if panel.metric.higher_is_better else -1.0
+    means = _compute_common_means(node, reference, panel)
+    gains = [
+        sign * (ours - theirs) / max(abs(theirs), abs(ours - theirs)) if ours != theirs else 0.0
+        for ours, theirs in means.values()
+    ]
+    return fmean(gains) if gains else 0.0
+
+
+def estimate_noise(replicates: Sequence[Node], panel: ComparisonPanel) -> dict[str, float]:
+    """Dataset -> standard deviation over replicates of what decides between nodes, of measured values alone.
+
+    Empty with fewer than `FEWEST` replicates; a dataset on which all are identical is left out: its noise is unknown.
+    """
+    if len(replicates) < MIN_REPLICATES_FOR_NOISE:
+        return {}
+    name = panel.metric.name
+    found = [
+        {entry: value for entry, value in _read_primary_values(one, name).items() if entry in panel.entries}
+        for one in replicates
+    ]
+    spread = {dataset: stdev(means) for dataset, means in _compute_dataset_means(found, panel.deciding_arms).items()}
+    return {dataset: sd for dataset, sd in spread.items() if sd > 0}
+
+
+def is_close_call(a: Node, b: Node, panel: ComparisonPanel, noise_by_dataset: Mapping[str, float]) -> bool:
+    """Whether two nodes, one seed each, cannot be told apart on any dataset; where no noise is known, only if equal.
+
+    Nodes that have nothing in common are not close.
+    """
+    pairs = _compute_common_means(a, b, panel)
+    return bool(pairs) and all(
+        abs(x - y) <= CLOSE_CALL_STANDARD_ERRORS * sqrt(2) * noise_by_dataset.get(dataset, 0.0)
+        for dataset, (x, y) in pairs.items()
+    )
+
+
+def compute_paired_differences(
+    a: Sequence[Node], b: Sequence[Node], panel: ComparisonPanel
+) -> dict[str, tuple[float, float]]:
+    """Dataset -> mean difference `a - b` over the seeds that both ran with, and its standard error.
+
+    `a` and `b` are a node and its good replicates. Runs with one seed share their draws, so that the spread of their
+    differences is what hides a difference, and not that of the runs. Empty with fewer than `FEWEST` shared seeds.
+    """
+    ours, theirs = ({one.seed: one for one in those} for those in (a, b))
+    seeds = sorted(ours.keys() & theirs.keys())
+    if len(seeds) < MIN_REPLICATES_FOR_NOISE:
+        return {}
+    found: dict[str, list[float]] = {}
+    for seed in seeds:
+        pairs = _compute_common_means(ours[seed], theirs[seed], panel)
+        for dataset, (x, y) in pairs.items():
+            found.setdefault(dataset, []).append(x - y)
+    return {
+        dataset: (fmean(values), stdev(values) / sqrt(len(values)))
+        for dataset, values in found.items()
+        if len(values) == len(seeds)
+    }
+
+
+def _compute_common_means(a: Node, b: Node, panel: ComparisonPanel) -> dict[str, tuple[float, ...]]:
+    """Dataset -> the mean of each node over the entries that both have."""
+    found = [compute_ranked_values(one, panel) for one in (a, b)]
+    if any(len(values) < len(panel.entries) for values in found):
+        return _compute_dataset_means(found, panel.deciding_arms)
+    means, others = (
+        _MEANS_MEMO.get_or_compute(
+            one.id,
+            (values,),
+            lambda values=values: {
+                dataset: mean for dataset, (mean,) in _compute_dataset_means([values], panel.deciding_arms).items()
+            },
+        )
+        for one, values in zip((a, b), found, strict=True)
+    )
+    return {dataset: (mean, others[dataset]) for dataset, mean in means.items()}
+
+
+def _read_primary_values(node: Node, metric: str) -> dict[PanelEntry, float]:
+    return {
+        PanelEntry(one.dataset, one.arm, one.level): one.value
+        for one in node.measurements
+        if one.name == metric and one.split == "validation"
+    }
+
+
+def _compute_dataset_means(
+    found: Sequence[Mapping[PanelEntry, float]], arms: frozenset[str]
+) -> dict[str, tuple[float, ...]]:
+    """Dataset -> the mean of each over the entries that all of them have, of these arms where there are any."""
+    shared = set(found[0]).intersection(*found[1:])
+    shared = {entry for entry in shared if entry.arm in arms} or shared
+    return {
+        dataset: tuple(fmean(one[entry] for entry in sorted(shared) if entry.dataset == dataset) for one in found)
+        for dataset in sorted({entry.dataset for entry in shared})
+    }

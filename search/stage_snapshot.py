@@ -1,0 +1,547 @@
+"""Queries on the tree as one decision may see it. A `View` is a value: equal views give equal picks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from labwright.record.ablation_results import find_item_nodes
+from labwright.record.events.search_events import ConfirmationLocked
+from labwright.record.reducers.run_state import RunState, collect_mark_reasons
+from labwright.record.reference_baselines import build_reference_space
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import (
+    ABLATION_PLAN_TASK,
+    CompareNodes,
+    ExpandTree,
+    RunTask,
+    SearchAction,
+    VisibleDecisions,
+    WidenDimension,
+    build_summary_task,
+)
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, NodeKind, StageName, StageSummary, format_node_id
+from labwright.record.schema.tuning import Hyperparameter
+from labwright.record.search_space import widen_space
+from labwright.record.tuning_results import (
+    TrialResult,
+    TrialStudies,
+    collect_trial_results,
+    compute_efforts,
+    group_studies,
+)
+from labwright.search.node_ranking import (
+    CLOSE_CALL_STANDARD_ERRORS,
+    MIN_REPLICATES_FOR_NOISE,
+    ComparisonPanel,
+    compute_gain,
+    compute_paired_differences,
+    count_coverage,
+    estimate_noise,
+    get_panel,
+    is_close_call,
+    restrict_to_common,
+)
+from labwright.search.settings import SearchSettings
+from labwright.search.shared_failures import SharedFailures, has_same_failure
+
+NodePair = tuple[str, str]
+"""Two nodes, the one decided on earlier first."""
+
+AblationPlanStatus = Literal["no", "due", "asked", "done"]
+
+MAX_COMPARISONS = 2
+"""Close calls a stage that a model may decide; what noise hides matters too little for more."""
+
+
+@dataclass(frozen=True)
+class StageSnapshot:
+    """A stage as decision k may see it: nodes whose results are not in `seen` show as running, and nothing more."""
+
+    stage: StageName
+    plan: DataPlan
+    nodes: dict[str, Node]
+    """Every node of the run by id, in the order of decisions."""
+    root: Node | None
+    """The best of the stage before, or of an earlier one where that is suspect."""
+    winner_by_stage: dict[StageName, Node | None] = field(default_factory=dict[StageName, Node | None])
+    """The best node of every stage before this one; None where all in it turned out suspect."""
+    report_written_by_stage: dict[StageName, bool] = field(default_factory=dict[StageName, bool])
+    """The stages whose report was decided on since they settled, and whether it may be seen to be written."""
+    summary_by_stage: dict[StageName, StageSummary] = field(default_factory=dict[StageName, StageSummary])
+    """The reports that may be seen."""
+    sounder_by_pair: dict[NodePair, str | None] = field(default_factory=dict[NodePair, str | None])
+    """Which of two nodes of this stage a comparison found the sounder one; None: neither."""
+    pending_comparisons: frozenset[NodePair] = frozenset()
+    """Comparisons whose answer may not be known yet."""
+    item_by_node: dict[str, str] = field(default_factory=dict[str, str])
+    """Node -> the item that it took up, of those that took one up."""
+    agenda_items: tuple[str, ...] = ()
+    """What the agenda lists: the idea's experiments; in ablation what was planned, else its risk factors."""
+    ablation_plan_status: AblationPlanStatus = "no"
+    """Whether the ablations are planned: `asked` until the plan may be seen, `no` where the risks are taken up."""
+    missing_ablations: dict[str, tuple[Node, ...]] = field(default_factory=dict[str, tuple[Node, ...]])
+    """What a reviewer of the draft asks for and nothing refuses: item -> the node that took it up, and its debugs."""
+    trials: tuple[TrialResult, ...] = ()
+    """What settings came to, in the stages that tune; of those whose results may not be seen, that they run."""
+    code_hashes: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """Node of cells -> arm -> hash of the code that its cells see."""
+    widened_dimensions: dict[str, WidenDimension] = field(default_factory=dict[str, WidenDimension])
+    """Dimensions that were widened."""
+    spent_by_arm: dict[str, float] = field(default_factory=dict[str, float])
+    """Arm -> what it was given of the plan's currency."""
+    version_count_by_arm: dict[str, int] = field(default_factory=dict[str, int])
+    """Arm -> versions of its code that were measured."""
+    decided_trials: frozenset[tuple[str, int]] = frozenset()
+    """Trials that were decided on, by arm and number."""
+    improved_arm_by_node: dict[str, str] = field(default_factory=dict[str, str])
+    """Node -> the arm that it was to make better."""
+    seed: int = 0
+    """The run's seed; search nodes run with it, replicates with the seeds after it."""
+    limit_reason: str | None = None
+    """The limit that was reached, of the run or of this stage."""
+    run_limit_reason: str | None = None
+    """The same of the whole run alone."""
+    skipped_kinds: frozenset[NodeKind] = frozenset()
+    """Nodes after the search that the budget has no room for."""
+    reference_space: tuple[Hyperparameter, ...] = ()
+    """The space of the ladder's tuned rung (`record.reference_baselines`); empty where there is no ladder."""
+    lock: ConfirmationLocked | None = None
+    """What is confirmed and with which seeds, once the agenda settled."""
+    prefers_cheaper: bool = False
+    """Whether ties may go to the cheaper node; otherwise (`ticket` order) to the earlier one."""
+
+    @cached_property
+    def searched_nodes(self) -> tuple[Node, ...]:
+        """The nodes of this stage that count against its limit."""
+        return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind in SEARCH_KINDS)
+
+    @cached_property
+    def in_flight(self) -> tuple[Node, ...]:
+        """Nodes of any stage that are not finished."""
+        return tuple(node for node in self.nodes.values() if not node.is_finished)
+
+    @cached_property
+    def studies(self) -> TrialStudies:
+        """Trials by arm and version of its code."""
+        return group_studies(self.trials)
+
+    @property
+    def has_pending_trials(self) -> bool:
+        """Whether settings are being tried whose results may not be seen yet."""
+        return any(node.kind == "trial" for node in self.in_flight)
+
+    @property
+    def has_pending_results(self) -> bool:
+        """Whether a result may come in that is not known yet."""
+        return (
+            bool(self.in_flight or self.pending_comparisons)
+            or self.ablation_plan_status == "asked"
+            or not all(self.report_written_by_stage.values())
+        )
+
+    @property
+    def items_taken_up(self) -> bool:
+        return self.ablation_plan_status == "done" and self.count_turns("ablate") >= len(self.agenda_items)
+
+    @cached_property
+    def unfinished_search_nodes(self) -> tuple[Node, ...]:
+        """Search nodes of this stage that are not finished, as far as may be seen."""
+        return tuple(node for node in self.searched_nodes if not node.is_finished)
+
+    @cached_property
+    def good_nodes(self) -> tuple[Node, ...]:
+        """Search nodes of this stage that worked and are not suspect."""
+        return tuple(node for node in self.searched_nodes if node.status == "good" and not node.suspect)
+
+    @cached_property
+    def open_nodes(self) -> tuple[Node, ...]:
+        """Those of them that may be built on, and that no repair stands for."""
+        return tuple(node for node in self.good_nodes if not node.closed and node.id not in self.superseded_nodes)
+
+    @cached_property
+    def shared_failures(self) -> SharedFailures:
+        """What children of one node failed of alike; in the last stage, nothing takes the place of what is ablated."""
+        return (
+            SharedFailures()
+            if self.stage == "ablation"
+            else SharedFailures(
+                self.searched_nodes,
+                frozenset(
+                    node.id
+                    for node in self.nodes.values()
+                    if node.status == "good" and not (node.suspect or node.closed)
+                ),
+                self.item_by_node,
+            )
+        )
+
+    @cached_property
+    def superseded_nodes(self) -> frozenset[str]:
+        """The nodes for which a repair stands that works, or the same program with settings that were chosen."""
+        return frozenset(
+            (
+                *self.shared_failures.repaired_node_by_repair.values(),
+                *(node.parent for node in self.good_nodes if node.kind == "tune" and not node.closed and node.parent),
+            )
+        )
+
+    @cached_property
+    def widest_nodes(self) -> tuple[Node, ...]:
+        """The nodes among which the best is chosen: those that measured most of the panel, earliest first."""
+        candidates = (
+            *([self.root] if self.root and self.root.id not in self.superseded_nodes else ()),
+            *self.open_nodes,
+        )
+        covered = [count_coverage(node, self.panel) for node in candidates]
+        most = max(covered, default=0)
+        return tuple(node for node, cells in zip(candidates, covered, strict=True) if cells == most)
+
+    @cached_property
+    def panel(self) -> ComparisonPanel:
+        """What the nodes of this stage are compared over."""
+        return get_panel(self.stage, self.plan)
+
+    @cached_property
+    def shared_panel(self) -> ComparisonPanel:
+        """What of the panel all of the widest nodes have: over it their gains are of the same cells."""
+        return restrict_to_common(self.widest_nodes, self.panel)
+
+    @cached_property
+    def noise(self) -> dict[str, float]:
+        """Dataset -> standard deviation between seeds, from the latest best node with replicates enough; or empty."""
+        for best in reversed(self.winner_by_stage.values()):
+            replicates = self.list_replicates(best.id) if best is not None else ()
+            if len(done := [node for node in replicates if node.status == "good"]) >= MIN_REPLICATES_FOR_NOISE:
+                return estimate_noise(done, self.panel)
+        return {}
+
+    @cached_property
+    def indistinguishable_nodes(self) -> tuple[Node, ...]:
+        """The widest nodes that cannot be told from the one with the largest gain, cheapest (or earliest) first."""
+        if not self.widest_nodes:
+            return ()
+        same = [node for node in self.widest_nodes if node is self.top_node or not self.is_distinguishable(node)]
+        return tuple(
+            sorted(same, key=lambda node: (node.attempts[-1].seconds if self.prefers_cheaper else 0.0, node.decision))
+        )
+
+    @cached_property
+    def top_node(self) -> Node:
+        """Of the widest nodes the one with the largest gain at the run's seed."""
+        return max(
+            self.widest_nodes,
+            key=lambda node: (compute_gain(node, self.widest_nodes[0], self.shared_panel), -node.decision),
+        )
+
+    def is_distinguishable(self, node: Node) -> bool:
+        """Whether the top is better than a node by more than noise: by the seeds that both ran with, where these are
+        enough, else by the spread of the latest best node."""
+        found = compute_paired_differences(
+            self.list_good_runs(self.top_node), self.list_good_runs(node), self.shared_panel
+        )
+        sign = 1.0 if self.shared_panel.metric.higher_is_better else -1.0
+        if found:
+            return any(sign * mean > CLOSE_CALL_STANDARD_ERRORS * error for mean, error in found.values())
+        return not is_close_call(node, self.top_node, self.shared_panel, self.noise)
+
+    def list_good_runs(self, node: Node) -> tuple[Node, ...]:
+        """A node and its replicates that worked."""
+        return (
+            node,
+            *(one for one in self._replicates_by_node.get(node.id, ()) if one.status == "good" and not one.suspect),
+        )
+
+    @cached_property
+    def contested_nodes(self) -> tuple[Node, ...]:
+        """The top and the node that noise would have it give way to, both to be run with a few seeds more; or none."""
+        if not self.noise or len(self.indistinguishable_nodes) < 2 or self.indistinguishable_nodes[0] is self.top_node:
+            return ()
+        return (
+            ()
+            if is_close_call(self.top_node, self.indistinguishable_nodes[0], self.shared_panel, {})
+            else (self.top_node, self.indistinguishable_nodes[0])
+        )
+
+    @cached_property
+    def best_node(self) -> Node | None:
+        """The node to carry forward: most of the panel, largest gain; of a close call the one found sounder."""
+        return self._find_champion()[0]
+
+    @cached_property
+    def exhausted_items(self) -> frozenset[str]:
+        """Items of the agenda, and arms that were to be bettered, of which an author said that nothing is left to try:
+        they are taken up no more."""
+        said = (
+            node.id
+            for node in self.list_nodes_of_kind("improve")
+            if node.failure is not None and node.failure.kind == "nothing left"
+        )
+        return frozenset(self.improved_arm_by_node.get(node) or self.item_by_node.get(node, "") for node in said)
+
+    @cached_property
+    def open_items(self) -> tuple[str, ...]:
+        """What the agenda lists without these."""
+        return tuple(item for item in self.agenda_items if item not in self.exhausted_items)
+
+    @property
+    def undecided_pair(self) -> NodePair | None:
+        """The next close call that nobody has decided yet, while this stage may ask for more."""
+        return self._find_champion()[1] if len(self.sounder_by_pair) < MAX_COMPARISONS else None
+
+    def _find_champion(self) -> tuple[Node | None, NodePair | None]:
+        """The champion of the closest nodes so far, and the first pair among them that was not compared."""
+        if self.stage == "ablation" or not self.indistinguishable_nodes:
+            return self.root, None
+        champion, *others = self.indistinguishable_nodes
+        for other in [
+            node for node in others if not is_close_call(node, champion, self.shared_panel, {})
+        ]:  # equal is a tie
+            pair = (champion.id, other.id) if champion.decision < other.decision else (other.id, champion.id)
+            if pair not in self.sounder_by_pair:
+                return champion, pair
+            champion = other if self.sounder_by_pair[pair] == other.id else champion
+        return champion, None
+
+    @cached_property
+    def parent_ids(self) -> frozenset[str | None]:
+        """The nodes that have a child; replicates and aggregates do not count."""
+        return frozenset(node.parent for node in self.nodes.values() if node.kind in SEARCH_KINDS)
+
+    def find_space(self, arm: str) -> tuple[Hyperparameter, ...]:
+        """The dimensions of an arm, as wide as they are by now."""
+        return widen_space(self.plan, arm, self.widened_dimensions)
+
+    def list_nodes_of_kind(self, kind: NodeKind) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes.values() if node.stage == self.stage and node.kind == kind)
+
+    def count_turns(self, kind: NodeKind) -> int:
+        """How many nodes of this kind took up an item: none that a person wrote, that ablates an earlier root, or whose
+        item is taken up again."""
+        root = self.root.id if self.root is not None and self.stage == "ablation" else None
+        dropped = {node.id for node in self.shared_failures.superseded_nodes}
+        return sum(
+            not node.author
+            and root in (None, node.parent)
+            and node.id not in dropped
+            and node.id not in self.improved_arm_by_node
+            for node in self.list_nodes_of_kind(kind)
+        )
+
+    def count_debug_depth(self, node: Node) -> int:
+        """How many debug attempts in a row end in this node; a repair of what children failed of is the first."""
+        is_debug = node.kind == "debug" and node.parent is not None
+        return (
+            1 + (0 if node.repairs_children else self.count_debug_depth(self.nodes[node.parent or ""]))
+            if is_debug
+            else 0
+        )
+
+    def has_repeated_failure(self, node: Node) -> bool:
+        """Whether a debugged program failed in the very same way again."""
+        if node.repairs_children:
+            return has_same_failure(node, tuple(self.nodes[name] for name in node.repairs_children))
+        before = self.nodes[node.parent].failure if node.kind == "debug" and node.parent is not None else None
+        return (
+            before is not None
+            and node.failure is not None
+            and ((before.kind, before.message) == (node.failure.kind, node.failure.message))
+        )
+
+    def list_debuggable(self, max_depth: int) -> tuple[Node, ...]:
+        """Buggy leaves worth another try: with code to fix, not too deep, not failing alike for the second time, nor
+        alike with a sibling."""
+        return tuple(
+            node
+            for node in self.searched_nodes
+            if node.status == "buggy"
+            and node.source_sha256
+            and node.id not in self.parent_ids
+            and node.id not in self.shared_failures.group_node_by_node
+            and (node.failure is None or node.failure.kind != "no answer")  # a model failed, not the code
+            and not (node.closed or node.marked)
+            and self.count_debug_depth(node) < max_depth
+            and not self.has_repeated_failure(node)
+        )
+
+    def list_replicates(self, node: str) -> tuple[Node, ...]:
+        """The replicates of a node, of any stage, failed ones included."""
+        return tuple(self._replicates_by_node.get(node, ()))
+
+    @cached_property
+    def _replicates_by_node(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
+        for one in self.nodes.values():
+            if one.kind == "replicate" and one.parent is not None:
+                found.setdefault(one.parent, []).append(one)
+        return found
+
+
+def build_snapshot(
+    state: RunState,
+    stage: StageName,
+    visible: VisibleDecisions,
+    *,
+    before: int | None = None,
+    marks_before: int | None = None,
+    settings: SearchSettings | None = None,
+) -> StageSnapshot:
+    """The tree as decision `before` may see it (None: the next one). The state must hold a data plan and a start.
+
+    Decisions made later are left out, so that a prompt rendered again shows what it showed the first time. So are marks
+    and settlements that came later, or, where `marks_before` is given, those that came after that decision was made.
+    """
+    assert state.data_plan is not None and state.started is not None
+    settings = settings or SearchSettings()
+    marks_before = before if marks_before is None else marks_before
+    earlier = {k: one.action for k, one in state.decisions.items() if before is None or k < before}
+    known = state.nodes if marks_before is None else nodes_before_marks(state, marks_before)
+    nodes = {
+        node.id: node
+        if node.decision in visible
+        else Node(  # what the decision itself says, and nothing after it
+            id=node.id,
+            decision=node.decision,
+            parent=node.parent,
+            stage=node.stage,
+            kind=node.kind,
+            seed=node.seed,
+            author=node.author,
+            repairs_children=node.repairs_children,
+            status="running",
+        )
+        for node in known.values()
+        if before is None or node.decision < before
+    }
+    settled: dict[StageName, Node | None] = {
+        name: nodes.get(last[1].best or "")
+        for name in STAGES[: STAGES.index(stage)]
+        if (last := state.stages[name].find_settlement(marks_before)) is not None
+    }
+    asked = {
+        (action.a, action.b): k in visible
+        for k, action in earlier.items()
+        if isinstance(action, CompareNodes) and action.stage == stage
+    }
+    taken = {
+        format_node_id(k): action.item
+        for k, action in earlier.items()
+        if isinstance(action, ExpandTree) and action.item
+    }
+    reports = _collect_reports(state, earlier, before)
+    planning = _find_ablation_plan_status(state, earlier, visible, settings) if stage == "ablation" else "no"
+    found = collect_trial_results(state, visible, before=before) if stage in ("tuning", "agenda") else ()
+    given = compute_efforts(state, found) if found else ()
+    items = state.started.idea.risks if stage == "ablation" else _build_agenda(state.started.idea, state.data_plan)
+    if planning == "done" and state.planned_ablations is not None:
+        items = tuple(one.item_text for one in state.planned_ablations.ablations)
+    locked = next((one for k, one in reversed(state.locks) if before is None or k < before), None)
+    missed = state.missing_ablations.missing if stage == "ablation" and state.missing_ablations is not None else ()
+    return StageSnapshot(
+        stage=stage,
+        plan=state.data_plan,
+        nodes=nodes,
+        winner_by_stage=settled,
+        report_written_by_stage={name: k in visible and k in state.finished_decisions for name, k in reports.items()},
+        summary_by_stage={
+            name: state.stages[name].reports[k]
+            for name, k in reports.items()
+            if k in visible and k in state.stages[name].reports
+        },
+        root=next((node for node in reversed(settled.values()) if node is not None and not node.suspect), None),
+        pending_comparisons=frozenset(pair for pair, known in asked.items() if not known),
+        sounder_by_pair={
+            pair: state.comparisons[pair].better for pair, known in asked.items() if known and pair in state.comparisons
+        },
+        trials=found,
+        code_hashes={
+            name: one.code for name, one in state.required_cells.items() if name in nodes and nodes[name].is_finished
+        }
+        if found
+        else {},
+        widened_dimensions={
+            action.dimension: action for action in earlier.values() if isinstance(action, WidenDimension)
+        },
+        spent_by_arm={
+            one.arm: one.seconds if state.data_plan.tuning.currency == "seconds" else float(one.evaluation_count)
+            for one in given
+        },
+        version_count_by_arm={one.arm: one.versions for one in given},
+        decided_trials=frozenset(
+            (one.arm, one.number)
+            for action in earlier.values()
+            if isinstance(action, ExpandTree)
+            for one in action.trials
+        ),
+        improved_arm_by_node={
+            format_node_id(k): action.arm
+            for k, action in earlier.items()
+            if isinstance(action, ExpandTree) and action.arm
+        },
+        item_by_node=taken,
+        agenda_items=items,
+        ablation_plan_status=planning,
+        seed=state.started.seed,
+        missing_ablations={
+            one.ablation.item_text: tuple(
+                nodes[node.id] for node in find_item_nodes(state, one.ablation.item_text) if node.id in nodes
+            )
+            for one in missed
+            if not one.refused
+        },
+        limit_reason=state.limit_reason or state.stages[stage].limit_reason,
+        run_limit_reason=state.limit_reason,
+        skipped_kinds=state.skipped_kinds,
+        prefers_cheaper=settings.order == "arrival",
+        lock=locked,
+        reference_space=build_reference_space(state) if settings.ladder else (),
+    )
+
+
+def _build_agenda(idea: Idea, plan: DataPlan) -> tuple[str, ...]:
+    """The idea's experiments; those that the plan's arms answer in full come last."""
+    numbers = sorted(range(1, len(idea.experiments) + 1), key=lambda number: number in plan.covered)
+    return tuple(idea.experiments[number - 1] for number in numbers)
+
+
+def _find_ablation_plan_status(
+    state: RunState, earlier: Mapping[int, SearchAction], seen: VisibleDecisions, settings: SearchSettings
+) -> AblationPlanStatus:
+    """How far the plan of the ablations is. A stage that began without one goes on without."""
+    k = next((k for k, action in earlier.items() if action == ABLATION_PLAN_TASK), None)
+    if k is None:
+        begun = any(
+            node.kind == "ablate" and not node.author and node.decision in earlier
+            for node in state.list_stage_nodes("ablation")
+        )
+        return "due" if settings.planned_ablations and not begun else "no"
+    if k not in seen or k not in state.finished_decisions:
+        return "asked"
+    return "done" if state.planned_ablations is not None and state.planned_ablations.ablations else "no"
+
+
+def nodes_before_marks(state: RunState, decision_id: int) -> dict[str, Node]:
+    """The nodes as they are, but without the marks of people that came after decision k."""
+    nodes = dict(state.nodes)
+    for mark in state.list_marks_since(decision_id):
+        for name, reason in collect_mark_reasons(state, mark).items():
+            if node := nodes.get(name):
+                nodes[name] = node.model_copy(
+                    update={"closed": ""}
+                    if mark.mark == "closed"
+                    else {"suspect": tuple(why for why in node.suspect if why != reason), "marked": node.marked - 1}
+                )
+    return nodes
+
+
+def _collect_reports(state: RunState, earlier: Mapping[int, SearchAction], before: int | None) -> dict[StageName, int]:
+    """For each stage the decision to report on what it settled on last; none where it settled again since."""
+    works: dict[str, StageName] = {build_summary_task(name).task: name for name in STAGES}
+    found: dict[StageName, int] = {
+        works[action.task]: k for k, action in earlier.items() if isinstance(action, RunTask) and action.task in works
+    }
+    settlements = {name: state.stages[name].find_settlement(before) for name in found}
+    return {name: k for name, k in found.items() if (last := settlements[name]) is None or k > last[0]}

@@ -1,0 +1,691 @@
+"""From an idea's prose to a typed data plan and materialised datasets, before any code is written."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from labwright.models.client import ModelClient
+from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
+from labwright.models.prices import format_price as price_in_words
+from labwright.models.roles.experiment_code import CODE, CodeInputs, StudyInputs
+from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
+from labwright.models.roles.protocol import ProtocolReviewInputs
+from labwright.models.roles.repository_patches import ARM_PATCH
+from labwright.models.roles.role import AnyRole
+from labwright.models.roles.study_plan import (
+    PLAN,
+    REPOSITORY_PLAN,
+    AmendedPlan,
+    CatalogueEntry,
+    PlanInputs,
+    PlanningInputs,
+    SubjectEntry,
+)
+from labwright.models.settings import SubjectSettings
+from labwright.record.claims.hypothesis_tests import find_cluster_faults
+from labwright.record.errors import UserError
+from labwright.record.estimands import find_hypothesis_faults
+from labwright.record.events.search_events import PlanPrepared
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES
+from labwright.record.run_folder import write_file
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, FrozenScorer, MetricSpec, ResourceNeeds
+from labwright.record.schema.idea import Idea, UserAnchor
+from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding
+from labwright.record.schema.tuning import TuningPlan
+from labwright.sandbox.data.splits import SPLIT_SHARES
+from labwright.sandbox.datasets import BundledDataset, DatasetSources, list_choices, materialise
+from labwright.sandbox.errors import DatasetError
+from labwright.sandbox.hub import HubOffers
+from labwright.sandbox.metric_formulas import (
+    can_score,
+    complete_metric,
+    find_formula_faults,
+    formula_text,
+    parse_formula,
+    write_formulas,
+)
+from labwright.sandbox.metrics import METRICS
+from labwright.sandbox.packages.run_packages import RunPackages
+from labwright.sandbox.scorers import describe_scorer, freeze_scorer, read_scorer
+from labwright.stages.document_summaries import format_statements, read_context
+from labwright.stages.nodes.repository_program import check_repository
+from labwright.stages.paper.citations import check_library
+from labwright.stages.prior_work import (
+    add_omissions,
+    find_common_rows,
+    find_unanswered_rows,
+    format_complaint,
+    read_prior_work,
+)
+from labwright.stages.prompt_inputs import STAGE_GOALS
+from labwright.stages.protocol_review import describe_estimands, review_plan
+from labwright.stages.repository.patched_arms import (
+    build_search_settings,
+    has_only_word_arms,
+    show_repository,
+    to_patching_inputs,
+)
+from labwright.stages.repository.study_planning import RepositoryPlanning
+from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
+from labwright.stages.tuning_validation import find_tuning_faults
+
+UNREADABLE_ANSWER = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
+
+
+class PlanError(UserError):
+    """No usable data plan came of the idea. Who acts: the person; name datasets in the idea, or another model."""
+
+
+CHECK_TASK = "check the repository"
+"""The step that runs a user's repository as it is; before a model plans a study of it, after a plan that was given."""
+
+
+async def prepare(context: RunContext) -> None:
+    """Record the data plan of the run's idea, and its datasets; of a study of a repository it is run first, as it is.
+
+    Raises: `PlanError`, `BaselineError`, and `ModelConfigError` where the models cannot read what the study tells them.
+    """
+    started = context.state.started
+    assert started is not None
+
+    async def check(_: ModelClient) -> None:
+        await check_repository(context, started.seed)
+
+    if context.repository is not None and started.plan is None:
+        await run_once(context, CHECK_TASK, check)
+    await plan_data(context)
+    if context.repository is not None:
+        await run_once(context, CHECK_TASK, check)
+
+
+async def plan_data(context: RunContext) -> None:
+    """Record the data plan of the run's idea, and its datasets. Raises: what `prepare` raises, but `BaselineError`."""
+    await read_context(context)
+
+    async def work(client: ModelClient) -> None:
+        await check_library(context)
+        plan = await _request_plan(context, client)
+        assert context.state.started is not None
+        seed = context.state.started.seed
+        facts = [
+            await to_thread(
+                materialise,
+                use.name,
+                views=context.folder.views,
+                labels=context.folder.labels,
+                seed=seed,
+                sources=context.sources,
+            )
+            for use in plan.datasets
+        ]
+        scorers = {
+            use.name: freeze_scorer(use.name, context.scorers[use.name], context.folder.scorers)
+            for use in plan.datasets
+            if use.name in context.scorers
+        }
+        facts = [
+            one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
+            for one in facts
+        ]
+        await check_context_window(context, StudyInputs(idea=context.idea, data_plan=plan, facts=tuple(facts)))
+        if context.hub is not None and plan.pretrained:
+            await to_thread(context.hub.fetch, plan.pretrained, context.folder.pretrained)
+        installed = (
+            await to_thread(context.run_packages.install, plan.packages, context.folder.packages_lock)
+            if context.run_packages
+            else None
+        )
+        write_formulas(plan.metrics, context.folder.labels)
+        write_file(context.folder.root / "data_plan.json", plan.model_dump_json(indent=1))
+        context.recorder.append(
+            PlanPrepared(
+                data_plan=plan,
+                datasets=tuple(facts),
+                scorers=tuple(scorers.values()),
+                installed=installed,
+                hub=context.hub.select_for_plan(plan) if context.hub is not None else (),
+                settings=build_search_settings(plan) if context.repository is not None else {},
+            )
+        )
+
+    await run_once(context, "prepare", work)
+
+
+async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
+    assert context.state.started is not None
+    await read_prior_work(context, client)
+    prior = context.state.prior_work
+    hub = context.hub
+    asked = hub.sources if hub is not None else {}
+    entries = await to_thread(
+        list_choices,
+        {name: one for name, one in context.sources.items() if name not in asked},
+        seed=context.state.started.seed,
+    )
+    scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
+    known = tuple(_build_catalogue_entry(one, scorers.get(one.name)) for one in entries)
+    shared = PlanningInputs(
+        idea=context.idea,
+        node_seconds=context.node_seconds,
+        retry_seconds=context.retry_seconds,
+        run_seconds=context.run_seconds,
+        rate=context.state.rate,
+        device=context.device,
+        room=context.executor.cell_capacity,
+        seeds=context.search.max_seeds,
+        context=format_statements(context.state.context),
+        prior=prior.papers if prior is not None else (),
+        common=find_common_rows(prior),
+    )
+    planner = DataPlanner(
+        client,
+        shared,
+        catalogue={one.name: one for one in known},
+        scorers=scorers,
+        order=context.search.order,
+        packages=context.run_packages,
+        hub=hub,
+        seed=context.state.started.seed,
+    )
+    if context.repository is not None:
+        study = RepositoryPlanning(context.repository, known[0].name)
+        planner = replace(
+            planner,
+            role=REPOSITORY_PLAN,
+            fit_plan=study.fit_plan,
+            inputs=await to_thread(study.build_inputs, shared, context.state.repository_state.baseline),
+        )
+    else:
+        metrics = dict.fromkeys((*METRICS, *(metric.name for one in scorers.values() for metric in one.metrics)))
+        planner = replace(
+            planner,
+            subjects=tuple(context.subjects),
+            inputs=PlanInputs(
+                **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
+                catalogue=known,
+                subjects=build_subject_entries(context.subjects),
+                subject_budget=describe_subject_limits(context.state),
+                metrics=tuple(metrics),
+                shares=SPLIT_SHARES,
+                packages=context.run_packages.names if context.run_packages else (),
+                hub=await to_thread(lambda: hub.offers) if hub is not None else (),
+            ),
+        )
+    given, complaints = context.state.started.plan, ()
+    if given is None:
+        plan, complaints = await planner.ask(MAX_PLAN_CALLS, fatal=ContextTooLong)
+    else:
+        plan = add_metric_formulas(make_repeatable(given, context.search.order), scorers)
+    if plan is None:
+        whys = [one.why for key, one in context.state.unanswered_calls.items() if key.decision == client.decision]
+        if complaints == (UNREADABLE_ANSWER,) and whys:  # there may have been no answer at all
+            complaints = whys[-1:]
+        raise PlanError(
+            f"no usable data plan after {MAX_PLAN_CALLS} tries: {'; '.join(complaints)}; say in the idea "
+            "which data and metrics to take, or choose another --model"
+        )
+    if hub is not None:
+        found, _ = await to_thread(add_hub_datasets, {one.name: one for one in known}, plan, hub, planner.seed)
+        known = tuple(found.values())
+    used = {use.name for use in plan.datasets}
+    return await review_plan(
+        context,
+        client,
+        plan,
+        ProtocolReviewInputs(
+            idea=context.idea,
+            data_plan=plan,
+            estimands=describe_estimands(plan),
+            catalogue=tuple(one for one in known if one.name in used),
+            others=tuple(one.name for one in known if one.name not in used),
+            seeds=context.search.max_seeds,
+            node_seconds=context.node_seconds,
+            retry_seconds=context.retry_seconds,
+            run_seconds=context.run_seconds,
+            device=context.device,
+            rate=context.state.rate,
+            prior=planner.inputs.prior,
+            common=planner.inputs.common,
+        ),
+        planner.amend if given is None else None,
+    )
+
+
+def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[SubjectEntry, ...]:
+    """The language models that experiments may ask, as the planner is told of them."""
+    return tuple(
+        SubjectEntry(
+            name=name,
+            model=one.model,
+            description=one.description,
+            context_tokens=one.context_tokens,
+            price=price_in_words(one.model_settings),
+            calls=f"{one.concurrency} calls at a time"
+            + (f", {one.requests_a_minute:g} a minute" if one.requests_a_minute is not None else ""),
+        )
+        for name, one in subjects.items()
+    )
+
+
+def describe_subject_limits(state: RunState) -> str:
+    """What subjects may take together; empty where nothing was set."""
+    usd, tokens = state.read_setting("budget.subject_usd"), state.read_setting("budget.subject_tokens")
+    return " and ".join(filter(None, (f"${usd:.2f}" if usd else "", f"{tokens} tokens" if tokens else "")))
+
+
+@dataclass(frozen=True)
+class DataPlanner:
+    """Asks for a data plan until it can be carried out, and shows what is wrong with the one before."""
+
+    client: ModelClient
+    inputs: PlanningInputs
+    catalogue: Mapping[str, CatalogueEntry]
+    scorers: Mapping[str, FrozenScorer]
+    order: str
+    role: AnyRole = PLAN
+    fit_plan: Callable[[DataPlan], tuple[DataPlan, tuple[str, ...]]] = lambda plan: (plan, ())
+    """What a plan is made of an answer, and what is wrong with it besides."""
+    subjects: tuple[str, ...] = ()
+    packages: RunPackages | None = None
+    hub: HubOffers | None = None
+    seed: int = 0
+
+    async def ask(
+        self,
+        tries: int,
+        *,
+        previous_plan: DataPlan | None = None,
+        findings: tuple[ProtocolFinding, ...] = (),
+        fatal: type[ModelError] = ImagesRefused,
+    ) -> tuple[DataPlan | None, tuple[str, ...]]:
+        """A plan without faults after so many calls at most, else None and what was wrong with the last one.
+
+        Of what two of the closest papers use, nothing is asked for twice: what the second plan does not tell of either
+        is printed as omitted. Raises `ModelError`, a `ContextTooLong` that is fatal as `ModelConfigError`.
+        """
+        known, told = dict(self.catalogue), False
+        titles = {name: entry.title for name, entry in known.items()}
+        complaints: tuple[str, ...] = ()
+        for left in reversed(range(tries)):
+            asked = self.inputs.model_copy(
+                update={"before": previous_plan, "findings": findings, "complaints": complaints}
+            )
+            try:
+                answer: DataPlan | None = await self.client.ask_or_none(
+                    self.role, asked, fatal=fatal, instead="it is asked again, as often as for a plan with faults"
+                )
+            except ContextTooLong as error:
+                raise ModelConfigError(str(error)) from None
+            if answer is None:
+                complaints = (UNREADABLE_ANSWER,)
+                continue
+            plan, misfits = self.fit_plan(to_data_plan(answer))
+            known, unasked = (
+                (known, ()) if self.hub is None else await to_thread(add_hub_datasets, known, plan, self.hub, self.seed)
+            )
+            complaints = (
+                unasked
+                or misfits
+                or find_plan_faults(
+                    plan,
+                    known,
+                    scorers=self.scorers,
+                    anchors=self.inputs.idea.anchors,
+                    subjects=self.subjects,
+                    room=self.inputs.room,
+                )
+            )
+            if self.packages is not None:
+                complaints = (*complaints, *await to_thread(self.packages.find_faults, plan.packages))
+            silent, previous_plan = find_unanswered_rows(plan, self.inputs.common, titles), plan
+            if silent and left and not told:
+                complaints, told = (*complaints, *map(format_complaint, silent)), True
+            if not complaints:
+                return add_omissions(add_metric_formulas(make_repeatable(plan, self.order), self.scorers), silent), ()
+        return None, complaints
+
+    async def amend(
+        self, plan: DataPlan, findings: tuple[ProtocolFinding, ...]
+    ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...]]:
+        """`stages.protocol_review.Amend`: a plan that can be carried out, with the planner's answers."""
+        found, _ = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
+        if not isinstance(found, AmendedPlan):
+            return None, ()
+        return DataPlan.model_validate(found.model_dump(exclude={"answers"})), found.answers
+
+
+def to_data_plan(answer: DataPlan) -> DataPlan:
+    """A planner's answer as a plan like any other, with its answers to findings."""
+    kind = AmendedPlan if isinstance(answer, AmendedPlan) else DataPlan
+    return answer if type(answer) is kind else kind.model_validate(answer.model_dump())
+
+
+def add_hub_datasets(
+    known: Mapping[str, CatalogueEntry], plan: DataPlan, hub: HubOffers, seed: int
+) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
+    """The catalogue with the datasets of the hub that a plan takes, fetched and read; and what is wrong with what it
+    asks for."""
+    found, faults = dict(known), list(hub.find_faults(plan))
+    for use in plan.datasets:
+        if use.name in hub.sources and use.name not in found:
+            try:
+                found[use.name] = _build_catalogue_entry(hub.sources[use.name].build_facts(seed), None)
+            except DatasetError as error:
+                faults.append(f"{error}: do without it")
+    return found, tuple(faults)
+
+
+def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
+    """The plan; in `ticket` order, where measured time decides nothing, with trials as its currency."""
+    if order == "arrival" or plan.tuning.currency == "trials":
+        return plan
+    terms = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
+    return plan.model_copy(update={"tuning": terms})
+
+
+def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
+    """The plan with formulas, worst values and ranges of the metrics that we compute, not the user's `scorers`."""
+    own = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
+    return plan.model_copy(
+        update={"metrics": tuple(metric if metric.name in own else complete_metric(metric) for metric in plan.metrics)}
+    )
+
+
+def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenScorer | None) -> CatalogueEntry:
+    """A dataset as the planner sees it, with the sizes that its splits will have to within a few examples."""
+    common = CatalogueEntry(
+        name=one.name,
+        title=one.title,
+        examples=one.example_count,
+        features=one.features,
+        classes=one.classes,
+        sizes={split: round(share * one.example_count) for split, share in SPLIT_SHARES.items()},
+        scorer=describe_scorer(scorer) if scorer is not None else "",
+    )
+    if isinstance(one, BundledDataset):
+        return common
+    return common.model_copy(
+        update={
+            "own": True,
+            "sizes": one.sizes,
+            "task": one.task,
+            "target": one.target,
+            "columns": one.columns,
+            "class_names": one.class_names,
+            "meta": one.meta,
+            "meta_in_test": one.meta_in_test,
+            "shape": one.shape,
+            "missing": one.missing,
+            "split_rule": one.split_rule,
+            "form": one.form,
+            "warnings": one.warnings,
+            "command": one.command,
+        }
+    )
+
+
+PROGRAM_CHARS = 24_000
+"""Characters of an experiment with its plots, as models write them."""
+
+
+async def check_context_window(context: RunContext, study: StudyInputs) -> None:
+    """Refuse a study whose prompts its models cannot read. Raises `ModelConfigError`."""
+    shared = {name: getattr(study, name) for name in StudyInputs.model_fields}
+    code = CodeInputs(
+        **shared,
+        stage="preliminary",
+        kind="draft",
+        goal=STAGE_GOALS["preliminary"],
+        node_seconds=context.node_seconds,
+        device=context.device,
+        network=context.network,
+        lab_reference=context.lab_reference,
+        packages=context.importable_packages,
+        pretrained=context.pretrained_models,
+    )
+    judged = FeedbackInputs(**shared, stage="preliminary", kind="draft", plan="", varies="", code={}, measurements=())
+    try:
+        if context.repository is None:
+            await context.models.check_room(CODE, code, extra_characters=PROGRAM_CHARS)
+        elif not has_only_word_arms(study.data_plan):
+            shown = await to_thread(show_repository, context.repository, context.state.repository_state.baseline)
+            await context.models.check_room(ARM_PATCH, to_patching_inputs(code, shown), extra_characters=PROGRAM_CHARS)
+        await context.models.check_room(FEEDBACK, judged, extra_characters=PROGRAM_CHARS)
+    except ContextTooLong as error:
+        idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
+        raise ModelConfigError(
+            f"{error}; here the idea has {idea} characters and the data plan {plan}, which are "
+            "never cut: shorten the longer one"
+        ) from None
+
+
+SPLITS = ("train", "dev", "validation", "test")
+
+
+def find_plan_faults(
+    plan: DataPlan,
+    catalogue: Mapping[str, CatalogueEntry],
+    *,
+    scorers: Mapping[str, FrozenScorer] | None = None,
+    anchors: Sequence[UserAnchor] = (),
+    subjects: Collection[str] = (),
+    room: ResourceNeeds | None = None,
+) -> tuple[str, ...]:
+    """What is wrong with a plan, one sentence each; empty when it can be carried out.
+
+    `scorers` are the user's own, by dataset, `anchors` those of the idea, `room` is the most that a cell can have.
+    """
+    known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
+    of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
+    unknown = (
+        f"there is no subject {name!r} to ask; there are: {', '.join(subjects) or 'none'}"
+        for name in plan.subjects
+        if name not in subjects
+    )
+    found = (
+        *_find_shape_faults(plan, catalogue),
+        *unknown,
+        *_find_metric_faults(plan, known, of_plan),
+        *find_tuning_faults(plan, anchors),
+        *find_unmet_needs(plan, room),
+    )
+    if not found:
+        found = (*find_hypothesis_faults(add_metric_formulas(plan, of_plan)), *find_cluster_faults(plan, known))
+    return found
+
+
+def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:
+    """What arms need and a cell cannot have here, one sentence an arm."""
+    found = {arm.name: arm.needs.find_excess(room) for arm in plan.arms if room is not None}
+    return tuple(
+        f"arm {name!r} needs {' and '.join(more)}: plan with less, or give experiments more (--gpus, "
+        "sandbox.memory_gb, sandbox.timeout)"
+        for name, more in found.items()
+        if more
+    )
+
+
+def find_given_plan_faults(
+    plan: DataPlan,
+    idea: Idea,
+    sources: DatasetSources,
+    places: Mapping[str, str],
+    seed: int,
+    subjects: Collection[str] = (),
+    room: ResourceNeeds | None = None,
+    hub: HubOffers | None = None,
+) -> tuple[str, ...]:
+    """What is wrong with a plan that a person gives; `places` are those of the scorers. Raises `DatasetError`."""
+    scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
+    own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
+    known, faults = (
+        {one.name: _build_catalogue_entry(one, scorers.get(one.name)) for one in list_choices(own, seed=seed)},
+        (),
+    )
+    if hub is not None:
+        known, faults = add_hub_datasets(known, plan, hub, seed)
+    return faults or find_plan_faults(plan, known, scorers=scorers, anchors=idea.anchors, subjects=subjects, room=room)
+
+
+def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+    """What is wrong with datasets, arms and levels, and with names."""
+    for use in plan.datasets:
+        entry = catalogue.get(use.name)
+        if entry is None:
+            yield f"there is no dataset {use.name!r}; there are {', '.join(sorted(catalogue))}"
+        elif (
+            entry.task != "none"
+            and "train" in entry.sizes
+            and (  # some are known only once it is cut, or not ours
+                empty := [split for split in SPLITS if not entry.sizes.get(split)]
+            )
+        ):
+            yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: take another one"
+    roles = {arm.role for arm in plan.arms}
+    yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
+    if plan.levels and not plan.factor.strip():
+        yield f"there are levels ({plan.levels[0].name}, ...) of nothing: say in `factor` what they are levels of"
+    if plan.factor.strip() and not plan.levels:
+        yield f"factor {plan.factor!r} has no levels: give them, or leave it empty"
+    for levels in (factor.levels for factor in plan.factors) if plan.factors else (plan.levels,):
+        values = Counter(level.value for level in levels if level.value is not None)
+        yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
+    yield from _find_skipped_cell_faults(plan)
+    yield from (
+        f"the arm name {arm.name!r} is taken by a reference arm of the program: give another one"
+        for arm in plan.arms
+        if arm.name in REFERENCE_ARM_TITLES
+    )
+    # Told apart by capitals alone, they collide as conditions, keys and headings.
+    for noun, each in (
+        ("arm", plan.arms),
+        ("level", plan.all_levels),
+        ("metric", plan.metrics),
+        ("dataset", plan.datasets),
+    ):
+        counts = Counter(one.name.casefold() for one in each)
+        yield from (f"{noun} {name!r} is named twice" for name in sorted(counts) if counts[name] > 1)
+
+
+def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
+    """What is wrong with the cells that a plan does without."""
+    for one in plan.left_out:
+        for noun, name, names in (
+            ("dataset", one.dataset, plan.datasets),
+            ("arm", one.arm, plan.arms),
+            ("level", one.level, plan.all_levels),
+        ):
+            if name and name not in {known.name for known in names}:
+                yield f"`left_out` names the {noun} {name!r}, which the plan does not have"
+    for arm in plan.arms:
+        if arm.role != "ablation" and not any(
+            plan.has_cell(plan.datasets[0].name, arm.name, level) for level in plan.level_names
+        ):
+            yield (
+                f"`left_out` leaves nothing of the {arm.role} {arm.name!r} on the main dataset: keep a level, or "
+                "leave out the arm itself"
+            )
+    for use in plan.datasets[1:]:
+        if not any(plan.has_cell(use.name, arm.name, level) for arm in plan.arms for level in plan.level_names):
+            yield f"`left_out` leaves nothing of dataset {use.name!r}: leave out the dataset itself"
+
+
+def _find_metric_faults(
+    plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, FrozenScorer]
+) -> Iterator[str]:
+    """The primary metric must be had on every dataset, one that programs compute on some dataset, and every direction
+    must be the program's own."""
+    had = {name: _find_available_metrics(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
+    formulas = [
+        metric
+        for metric in plan.metrics
+        if formula_text(metric)
+        and not any(metric.name in {one.name for one in scorer.metrics} for scorer in scorers.values())
+    ]
+    for metric in formulas:
+        yield from _find_formula_faults(metric, plan, known)
+    for name, names in had.items():
+        if names is not None and plan.primary_metric.name not in names:
+            yield (
+                f"the primary metric {plan.primary_metric.name!r} cannot be computed on {name!r} "
+                f"({_describe_task(known[name])}); "
+                f"there are {', '.join(sorted(names))}"
+            )
+        elif (
+            names is not None
+            and plan.tuning.metric not in ("", *names)
+            and (name in (plan.tuning.datasets or (plan.datasets[0].name,)))
+        ):
+            yield f"tuning.metric {plan.tuning.metric!r} cannot be computed on {name!r} ({_describe_task(known[name])})"
+    programs: dict[str, MetricSpec] = (
+        dict(METRICS)
+        | {metric.name: metric for metric in formulas}
+        | {metric.name: metric for one in scorers.values() for metric in one.metrics}
+    )
+    for metric in plan.metrics[1:]:
+        if (
+            had
+            and metric.name in programs
+            and all(names is not None and metric.name not in names for names in had.values())
+        ):
+            yield (
+                f"metric {metric.name!r} cannot be computed on any dataset of the plan "
+                f"({', '.join(f'{name}: {_describe_task(entry)}' for name, entry in known.items())})"
+            )
+    for metric in plan.metrics:
+        ours = programs.get(metric.name)
+        if ours is not None and ours.higher_is_better != metric.higher_is_better:
+            yield (
+                f"metric {metric.name!r} has the wrong direction: it is better when "
+                f"{'higher' if ours.higher_is_better else 'lower'}, so higher_is_better is "
+                f"{str(ours.higher_is_better).lower()}"
+            )
+
+
+def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
+    """What is wrong with a metric's formula: on the main dataset, and on others that it can be computed on."""
+    if not metric.name.isidentifier() or metric.name in METRICS:
+        yield (f"metric {metric.name!r} has a formula: its name has to be one of its own, of letters, digits and _")
+        return
+    for number, entry in enumerate(known.values()):
+        if entry.task != "none" and (not number or can_score(metric, entry.classes, entry.meta)):
+            faults = tuple(find_formula_faults(metric, entry.classes, entry.meta, entry.class_names))
+            yield from faults
+            if faults:
+                return
+    to = parse_formula(metric.formula).other if metric.is_comparative else ""
+    if to and metric.name in (plan.primary_metric.name, plan.tuning.metric):
+        yield (
+            f"metric {metric.name!r}: flip_rate compares conditions, so it neither is primary nor tunes: put "
+            "another one before it"
+        )
+    if to and to not in (*plan.conditions, *(arm.name for arm in plan.arms), *plan.level_names):
+        yield f"metric {metric.name!r}: flip_rate(to={to}) names no condition, arm or level of the plan"
+
+
+def _find_available_metrics(
+    entry: CatalogueEntry, scorer: FrozenScorer | None, metrics: Sequence[MetricSpec]
+) -> frozenset[str] | None:
+    """The metrics that are computed on a dataset; None where code gives what it likes."""
+    ours = (
+        None
+        if entry.task == "none"
+        else frozenset(
+            metric.name for metric in (*METRICS.values(), *metrics) if can_score(metric, entry.classes, entry.meta)
+        )
+    )
+    if scorer is None:
+        return ours
+    own = frozenset(metric.name for metric in scorer.metrics)
+    return own if scorer.takes == "artifact" else own | (ours or frozenset())
+
+
+def _describe_task(entry: CatalogueEntry) -> str:
+    if entry.task == "none":
+        return "a folder without labels"
+    return f"{entry.classes} classes" if entry.classes else "regression"

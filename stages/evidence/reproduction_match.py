@@ -1,0 +1,208 @@
+"""Numbers of the record beside those of the nodes that were executed again: equal, within noise, or different.
+
+Where processor, interpreter and threads are those of the record, the digits that are printed must be the same ones.
+Elsewhere, and on a GPU, a mean may differ as far as noise was measured: by less than the difference of two means of so
+many replicates is in all but `CHANCE` of cases (Student t).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Literal
+
+from labwright.record.claims.estimates import compute_t_interval, compute_t_quantile, find_replicates
+from labwright.record.claims.formatting import format_claims
+from labwright.record.printed_value import PrintedValue
+from labwright.record.reducers.run_state import RunState
+from labwright.record.result_macros import to_plain_text
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.frozen_model import FrozenModel
+from labwright.stages.paper.paper_context import build_paper_claims
+
+FALSE_ALARM_RATE = 0.001
+"""How often a number of code that is not deterministic is called different though it is not."""
+
+Quantity = tuple[str, str, str, str]
+
+
+def compare_numbers(
+    state: RunState, reproductions: Sequence[NodeReproduction], *, exact: bool
+) -> Iterator[ReproducedNumber]:
+    """Every number that these nodes bear on, claims of the paper first; `same` asks for equal digits."""
+    again = {one.node: one for one in reproductions}
+    claims = build_paper_claims(state)
+    by_key = {one.key: one for one in build_paper_claims(_apply_reproductions(state, again)).all_claims}
+    for claim in claims.all_claims:
+        if here := tuple(node for node in claim.nodes if node in again):
+            after = by_key.get(claim.key)
+            values = dict(zip(claim.nodes, claim.values, strict=True))
+            new = dict(zip(after.nodes, after.values, strict=True)) if after is not None else {}
+            texts: dict[str, tuple[PrintedValue, PrintedValue]] = {}
+            if after is not None and after.nodes == claim.nodes == here:
+                new_texts = format_claims([after])
+                texts = {key.rpartition(".")[2]: (text, new_texts[key]) for key, text in format_claims([claim]).items()}
+            yield _build_number(
+                _NumberComparison(
+                    claim.key,
+                    True,
+                    here,
+                    tuple(values[node] for node in here),
+                    tuple(map(new.get, here)),
+                    claim.sd,
+                    claim.n,
+                    texts,
+                ),
+                same=exact,
+            )
+    covered = {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
+    for name, one in again.items():  # values that no claim is made of: on validation, and of the seed looked at
+        node = state.nodes[name]
+        top = node.parent if node.kind == "replicate" and node.parent else name
+        noise: dict[Quantity, list[float]] = {}
+        for replicate in find_replicates(state, top):
+            for measured in (*replicate.measurements, *state.test_measurements.get(replicate.id, ())):
+                noise.setdefault(_to_quantity(measured), []).append(measured.value)
+        after = {_to_quantity(measured): measured.value for measured in (*one.measurements, *one.tests)}
+        for measured in (*node.measurements, *state.test_measurements.get(name, ())):
+            quantity = _to_quantity(measured)
+            if (name, quantity) not in covered:
+                spread = noise.get(quantity, [])
+                yield _build_number(
+                    _NumberComparison(
+                        f"{name}:{'/'.join(quantity)}",
+                        False,
+                        (name,),
+                        (measured.value,),
+                        (after.get(quantity),),
+                        compute_t_interval(spread)[0],
+                        len(spread),
+                    ),
+                    same=exact,
+                )
+
+
+def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction]) -> RunState:
+    """The state as if these nodes had measured what they measured again; what was not measured again is gone."""
+    nodes = dict(state.nodes)
+    for name, one in again.items():
+        *earlier, last = nodes[name].attempts
+        attempts = (*earlier, last.model_copy(update={"measurements": one.measurements}))
+        nodes[name] = nodes[name].model_copy(update={"attempts": attempts})
+    return replace(
+        state,
+        nodes=nodes,
+        tests=state.test_measurements
+        | {name: one.tests for name, one in again.items() if name in state.test_measurements},
+    )
+
+
+@dataclass(frozen=True)
+class _NumberComparison:
+    """Values before and after, node by node; `sd` is over all `of` replicates. `texts` are both as they are printed,
+    by form (`pm`, `ci` ...), where all that it is a mean over ran again."""
+
+    key: str
+    claim: bool
+    nodes: tuple[str, ...]
+    recorded: tuple[float, ...]
+    reproduced: tuple[float | None, ...]
+    sd: float | None
+    replicates: int
+    printed_texts: Mapping[str, tuple[PrintedValue, PrintedValue]] = field(
+        default_factory=dict[str, tuple[PrintedValue, PrintedValue]]
+    )
+
+
+def _to_quantity(one: Measurement) -> Quantity:
+    return one.split, one.dataset, one.name, one.condition
+
+
+def _build_number(cell: _NumberComparison, *, same: bool) -> ReproducedNumber:
+    """Printed as mean and interval where all nodes of a claim ran, else as the values of those that did."""
+    again = [value for value in cell.reproduced if value is not None]
+    lost = len(again) < len(cell.reproduced)
+    off = None if lost else abs(fmean(again) - fmean(cell.recorded))
+    noise = compute_tolerance(cell.sd, cell.replicates, len(cell.nodes))
+    before, after = ([_format_value(value) for value in values] for values in (cell.recorded, cell.reproduced))
+    equal = not lost and all(a == b for a, b in (*zip(before, after, strict=True), *cell.printed_texts.values()))
+    verdict: ReproductionVerdict = "missing" if lost else "equal" if equal else "different"
+    if verdict == "different" and not same and off is not None and noise is not None and off <= noise:
+        verdict = "within noise"
+    recorded, new = (
+        (" ".join(to_plain_text(cell.printed_texts[form][side]) for form in ("pm", "ci")) for side in (0, 1))
+        if cell.printed_texts
+        else (", ".join(before), ", ".join(after))
+    )
+    return ReproducedNumber(
+        key=cell.key,
+        claim=cell.claim,
+        nodes=cell.nodes,
+        replicates=max(cell.replicates, 1),
+        difference=off,
+        noise=noise,
+        recorded=recorded,
+        reproduced=new,
+        verdict=verdict,
+    )
+
+
+def _format_value(value: float | None) -> str:
+    return "missing" if value is None else f"{value:.4g}"
+
+
+def compute_tolerance(sd: float | None, replicates: int, reproduced: int) -> float | None:
+    """How far the mean over `ran` replicates may be from that over the same seeds before; None: no noise is known."""
+    if sd is None or replicates < 2:
+        return None
+    return compute_t_quantile(1 - FALSE_ALARM_RATE / 2, replicates - 1) * sd * math.sqrt(2 / reproduced)
+
+
+ReproductionVerdict = Literal["equal", "within noise", "different", "missing"]
+
+
+class NodeReproduction(FrozenModel):
+    """One node executed again. `failure` is why its numbers are missing; empty where it ended as the record says."""
+
+    node: str
+    kind: str
+    seed: int
+    seconds: float = 0.0
+    recorded_seconds: float
+    failure: str = ""
+    measurements: tuple[Measurement, ...] = ()
+    tests: tuple[Measurement, ...] = ()
+
+
+class ReproducedNumber(FrozenModel):
+    """A number over those of its nodes that ran again. `noise` is the most that it may be `off`; None: unknown."""
+
+    key: str
+    claim: bool
+    """Whether the paper may print it by this key; other values stand in the appendix, or only in the record."""
+    nodes: tuple[str, ...]
+    replicates: int
+    """Nodes that it is a mean over."""
+    recorded: str
+    reproduced: str
+    difference: float | None
+    noise: float | None
+    verdict: ReproductionVerdict
+
+
+class RunReproduction(FrozenModel):
+    """What came of it. `unlike` says why digits need not be equal; empty: they must be."""
+
+    nodes: tuple[NodeReproduction, ...]
+    numbers: tuple[ReproducedNumber, ...]
+    environment_differences: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Nodes behind the paper's numbers that were not executed again, as was asked."""
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether every node ended as recorded and every number is equal or within noise."""
+        ended = not any(one.failure for one in self.nodes)
+        return ended and all(one.verdict in ("equal", "within noise") for one in self.numbers)

@@ -1,0 +1,361 @@
+"""What the paper rests on is run again with something changed (`review.honesty.label_probe`), before test is unsealed.
+
+The winner in full: seed, labels, rows, names of arms; each ablation with rows alone. What one probe cannot be given of
+time or budget ends unclear and says so. A probe executes each cell that it needs once, and rows of each arm one cell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import to_thread
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.record.claims.estimates import find_ablation_nodes, find_replicates, find_winner
+from labwright.record.events.search_events import NodeProbed, NodeSuspected
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.python_syntax import collect_reads
+from labwright.record.run_folder import read_source
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.nodes import HonestyFinding, Node
+from labwright.record.source_tree import ENTRY_FILE as PROGRAM
+from labwright.record.source_tree import PLOTS_FILE, select_code
+from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
+from labwright.review.honesty.label_probe import (
+    MAX_PERMUTATIONS,
+    PROBE_FILE,
+    PROBE_TASK,
+    ProbeResult,
+    build_probe_script,
+    find_arms_ignoring_labels,
+    judge_label_permutation,
+    judge_seed_change,
+)
+from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT as ROWS
+from labwright.review.honesty.row_probe import find_same_rows, judge_row_replacement
+from labwright.review.honesty.run_facts import find_ignored_seed
+from labwright.review.honesty.verdict import apply_corroboration
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import Job, JobOutcome, TooLate
+from labwright.sandbox.scoring import SubmittedPredictions, compute_chance_level, read_final_predictions
+from labwright.stages.evidence.code_audit import audit_code
+from labwright.stages.nodes.node_cells import build_rerun_job, list_measured_cells
+from labwright.stages.run_context import RunContext, decision_number, record_time_limit, run_once
+
+ProbeKind = Literal["seed", "labels", "rows", "arms"]
+
+
+async def probe_winners(context: RunContext) -> None:
+    """Probe and read the winner; where it turns out suspect, the one that takes its place, too; then the ablations."""
+
+    async def work(client: ModelClient) -> None:
+        while (
+            (best := find_winner(context.state)) is not None
+            and not context.state.nodes[best].suspect
+            and not all(_is_probed(context, best, kind) for kind in ("seed", "labels", "rows", "arms"))
+        ):
+            await _NodeProbes(context, best).run_all()
+        await probe_ablations(context, client)
+
+    await run_once(context, PROBE_TASK, work)
+
+
+async def probe_ablations(context: RunContext, client: ModelClient) -> None:
+    """Probe the rows of the ablations that the paper reports, and have all code read, as far as it is not done."""
+    probes = [
+        _NodeProbes(context, node.id)
+        for node in find_ablation_nodes(context.state)
+        if not _is_probed(context, node.id, "rows")
+    ]
+    seen = await asyncio.gather(*(one.measure_rows_probe() for one in probes))
+    for one, found in zip(probes, seen, strict=True):
+        one.record_probe("rows", *found)
+    await audit_code(context, client)
+
+
+def _is_probed(context: RunContext, node: str, probe: str) -> bool:
+    return any(one.node == node and one.probe == probe for one in context.state.probes)
+
+
+def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell, ...]:
+    """Of each arm the first cell, and the cells whose artifacts these read."""
+    chosen = list({cell.arm: cell for cell in reversed(cells)}.values())
+    for cell in chosen:  # which grows meanwhile
+        chosen += [
+            one
+            for one in cells
+            if one not in chosen
+            and one.arm == reads.get(cell.arm)
+            and (one.dataset, one.level, one.seed) == (cell.dataset, cell.level, cell.seed)
+        ]
+    return tuple(one for one in cells if one in chosen)
+
+
+class ProbeNotRunError(Exception):
+    """A probe cannot be carried out; the message says why."""
+
+
+class _NodeProbes:
+    """The probes of one node."""
+
+    def __init__(self, context: RunContext, name: str) -> None:
+        self.context = context
+        self.name = name
+        source = read_source(context.folder.get_source_path(name))
+        self.code = {path: text for path, text in source.items() if path != PLOTS_FILE}
+        self.seconds = 0.0
+        self.reservations = list[str]()
+        """What was reserved in the budget, by name."""
+
+    @property
+    def node(self) -> Node:
+        return self.context.state.nodes[self.name]
+
+    async def run_all(self) -> None:
+        """All of them, as far as they are not recorded; nothing more of a node that turned out suspect."""
+        for kind, probe in (
+            ("seed", self.probe_seed),
+            ("labels", self.probe_labels),
+            ("rows", self.probe_rows),
+            ("arms", self.probe_arms),
+        ):
+            if not _is_probed(self.context, self.name, kind) and not self.node.suspect:
+                await probe()
+
+    async def probe_seed(self) -> None:
+        """The replicates ran the same code with other seeds; whether any value differs."""
+        found = judge_seed_change(self.node.measurements, self._read_replicates(), self.context.plan.primary_metric)
+        signs = apply_corroboration(
+            find_ignored_seed(select_code(self.code)) if found.outcome == "still" else (), self.node.findings
+        )
+        if signs:
+            self.context.recorder.append(NodeSuspected(node=self.name, findings=signs))
+        self.record_probe("seed", found)
+
+    async def probe_labels(self) -> None:
+        """With permuted labels. What one permutation may take of the GPUs is left free from the start
+        (`stages.worst_case_cost`)."""
+        metric, found, measured, runs = (
+            self.context.plan.primary_metric,
+            ProbeResult("still", ""),
+            tuple[Measurement, ...](),
+            0,
+        )
+        chance = await to_thread(compute_chance_level, self.context.folder.labels, metric.name)
+        try:
+            if not any(".y" in text for text in select_code(self.code).values()):
+                raise ProbeNotRunError("not run: the code reads no labels")
+            while found.outcome == "still" and runs < MAX_PERMUTATIONS:
+                outcome = await self._run_probe(
+                    "labels", runs, {PROBE_FILE: build_probe_script(runs)}, entry=PROBE_FILE
+                )
+                runs, measured = runs + 1, outcome.measurements
+                arms = find_arms_ignoring_labels(
+                    await self._read_submitted(), await self._read_probed("labels", runs - 1), self.context.plan
+                )
+                if arms:
+                    found = ProbeResult(
+                        "still",
+                        f"with permuted training labels the predictions of {', '.join(arms)} are "
+                        "the same to the last digit: they do not come from the labels",
+                    )
+                    break
+                found = judge_label_permutation(self.node.measurements, measured, metric=metric, chance=chance)
+            found = found._replace(why=f"{found.why} (permutation {runs} of at most {MAX_PERMUTATIONS})")
+        except ProbeNotRunError as error:
+            found = ProbeResult("unclear", f"{found.why}; {error}" if found.why else str(error))
+        self.record_probe("labels", found, measured)
+
+    async def probe_rows(self) -> None:
+        """With every second row to be predicted replaced."""
+        self.record_probe("rows", *await self.measure_rows_probe())
+
+    async def measure_rows_probe(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
+        """What becomes of predictions where every second row is replaced, and what was measured.
+
+        Where others move too, the code is run once more unchanged: code that gives other values by itself has shown
+        nothing.
+        """
+        plan, measured = self.context.plan, tuple[Measurement, ...]()
+        try:
+            before, cells = (
+                await self._read_submitted(),
+                select_cells(self._list_measured_cells(), collect_reads(self.code.get(PROGRAM, "")) or {}),
+            )
+            if not before:
+                raise ProbeNotRunError("not run: no predictions were handed in")
+            measured = (
+                await self._run_probe("rows", 0, {PROBE_FILE: ROWS}, entry=PROBE_FILE, cells=cells)
+            ).measurements
+            words = " ".join([plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)])
+            found = judge_row_replacement(before, await self._read_probed("rows", 0), plan, words=words)
+            if found.outcome == "still":
+                await self._run_probe("rows", 1, {}, cells=cells)
+                known = {(one.dataset, one.condition): one.values for one in before}
+                if not all(
+                    find_same_rows(known[one.dataset, one.condition], one.values).all()
+                    for one in await self._read_probed("rows", 1)
+                    if (one.dataset, one.condition) in known
+                ):
+                    found = ProbeResult("unclear", "run once more unchanged, the code predicts other values")
+        except ProbeNotRunError as error:
+            found = ProbeResult("unclear", str(error))
+        return found, measured
+
+    async def probe_arms(self) -> None:
+        """With the names of baseline and method exchanged, in a program of cells."""
+        measured = tuple[Measurement, ...]()
+        try:
+            names, cells = self._select_pair()
+            turned, replicates = exchange_arm_names(self.code, names), self._read_replicates()
+            if turned is None or len(replicates) < 2:
+                raise ProbeNotRunError(
+                    "not run: the code uses the names of its arms in other ways than as texts"
+                    if turned is None
+                    else "not run: there are no two good replicates to compare with"
+                )
+            other = dict(zip(names, reversed(names), strict=True))
+            told = {cell.model_copy(update={"arm": other[cell.arm]}): cell for cell in cells}
+            measured = (await self._run_probe("arms", 0, turned, whole=True, told=told)).measurements
+            found = judge_name_exchange(
+                self.node.measurements, measured, replicates, names=names, metric=self.context.plan.primary_metric
+            )
+        except ProbeNotRunError as error:
+            found = ProbeResult("unclear", str(error))
+        self.record_probe("arms", found, measured)
+
+    # --- what they share ----------------------------------------------------------------------------------------------
+
+    def _read_replicates(self) -> list[tuple[Measurement, ...]]:
+        return [one.measurements for one in find_replicates(self.context.state, self.name) if one.status == "good"]
+
+    async def _read_submitted(self) -> tuple[SubmittedPredictions, ...]:
+        """What the node handed in."""
+        with suppress(SubmissionRefused):
+            folder = self.context.folder.get_attempt_path(self.name, self.node.attempts[-1].number)
+            return await to_thread(read_final_predictions, folder, self.context.folder.labels)
+        return ()
+
+    async def _read_probed(self, kind: ProbeKind, number: int) -> tuple[SubmittedPredictions, ...]:
+        with suppress(SubmissionRefused):
+            return await to_thread(read_final_predictions, self._probe_folder(kind, number), self.context.folder.labels)
+        return ()
+
+    def _probe_folder(self, kind: ProbeKind, number: int) -> Path:
+        return self.context.folder.root / "probes" / self.name / f"{kind}{number}"
+
+    def _list_measured_cells(self) -> list[Cell]:
+        """The cells behind the node's numbers, those on the smallest data first: seconds differ from run to run, and
+        would have each look at other cells. None of a program that does all at once."""
+        sizes = {one.name: one.features * sum(one.sizes.values()) for one in self.context.facts}
+        return sorted(
+            (line.cell for line in list_measured_cells(self.node)), key=lambda cell: sizes.get(cell.dataset, 0)
+        )
+
+    def _select_pair(self) -> tuple[tuple[str, str], tuple[Cell, Cell]]:
+        """The names of a baseline and of the method, with a cell of each at one place, on the smallest data."""
+        measured = self._list_measured_cells()
+        roles = {arm.name: arm.role for arm in self.context.plan.arms}
+        pairs = [
+            (a, b)
+            for a in measured
+            for b in measured
+            if roles.get(a.arm) == "baseline"
+            and (roles.get(b.arm) == "method")
+            and (a.dataset, a.level) == (b.dataset, b.level)
+        ]
+        if not pairs or collect_reads(self.code.get(PROGRAM, "")):
+            raise ProbeNotRunError("not run: the program has no cells of a baseline and of the method that stand alone")
+        a, b = pairs[0]
+        return (a.arm, b.arm), (a, b)
+
+    async def _run_probe(
+        self,
+        kind: ProbeKind,
+        number: int,
+        changed: Mapping[str, str],
+        *,
+        entry: str = PROGRAM,
+        whole: bool = False,
+        cells: tuple[Cell, ...] = (),
+        told: Mapping[Cell, Cell] | None = None,
+    ) -> JobOutcome:
+        """What comes of the node's code with some files changed, or only these; of its `cells`, or of those that it is
+        `told` in place of others. Raises `NotRunError`, also where it fails."""
+        bench, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
+        if (why := self._find_obstacle()) is not None:
+            raise ProbeNotRunError(f"not run: {why}")
+        try:
+            if bench.budget is not None:
+                bench.budget.reserve_attempt(
+                    decision_number(bench.recorder, RunTask(task=PROBE_TASK)), name, bench.retry_seconds
+                )
+                self.reservations.append(name)
+            await to_thread(remove_tree, folder, ignore_errors=True)  # what a kill left
+            job = build_rerun_job(
+                Job(
+                    name=name,
+                    folder=folder,
+                    source=dict(changed) if whole else self.code | dict(changed),
+                    entry=entry,
+                    seed=self.node.seed,
+                    timeout=bench.retry_seconds,
+                    is_too_late=lambda: bench.seconds_left() <= 0,
+                    datasets=tuple(use.name for use in bench.plan.datasets),
+                ),
+                self.node,
+                bench.state,
+            )
+            if told:
+                job = replace(
+                    job,
+                    cells=tuple(told),
+                    keys={},
+                    expected_seconds={},
+                    settings={cell: job.settings.get(was, {}) for cell, was in told.items()},
+                )
+            outcome = await bench.executor.run(replace(job, cells=cells) if cells and job.cells else job)
+        except BudgetSpent as error:
+            raise ProbeNotRunError(f"not run: {error}") from error
+        except TooLate:
+            record_time_limit(bench)
+            raise ProbeNotRunError(f"not run: {bench.state.limit_reason}") from None
+        self.seconds += outcome.seconds
+        if outcome.failure is not None:
+            raise ProbeNotRunError(f"the code failed: {outcome.failure.message}")
+        return outcome
+
+    def _find_obstacle(self) -> str | None:
+        """Why nothing is executed."""
+        if self.context.state.limit_reason is not None:
+            return self.context.state.limit_reason
+        if self.context.plan.subjects:
+            return "it asks language models"
+        return "a repository reads its own data" if self.context.repository is not None else None
+
+    def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...] = ()) -> None:
+        """What came of a probe; suspect where it is what honest code does not do."""
+        bench, budget = self.context, self.context.budget
+        if found.outcome == "still" and kind != "seed":
+            bench.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
+        bench.recorder.append(
+            NodeProbed(
+                node=self.name,
+                probe=kind,
+                seconds=self.seconds,
+                measurements=measured,
+                outcome=found.outcome,
+                why=found.why,
+            )
+        )
+        if budget is not None:
+            for name in self.reservations:
+                budget.release(name)  # what was taken is settled by now
+        self.seconds, self.reservations = 0.0, []

@@ -1,0 +1,303 @@
+"""What a program says of an idea: whether it fits this machine, repeats an earlier one, or claims a novelty.
+
+Not guaranteed: that the estimate is right, which is a model's guess; two ideas that say the same in other words pass,
+and so do words that claim novelty in a way that is not listed here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from labwright.models.roles.ideation import IdeaText
+from labwright.record.ideation import (
+    AvailableResources,
+    ClosestWork,
+    Feasibility,
+    FoundPaper,
+    LiteratureSearch,
+    NoveltyLevel,
+    RequiredDataset,
+    ResourceEstimate,
+)
+from labwright.record.schema.idea import Idea
+from labwright.sandbox.packages.requirements import parse_requirements
+
+_HUB_NAME = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@[\w.-]+)?$")
+
+
+def check_fit(estimate: ResourceEstimate, means: AvailableResources) -> Feasibility:
+    """Whether an estimate fits, and what does not, one sentence each."""
+    why: list[str] = []
+    if estimate.hours > means.hours:
+        why.append(f"it takes {estimate.hours:g} h by its estimate, and the run may take {means.hours:g} h")
+    if estimate.node_hours > means.node_hours:
+        why.append(f"its longest experiment takes {estimate.node_hours:g} h, and one may take {means.node_hours:g} h")
+    if estimate.node_hours > estimate.hours:
+        why.append(f"one experiment of {estimate.node_hours:g} h does not fit into a study of {estimate.hours:g} h")
+    memory = estimate.gpu_memory_gb
+    if memory and not means.gpus:
+        why.append(f"it needs a GPU with {memory:g} GB, and the run has none")
+    elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
+        why.append(f"it wants {memory:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB")
+    have = {_normalise_package(one.split()[0]) for one in means.packages if one.strip()}
+    have |= {_normalise_package(one.name) for one in parse_requirements(means.installable)}
+    why += [
+        f"the package {name!r} is not installed"
+        for name in estimate.packages
+        if _normalise_package(name) not in have and _normalise_package(name) not in _STANDARD_MODULES
+    ]
+    if estimate.network and not means.network:
+        why.append("its experiments need a network, and have none")
+    models = {one.split("@")[0] for one in means.pretrained}
+    why += [
+        f"the pretrained model {name!r} is not on this machine, and the hub cannot be reached"
+        for name in estimate.pretrained
+        if name.split("@")[0] not in models and not means.fetching
+    ]
+    why += [fault for need in estimate.data if (fault := _find_data_obstacle(need, means))]
+    return Feasibility(fits=not why, why=tuple(why))
+
+
+def _find_data_obstacle(need: RequiredDataset, means: AvailableResources) -> str | None:
+    if need.source in ("catalogue", "own"):
+        have = means.own if need.source == "own" else means.datasets
+        return (
+            None
+            if need.name in have
+            else (f"there is no dataset {need.name!r} here; there are {', '.join(have) or 'none'}")
+        )
+    if need.source == "hub":
+        if not _HUB_NAME.match(need.name):
+            return f"{need.name!r} is not a dataset of the hub: name it OWNER/SET"
+        return None if means.fetching else f"the dataset {need.name!r} is on the hub, which cannot be reached from here"
+    if need.source == "other":
+        return f"the dataset {need.name!r} is not available: it is neither here nor on the hub"
+    return None
+
+
+_STANDARD_MODULES = frozenset(
+    ("python", "json", "math", "random", "itertools", "collections", "statistics", "csv", "re")
+)
+
+
+def _normalise_package(name: str) -> str:
+    name = re.split(r"[\[=<>~!; ]", name.strip(), maxsplit=1)[0].lower().replace("_", "-")
+    return {"sklearn": "scikit-learn", "pil": "pillow", "cv2": "opencv-python"}.get(name, name)
+
+
+MIN_TITLE_OVERLAP = 0.6
+"""Shared stems over all stems of two titles, from which on they are one."""
+MIN_HYPOTHESIS_OVERLAP = 0.55
+"""The same for hypotheses."""
+MIN_COMBINED_OVERLAP = 0.9
+"""The same for the sum of the two: neither is a copy, together they are."""
+_STOP_WORDS = frozenset(
+    """a an and are as at be by can could do does for from has have how if in into is it its may more no
+not of on or our over than that the their them then there these they this to under up use using via was we what when
+where which while with without would method model models approach study learning neural network networks
+deep data""".split()
+)
+
+
+def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
+    """Whether two ideas are the same by their words."""
+    if squeeze_text(first.name) == squeeze_text(second.name) or squeeze_text(first.title) == squeeze_text(second.title):
+        return True
+    titles, hypotheses = (
+        compute_overlap(first.title, second.title),
+        compute_overlap(first.short_hypothesis, second.short_hypothesis),
+    )
+    return (
+        titles >= MIN_TITLE_OVERLAP
+        or hypotheses >= MIN_HYPOTHESIS_OVERLAP
+        or titles + hypotheses >= MIN_COMBINED_OVERLAP
+    )
+
+
+def compute_overlap(first: str, second: str) -> float:
+    """Stems that two texts share, over all stems of both; 0 where one has none."""
+    a, b = _extract_stems(first), _extract_stems(second)
+    return len(a & b) / len(a | b) if a and b else 0.0
+
+
+def squeeze_text(text: str) -> str:
+    """Letters and digits alone."""
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+def _extract_stems(text: str) -> set[str]:
+    words = re.findall(r"[^\W_]+", text.casefold())
+    return set(_load_stemmer().stemWords([word for word in words if word not in _STOP_WORDS]))
+
+
+@cache
+def _load_stemmer() -> Any:
+    import snowballstemmer  # brings the stemmers of thirty languages, which the start of the command line need not load
+
+    return snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]
+
+
+_NOVELTY_CLAIM = re.compile(
+    r"\b(?:novel(?:ty)?|unprecedented|(?:the|our|a) first (?:study|work|paper|method|approach|to|systematic|time)|"
+    r"first[- ]ever|for the first time|never (?:been|before)|no (?:prior|previous|existing|earlier|one|published) \w+|"
+    r"nobody has|has not (?:yet )?been (?:studied|explored|tried|tested|done|examined|investigated)|unexplored|"
+    r"under-?explored|unlike (?:all )?(?:prior|previous|existing) \w+|state of the art|new state)\b",
+    re.IGNORECASE,
+)
+_NOVELTY_ADJECTIVE = re.compile(r"\b[Nn]ovel\s+(?=\w)|\b[Uu]nprecedented\s+(?=\w)")
+_NAMED_WORK = re.compile(
+    r"([^\W\d_][\w'’-]+)(?:\s+(?:and|&)\s+[^\W\d_][\w'’-]+)?\s*(?:et al\.?|,?\s*\(?(?:19|20)\d\d[a-z]?\)?)"
+)
+_WORK_IDENTIFIER = re.compile(r"(?:arXiv[:\s]*)?\b\d{4}\.\d{4,5}\b|\b10\.\d{4,9}/\S+", re.IGNORECASE)
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+")
+MAX_REASON_CHARS = 300
+"""Characters of why no source answered, as the first search has it."""
+PROSE_FIELDS = ("related_work", "abstract", "short_hypothesis")
+_NON_NAME_WORDS = frozenset(
+    (
+        "in",
+        "since",
+        "by",
+        "from",
+        "of",
+        "until",
+        "after",
+        "before",
+        "and",
+        "the",
+        "year",
+        "neurips",
+        "iclr",
+        "icml",
+        "acl",
+        "cvpr",
+        "may",
+        "january",
+        "february",
+        "march",
+        "april",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "around",
+        "to",
+    )
+)
+
+
+def build_novelty(searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper]) -> NoveltyLevel:
+    """What was looked at."""
+    if not any(one.answered for one in searches):
+        return "unchecked"
+    return "compared" if works else "nothing_found"
+
+
+def format_novelty(
+    searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper], closest: Sequence[ClosestWork]
+) -> str:
+    """The same in words, for the idea's file."""
+    made = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
+    state = build_novelty(searches, works)
+    if state == "unchecked":
+        why = "; ".join(searches[0].silent if searches else ()) or "none is reachable"
+        why = why if len(why) <= MAX_REASON_CHARS else f"{why[: MAX_REASON_CHARS - 4]} ..."
+        return f"Novelty is unchecked: {made} made, and no source answered ({why})."
+    sources = ", ".join(dict.fromkeys(name for one in searches for name in one.answered))
+    if state == "nothing_found":
+        return (
+            f"{made} answered by {sources} returned no paper. That is no evidence of novelty: the words "
+            "may have been the wrong ones."
+        )
+    bare = sum(not one.work.abstract for one in closest)
+    note = f" ({bare} without an abstract)" if bare else ""
+    return (
+        f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by "
+        "their abstracts alone; nothing else was looked at."
+    )
+
+
+def find_novelty_claims(idea: IdeaText) -> tuple[str, ...]:
+    """The phrases in an idea that say that it is new, each once."""
+    return find_claims_in_text("\n".join((idea.title, *(getattr(idea, name) for name in PROSE_FIELDS))))
+
+
+def extract_naming_text(idea: IdeaText) -> str:
+    """The part of an idea in which works may be named."""
+    return f"{idea.related_work}\n{idea.abstract}"
+
+
+def find_claims_in_text(text: str) -> tuple[str, ...]:
+    """The phrases in a text that claim novelty, each once."""
+    return tuple(dict.fromkeys(match[0] for match in _NOVELTY_CLAIM.finditer(text)))
+
+
+def find_unknown_works(text: str, works: Iterable[FoundPaper], context: Iterable[str]) -> tuple[str, ...]:
+    """Works that a text names and that no search returned: `Smith et al.`, `(Smith, 2020)`, identifiers."""
+    works = list(works)
+    families = {
+        _normalise_text(name.split(",")[0] if "," in name else name.split()[-1])
+        for one in works
+        for name in one.authors
+        if name.strip()
+    }
+    known = _normalise_text(" ".join((*context, *(one.identifier for one in works))))
+    named = [
+        match[0]
+        for match in _NAMED_WORK.finditer(text)
+        if match[1][0].isupper()
+        and (plain := _normalise_text(match[1])) not in families
+        and plain not in _NON_NAME_WORDS
+        and plain not in known
+    ]
+    named += [
+        match[0]
+        for match in _WORK_IDENTIFIER.finditer(text)
+        if _normalise_text(match[0]).removeprefix("arxiv") not in known
+    ]
+    return tuple(dict.fromkeys(one.strip(" (,") for one in named))
+
+
+def _normalise_text(text: str) -> str:
+    text = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(char for char in text if char.isalnum() or char in "./ ").strip()
+
+
+def remove_claims(idea: IdeaText) -> tuple[IdeaText, tuple[str, ...]]:
+    """The idea without sentences that claim novelty, and what was struck out.
+
+    A field that would be empty says so instead; in the title only the word goes.
+    """
+    changed: dict[str, str] = {}
+    struck: list[str] = []
+    for name in PROSE_FIELDS:
+        kept, gone = remove_claim_sentences(getattr(idea, name))
+        if gone:
+            changed[name] = kept if len(kept) >= 50 else EMPTIED_FIELD_TEXTS[name]
+            struck += gone
+    title = _NOVELTY_ADJECTIVE.sub("", idea.title)
+    if title != idea.title:
+        changed["title"] = title
+        struck.append(idea.title)
+    return idea.model_copy(update=changed), tuple(struck)
+
+
+EMPTIED_FIELD_TEXTS = {
+    "related_work": "No related work is described: what stood here claimed a novelty that was not shown.",
+    "abstract": "The abstract claimed a novelty that was not shown; see the hypothesis and the experiments instead.",
+    "short_hypothesis": "The hypothesis was worded as a claim of novelty; see the experiments for what is measured.",
+}
+
+
+def remove_claim_sentences(text: str) -> tuple[str, list[str]]:
+    """A text without its sentences that claim novelty, and those sentences."""
+    sentences = _SENTENCE_BREAK.split(text)
+    gone = [one for one in sentences if _NOVELTY_CLAIM.search(one)]
+    return " ".join(one for one in sentences if one not in gone), gone

@@ -1,0 +1,274 @@
+"""One idea from a draft to its end: look up, hold against what was found, reflect, and again.
+
+At least one query is executed before an idea is final. What a program finds wrong goes back to the model with the next
+reflection; what stays wrong after the last one is struck out or remarked by rule, and a repetition is drafted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from labwright.literature.lookup import LiteratureClient
+from labwright.models.client import ModelClient
+from labwright.models.roles.ideation import (
+    IDEA,
+    IDEA_REFLECT,
+    ClosestPick,
+    IdeaDraft,
+    IdeaInputs,
+    IdeaReflectInputs,
+    IdeaReflection,
+    IdeaText,
+)
+from labwright.record.event_log import Recorder
+from labwright.record.events.paper_events import IdeaProposed, LiteratureSearched
+from labwright.record.ideation import AvailableResources, ClosestWork, FinalIdea, FoundPaper, LiteratureSearch
+from labwright.record.schema.idea import Idea
+from labwright.review.judge.quotes import quote_is_in
+from labwright.stages.ideation import idea_checks
+
+MAX_DRAFTS = 2
+"""Drafts of one idea: the second where the first came to a repetition."""
+MAX_SEARCHES = 8
+"""Queries of one idea at most."""
+MIN_CLOSEST_WORKS = 3
+"""Closest papers to be named, where so many were found."""
+
+
+@dataclass(frozen=True)
+class IdeationTopic:
+    """What ideas are found for, and what they have to fit."""
+
+    text: str
+    means: AvailableResources
+    rounds: int
+    context: tuple[str, ...] = ()
+
+
+@dataclass
+class IdeaDrafter:
+    """The work on idea number `number`, decision `k`."""
+
+    topic: IdeationTopic
+    recorder: Recorder
+    literature: LiteratureClient
+    client: ModelClient
+    decision_id: int
+    number: int
+    earlier: tuple[Idea, ...]
+    _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
+
+    async def propose_idea(self) -> IdeaProposed:
+        """The idea, or why there is none. Raises `ModelError`."""
+        complaints = list[str]()
+        for _ in range(MAX_DRAFTS):
+            draft = await self.client.ask(
+                IDEA,
+                IdeaInputs(
+                    topic=self.topic.text,
+                    means=self.topic.means,
+                    number=self.number,
+                    earlier=self.earlier,
+                    context=self.topic.context,
+                    complaints=tuple(complaints),
+                ),
+            )
+            reflected = await self._reflect(draft)
+            twin = self._find_duplicate(reflected.idea, reflected.alike)
+            if twin is None:
+                return IdeaProposed(k=self.decision_id, idea=self._finish(reflected))
+            complaints.append(
+                f"your idea {reflected.idea.title!r} repeats the earlier idea {twin!r}: take up another "
+                "question of the topic"
+            )
+        return IdeaProposed(k=self.decision_id, reason=f"{MAX_DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
+
+    async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
+        """The draft after its rounds. The first round has searched at least once."""
+        now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
+        for number in range(1, self.topic.rounds + 1):
+            await self._search(now.queries)
+            complaints = (
+                self._find_text_faults(now, alike)
+                if not closest and not alike
+                else self._find_faults(now, closest, alike)
+            )
+            reflected = await self.client.ask(
+                IDEA_REFLECT,
+                IdeaReflectInputs(
+                    topic=self.topic.text,
+                    means=self.topic.means,
+                    draft=now,
+                    fit=idea_checks.check_fit(now.estimate, self.topic.means),
+                    searches=tuple(one.model_copy(update={"works": ()}) for one in self._searches),
+                    works=self._works,
+                    closest=closest,
+                    earlier=self.earlier,
+                    context=self.topic.context,
+                    last=number == self.topic.rounds,
+                    complaints=complaints,
+                ),
+            )
+            closest, alike = reflected.closest, reflected.alike
+            now = IdeaDraft(
+                idea=reflected.idea, estimate=reflected.estimate, queries=reflected.queries or draft.queries
+            )
+            if reflected.done and not self._find_faults(now, closest, alike):
+                break
+        assert reflected is not None
+        return reflected
+
+    async def _search(self, queries: Sequence[str]) -> None:
+        """Execute the queries that were not made before; each is recorded before it is used."""
+        for query in queries:
+            query = " ".join(query.split())
+            if len(self._searches) >= MAX_SEARCHES or query in {one.query for one in self._searches}:
+                continue
+            n = len(self._searches)
+            known = self.recorder.state.literature_searches.get((self.decision_id, n))
+            if known is None:
+                known = LiteratureSearched(
+                    k=self.decision_id, n=n, search=await search_literature(self.literature, query)
+                )
+                self.recorder.append(known)
+            self._searches.append(known.search)
+
+    @property
+    def _works(self) -> tuple[FoundPaper, ...]:
+        return deduplicate_works(tuple(self._searches))
+
+    def _find_duplicate(self, idea: IdeaText, alike: str) -> str | None:
+        """The earlier idea that this one repeats, by its words or, in `alike`, by the model's own check."""
+        return next(
+            (one.name for one in self.earlier if idea_checks.are_alike(idea, one)),
+            alike if alike in {one.name for one in self.earlier} else None,
+        )
+
+    def _find_faults(self, draft: IdeaDraft, closest: Sequence[ClosestPick], alike: str) -> tuple[str, ...]:
+        return (*self._find_text_faults(draft, alike), *find_pick_faults(closest, self._works))
+
+    def _find_text_faults(self, draft: IdeaDraft, alike: str) -> tuple[str, ...]:
+        idea, found = draft.idea, list[str]()
+        if (twin := self._find_duplicate(idea, alike)) is not None:
+            found.append(f"it repeats the earlier idea {twin!r}: change what is asked, not the words")
+        found += [
+            f"{phrase!r} claims a novelty that no search can show: say what is done instead"
+            for phrase in idea_checks.find_novelty_claims(idea)
+        ]
+        found += [
+            f"{name!r} names a work that no search returned: leave it out"
+            for name in idea_checks.find_unknown_works(
+                idea_checks.extract_naming_text(idea), self._works, self.topic.context
+            )
+        ]
+        needed = {one.name for one in draft.estimate.data}
+        if strange := [name for name in idea.datasets if name not in needed]:
+            found.append(
+                f"datasets names {', '.join(map(repr, strange))}, and the estimate's data {sorted(needed)}: "
+                "use the same names"
+            )
+        found += [
+            f"{why}: change the idea or the estimate, whichever is wrong"
+            for why in idea_checks.check_fit(draft.estimate, self.topic.means).why
+        ]
+        return tuple(found)
+
+    def _finish(self, reflected: IdeaReflection) -> FinalIdea:
+        """The idea with what is known of it; what is still wrong is struck out, or remarked."""
+        works = self._works
+        idea, struck = idea_checks.remove_claims(reflected.idea)
+        unknown = idea_checks.find_unknown_works(idea_checks.extract_naming_text(idea), works, self.topic.context)
+        remarks = [f"struck out, since it claims a novelty that was not shown: {text}" for text in struck]
+        remarks += [f"named from memory, returned by no search: {name}" for name in unknown]
+        remarks += [f"left out of the closest papers: {fault}" for fault in find_pick_faults(reflected.closest, works)]
+        closest = select_closest(reflected.closest, works)
+        return FinalIdea(
+            idea=idea.idea,
+            novelty=idea_checks.build_novelty(self._searches, works),
+            novelty_statement=idea_checks.format_novelty(self._searches, works, closest),
+            queries=tuple(one.query for one in self._searches),
+            closest=closest,
+            estimate=reflected.estimate,
+            fit=idea_checks.check_fit(reflected.estimate, self.topic.means),
+            remarks=tuple(remarks),
+        )
+
+
+def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:
+    """What is wrong with the closest papers that were named, one sentence each."""
+    found = [f"paper {pick.paper} is none of the {len(works)} results" for pick in picks if pick.paper > len(works)]
+    for pick in picks:
+        if pick.paper <= len(works) and not _is_supported(pick, works[pick.paper - 1]):
+            found.append(
+                f"the quote {pick.quote!r} does not stand in the abstract of paper {pick.paper}: copy its words"
+            )
+    sound = len(select_closest(picks, works))
+    if sound < min(MIN_CLOSEST_WORKS, len(works)):
+        found.append(
+            f"{sound} of the {len(works)} results are named as closest: name {min(MIN_CLOSEST_WORKS, len(works))} "
+            "at least, each once"
+        )
+    return tuple(found)
+
+
+def select_closest(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[ClosestWork, ...]:
+    """The closest papers whose difference rests on what their abstract says, each once."""
+    sound = {
+        pick.paper: pick for pick in picks if pick.paper <= len(works) and _is_supported(pick, works[pick.paper - 1])
+    }
+    return tuple(
+        ClosestWork(work=works[pick.paper - 1], difference=pick.difference, quote=pick.quote)
+        if works[pick.paper - 1].abstract
+        else ClosestWork(work=works[pick.paper - 1], difference="unknown: the source gave no abstract")
+        for pick in sound.values()
+    )
+
+
+def _is_supported(pick: ClosestPick, work: FoundPaper) -> bool:
+    return not work.abstract or quote_is_in(pick.quote, work.abstract)
+
+
+# --- looking papers up: a query to all catalogues, and the works of many queries, each once ---------------------------
+
+
+RESULTS_PER_QUERY = 10
+"""Works of one query at most."""
+MAX_ABSTRACT_CHARS = 3000
+"""Characters of an abstract that are kept."""
+
+
+async def search_literature(literature: LiteratureClient, query: str) -> LiteratureSearch:
+    """What the catalogues answered to a query, its texts bounded, and which of them gave no answer.
+
+    Not guaranteed: that a search which was answered finds the work that comes closest.
+    """
+    answer = await literature.search(query, RESULTS_PER_QUERY)
+    silent = answer.outages if answer.answered or answer.outages else ("no catalogue is asked",)
+    return LiteratureSearch(
+        query=query,
+        answered=answer.answered,
+        silent=silent,
+        works=tuple(
+            FoundPaper(
+                title=(f"{one.title}: {one.subtitle}" if one.subtitle else one.title)[:400],
+                authors=one.authors[:20],
+                year=one.years[0] if one.years else None,
+                venue=one.venue,
+                abstract=one.abstract[:MAX_ABSTRACT_CHARS],
+                identifier=one.identifier,
+                source=one.source,
+            )
+            for one in answer.works
+        ),
+    )
+
+
+def deduplicate_works(searches: tuple[LiteratureSearch, ...], limit: int = 24) -> tuple[FoundPaper, ...]:
+    """The works of all searches, each once, in the order in which they were found; those with an abstract stand in."""
+    found: dict[str, FoundPaper] = {}
+    for work in (work for search in searches for work in search.works):
+        key = "".join(char for char in work.title.casefold() if char.isalnum())
+        if key and (key not in found or (work.abstract and not found[key].abstract)):
+            found[key] = work
+    return tuple(found.values())[:limit]

@@ -1,0 +1,258 @@
+"""Ideas one after the other, each a decision of a log of its own; then each as files from which a run can start.
+
+Cut short, the same decision is taken up again: its answers and searches are found in the log, so that a kill costs the
+call in flight. What `ideas.json` holds follows from the log alone. The files of an idea are task.md, idea.json,
+related_work.md and proposal.md.
+
+Source: MLR-Bench (appendix B.1): idea, literature review, proposal; here the review rests on search results alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from labwright.literature.lookup import LiteratureClient
+from labwright.models.client import ModelClient, Models
+from labwright.models.roles.ideation import PROPOSAL, RELATED_WORK, ProposalInputs, RelatedWorkInputs
+from labwright.record.event_log import Recorder
+from labwright.record.events.paper_events import IdeaProposed
+from labwright.record.events.search_events import TaskDone
+from labwright.record.ideation import FinalIdea, FoundPaper
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import write_file
+from labwright.record.schema.decisions import RunTask
+from labwright.stages.document_summaries import format_statements
+from labwright.stages.ideation.idea_checks import find_claims_in_text, find_unknown_works, remove_claim_sentences
+from labwright.stages.ideation.idea_drafting import IdeaDrafter, IdeationTopic, deduplicate_works
+from labwright.stages.run_context import decision_number
+
+
+@dataclass(frozen=True)
+class IdeationContext:
+    """The means of an ideation. `on_idea` is called with each idea, or with why there is none."""
+
+    recorder: Recorder
+    models: Models
+    literature: LiteratureClient
+    folder: Path
+    on_idea: Callable[[int, IdeaProposed], None]
+
+    @property
+    def state(self) -> RunState:
+        return self.recorder.state
+
+
+def build_idea_work(number: int) -> RunTask:
+    """The decision on idea `number`, from 1."""
+    return RunTask(task=f"idea {number}")
+
+
+async def find_ideas(study: IdeationContext, count: int) -> None:
+    """Bring the ideas 1 to `count` to their ends, in this order, until one comes to nothing. Raises `ModelError`."""
+    write_ideas(study)
+    for number in range(1, count + 1):
+        k = decision_number(study.recorder, build_idea_work(number))
+        if k in study.state.finished_decisions:
+            continue
+        if k not in study.state.proposed_ideas:
+            earlier = [one.idea.idea for n, one in sorted(study.state.proposed_ideas.items()) if one.idea and n < k]
+            study.recorder.append(
+                await IdeaDrafter(
+                    topic=read_topic(study.state),
+                    recorder=study.recorder,
+                    literature=study.literature,
+                    client=study.models.make_client(k, 0),
+                    decision_id=k,
+                    number=number,
+                    earlier=tuple(earlier),
+                ).propose_idea()
+            )
+        study.recorder.append(TaskDone(k=k))
+        write_ideas(study)
+        study.on_idea(number, study.state.proposed_ideas[k])
+        if study.state.proposed_ideas[k].idea is None:
+            return
+
+
+def read_topic(state: RunState) -> IdeationTopic:
+    """The topic as it was recorded, with what the user's documents say."""
+    assert state.ideation is not None
+    began = state.ideation
+    return IdeationTopic(
+        text=began.topic, means=began.means, rounds=began.rounds, context=format_statements(state.context)
+    )
+
+
+def list_ideas(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
+    """The ideas that there are, each with its number."""
+    return tuple((number, one.idea) for number, one in list_outcomes(state) if one.idea is not None)
+
+
+def list_outcomes(state: RunState) -> tuple[tuple[int, IdeaProposed], ...]:
+    """What came of each idea that was decided on, with its number."""
+    tasks = {k: one.action.task for k, one in state.decisions.items() if isinstance(one.action, RunTask)}
+    return tuple((int(tasks[k].removeprefix("idea ")), one) for k, one in sorted(state.proposed_ideas.items()))
+
+
+def write_ideas(study: IdeationContext) -> None:
+    """Write `ideas.json` as the log has it, whole or not at all; nothing before the first idea."""
+    ideas = [idea.to_json() for _, idea in list_ideas(study.state)]
+    if ideas:
+        write_file(study.folder / "ideas.json", json.dumps(ideas, indent=1, ensure_ascii=False) + "\n")
+
+
+WriteUpStep = Literal["idea", "literature", "proposal"]
+MAX_PROPOSAL_ROUNDS = 2
+"""Tries at a review and at a proposal: the second where a program found something wrong with the first."""
+
+
+async def write_up(study: IdeationContext, steps: tuple[WriteUpStep, ...]) -> None:
+    """Write the steps of every idea, each a decision of its own; a file that is there stays. Raises `ModelError`."""
+    for number, idea in list_ideas(study.state):
+        home = study.folder / f"idea-{number}"
+        _write_new_file(home / "task.md", read_topic(study.state).text)
+        _write_new_file(home / "idea.json", json.dumps(idea.to_json(), indent=1, ensure_ascii=False) + "\n")
+        _write_new_file(home / "idea.md", format_idea(idea))
+        for step, name, text in (
+            ("literature", "related_work.md", _write_review),
+            ("proposal", "proposal.md", _write_proposal),
+        ):
+            if steps[-1] == "idea" or (step == "proposal" and step not in steps):
+                continue
+            k = decision_number(study.recorder, RunTask(task=f"{step} {number}"))
+            if k not in study.state.finished_decisions or not (home / name).exists():
+                _write_new_file(home / name, await text(study, study.models.make_client(k, 0), number, idea))
+            if k not in study.state.finished_decisions:
+                study.recorder.append(TaskDone(k=k))
+
+
+async def _write_review(study: IdeationContext, client: ModelClient, number: int, idea: FinalIdea) -> str:
+    topic, works, complaints, answer = read_topic(study.state), list_found_works(study, number), tuple[str, ...](), None
+    for _ in range(MAX_PROPOSAL_ROUNDS):
+        answer = await client.ask(
+            RELATED_WORK,
+            RelatedWorkInputs(
+                topic=topic.text,
+                idea=idea.idea,
+                works=works,
+                closest=idea.closest,
+                said=idea.novelty_statement,
+                context=topic.context,
+                complaints=complaints,
+            ),
+        )
+        text = " ".join((*(one.summary for one in answer.notes), *answer.challenges))
+        complaints = (
+            *(f"paper {one.paper} is none of the {len(works)}" for one in answer.notes if one.paper > len(works)),
+            *_find_faults(text, works, topic.context),
+        )
+        if not complaints:
+            break
+    assert answer is not None
+    notes = [
+        f"{_format_work(works[one.paper - 1])}. {remove_claim_sentences(one.summary)[0]}"
+        for one in answer.notes
+        if one.paper <= len(works)
+    ]
+    return _format_markdown(
+        f"Related work: {idea.idea.title}",
+        {
+            "What was looked at": idea.novelty_statement,
+            "Papers": _format_list(notes) or "None.",
+            "Challenges": _format_list(remove_claim_sentences(one)[0] for one in answer.challenges),
+        },
+    )
+
+
+async def _write_proposal(study: IdeationContext, client: ModelClient, number: int, idea: FinalIdea) -> str:
+    topic, works, complaints, answer = read_topic(study.state), list_found_works(study, number), tuple[str, ...](), None
+    review = (study.folder / f"idea-{number}" / "related_work.md").read_text(encoding="utf-8")
+    for _ in range(MAX_PROPOSAL_ROUNDS):
+        answer = await client.ask(
+            PROPOSAL,
+            ProposalInputs(
+                topic=topic.text,
+                idea=idea.idea,
+                means=topic.means,
+                estimate=idea.estimate,
+                fit=idea.fit,
+                said=idea.novelty_statement,
+                related_work=review,
+                context=topic.context,
+                complaints=complaints,
+            ),
+        )
+        complaints = _find_faults(" ".join(answer.model_dump().values()), works, topic.context)
+        if not complaints:
+            break
+    assert answer is not None
+    parts = {name.capitalize(): remove_claim_sentences(text)[0] for name, text in answer.model_dump().items()}
+    unknown = [fault for fault in complaints if "names a work" in fault]
+    return _format_markdown(
+        idea.idea.title,
+        {**parts, "Novelty": idea.novelty_statement, "Remarks": _format_list((*idea.fit.why, *unknown))},
+    )
+
+
+def _write_new_file(path: Path, text: str) -> None:
+    """Write a file that is not there yet: what a person changed stays as it is."""
+    if not path.exists():
+        write_file(path, text)
+
+
+def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, ...]:
+    """The papers that the searches of an idea returned."""
+    action = build_idea_work(number)
+    return deduplicate_works(
+        tuple(
+            one.search
+            for (k, _), one in sorted(study.state.literature_searches.items())
+            if study.state.decisions[k].action == action
+        )
+    )
+
+
+def _find_faults(text: str, works: tuple[FoundPaper, ...], context: tuple[str, ...]) -> tuple[str, ...]:
+    return (
+        *(f"{phrase!r} claims a novelty that no search can show" for phrase in find_claims_in_text(text)),
+        *(
+            f"{name!r} names a work that no search returned: leave it out"
+            for name in find_unknown_works(text, works, context)
+        ),
+    )
+
+
+def format_idea(idea: FinalIdea) -> str:
+    """An idea to read."""
+    one = idea.idea
+    fits = "fits" if idea.fit.fits else "does not fit: " + "; ".join(idea.fit.why)
+    parts = {
+        "Hypothesis": one.short_hypothesis,
+        "Abstract": one.abstract,
+        "Experiments": _format_list(one.experiments),
+        "Risks and limits": _format_list(one.risks),
+        "Related work": one.related_work,
+        "Novelty": idea.novelty_statement,
+        "Closest papers": _format_list(f"{_format_work(close.work)}: {close.difference}" for close in idea.closest),
+        "Feasibility": f"By its estimate it {fits}. {idea.estimate.hours:g} h in all. {idea.estimate.reason}",
+        "Remarks": _format_list(idea.remarks),
+    }
+    return _format_markdown(one.title, parts)
+
+
+def _format_markdown(title: str, parts: Mapping[str, str]) -> str:
+    return "\n\n".join((f"# {title}", *(f"## {name}\n\n{text}" for name, text in parts.items() if text))) + "\n"
+
+
+def _format_list(items: object) -> str:
+    return "\n".join(f"- {' '.join(str(one).split())}" for one in items)  # pyright: ignore
+
+
+def _format_work(work: FoundPaper) -> str:
+    authors = "; ".join(work.authors[:3]) + (" and others" if len(work.authors) > 3 else "")
+    details = ", ".join(text for text in (authors, str(work.year or ""), work.identifier) if text)
+    return f"**{work.title}** ({details or 'no authors, year or identifier'})"

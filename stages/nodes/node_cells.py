@@ -1,0 +1,458 @@
+"""The cells that a node owes, by what key each is known, and which of them were measured before.
+
+A key is a hash of all that a cell's code can reach: what is not in the key is not there for it. So two cells with the
+same key measure the same, and the second one takes over what the first one measured.
+
+Not kept: code whose values depend on the time of day, the number of the process or the load of the machine. One in
+`CHECKED` cells that could be taken over is therefore measured again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+from labwright.models.settings import SubjectSettings
+from labwright.record.estimands import list_main_arms
+from labwright.record.events.search_events import CellExecuted, CellsRequired, DecisionMade
+from labwright.record.python_syntax import collect_reads, collect_strings
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import list_reference_cells
+from labwright.record.repository_source import CODE_FILE
+from labwright.record.run_folder import hash_texts, read_source, seal_folder
+from labwright.record.schema.cell import Cell, CellOutcomeLine
+from labwright.record.schema.data_plan import DataPlan, DatasetFacts, ResourceNeeds
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import CellRun, Node, format_node_id
+from labwright.record.schema.tuning import Trial
+from labwright.record.source_tree import ENTRY_FILE, select_visible_files
+from labwright.record.tuning_results import list_trial_cells
+from labwright.sandbox.cell_scheduler import summarize_failures
+from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.results import MAX_SELF_REPORTED
+from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.prompt_inputs import find_required_measurements
+from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
+
+RECHECK_INTERVAL = 50
+"""Of so many cells that could be taken over one is measured again."""
+
+
+def is_cell_program(source: Mapping[str, str]) -> bool:
+    """Whether a program measures cell by cell; otherwise it is a plain script, which does all at once."""
+    return CODE_FILE in source or collect_reads(source.get(ENTRY_FILE, "")) is not None
+
+
+def required_cells(
+    node: Node,
+    view: StageSnapshot,
+    *,
+    plan: DataPlan,
+    trials: Sequence[Trial] = (),
+    reads: Mapping[str, str] | None = None,
+) -> tuple[Cell, ...]:
+    """What a node has to measure, the most important first: of each dataset all arms at one level, then at the next.
+
+    A replicate owes what its parent owed; an ablation, and what repairs one, its own arms alone, with the method's
+    setting; a node that tries settings those of each, with those that they read.
+    """
+    if trials:
+        read = dict.fromkeys(arm for one in trials if (arm := (reads or {}).get(one.arm)) is not None)
+        known = (Trial(arm=arm, number=node.trials.get(arm, 0), setting={}) for arm in read)
+        return tuple(
+            cell
+            for one in (*known, *trials)
+            for cell in list_trial_cells(plan, one.arm, seed=node.seed, number=one.number, share=one.share)
+        )
+    duty = find_required_measurements(view)
+    method = next(arm.name for arm in plan.arms if arm.role == "method")
+    parent = view.nodes.get(node.parent or "")
+    arms = node.arms or (parent.arms if parent is not None and node.kind in ("debug", "replicate") else ()) or duty.arms
+    if view.stage == "ablation" and not arms:
+        main = list_main_arms(plan)
+        arms = tuple(arm.name for arm in plan.arms if arm.name not in main)
+    if node.kind == "replicate" and parent is not None and parent.attempts:
+        cells = (one.cell for one in parent.attempts[-1].cells)
+        return tuple(cell.model_copy(update={"seed": node.seed}) for cell in cells)
+    return tuple(
+        Cell(
+            dataset=dataset,
+            arm=arm,
+            level=level,
+            seed=node.seed,
+            trial=node.trials.get(arm if arm in plan.compared_arms else method, 0),
+        )
+        for dataset in duty.datasets
+        for level in duty.levels or ("",)
+        for arm in arms
+        if plan.has_cell(dataset, arm, level)
+    )
+
+
+def list_arms(node: Node, plan: DataPlan) -> tuple[str, ...]:
+    """All arms that a node's program may have a file for."""
+    return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *node.arms)))
+
+
+def compute_cell_keys(
+    cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], context: RunContext, view: StageSnapshot
+) -> dict[Cell, str]:
+    """The key of each cell: what it sees of the source, its data, artifacts, models, scorer, and what it runs on."""
+    arms, cells = tuple(arms), tuple(cells)
+    reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
+    places = {(cell.place_name, cell.seed): cell for cell in reversed(cells)}
+    facts = {one.name: one.fingerprint for one in context.facts}
+    scorers = {one.dataset: one.sha256 for one in context.state.scorers}
+    words = {word for text in source.values() for word in collect_strings(text)}
+    left = {
+        f"{node.id}/{file}": digest
+        for node in view.nodes.values()
+        if node.id in words and node.attempts
+        for file, digest in node.attempts[-1].artifacts.items()
+    }
+
+    def key(cell: Cell, above: tuple[str, ...] = ()) -> str:
+        seen = select_visible_files(source, cell.arm, arms=arms, reads=reads)
+        read = reads.get(cell.arm, cell.arm)
+        other = cell.model_copy(update={"arm": read, "trial": 0})
+        content: dict[str, object] = {
+            "cell": cell.model_dump(exclude={"trial"}),
+            "setting": context.state.find_setting(cell.arm, cell.trial),
+            "data": facts.get(cell.dataset, ""),
+            "scorer": scorers.get(cell.dataset, ""),
+            "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
+            **build_subject_key(context.plan, context.subjects),
+            "artifacts": left,
+            "pretrained": context.pretrained_models,
+            "network": context.network,
+            "ground": context.executor.environment_fingerprint,
+            "reads": ""
+            if read in (cell.arm, *above)
+            else key(places.get((other.place_name, other.seed), other), (*above, cell.arm)),
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    return {cell: key(cell) for cell in cells}
+
+
+def build_subject_key(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
+    """What a key has of the language models that code may ask; nothing where it may ask none."""
+    known = {name: subjects[name].definition for name in plan.subjects if name in subjects}
+    return {"subjects": known} if known else {}
+
+
+def with_llm_access(
+    job: Job, plan: DataPlan, subjects: Mapping[str, SubjectSettings], facts: Iterable[DatasetFacts]
+) -> Job:
+    """The job with what it may ask, kept under a key of its own where it does all at once."""
+    if not plan.subjects:
+        return job
+    content = {
+        "files": hash_texts(job.source),
+        "seed": job.seed,
+        **build_subject_key(plan, subjects),
+        "data": [one.fingerprint for one in facts],
+    }
+    return replace(
+        job, subjects=plan.subjects, key=hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    )
+
+
+def hash_arm_code(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
+    """Arm -> sha256 of the files that its cells see: what a tuned setting holds for."""
+    arms, reads = tuple(arms), collect_reads(source.get(ENTRY_FILE, "")) or {}
+    return {
+        arm: hash_texts(select_visible_files(source, arm, arms=arms, reads=reads))
+        for arm in dict.fromkeys(cell.arm for cell in cells)
+    }
+
+
+def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunContext) -> dict[str, str]:
+    """Key -> the execution that measured it for another node; nothing once two executions of one key differed.
+
+    In `ticket` order only what the decision may see is taken over. One in `CHECKED` keys never is, nor an execution
+    whose artifacts are gone (`record.retention`).
+    """
+    state = context.state
+
+    def visible(node: str) -> bool:
+        return context.search.order == "arrival" or state.nodes[node].decision in decided.seen
+
+    if has_nondeterminism(state, visible):
+        return {}
+    found = (
+        (key, run.id)
+        for key in keys
+        if _is_reusable(key)
+        for node, run in state.cells.list_key_runs(key)
+        if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.deleted_folders
+    )
+    return dict(reversed([*found]))  # the first of each key
+
+
+def _is_reusable(key: str) -> bool:
+    """Whether a cell may be taken over, and is none of those that are measured again."""
+    return bool(int(key[-8:], 16) % RECHECK_INTERVAL)
+
+
+def has_nondeterminism(state: RunState, is_visible: Callable[[str], bool] = lambda _: True) -> bool:
+    """Whether two executions with the same key, for nodes that are visible, measured different values."""
+    for key in state.cells.repeated:
+        runs = [run for node, run in state.cells.list_key_runs(key) if run.failure is None and is_visible(node)]
+        if any(run.measurements != runs[0].measurements for run in runs):
+            return True
+    return False
+
+
+RETRYABLE_FAILURES = ("timeout", "memory", "died")
+"""Failures of a cell that a second attempt of its node, with other limits, may overcome."""
+
+
+class NodeCells:
+    """The cells of one node while it is executed: each is committed when it ends, and never executed again."""
+
+    def __init__(self, context: RunContext, owed: CellsRequired) -> None:
+        self._context = context
+        self._required = owed
+        self.keys = dict(zip(owed.cells, owed.keys, strict=True))
+        self._remeasures = bool(self._node.attempts) and has_nondeterminism(context.state)
+        """Whether what was taken over is to be measured after all, since two executions of one key differed."""
+        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
+        self._committed = {
+            run.key: run
+            for run in context.state.cells.list_node_runs(owed.node)
+            if not (run.id in earlier and run.failure is not None and run.failure.kind in RETRYABLE_FAILURES)
+        }
+        """Key -> what was committed before, by this node in this attempt, or measured in an earlier one."""
+
+    @property
+    def _node(self) -> Node:
+        return self._context.state.nodes[self._required.node]
+
+    def find_run(self, cell: Cell) -> CellRun | None:
+        """The execution that stands for a cell: the node's own, or one that is taken over."""
+        key = self.keys[cell]
+        taken = None if self._remeasures else self._context.state.cells.get(self._required.taken.get(key, ""))
+        return self._committed.get(key) or (taken[1] if taken is not None else None)
+
+    async def run(self, job: Job) -> JobOutcome:
+        """What comes of the job over the node's cells: those that are to be measured, and those that were executed."""
+        known = {cell: run for cell in self.keys if (run := self.find_run(cell)) is not None}
+        timed = self._context.search.order == "arrival"
+        with self._context.work_in_progress.acquire(key for cell, key in self.keys.items() if cell not in known):
+            return await self._context.executor.run(
+                replace(
+                    apply_settings(job, self.keys, self._context.state),
+                    arms=list_arms(self._node, self._context.plan),
+                    measured_folders={
+                        cell: self._context.folder.get_cell_path(run.id)
+                        for cell, run in known.items()
+                        if run.failure is None
+                    },
+                    failed_outcomes={cell: _to_outcome(run) for cell, run in known.items() if run.failure is not None},
+                    keys=self.keys,
+                    interrupted_folders=self._find_checkpoints(),
+                    expected_seconds=self._estimate_seconds() if timed else {},
+                    may_skip_cells=timed,
+                    on_cell_ended=self._commit_cell,
+                )
+            )
+
+    def _find_checkpoints(self) -> dict[Cell, Path]:
+        """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
+        cut = {
+            run.key: self._context.folder.get_cell_path(run.id)
+            for run in self._context.state.cells.list_node_runs(self._required.node)
+            if run.failure is not None and run.failure.kind in RETRYABLE_FAILURES
+        }
+        return {cell: cut[key] for cell, key in self.keys.items() if key in cut}
+
+    def _estimate_seconds(self) -> dict[Cell, float]:
+        """Seconds that the parent took for a cell of the same place."""
+        parent = self._context.state.nodes.get(self._node.parent or "")
+        lines = parent.attempts[-1].cells if parent is not None and parent.attempts else ()
+        took = {line.cell.place_name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
+        return {cell: took[cell.place_name] * cell.share for cell in self.keys if cell.place_name in took}
+
+    async def _commit_cell(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        key = self.keys[cell]
+        before = len(self._context.state.cells.list_key_runs(key))
+        run = CellRun(id=f"{key[:24]}-{before}", key=key, **vars(outcome))
+        final = self._context.folder.get_cell_path(run.id)
+        final.parent.mkdir(exist_ok=True)
+        seal_folder(folder, final)
+        self._context.recorder.append(CellExecuted(node=self._required.node, run=run))
+        record_spent_budget(self._context, outcome.failure)
+        self._committed[key] = run
+        if run.failure is None:
+            self._context.work_in_progress.release(key)
+        return final
+
+    def merged_outcome(self, outcome: JobOutcome) -> JobOutcome:
+        """The outcome of the node: its values are those of the executions that stand for its cells.
+
+        What is sealed of them together has an index of its own, as the executor wrote it. Of several settings of one
+        arm, none is the node's: their values are with the cells.
+        """
+        if self._node.is_trial:
+            ran = (self.find_run(cell) for cell in self.keys)
+            failure = None if any(run is not None and run.failure is None for run in ran) else outcome.failure
+            return replace(
+                outcome,
+                seconds=self._own_seconds,
+                cells=tuple(map(self._build_line, outcome.cells)),
+                failure=failure,
+                measurements=(),
+                self_reported=(),
+                arrays={},
+                sealed={},
+                artifacts={},
+            )
+        runs = [run for cell in self.keys if (run := self.find_run(cell)) is not None and run.failure is None]
+        lines = tuple(map(self._build_line, outcome.cells))
+        failure = outcome.failure
+        if failure is not None and failure.kind == "diverged" and self._node.kind == "replicate":
+            failure = summarize_failures(
+                lines,
+                {
+                    run.id: run.failure
+                    for cell in self.keys
+                    if (run := self.find_run(cell)) is not None and run.failure is not None
+                },
+                replicate=True,
+            )
+        single = {(one.dataset, one.condition, one.name) for run in runs for one in run.measurements}
+        compared = {metric.name for metric in self._context.plan.metrics if metric.is_comparative}
+        return replace(
+            outcome,
+            seconds=self._own_seconds,
+            cells=lines,
+            failure=failure,
+            measurements=(
+                *(value for run in runs for value in run.measurements),
+                *(
+                    one
+                    for one in outcome.measurements
+                    if one.name in compared and (one.dataset, one.condition, one.name) not in single
+                ),
+            ),
+            self_reported=tuple(value for run in runs for value in run.self_reported)[-MAX_SELF_REPORTED:],
+            arrays={name: digest for run in runs for name, digest in run.arrays.items()},
+            sealed=outcome.sealed or {name: digest for run in runs for name, digest in run.sealed.items()},
+            artifacts={name: digest for run in runs for name, digest in run.artifacts.items()},
+        )
+
+    @property
+    def _own_seconds(self) -> float:
+        """Seconds of computing of this attempt, on all slots: of every execution of a cell that is its own."""
+        earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
+        return sum(
+            run.seconds
+            for run in self._context.state.cells.list_node_runs(self._required.node)
+            if run.id not in earlier
+        )
+
+    def _build_line(self, line: CellOutcomeLine) -> CellOutcomeLine:
+        run = self.find_run(line.cell)
+        if run is None:
+            return line
+        node = self._context.state.cells[run.id][0]
+        found = line.model_copy(update={"id": run.id, "seconds": run.seconds})
+        if run.failure is not None:
+            return found.model_copy(update={"diverged": run.failure.kind == "diverged"})
+        return (
+            found if node == self._required.node else found.model_copy(update={"outcome": "taken over", "node": node})
+        )
+
+
+def _to_outcome(run: CellRun) -> CellOutcome:
+    return CellOutcome(**{field.name: getattr(run, field.name) for field in fields(CellOutcome)})
+
+
+async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: StageSnapshot) -> NodeCells | None:
+    """The cells of a decision's node; None where its program is a plain script. What it owes is recorded once, when no
+    other node measures any of it: what those have measured by then is taken over."""
+    node = context.state.nodes[format_node_id(decided.k)]
+    if node.id not in context.state.required_cells:
+        source = read_source(context.folder.get_source_path(node.id))
+        if not is_cell_program(source):
+            return None
+        arms = list_arms(node, context.plan)
+        trials = action.trials if isinstance(action := decided.action, ExpandTree) and node.kind == "trial" else ()
+        reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
+        cells = (
+            list_reference_cells(context.state, node)
+            if node.kind == "rung"
+            else required_cells(node, view, plan=context.plan, trials=trials, reads=reads)
+        )
+        keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
+        while others := _list_pending_elsewhere(context, keys.values()):
+            enter_step(context, node.id, "waiting")
+            for one in others:
+                await one.wait()
+        context.recorder.append(
+            CellsRequired(
+                node=node.id,
+                cells=tuple(keys),
+                keys=tuple(keys.values()),
+                code=hash_arm_code(keys, source, arms=arms),
+                taken=reusable_cells(decided, keys.values(), context=context),
+            )
+        )
+    return NodeCells(context, context.state.required_cells[node.id])
+
+
+def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[asyncio.Event]:
+    """What tells that other nodes are through with cells that are theirs as well, and could be taken over."""
+    if context.search.order == "ticket" or has_nondeterminism(context.state):
+        return []
+    return context.work_in_progress.list_pending(key for key in keys if _is_reusable(key))
+
+
+def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
+    """A job that measures these cells, each with the hyperparameters of its arm in its trial."""
+    cells = tuple(cells)
+    plan = state.data_plan
+    needs = (
+        {}
+        if plan is None
+        else {arm: plan.find_needs(arm) for arm in {cell.arm for cell in cells} or plan.compared_arms}
+    )
+    return replace(
+        job,
+        cells=cells,
+        settings={cell: state.find_setting(cell.arm, cell.trial) for cell in cells},
+        needs={arm: one for arm, one in needs.items() if one != ResourceNeeds()},
+        rungs_by=state.data_plan.tuning.rungs_by if state.data_plan is not None else job.rungs_by,
+    )
+
+
+def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
+    """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
+    lines = list_measured_cells(node)
+    return replace(
+        apply_settings(job, (line.cell for line in lines), state),
+        keys=_read_keys(state, node),
+        arms=tuple({line.cell.arm: 0 for line in lines}),
+        expected_seconds={line.cell: line.seconds for line in lines},
+        may_skip_cells=False,
+    )
+
+
+def _read_keys(state: RunState, node: Node) -> dict[Cell, str]:
+    owed = state.required_cells.get(node.id)
+    return {} if owed is None else dict(zip(owed.cells, owed.keys, strict=True))
+
+
+def sum_measured_seconds(node: Node) -> float:
+    """Seconds of computing behind a node's last measurements, also those that other nodes spent for it."""
+    return sum(line.seconds for line in list_measured_cells(node)) or node.attempts[-1].seconds
+
+
+def list_measured_cells(node: Node) -> list[CellOutcomeLine]:
+    """The cells behind a node's last measurements."""
+    return [line for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]

@@ -1,0 +1,476 @@
+"""One node from its decision to its verdict: propose, execute, plot, judge.
+
+Every step first asks the record whether it is done, and every model answer comes from the call ledger when it was
+committed before; so a node that a kill cut short is simply expanded again.
+
+Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, buggy and non-buggy nodes).
+"""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.experiment_code import CODE, Program
+from labwright.models.roles.figures import PLOT, PlotInputs
+from labwright.models.roles.node_assessment import FEEDBACK
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodeProposed, NodeSuspected
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.log_reader import RecordError
+from labwright.record.reference_baselines import OFF_THE_SHELF_ARM
+from labwright.record.run_folder import (
+    create_draft_folder,
+    is_disk_full,
+    partial_path,
+    read_source,
+    seal_folder,
+    seal_source,
+)
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import (
+    Attempt,
+    Failure,
+    HonestyFinding,
+    Node,
+    NodeKind,
+    NodeStatus,
+    NodeStep,
+    NodeVerdict,
+    format_node_id,
+)
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, read_constants
+from labwright.review.honesty import check_program
+from labwright.review.honesty.run_facts import RunArtifacts, check_run
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.job import AttemptArtifacts, Job, JobOutcome, TooLate
+from labwright.sandbox.monitor import read_curves
+from labwright.sandbox.scoring import SubmittedPredictions, read_final_predictions
+from labwright.sandbox.workspace import remove_rescued, rescue_checkpoints
+from labwright.search.replication import find_concluding_replicates
+from labwright.search.run_control import NodeKilled
+from labwright.search.scheduler import ReleaseSlot
+from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.nodes.early_stopping import build_watch
+from labwright.stages.nodes.node_cells import prepare_node_cells, with_llm_access
+from labwright.stages.nodes.node_plots import draw_plots
+from labwright.stages.nodes.plot_inputs import PlotArrays
+from labwright.stages.nodes.repository_program import build_repository_program, read_plot_script
+from labwright.stages.prompt_inputs import (
+    build_code_inputs,
+    build_decision_view,
+    build_feedback_inputs,
+    build_node_brief,
+    format_advice,
+    read_plotting_reference,
+)
+from labwright.stages.repository.patched_arms import NothingLeftError
+from labwright.stages.run_context import (
+    RunContext,
+    as_node_failure,
+    enter_step,
+    raise_if_repeated,
+    record_spent_budget,
+    record_time_limit,
+)
+
+RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
+"""Nodes that run their parent's program, with another seed or other settings."""
+TUNED_PLAN = "The program of {}, unchanged, with the setting that trials chose for each arm. Its plan: "
+NO_SPACE_MESSAGE = "No space left on device"
+"""What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
+
+
+async def expand(context: RunContext, decided: DecisionMade, release_slot: ReleaseSlot) -> None:
+    """Make the node of a decision. A failed experiment is a verdict, and so are files that our own code fails on;
+    only a broken model, executor, disk or record raises, and `SameFaultError`.
+    """
+    work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
+    node = format_node_id(decided.k)
+    try:
+        if node in context.state.killed_nodes:  # and the program with it, before it could be recorded
+            raise NodeKilled(node)
+        await context.signals.run_unless_killed(node, work.run())
+    except TooLate:
+        record_time_limit(context)
+        work.record_verdict(
+            "cancelled", Failure(kind="other", message=f"not run: {context.state.limit_reason or 'the time is up'}")
+        )
+    except NodeKilled:
+        left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
+        await to_thread(remove_tree, left, ignore_errors=True)
+        work.record_verdict(
+            "cancelled", Failure(kind="killed", message=f"ended by a person: {context.state.killed_nodes[node].text}")
+        )
+    except NothingLeftError as error:
+        work.record_verdict("cancelled", Failure(kind="nothing left", message=str(error)))
+    except (ModelOutputInvalid, ModelRefused) as error:
+        work.record_verdict("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
+    except BudgetSpent as error:
+        work.record_verdict("cancelled", Failure(kind="other", message=str(error)))
+    except Exception as error:  # noqa: BLE001  a worker's edge: what comes of what code left is its node's
+        work.record_verdict("buggy", as_node_failure(error))
+
+
+async def remeasure_reused(context: RunContext, name: str) -> None:
+    """Execute a node once more, with cells of its own in place of those that it took over; suspect where that fails.
+
+    Raises `BudgetSpent`, `TooLate`: it stays as it is.
+    """
+    decided = context.state.decisions[context.state.nodes[name].decision]
+    await NodeRunner(context, decided, context.models.make_client(decided.k, 0), lambda: None).run_attempt(
+        len(context.state.nodes[name].attempts) + 1
+    )
+    failure = context.state.nodes[name].attempts[-1].failure
+    if failure is not None:
+        context.recorder.append(
+            NodeSuspected(
+                node=name,
+                findings=(
+                    HonestyFinding(
+                        kind="taken over",
+                        why=f"measured by itself, in place of what it had taken over, it failed: "
+                        f"{failure.kind}: {failure.message}",
+                    ),
+                ),
+            )
+        )
+
+
+def describe_variation(action: ExpandTree) -> str:
+    """What a node that runs its parent's program varies, in words: `seed 3`, or of which arms the settings."""
+    if action.kind == "replicate":
+        return f"seed {action.seed}"
+    if action.kind == "tune":
+        found = ", ".join(one.arm for one in action.trials if one.number)
+        return f"the settings chosen for {found}" if found else "no setting was better than the defaults"
+    return "; ".join(
+        f"{one.arm}: "
+        + ", ".join(f"{name}={value}" for name, value in one.setting.items())
+        + (f" (at {one.share:g})" if one.share < 1 else "")
+        for one in action.trials
+    )
+
+
+def build_reference_program(action: ExpandTree) -> tuple[Program, dict[str, str]]:
+    """The program of the ladder, which is ours: what it is, and its files."""
+    text = (Path(__file__).parents[1] / "ladder" / ENTRY_FILE).read_text()
+    tried = sum(one.arm == OFF_THE_SHELF_ARM for one in action.trials)
+    return Program(
+        title="reference arms of the program's own",
+        varies=f"{tried} settings" if tried else f"seed {action.seed}",
+        plan="What the study is held against: a trivial rule, and boosted trees or a linear model off the shelf, tuned "
+        "with as many trials as an arm of the plan (docs/search.md).",
+    ), {ENTRY_FILE: text}
+
+
+@dataclass
+class NodeRunner:
+    context: RunContext
+    decided: DecisionMade
+    client: ModelClient
+    release_slot: ReleaseSlot
+
+    async def run(self) -> None:
+        kind = self.action.kind
+        if kind == "aggregate":
+            self.release_slot()
+            await self.draw_aggregate()
+            return
+        await self.propose()
+        failure = await self.execute()
+        self.release_slot()
+        if failure is not None and failure.kind in ("hopeless", "budget"):
+            self.record_verdict("pruned" if failure.kind == "hopeless" else "cancelled", failure)
+            return
+        doubts = [str(one) for one in self.node.findings if one.suspect]
+        if failure is None and doubts:
+            failure = Failure(kind="suspect", message="; ".join(doubts))
+        if kind in ("replicate", "trial", "rung"):
+            self.record_verdict("buggy" if failure else "good", failure)
+            return
+        if failure is None:
+            arrays = self.context.folder.get_attempt_path(self.node.id, len(self.node.attempts)) / "arrays"
+            failure = await draw_plots(self.context, self.client, PlotArrays(self.node.id, arrays))
+        if failure is not None:
+            self.record_verdict("buggy", failure)
+            return
+        self.enter_step("judging")
+        verdict = await self.client.ask(FEEDBACK, build_feedback_inputs(self.context, self.decided))
+        unsound = None if verdict.sound else Failure(kind="other", message=f"judged unsound: {verdict.analysis}")
+        self.record_verdict("buggy" if unsound else "good", unsound, verdict)
+
+    @property
+    def action(self) -> ExpandTree:
+        return cast(ExpandTree, self.decided.action)
+
+    @property
+    def node(self) -> Node:
+        return self.context.state.nodes[format_node_id(self.decided.k)]
+
+    def enter_step(self, step: NodeStep) -> None:
+        enter_step(self.context, self.node.id, step)
+
+    @property
+    def parent(self) -> Node:
+        """The parent, as the decision may see it."""
+        return self.view.nodes[self.action.parent or ""]
+
+    @property
+    def view(self) -> StageSnapshot:
+        return build_decision_view(self.context, self.decided)
+
+    async def propose(self) -> None:
+        """Record plan and source: from the model, or those of the parent where only seed or settings differ.
+
+        What a person wrote, or was recorded before a kill, is there.
+        """
+        if self.node.source_sha256:
+            return
+        self.enter_step("writing")
+        if self.action.kind == "rung":
+            added, program, files = (), *build_reference_program(self.action)
+        elif self.action.kind in RERUN_KINDS:
+            added, parent = (), self.parent
+            brief = build_node_brief(self.context.folder, parent)
+            files = brief.files if self.action.kind == "tune" else brief.non_plot_files
+            plan = TUNED_PLAN.format(parent.id) + parent.plan if self.action.kind == "tune" else parent.plan
+            program = Program(title=parent.title, plan=plan, varies=describe_variation(self.action))
+        elif self.context.repository is not None:
+            program, files, added = await build_repository_program(self.context, self.decided, self.client, self.view)
+        else:
+            inputs = build_code_inputs(self.context, self.decided)
+            program = await self.client.ask(CODE, inputs)
+            if program.nothing_left and inputs.covered:
+                raise NothingLeftError(program.nothing_left)
+            files = program.apply_to(inputs.parent.files if inputs.parent else {})
+            added = program.list_added_arms(inputs)
+        varies = program.varies
+        if self.action.kind == "debug":  # of the same trial, whose constants it may have changed
+            varies = "; mended: ".join(filter(None, (self.parent.varies, varies)))
+        arms = self.parent.arms if self.action.kind in ("debug", "replicate", "trial", "tune") else ()
+        sha256 = seal_source(self.context.folder.get_source_path(self.node.id), files)
+        self.context.recorder.append(
+            NodeProposed(
+                node=self.node.id,
+                decision=self.decided.k,
+                title=program.title,
+                plan=program.plan,
+                varies=varies,
+                source_sha256=sha256,
+                setups=read_constants(files),
+                arms=arms or added,
+            )
+        )
+
+    async def execute(self) -> Failure | None:
+        """Run the code, unless the record has it; once more with other limits where it or a cell ran into one.
+
+        Raises `TooLate`: the run's time limit was reached before it began.
+        """
+        if not self.node.attempts:
+            await self.run_attempt(1)
+        first = self.node.attempts[0]
+        if len(self.node.attempts) == 1 and (
+            first.is_out_of_time if first.failure is None else first.failure.kind in ("memory", "timeout")
+        ):
+            with suppress(TooLate):
+                await self.run_attempt(2)
+        return self.node.attempts[-1].failure
+
+    async def run_attempt(self, number: int) -> None:
+        """One execution: what is run again gets more time, what ran out of memory has the machine to itself.
+
+        Raises `TooLate`; then nothing of the budget is taken.
+        """
+        bench, node = self.context, self.node
+        before = node.attempts[-1].failure if node.attempts else None
+        alone = before is not None and before.kind == "memory"
+        limit = bench.retry_seconds if number > 1 and not alone else bench.node_seconds
+        earlier, final = self.find_checkpoints(number), bench.folder.get_attempt_path(node.id, number)
+        draft, grid = create_draft_folder(final), await prepare_node_cells(bench, self.decided, self.view)
+        if bench.budget is not None:
+            bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
+        self.enter_step("waiting")
+        job = Job(
+            name=f"{node.id}/{number}",
+            folder=draft,
+            source=read_source(bench.folder.get_source_path(node.id)),
+            seed=node.seed,
+            timeout=limit,
+            alone=alone,
+            is_too_late=lambda: bench.seconds_left() <= 0,
+            on_start=lambda: self.enter_step("running"),
+            live_output=bench.folder.get_live_output_path(node.id, number),
+            watch=build_watch(bench, self.decided),
+            earlier_folder=earlier,
+            artifacts=self.list_artifacts(),
+            datasets=tuple(use.name for use in bench.plan.datasets),
+            needs={arm: bench.plan.find_needs(arm) for arm in bench.plan.compared_arms},
+        )
+        job = with_llm_access(job, bench.plan, bench.subjects, bench.facts)
+        try:
+            outcome = await (bench.executor.run(job) if grid is None else grid.run(job))
+        except TooLate:
+            if bench.budget is not None:
+                bench.budget.release(f"{node.id}/{number}")
+            raise
+        if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(draft):
+            raise RecordError(
+                f"{NO_SPACE_MESSAGE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again"
+            )
+        outcome = outcome if grid is None else grid.merged_outcome(outcome)
+        found = await to_thread(self.check_outcome, outcome, draft)
+        seal_folder(draft, final)
+        if found and not node.findings:
+            bench.recorder.append(NodeSuspected(node=node.id, findings=found))
+        bench.recorder.append(
+            AttemptExecuted(
+                node=node.id,
+                attempt=Attempt(
+                    number=number,
+                    seconds=outcome.seconds,
+                    limit=limit,
+                    alone=alone,
+                    failure=outcome.failure,
+                    measurements=outcome.measurements,
+                    self_reported=outcome.self_reported,
+                    arrays=outcome.arrays,
+                    sealed=outcome.sealed,
+                    artifacts=outcome.artifacts,
+                    curves_sha256=outcome.curves_sha256,
+                    stdout_tail=outcome.stdout_tail,
+                    resumed=outcome.resumed,
+                    asked=outcome.asked,
+                    exchanges_sha256=outcome.exchanges_sha256,
+                    cells=outcome.cells,
+                    peak_host_bytes=outcome.peak_host_bytes,
+                    peak_gpu_bytes=outcome.peak_gpu_bytes,
+                ),
+            )
+        )
+        remove_rescued(draft)
+        record_spent_budget(bench, outcome.failure)
+
+    def find_checkpoints(self, number: int) -> Path | None:
+        """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
+
+        In `ticket` order what a kill cut begins anew, since code that goes on may come to something else.
+        """
+        bench, node = self.context, self.node
+        rescued = rescue_checkpoints(partial_path(bench.folder.get_attempt_path(node.id, number)))
+        if rescued is not None and bench.search.order == "arrival" and not bench.plan.subjects:
+            return rescued
+        return bench.folder.get_attempt_path(node.id, number - 1) if number > 1 and not bench.plan.subjects else None
+
+    def list_artifacts(self) -> dict[str, AttemptArtifacts]:
+        """What the good nodes that this decision may see left for others."""
+        last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
+        return {
+            name: AttemptArtifacts(self.context.folder.get_attempt_path(name, attempt.number), attempt.artifacts)
+            for name, attempt in last
+            if attempt.artifacts
+        }
+
+    def check_outcome(self, outcome: JobOutcome, folder: Path) -> tuple[HonestyFinding, ...]:
+        """What makes the numbers of code that ran worthless, and what it is noted for; `folder` has what it left. Code
+        that is run again was looked at with its parent's."""
+        if outcome.failure is not None or self.action.kind == "rung":
+            return ()
+        ours = self.action.kind in RERUN_KINDS or self.context.repository is not None
+        sources = {} if ours else read_source(self.context.folder.get_source_path(self.node.id))
+        return check_program(
+            sources,
+            self.context.plan,
+            facts=self.context.state.datasets,
+            measurements=outcome.measurements,
+            extra_findings=() if ours else self.check_execution(sources, outcome, folder),
+        )
+
+    def check_execution(
+        self, sources: Mapping[str, str], outcome: JobOutcome, folder: Path
+    ) -> tuple[HonestyFinding, ...]:
+        """What an execution shows that speaks against its code."""
+        predicted: tuple[SubmittedPredictions, ...] = ()
+        with suppress(SubmissionRefused):
+            predicted = read_final_predictions(folder, self.context.folder.labels)
+        runs = {line.cell: self.context.state.cells[line.id][1] for line in outcome.cells if line.id}
+        return check_run(
+            RunArtifacts(
+                sources,
+                predicted,
+                read_curves(folder),
+                {cell: run.training for cell, run in runs.items() if run.failure is None},
+            ),
+            self.context.plan,
+        )
+
+    async def draw_aggregate(self) -> None:
+        """Draw the replicates of the parent together; measures nothing.
+
+        Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
+        """
+        bench = self.context
+        replicates = [
+            one
+            for one in find_concluding_replicates(self.view, self.parent.id, self.node.stage)
+            if one.status == "good"
+        ]
+        canvas = PlotArrays(
+            self.node.id,
+            inputs={one.id: bench.folder.get_attempt_path(one.id, len(one.attempts)) / "arrays" for one in replicates},
+        )
+        if self.node.source_sha256:
+            self.client.skip(PLOT)
+        else:
+            self.enter_step("writing")
+            script = await self.write_aggregate_script(canvas, tuple(one.seed for one in replicates))
+            sha256 = seal_source(bench.folder.get_source_path(self.node.id), {PLOTS_FILE: script})
+            bench.recorder.append(
+                NodeProposed(
+                    node=self.node.id,
+                    decision=self.decided.k,
+                    title=f"replicates of {self.parent.id} together",
+                    plan="mean and spread over seeds",
+                    source_sha256=sha256,
+                    varies=", ".join(f"seed {one.seed}" for one in replicates),
+                )
+            )
+        failure = await draw_plots(bench, self.client, canvas)
+        self.record_verdict("buggy" if failure else "good", failure)
+
+    async def write_aggregate_script(self, canvas: PlotArrays, seeds: tuple[int, ...]) -> str:
+        """The script that draws the replicates together: the model's, of a repository's study ours."""
+        bench, script = self.context, build_node_brief(self.context.folder, self.parent).plots
+        if bench.repository is not None:
+            self.client.skip(PLOT)
+            return read_plot_script()
+        answer = await self.client.ask(
+            PLOT,
+            PlotInputs(
+                data_plan=bench.plan,
+                purpose="aggregate",
+                arrays=await canvas.read_briefs(),
+                plan=self.parent.plan,
+                advice=format_advice(self.parent.reviews),
+                plots=script,
+                seeds=seeds,
+                lab_reference=read_plotting_reference(bench),
+            ),
+        )
+        return answer.apply_to(script)
+
+    def record_verdict(self, status: NodeStatus, failure: Failure | None, verdict: NodeVerdict | None = None) -> None:
+        self.context.folder.delete_live_output(self.node.id)
+        if self.node.is_finished:
+            return
+        reasons = (f"{failure.kind}: {failure.message}",) if failure else ()
+        self.context.recorder.append(
+            NodeJudged(node=self.node.id, status=status, reasons=reasons, failure=failure, verdict=verdict)
+        )
+        raise_if_repeated(self.context.state, failure)

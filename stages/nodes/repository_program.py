@@ -1,0 +1,165 @@
+"""Programs of a study of a repository: words of the plan make an arm, or a patch that a model writes."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from pathlib import Path
+
+from labwright.models.client import ModelClient
+from labwright.models.roles.experiment_code import Program
+from labwright.record.baseline_check import check_baseline
+from labwright.record.errors import UserError
+from labwright.record.events.repository_events import BaselineChecked
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.repository_source import RepositoryProgram, build_program
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.source_tree import PLOTS_FILE
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.metrics import METRICS
+from labwright.search.stage_snapshot import StageSnapshot
+from labwright.stages.repository.patched_arms import NothingLeftError, has_only_word_arms, write_patched_program
+from labwright.stages.run_context import RunContext
+
+PLOT_SCRIPT_PATH = Path(__file__).parent / "repository_plots.txt"
+MAX_QUICK_SECONDS = 60.0
+"""Seconds of a run of the repository up to which it is run with more seeds before a model plans."""
+
+
+class BaselineError(UserError):
+    """The repository as it is does not give what it should. Who acts: the person."""
+
+
+def build_plan_code(code: RepositoryProgram, plan: DataPlan) -> RepositoryProgram:
+    """What every cell of the plan's study runs."""
+    levels = {one.name: one.words for one in plan.all_levels}
+    words = {
+        one.name: tuple(word for name in one.parts or (one.name,) for word in levels.get(name, ()))
+        for one in plan.levels
+    }
+    return code.model_copy(
+        update={
+            "name": plan.primary_metric.name,
+            "levels": {name: each for name, each in words.items() if each},
+            "dimensions": {one.name: one.word for one in plan.space if one.word},
+        }
+    )
+
+
+async def build_repository_program(
+    context: RunContext, decided: DecisionMade, client: ModelClient, view: StageSnapshot
+) -> tuple[Program, dict[str, str], tuple[str, ...]]:
+    """The program that measures the plan's arms: what it is, its files, and the arms beside those of the plan.
+
+    Raises `NothingLeftError`, `ModelError`.
+    """
+    assert context.repository is not None and isinstance(decided.action, ExpandTree)
+    action, code, plots = (
+        decided.action,
+        build_plan_code(context.repository.code, context.plan),
+        {PLOTS_FILE: read_plot_script()},
+    )
+    if not has_only_word_arms(context.plan):
+        program, files, added = await write_patched_program(context, decided, client, code)
+        return program, files | plots, added
+    if nothing := explain_nothing_new(view, action, context.plan):
+        raise NothingLeftError(nothing)
+    parts = [arm.name for arm in context.plan.arms if (arm.role == "ablation") == (action.stage == "ablation")]
+    return (
+        Program(
+            title="the repository's command, arm by arm",
+            varies=", ".join(parts),
+            plan="Every arm is the same command in the repository at its commit, with the words that the data "
+            "plan gives "
+            "for it; its number is read where the repository leaves it.",
+        ),
+        build_program(context.plan.arms, code) | plots,
+        (),
+    )
+
+
+def read_plot_script() -> str:
+    """Draws what the cells gave, of one node or of several replicates."""
+    return PLOT_SCRIPT_PATH.read_text(encoding="utf-8")
+
+
+def explain_nothing_new(view: StageSnapshot, action: ExpandTree, plan: DataPlan) -> str:
+    """Why a node would measure nothing that is not measured; empty where it would."""
+    if action.stage == "ablation" or action.kind == "ablate":
+        return "" if any(arm.role == "ablation" for arm in plan.arms) else "the plan has no arm that is an ablation"
+    known = [one.id for one in view.nodes.values() if one.source_sha256 and one.kind in ("draft", "improve")]
+    return f"{known[0]} measures all arms of the plan already" if known and action.kind != "debug" else ""
+
+
+async def check_repository(context: RunContext, seed: int) -> None:
+    """Run the repository as it is: once, and where a model is to plan and it is swift with two more seeds, so that it
+    knows what seeds do. Raises `BaselineError` where it gives no number, or another than expected."""
+    assert context.repository is not None
+    plan, code, level = context.state.data_plan, context.repository.code, ""
+    if plan is not None:
+        baseline, code = next(arm for arm in plan.arms if arm.role == "baseline"), build_plan_code(code, plan)
+        level = next((one for one in plan.level_names if plan.has_cell(plan.datasets[0].name, baseline.name, one)), "")
+    data, name = next(iter(context.sources)), code.name or code.command.metric
+    await to_thread(
+        materialise, data, views=context.folder.views, labels=context.folder.labels, seed=seed, sources=context.sources
+    )
+    code = code.model_copy(update={"name": name})
+    cell = Cell(dataset=data, arm="baseline", level=level, seed=seed)
+    outcome = await _run_unmodified(context, code, cell)
+    values = _read_metric_values(outcome, code)
+    if not values:
+        lines = [line.why for line in outcome.cells if line.why]
+        why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
+        raise BaselineError(f"the repository as it is gives no {name}: {why.strip() or 'no reason told'}")
+    if plan is None and code.command.seeded and outcome.seconds <= MAX_QUICK_SECONDS:
+        for more in (seed + 1, seed + 2):
+            values += _read_metric_values(
+                await _run_unmodified(context, code, cell.model_copy(update={"seed": more})), code
+            )
+    expected = context.repository.expected
+    check = check_baseline(values, expected)
+    context.recorder.append(
+        BaselineChecked(
+            tree=context.repository.code.tree,
+            runs=(),
+            mean=check.mean,
+            spread=check.spread,
+            verdict=check.verdict,
+            seconds=outcome.seconds,
+        )
+    )
+    if check.verdict == "differs" and expected is not None:
+        raise BaselineError(
+            f"the repository as it is gives {check.mean:.6g} over {len(values)} seed{'s' * (len(values) > 1)}, and "
+            f"{expected.value:g} within {expected.tolerance:g} is expected: find out why (scientist ablate "
+            "--reproduce-only), or give another --expect"
+        )
+
+
+async def _run_unmodified(context: RunContext, code: RepositoryProgram, cell: Cell) -> JobOutcome:
+    return await context.executor.run(
+        Job(
+            name="the repository as it is",
+            folder=context.folder.root / "probes" / f"baseline-{cell.seed}",
+            cells=(cell,),
+            source=build_program((), code),
+            seed=cell.seed,
+            timeout=context.node_seconds,
+            may_skip_cells=False,
+        )
+    )
+
+
+def _read_metric_values(outcome: JobOutcome, code: RepositoryProgram) -> list[float]:
+    """The metric that is read, or where predictions are scored the first of its direction; empty where it is
+    not there.
+    """
+    better = code.command.direction == "max"
+    return [
+        one.value
+        for one in outcome.measurements
+        if one.name == code.name
+        or (not code.name and one.name in METRICS and METRICS[one.name].higher_is_better == better)
+    ][:1]

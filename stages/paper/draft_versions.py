@@ -1,0 +1,91 @@
+"""The versions of a paper's text: each assessed as a whole, ranked by what is wrong with it; the best one is
+released.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.schema.paper import PaperDraft
+from labwright.stages.paper.compilation_findings import check_abstract, check_thinness
+from labwright.stages.paper.paper_context import PaperContext, build_paper_parts, build_write_inputs
+from labwright.stages.paper.required_statements import missing_statements
+from labwright.stages.paper.typesetting import PaperAssessment, assess_paper
+from labwright.stages.run_context import RunContext
+
+
+def build_paper_context(context: RunContext, decision_id: int | None = None) -> PaperContext:
+    """The run's record as a paper is made from it: as it is now, or as decision k saw it, which prompts are
+    made from.
+    """
+    state = context.state if decision_id is None else context.state.with_decision_context(decision_id)
+    return PaperContext(state, context.folder, context.paper, context.notice, context.isolation(state))
+
+
+async def assess_new_draft(context: RunContext, draft: PaperDraft, *, number: int) -> DraftAssessed:
+    """A version of the text with all that is found in it, built in a folder of its own. It is not recorded yet."""
+    material = build_paper_context(context)
+    found = await assess_draft(context, material, draft, f"round{number}")
+    limit, inputs = material.template.page_limit, build_write_inputs(material)
+    return DraftAssessed(
+        round=number,
+        draft=draft,
+        pages=found.pages,
+        findings=found.findings,
+        over=round(max(0.0, (found.pages_filled or 0.0) - limit), 2),
+        left_out=missing_statements(draft, inputs.statements, material.evidence.claims_by_table),
+        violations=tuple(str(violation) for violation in found.violations),
+        untied=dict(Counter(violation.where for violation in found.violations)),
+        complaints=(
+            *(f"section {one.title!r} is empty: write it" for one in draft.sections if not one.body.strip()),
+            *check_thinness(found.pages_filled, limit),
+            *check_abstract(draft.abstract, material.evidence),
+        ),
+    )
+
+
+async def assess_draft(
+    context: RunContext,
+    material: PaperContext,
+    draft: PaperDraft,
+    folder: str,
+    *,
+    refused: Sequence[str] = (),
+    whole: bool = False,
+) -> PaperAssessment:
+    """A draft checked and built into that folder of the paper's rounds; for the reasons in `refused` it is stamped as a
+    DRAFT, `whole` makes the supplement, too."""
+    return await assess_paper(
+        build_paper_parts(material, draft, refused=refused, whole=whole),
+        material.template,
+        context.folder.paper_folder / "rounds" / folder,
+        timeout=context.paper.timeout,
+    )
+
+
+def select_best(drafts: Sequence[DraftAssessed]) -> DraftAssessed:
+    """The version to release: least untied or left out, then least to fix; of equals the latest."""
+    return min(reversed(list_current(drafts)), key=rank_version)
+
+
+def list_current(drafts: Sequence[DraftAssessed]) -> Sequence[DraftAssessed]:
+    """The versions that were assessed against the record as it is: those since it changed last."""
+    return drafts[max((at for at, one in enumerate(drafts) if one.anew), default=0) :]
+
+
+def rank_version(version: DraftAssessed) -> tuple[float, ...]:
+    """What is wrong with a version, what weighs most first: less is better."""
+    return (
+        len(version.violations) + len(version.left_out),
+        sum(finding.blocks for finding in version.findings),
+        version.over,
+        len(version.findings) + len(version.complaints),
+    )
+
+
+def list_obstacles(assessment: PaperAssessment) -> tuple[str, ...]:
+    """Why a paper is not released; empty when it is."""
+    untied = tuple(str(violation) for violation in assessment.violations)
+    return untied + tuple(finding.text for finding in assessment.findings if finding.blocks)

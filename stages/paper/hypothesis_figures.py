@@ -1,0 +1,185 @@
+"""The figures that show what decides, and what they are drawn from: effects beside their smallest, effects over levels,
+validation curves. The program draws them itself, from values of the record; code's own plots stay with dev."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from pydantic import ValidationError
+
+from labwright.models.roles.figures import FigurePart, FigureScript
+from labwright.record.claims.estimates import compute_t_interval
+from labwright.record.claims.hypothesis_tests import (
+    ReplicateValues,
+    decide_hypotheses,
+    find_deciding_nodes,
+    read_replicate_values,
+)
+from labwright.record.estimands import CellRef, EstimandError, MissingCell, evaluate_by_level, find_effect_metric
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level
+from labwright.record.schema.figures import FigurePlacement
+
+SCRIPT_PATH = Path(__file__).with_name("decided_figures.py")
+_FIGURES: dict[str, tuple[str, FigurePlacement, str]] = {
+    "parts": (
+        "decided",
+        "main",
+        (
+            "Every effect that was registered, with its interval, in units of its own smallest effect of "
+            "interest: circles "
+            "are confirmatory, squares exploratory, the band would not matter, the dashed line was asked for."
+        ),
+    ),
+    "levels": (
+        "effects-over-levels",
+        "appendix",
+        (
+            "Effects level by level: mean over seeds with the confidence interval; a dashed line is the "
+            "smallest effect "
+            "of interest."
+        ),
+    ),
+    "curves": (
+        "validation-curves",
+        "appendix",
+        (
+            "The primary metric on validation data over training, at the last level: mean and standard "
+            "deviation over the "
+            "seeds that decide."
+        ),
+    ),
+}
+"""List of the data -> the name of its figure, where it stands, and what it shows."""
+PROGRAM_FIGURES = frozenset(name for name, _, _ in _FIGURES.values())
+"""Figures that need no writer: not placed in the text they stand in the appendix; their description is a caption."""
+MAX_CURVES = 6
+
+
+def build_figure_data(state: RunState, folder: RunFolder) -> dict[str, Any]:
+    """What the figures show; empty lists where there is nothing to draw."""
+    plan = state.data_plan
+    if plan is None:
+        return {}
+    nodes, _ = find_deciding_nodes(state)
+    tested = any(node.id in state.test_measurements for node in nodes)
+    runs = [read_replicate_values(node, state.test_measurements.get(node.id, ()) if tested else None) for node in nodes]
+    parts = [
+        {
+            "label": one.hypothesis.id + (f" ({k})" if len(one.parts) > 1 else ""),
+            "mean": part.mean,
+            "low": part.low,
+            "high": part.high,
+            "smallest": part.effect.smallest,
+            "verdict": part.verdict,
+            "confirmatory": one.hypothesis.confirmatory,
+        }
+        for one in decide_hypotheses(state)
+        for k, part in enumerate(one.parts, 1)
+        if part.mean is not None and part.low is not None
+    ]
+    return {
+        "parts": parts,
+        "levels": list(_build_level_series(plan, runs)),
+        "factor": plan.factor,
+        "metric": plan.primary_metric.display_name,
+        "curves": list(_build_curves(state, plan, folder)),
+    }
+
+
+def build_figure_script(data: dict[str, Any], plan: DataPlan) -> FigureScript | None:
+    """The figures for which there is something to draw; None where there is nothing."""
+    figures: list[FigurePart] = []
+    for what, (name, place, text) in _FIGURES.items():
+        if found := data.get(what):
+            figures.append(
+                FigurePart(
+                    name=name,
+                    description=text,
+                    placement=place,
+                    panels=1 if what == "parts" else min(3, len(found)),
+                    datasets=tuple(use.name for use in plan.datasets),
+                    code=f'{what}("{name}")',
+                )
+            )
+    return FigureScript(script=SCRIPT_PATH.read_text(encoding="utf-8"), figures=tuple(figures)) if figures else None
+
+
+def format_json(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=1)
+
+
+def _build_level_series(plan: DataPlan, runs: list[ReplicateValues]) -> Iterator[dict[str, Any]]:
+    """Of each effect that goes over levels, what it comes to at each."""
+    titles = {one.name: (one.title or one.name, one.value) for one in plan.levels}
+    for one in plan.hypotheses:
+        for number, effect in enumerate(one.effects, 1):
+            metric, found = find_effect_metric(effect, plan), dict[str, list[float]]()
+            for run in runs:
+
+                def read(place: CellRef, run: ReplicateValues = run, name: str = metric.name) -> float:
+                    value = run.values.get((place.dataset, place.condition, name))
+                    if value is None:
+                        raise MissingCell(place)
+                    return value
+
+                try:
+                    for level, value in evaluate_by_level(effect.estimand, plan, metric, read).items():
+                        found.setdefault(level, []).append(float(value))
+                except (MissingCell, EstimandError):
+                    continue
+            points: list[dict[str, Any]] = []
+            for level, values in found.items():
+                _, low, high = compute_t_interval(values)
+                title, x = titles.get(level, (level, None))
+                points.append({"level": title, "value": x, "mean": fmean(values), "low": low, "high": high})
+            if len(points) > 1:
+                yield {
+                    "label": one.id + (f" ({number})" if len(one.effects) > 1 else ""),
+                    "points": points,
+                    "smallest": None if "slope(" in effect.estimand else effect.smallest,
+                }
+
+
+def _build_curves(state: RunState, plan: DataPlan, folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """The compared arms at the last level, a dataset each, from the values with a step of the runs that decide."""
+    found: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for node in find_deciding_nodes(state)[0]:
+        path = folder.get_attempt_path(node.id, len(node.attempts)) / "measurements.jsonl"
+        for one in _read_measurements(path):
+            if (
+                one.step is not None
+                and (one.name, one.split) == (plan.primary_metric.name, "validation")
+                and (
+                    parse_arm(one.condition) in plan.compared_arms
+                    and parse_level(one.condition) == plan.level_names[-1]
+                )
+            ):
+                found.setdefault((one.dataset, one.condition), {}).setdefault(one.step, []).append(one.value)
+    titles = {one.name: one.title or one.name for one in plan.arms}
+    for use in plan.datasets:
+        lines = [
+            {
+                "label": titles[parse_arm(condition)],
+                "step": sorted(steps),
+                "mean": [fmean(steps[step]) for step in sorted(steps)],
+                "sd": [stdev(steps[step]) if len(steps[step]) > 1 else 0.0 for step in sorted(steps)],
+            }
+            for (dataset, condition), steps in found.items()
+            if dataset == use.name and len(steps) > 1
+        ]
+        if lines:
+            yield {"dataset": use.name.replace("_", " "), "lines": lines[:MAX_CURVES]}
+
+
+def _read_measurements(path: Path) -> Iterator[Measurement]:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            yield Measurement.model_validate_json(line)
+        except ValidationError:  # a line that was cut off
+            continue

@@ -1,0 +1,204 @@
+"""The texts of a paper held against what was decided, and what is cut in the end.
+
+A role quotes what claims more than the verdicts; quotes that do not stand there are dropped. What it found of a version
+goes to the reflector like a violation. Another sees the text alone and says what came of each hypothesis; what differs
+from the record goes to the reflector as a complaint, and what is left of it to the disclosure: a model's reading holds
+up no release. At release the program takes out sentences that still claim too much, and
+comparisons that no verdict bears out (`review.evidence.comparison_check`); a title it leaves, and the paper stays a
+DRAFT.
+
+What it does not guarantee: that a model sees every claim that goes too far.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles import READER, SCOPE
+from labwright.models.roles.paper_revision import ClaimQuestion, PrintedText, ReaderInputs, ScopeInputs
+from labwright.record.events.paper_events import DraftAssessed, ScopeChecked
+from labwright.record.result_macros import find_macro_uses, strip_form
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.paper import PaperDraft, PaperReading, ScopeFinding, Section
+from labwright.review.evidence import Evidence, Violation, find_sentence_spans, find_unbound_comparisons, scan
+from labwright.stages.paper.draft_versions import build_paper_context
+from labwright.stages.paper.figure_review import expand_macros
+from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
+from labwright.stages.run_context import RunContext, run_once
+from labwright.stages.worst_case_cost import format_overclaim_task
+
+CUT_NOTE = "cut by the program, since no verdict bears it out"
+
+
+def list_texts(draft: PaperDraft) -> dict[str, str]:
+    """The texts that may not claim more than the verdicts, by the names that violations have."""
+    return {
+        "title": draft.title,
+        "abstract": draft.abstract,
+        **{f"section {one.title!r}": one.body for one in draft.sections},
+    }
+
+
+async def check_overclaims(context: RunContext, draft: DraftAssessed) -> None:
+    """Record what in a version claims too much; once for each round."""
+
+    async def work(client: ModelClient) -> None:
+        if draft.round not in context.state.scope_checks:
+            context.recorder.append(await _review_draft(context, client, draft))
+
+    await run_once(context, context.state.format_paper_task(format_overclaim_task(draft.round)), work)
+
+
+async def _review_draft(context: RunContext, client: ModelClient, draft: DraftAssessed) -> ScopeChecked:
+    material = build_paper_context(context, client.decision)
+    every = list_texts(draft.draft)
+    texts = {where: expand_macros(text, material.evidence) for where, text in every.items()}
+    found = ScopeChecked(round=draft.round)
+    try:
+        found = await _find_overclaims(client, material, draft.round, every, texts)
+        return found.model_copy(update={"reading": await _read_as_outsider(client, material, texts)})
+    except BudgetSpent as error:
+        return found.model_copy(update={"why": str(error)})
+
+
+async def _find_overclaims(
+    client: ModelClient, material: PaperContext, number: int, every: Mapping[str, str], texts: Mapping[str, str]
+) -> ScopeChecked:
+    inputs = build_write_inputs(material)
+    used = {strip_form(use.key) for text in every.values() for use in find_macro_uses(text) if use.macro == "verdict"}
+    answer = await client.ask_or_none(
+        SCOPE,
+        ScopeInputs(
+            idea=inputs.idea,
+            data_plan=inputs.data_plan,
+            facts=inputs.facts,
+            decided=inputs.decided,
+            comparisons=tuple(one.clause for one in inputs.comparisons if one.key in used),
+            texts=_to_printed_texts(texts),
+        ),
+        instead="the draft is not held against the scope of its verdicts",
+    )
+    if answer is None:
+        return ScopeChecked(round=number, why="the model gave no usable answer")
+    ours = [_normalise_space(expand_macros(text, material.evidence)) for text in material.evidence.statements]
+    return ScopeChecked(
+        round=number,
+        findings=tuple(
+            one
+            for one in answer.findings
+            if any(_normalise_space(one.quote) in _normalise_space(text) for text in texts.values())
+            and not any(_normalise_space(one.quote) in text for text in ours)
+        ),
+    )
+
+
+async def _read_as_outsider(
+    client: ModelClient, material: PaperContext, texts: Mapping[str, str]
+) -> PaperReading | None:
+    """What a reader of the text alone takes from it; None where nothing was registered."""
+    asked = tuple(ClaimQuestion(id=one.hypothesis.id, statement=one.hypothesis.statement) for one in material.decisions)
+    return (
+        await client.ask_or_none(
+            READER,
+            ReaderInputs(texts=_to_printed_texts(texts), questions=asked),
+            instead="no reader says what the paper found",
+        )
+        if asked
+        else None
+    )
+
+
+def _to_printed_texts(texts: Mapping[str, str]) -> tuple[PrintedText, ...]:
+    return tuple(PrintedText(where=where, text=text) for where, text in texts.items())
+
+
+def find_misreadings(scoped: ScopeChecked | None, decided: Iterable[HypothesisDecision]) -> tuple[str, ...]:
+    """Where a reader of a version takes from it what the record does not say, a line a hypothesis."""
+    told = {one.id: one for one in scoped.reading.claims} if scoped is not None and scoped.reading is not None else {}
+    lines: list[str] = []
+    for one in decided:
+        found = told.get(one.hypothesis.id)
+        if found is None or found.says == one.verdict or (found.says == "nothing" and not one.hypothesis.confirmatory):
+            continue
+        quote = f" ({_normalise_space(found.quote)!r})" if found.quote else ""
+        lines.append(
+            f"{one.hypothesis.id} was decided as {one.verdict}; somebody who read the paper alone takes from "
+            f"it: {found.says}{quote}: say it so that it cannot be misread"
+        )
+    return tuple(lines)
+
+
+def list_overclaims(draft: PaperDraft, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, ...]:
+    """The findings that are still so of a draft, as violations."""
+    return tuple(
+        str(
+            Violation(
+                kind="scope",
+                where=where,
+                excerpt=one.quote,
+                fix=f"it claims more than was decided, {one.why}" + (f"; may be said: {one.may}" if one.may else ""),
+            )
+        )
+        for where, text in list_texts(draft).items()
+        for one in findings
+        if _normalise_space(one.quote) in _normalise_space(expand_macros(text, evidence))
+    )
+
+
+def remove_overclaims(
+    draft: PaperDraft, findings: Sequence[ScopeFinding], evidence: Evidence
+) -> tuple[PaperDraft, tuple[str, ...]]:
+    """The draft without the sentences that claim what no verdict bears out, and these, a line each.
+
+    A sentence stays where a part would be empty without it, or would not be LaTeX any more.
+    """
+    cuts: list[str] = []
+    every = list_texts(draft)
+
+    def kept(where: str, text: str) -> str:
+        after, gone = _remove_sentences(text, findings if where in every else (), evidence)
+        cuts.extend(f"{where}: {' '.join(one.split())!r}, {CUT_NOTE}" for one in gone)
+        return after
+
+    return draft.model_copy(
+        update={
+            "abstract": kept("abstract", draft.abstract),
+            "sections": tuple(
+                Section(title=one.title, body=kept(f"section {one.title!r}", one.body)) for one in draft.sections
+            ),
+            "captions": {name: kept(f"caption of {name}", text) for name, text in draft.captions.items()},
+        }
+    ), tuple(cuts)
+
+
+def _remove_sentences(text: str, findings: Sequence[ScopeFinding], evidence: Evidence) -> tuple[str, list[str]]:
+    scanned = scan(text)
+    spans = {(one.start, one.end) for one in find_unbound_comparisons(scanned, evidence)}
+    spans |= {
+        span
+        for span in find_sentence_spans(scanned)
+        for one in findings
+        if _overlaps(_normalise_space(one.quote), _normalise_space(expand_macros(text[slice(*span)], evidence)))
+    }
+    gone: list[str] = []
+    for start, end in sorted(spans, reverse=True):
+        if _normalise_space(text[start:end]) in evidence.statements:
+            continue
+        after = re.sub(r"\\item\s*(?=\\item|\\end)", "", text[:start] + text[end:])
+        after = re.sub(r" {2,}", " ", re.sub(r"\n[ \t]*(?:\n[ \t]*)+", "\n\n", after)).strip()
+        if after and len(scan(after).problems) <= len(scanned.problems):
+            gone.append(text[start:end])
+            text = after
+    return text, gone[::-1]
+
+
+def _overlaps(quote: str, sentence: str) -> bool:
+    """Whether a quote stands in a sentence, or a whole sentence in a quote."""
+    return bool(sentence) and (quote in sentence or (len(sentence) > 20 and sentence in quote))
+
+
+def _normalise_space(text: str) -> str:
+    return " ".join(text.split())

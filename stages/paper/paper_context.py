@@ -1,0 +1,388 @@
+"""What a paper is made from: the record as the writer sees it, and as the sources are made from it.
+
+A `Material` is made once for each version of the text; what it works out (claims, tables, evidence) is passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+from labwright.literature.bibtex import BibEntry
+from labwright.models.roles.paper_writing import ClaimLine, DecidedHypothesis, ExploratoryComparison, WriteInputs
+from labwright.record.claims.differences import ClaimDifference, compute_differences
+from labwright.record.claims.estimates import (
+    MIN_REPLICATES,
+    Claim,
+    compute_paper_claims,
+    find_ablation_conditions,
+    find_winner,
+)
+from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.estimands import list_conditions_read
+from labwright.record.printed_value import PrintedValue
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, compute_reference_claims
+from labwright.record.result_macros import find_macro_uses, strip_form, to_plain_text
+from labwright.record.run_folder import RunFolder, read_source
+from labwright.record.schema.data_plan import DataPlan, parse_arm, parse_level
+from labwright.record.schema.figures import FinalFigure
+from labwright.record.schema.hypotheses import HypothesisDecision
+from labwright.record.schema.paper import PaperDraft
+from labwright.record.source_tree import select_code
+from labwright.review.evidence import ALLOWED_LITERALS, Evidence, collect_used_keys, find_printed_claims
+from labwright.stages.document_summaries import format_statements
+from labwright.stages.paper.appendix import list_disclosures, render_appendix, render_supplement
+from labwright.stages.paper.citations import read_run_library, to_reference
+from labwright.stages.paper.hypothesis_figures import PROGRAM_FIGURES
+from labwright.stages.paper.latex import escape
+from labwright.stages.paper.latex_sources import DEFAULT_AUTHORS, FigureFile, PaperParts, PaperTable
+from labwright.stages.paper.outline import list_reportable_outcomes
+from labwright.stages.paper.preregistration import build_hypothesis_tables, render_page_one
+from labwright.stages.paper.required_statements import list_reference_statements, list_required_statements
+from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.supplement_data import build_supplement_tables, format_files
+from labwright.stages.paper.template import PaperTemplate, load_copy, load_template
+from labwright.stages.settings import PaperSettings
+
+SHOWN_FORMS = {"pm": "mean and standard deviation", "mean": "mean"}
+"""The forms of a mean that a writer is offered, and what they print; of a difference the last. Tables have the others:
+intervals, replicates, detectable differences."""
+
+ClaimT = TypeVar("AClaim", bound=Claim)
+
+
+class PaperClaims(NamedTuple):
+    """What the paper may print: means over replicates, and their paired differences."""
+
+    means: list[Claim]
+    differences: list[ClaimDifference]
+
+    @property
+    def all_claims(self) -> list[Claim]:
+        return [*self.means, *self.differences]
+
+
+def build_paper_claims(state: RunState) -> PaperClaims:
+    """The claims that the paper may print."""
+    means = compute_paper_claims(state)
+    return PaperClaims([*means, *compute_reference_claims(state)], compute_differences(state, means))
+
+
+@dataclass(frozen=True)
+class PaperContext:
+    """A record, and what a paper needs besides it."""
+
+    state: RunState
+    folder: RunFolder
+    settings: PaperSettings
+    notice: str = ""
+    isolation: str = ""
+
+    @cached_property
+    def claims(self) -> PaperClaims:
+        return build_paper_claims(self.state)
+
+    @property
+    def plan(self) -> DataPlan:
+        assert self.state.data_plan is not None
+        return self.state.data_plan
+
+    @cached_property
+    def template(self) -> PaperTemplate:
+        """The run's own copy. Raises `stages.paper.template.TemplateError`."""
+        if self.state.template_sha256:
+            return load_copy(self.folder.templates, self.state.template_sha256)
+        return load_template(self.settings.template)
+
+    @cached_property
+    def library(self) -> tuple[BibEntry, ...]:
+        """The verified entries that may be cited. Raises `literature.errors.LibraryError`."""
+        return read_run_library(self.state, self.folder)
+
+    @property
+    def figures(self) -> tuple[FinalFigure, ...]:
+        """The paper's figures in their order."""
+        return self.state.figures.placed if self.state.figures is not None else ()
+
+    @cached_property
+    def tables(self) -> tuple[PaperTable, ...]:
+        return (
+            *build_hypothesis_tables(self.state),
+            *build_result_tables(
+                self.claims.means,
+                self.plan,
+                self.state.datasets,
+                find_ablation_conditions(self.state),
+                self.claims.differences,
+            ),
+        )
+
+    @cached_property
+    def decisions(self) -> tuple[HypothesisDecision, ...]:
+        """What came of the plan's hypotheses."""
+        return decide_hypotheses(self.state)
+
+    @cached_property
+    def verdict_clauses(self) -> dict[str, PrintedValue]:
+        """What `\\verdict` prints, by key."""
+        return format_verdict_clauses(self.state, self.decisions, self.claims.differences)
+
+    @cached_property
+    def primary_claims(self) -> PrimaryClaims:
+        return select_primary_claims(self.plan, self.claims.differences)
+
+    @cached_property
+    def comparisons(self) -> tuple[ExploratoryComparison, ...]:
+        """Every difference as the writer and the binder know it."""
+        return tuple(
+            ExploratoryComparison(
+                key=one.key,
+                dataset=one.dataset,
+                metric=one.name,
+                better=one.better,
+                worse=one.other if one.better == one.condition else one.condition,
+                equal=one.mean == 0,
+                verdict=one.significance,
+                n=one.n,
+                condition=one.condition,
+                note=_describe_caveat(one),
+                caveats=one.caveats,
+                clause=to_plain_text(self.verdict_clauses[one.key]),
+                listed=one.key in self.primary_claims.differences,
+            )
+            for one in self.claims.differences
+        )
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """All that a draft may lean on. Names of the plan and the data may hold numbers."""
+        plan, facts = self.plan, self.state.datasets
+        names = [text for one in (*plan.arms, *plan.levels, *plan.metrics) for text in (one.name, one.title)]
+        names += [text for one in facts for text in (one.name, one.name.replace("_", " "), one.title)]
+        return Evidence(
+            results=format_claims(self.claims.all_claims),
+            setups=format_setups(self.state),
+            cites=frozenset(entry.key for entry in self.library),
+            figures=frozenset(one.name for one in self.figures),
+            tables=frozenset(table.name for table in self.tables),
+            names=tuple(dict.fromkeys(text for text in (*names, *plan.conditions) if text)),
+            comparisons=self.comparisons,
+            plan=plan,
+            facts=facts,
+            verdicts=self.verdict_clauses,
+            hypothesis_verdicts={
+                **{one.key: one.verdict for one in self.decisions},
+                **{one.key: one.significance for one in self.claims.differences},
+            },
+            claims_by_table={table.name: find_printed_claims(table.tabular) for table in self.tables},
+            statements=tuple(one.text for one in list_reference_statements(self.state)),
+        )
+
+
+def build_write_inputs(material: PaperContext) -> WriteInputs:
+    """What the writer gets: the whole record in bounded form, ablations and replicate statistics included."""
+    state, plan = material.state, material.plan
+    assert state.started is not None
+    best = state.nodes[find_winner(state) or ""]
+    wanted = _select_claims(plan, material.claims.differences)
+    results = _build_claim_lines(plan, [*material.claims.means, *wanted], material.primary_claims)
+    by_key = {one.key: one for one in material.comparisons}
+    comparisons = tuple(by_key[one.key] for one in wanted)
+    decided = tuple(
+        DecidedHypothesis(
+            key=one.key,
+            statement=one.hypothesis.statement,
+            verdict=one.verdict,
+            reason=one.hypothesis.reason,
+            confirmatory=one.hypothesis.confirmatory,
+            confirmed=one.confirmed,
+            clause=to_plain_text(material.verdict_clauses[one.key]),
+        )
+        for one in material.decisions
+    )
+    sentences = (material.isolation, *list_disclosures(state, material.claims.means))
+    return WriteInputs(
+        idea=state.started.idea,
+        data_plan=plan,
+        facts=state.datasets,
+        results=results,
+        summaries=tuple(stage.summary for stage in state.stages.values() if stage.summary is not None),
+        setups=tuple(
+            ClaimLine(key=key, printed=to_plain_text(value), meaning=key.replace(".", " "))
+            for key, value in material.evidence.setups.items()
+        ),
+        decided=decided,
+        comparisons=comparisons,
+        figures=material.figures,
+        tables=tuple(table.name for table in material.tables),
+        references=tuple(map(to_reference, material.library)),
+        literals=ALLOWED_LITERALS,
+        page_limit=material.template.page_limit,
+        context=format_statements(state.context),
+        winner_plan=best.plan,
+        winner_code=select_code(read_source(material.folder.get_source_path(best.id))),
+        disclosures=sentences,
+        statements=(
+            *list_required_statements(state, material.claims.differences),
+            *list_reportable_outcomes(plan, decided, comparisons, sentences),
+        ),
+    )
+
+
+def build_paper_parts(
+    material: PaperContext, draft: PaperDraft, *, refused: Sequence[str] = (), whole: bool = False
+) -> PaperParts:
+    """A draft with all that it may lean on, ready to be checked and typeset; `whole` with what lies beside the paper.
+
+    A figure that is not meant for the main text, and not placed there, stands in the appendix if the text refers to it,
+    else in the supplement.
+    """
+    state, claims = material.state, material.claims.all_claims
+    placed = collect_used_keys([one.body for one in draft.sections], frozenset({"paperfigure"}))
+    referred = collect_used_keys(draft.texts, frozenset({"ref"}))
+    beside = [
+        one.name
+        for one in material.figures
+        if one.name not in placed
+        and (one.name in PROGRAM_FIGURES or draft.placements.get(one.name, one.placement) == "appendix")
+    ]
+    in_appendix = [name for name in beside if f"fig:{name}" in referred]
+    figures = tuple(
+        FigureFile(
+            name=one.name,
+            path=material.folder.drawn_figures / f"{one.name}.pdf",
+            placement="main" if one.name not in beside else "appendix" if one.name in in_appendix else "supplement",
+        )
+        for one in material.figures
+    )
+    described = {
+        one.name: escape(one.description) for one in material.figures if one.name in (*beside, *PROGRAM_FIGURES)
+    }
+    used = {strip_form(use.key) for text in draft.texts for use in find_macro_uses(text)}
+    return PaperParts(
+        draft=draft.model_copy(update={"captions": described | draft.captions}),
+        refused=tuple(refused),
+        tables=material.tables,
+        library=material.library,
+        notice=material.notice,
+        registered=render_page_one(state),
+        figures=figures,
+        logged={one.grade for one in claims} == {"logged"},
+        appendix=render_appendix(
+            state,
+            claims,
+            isolation=material.isolation,
+            figures=in_appendix,
+            used=used,
+            checklist=material.settings.checklist,
+        ),
+        supplement=render_supplement(
+            state,
+            claims,
+            title=draft.title,
+            authors=DEFAULT_AUTHORS,
+            figures=[name for name in beside if name not in in_appendix],
+        )
+        if whole
+        else "",
+        data=format_files(build_supplement_tables(state, claims)) if whole else {},
+        evidence=replace(material.evidence, appendix=frozenset(beside)),
+    )
+
+
+def format_statistics(material: PaperContext, datasets: Sequence[str], limit: int = 24) -> tuple[str, ...]:
+    """What was measured of the primary metric on these datasets, a line a condition: what a figure may show."""
+    primary = material.plan.primary_metric
+    found = [one for one in material.claims.means if one.name == primary.name and one.dataset in datasets][:limit]
+    texts = material.evidence.results
+    return tuple(
+        f"{primary.title or primary.name} on {one.dataset} ({one.split}), {one.condition}: "
+        f"{to_plain_text(texts[f'{one.key}.pm'])} over {one.n}"
+        for one in found
+    )
+
+
+class PrimaryClaims(NamedTuple):
+    """What a paper is about, and its writers are shown in any case: keys of differences and of means."""
+
+    differences: frozenset[str]
+    means: frozenset[tuple[str, str, str]]
+    """(dataset, metric, condition)"""
+
+
+def select_primary_claims(plan: DataPlan, differences: Sequence[ClaimDifference]) -> PrimaryClaims:
+    """The cells that hypotheses read; and of method and baseline, in the primary metric, what no hypothesis covers."""
+    read = [list_conditions_read((*one.effects, *one.alternatives), plan) for one in plan.hypotheses]
+    roles = {arm.name: arm.role for arm in plan.arms}
+    left = [
+        one
+        for one in differences
+        if one.name == plan.primary_metric.name
+        and roles.get(one.arm) == "method"
+        and not any({(one.dataset, one.name, side) for side in (one.condition, one.other)} <= cells for cells in read)
+    ]
+    beside = {(one.dataset, one.name, side) for one in left for side in (one.condition, one.other)}
+    return PrimaryClaims(frozenset(one.key for one in left), frozenset(beside.union(*read)))
+
+
+def _build_claim_lines(plan: DataPlan, claims: Sequence[Claim], wanted: PrimaryClaims) -> tuple[ClaimLine, ...]:
+    texts = format_claims(claims)
+    found: list[ClaimLine] = []
+    for claim in _select_claims(plan, claims):
+        paired = isinstance(claim, ClaimDifference)
+        forms = {"mean": SHOWN_FORMS["mean"]} if paired else SHOWN_FORMS
+        listed = (
+            claim.key in wanted.differences
+            if paired
+            else (claim.arm in REFERENCE_ARM_TITLES or (claim.dataset, claim.name, claim.condition) in wanted.means)
+        )
+        found += [
+            ClaimLine(
+                key=f"{claim.key}.{form}",
+                printed=texts[f"{claim.key}.{form}"].tex,
+                meaning=f"{meaning}: {_describe_meaning(plan, claim)}",
+                listed=listed,
+            )
+            for form, meaning in forms.items()
+        ]
+    return tuple(found)
+
+
+def _select_claims(plan: DataPlan, claims: Sequence[ClaimT]) -> list[ClaimT]:
+    """The claims that a paper is written from: the plan's metrics in its order, then what only the code can know.
+
+    Predictions are scored by every metric that fits them; nobody asked for those that the plan does not name.
+    """
+    place = {metric.name: k for k, metric in enumerate(plan.metrics)}
+    named = [claim for claim in claims if claim.name in place or claim.grade == "logged"]
+    return sorted(named, key=lambda claim: place.get(claim.name, len(place)))
+
+
+def _describe_meaning(plan: DataPlan, claim: Claim) -> str:
+    metric = next((one.title or one.name for one in plan.metrics if one.name == claim.name), claim.name)
+    compared = _describe_condition(plan, claim.arm, claim.level)
+    if isinstance(claim, ClaimDifference):
+        other = _describe_condition(plan, parse_arm(claim.other), parse_level(claim.other))
+        compared = f"paired difference, {compared} minus {other}"
+    return f"{metric} on {claim.dataset} ({claim.split}), {compared}"
+
+
+def _describe_condition(plan: DataPlan, arm: str, level: str) -> str:
+    title = REFERENCE_ARM_TITLES.get(arm) or next((one.title or one.name for one in plan.arms if one.name == arm), arm)
+    at = next((one.title or one.name for one in plan.levels if one.name == level), "")
+    return f"{title} at {at}" if at else title
+
+
+def _describe_caveat(one: ClaimDifference) -> str:
+    """What has to be reported with a verdict."""
+    if one.significance == "unknown":
+        few = one.n < MIN_REPLICATES
+        return "too few pairs of seeds for a verdict" if few else "all pairs gave the same: the spread is unknown"
+    return (
+        "the seeds agree on it, but its interval over test examples includes zero" if one.is_limited_by_examples else ""
+    )

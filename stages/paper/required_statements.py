@@ -1,0 +1,193 @@
+r"""What a paper is obliged to say, what of it a draft leaves out, and the draft with it.
+
+Owed is what came of every hypothesis, every ablation that was measured, the data on which the method is behind, and a
+reference of the program's own that is ahead of every arm. A draft that leaves one out is not released. What a writer
+leaves out the program says: in verdicts, or in a sentence that is made of macros and fixed words, whatever things are
+called, and that the binder knows (`Evidence.statements`). No page limit takes it out: the versions of a text are ranked
+by what they leave out first, and figures give way.
+
+What it does not guarantee: that a reader gives what is told the weight that it has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from labwright.models.roles.paper_writing import RequiredStatement
+from labwright.record.ablation_results import collect_ablation_results
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reference_baselines import REFERENCE_ARM_TITLES, find_reference_wins
+from labwright.record.result_macros import ClaimKey, find_macro_uses, strip_form
+from labwright.record.schema.data_plan import parse_arm, parse_level
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.review.evidence import collect_used_keys
+
+TableClaims = Mapping[str, frozenset[str]]
+"""Table -> the claims that it prints."""
+
+
+def list_required_statements(state: RunState, differences: Sequence[ClaimDifference]) -> tuple[RequiredStatement, ...]:
+    """What the record obliges a paper to say beside the outcomes of its hypotheses."""
+    return (
+        *list_reference_statements(state),
+        *_list_ablation_statements(state, differences),
+        *_list_loss_statements(state, differences),
+    )
+
+
+def list_reference_statements(state: RunState) -> tuple[RequiredStatement, ...]:
+    """A sentence for each dataset on which a rung of the ladder beats every arm, with the macros of name and value."""
+    return tuple(
+        RequiredStatement(
+            id=f"ladder-{one.dataset}",
+            keys=(one.reference.key,),
+            abstract=True,
+            required_form="sentence",
+            text=(
+                f"On \\setup{{data.{one.dataset}.title}}, the {REFERENCE_ARM_TITLES[one.reference.arm]}, which "
+                f"is no part of the "
+                "study, is ahead of every arm of it, each at its best level (\\setup{metric.title}: "
+                f"\\result{{{one.reference.key}.mean}})."
+            ),
+        )
+        for one in find_reference_wins(state)
+    )
+
+
+def _list_ablation_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+    """Of each arm of an ablation that was measured, what is clearest on the main one of its datasets."""
+    for result in collect_ablation_results(state):
+        for arm in result.arms if result.outcome == "measured" else ():
+            found = _filter_primary(state, [one for one in differences if one.arm == arm])
+            here = [one for one in found if one.dataset == found[0].dataset]
+            if here:
+                clearest = max(here, key=lambda one: (one.significance in ("improved", "worsened"), abs(one.mean)))
+                yield RequiredStatement(
+                    id=f"ablation-{arm}",
+                    keys=(clearest.key,),
+                    required_form="shown",
+                    text=(
+                        f"{result.ablation.name}, an ablation of {result.ablation.part}: \\verdict{{{clearest.key}}}"
+                    ),
+                )
+
+
+def _list_loss_statements(state: RunState, differences: Sequence[ClaimDifference]) -> Iterator[RequiredStatement]:
+    """Where the method is behind a baseline: called so, or at every level of a dataset by its means."""
+    roles = {arm.name: arm.role for arm in state.data_plan.arms} if state.data_plan is not None else {}
+    places: dict[tuple[str, str, str], list[ClaimDifference]] = {}
+    for one in _filter_primary(state, differences):
+        if roles.get(one.arm) == "method":
+            places.setdefault((one.dataset, one.arm, parse_arm(one.other)), []).append(one)
+    for (dataset, arm, other), found in places.items():
+        behind = [one for one in found if one.better == one.other and one.mean != 0]
+        lost = behind if len(behind) == len(found) else [one for one in behind if one.significance == "worsened"]
+        if lost:
+            yield RequiredStatement(
+                id=f"behind-{dataset}-{arm}-{other}",
+                keys=tuple(one.key for one in lost),
+                required_form="shown",
+                text=(
+                    f"{arm} is behind {other} on {dataset}: "
+                    + "; ".join(f"{parse_level(one.condition) or 'in all'}: \\verdict{{{one.key}}}" for one in lost)
+                ),
+            )
+
+
+def _filter_primary(state: RunState, differences: Iterable[ClaimDifference]) -> list[ClaimDifference]:
+    plan = state.data_plan
+    return [one for one in differences if plan is not None and one.name == plan.primary_metric.name]
+
+
+# --- in a draft -------------------------------------------------------------------------------------------------------
+
+
+def missing_statements(
+    draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
+) -> tuple[str, ...]:
+    """What a draft leaves out of what it owes, a line each."""
+    return tuple(
+        line for item in statements for lines in _find_gaps(draft, item, table_claims).values() for line in lines
+    )
+
+
+def add_missing_statements(
+    draft: PaperDraft, statements: Iterable[RequiredStatement], table_claims: TableClaims
+) -> PaperDraft:
+    """The draft with all that it owes and leaves out."""
+    abstract, told = [draft.abstract.rstrip()], list[str]()
+    for item in statements:
+        lacking = _find_gaps(draft, item, table_claims)
+        if "abstract" in lacking:
+            abstract += (
+                [item.text]
+                if item.required_form == "sentence"
+                else [_format_verdict_macro(key, ".short") for key in item.keys]
+            )
+        if "section" in lacking:
+            told += [
+                _format_verdict_macro(key, "" if item.required_form == "verdict" else ".short") for key in item.keys
+            ]
+    found = [
+        Section(title=one.title, body=f"{one.body.rstrip()}\n\n{' '.join(told)}")
+        if told and at == _find_results_section(draft)
+        else one
+        for at, one in enumerate(draft.sections)
+    ]
+    return (
+        draft.model_copy(update={"abstract": " ".join(abstract), "sections": tuple(found)})
+        if len(abstract) > 1 or told
+        else draft
+    )
+
+
+def _find_gaps(draft: PaperDraft, item: RequiredStatement, tabled: TableClaims) -> dict[str, list[str]]:
+    """Where a draft leaves an item out: in its abstract, in its sections; with what to do."""
+    found: dict[str, list[str]] = {}
+    bodies = "\n".join(section.body for section in draft.sections)
+    if item.required_form == "sentence" and _normalise_space(item.text) not in _normalise_space(draft.abstract):
+        found["abstract"] = [f"the abstract does not tell {item.id}: say there, as it stands: {item.text}"]
+    if item.required_form == "verdict":
+        macro = f"\\verdict{{{item.keys[0]}}}"
+        if item.abstract and not _find_macro_keys(draft.abstract) & {*item.keys}:
+            found["abstract"] = [f"the abstract does not tell {item.id}: say it with {macro}"]
+        if not _find_macro_keys(bodies) & {*item.keys}:
+            found["section"] = [f"no section tells {item.id}: say it in the results with {macro}"]
+    if item.required_form == "shown":
+        placed = collect_used_keys([bodies], frozenset({"papertable"}))
+        means = {key[1:4] for name in placed for text in tabled.get(name, ()) if (key := ClaimKey.parse_key(text))}
+        if missing := [
+            key for key in item.keys if key not in _find_macro_keys(bodies) and not _is_in_table(key, means)
+        ]:
+            found["section"] = [
+                f"the main text does not show {item.id}: place a table that has it, or say it with "
+                + ", ".join(f"\\verdict{{{key}}}" for key in missing)
+            ]
+    return found
+
+
+def _is_in_table(key: str, means: set[tuple[str, str, str]]) -> bool:
+    claim = ClaimKey.parse_key(key)
+    return claim is not None and all(
+        (claim.dataset, claim.metric, side) in means for side in (claim.condition, claim.other)
+    )
+
+
+def _find_macro_keys(text: str) -> set[str]:
+    return {strip_form(use.key) for use in find_macro_uses(text) if use.macro == "verdict"}
+
+
+def _format_verdict_macro(key: str, form: str) -> str:
+    return f"We find that \\verdict{{{key}{form}}}."
+
+
+def _find_results_section(draft: PaperDraft) -> int:
+    """The section that tells most verdicts; of several the first."""
+    counts = [len(_find_macro_keys(one.body)) for one in draft.sections]
+    return counts.index(max(counts))
+
+
+def _normalise_space(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()

@@ -1,0 +1,376 @@
+"""The files of `paper/supplement/`: what the record holds as tables that programs read, each column with its meaning.
+
+Made from the record alone, so that an audit makes them again. Values are in full here; the paper and its supplement
+print them rounded.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from labwright.record.cell_status import compute_all_cells
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.node_score import compute_node_score, describe_score_data
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Node
+from labwright.record.schema.paper import JUDGING_ROLES
+from labwright.stages.paper.latex import format_longtable, format_recorded_row, shorten
+
+SUPPLEMENT_FOLDER = "supplement"
+"""Where they lie, below the paper's folder."""
+
+
+@dataclass(frozen=True)
+class SupplementTable:
+    """A table. `columns` maps each name to its meaning; `widths` are as `latex.longtable` takes them."""
+
+    name: str
+    title: str
+    columns: Mapping[str, str]
+    rows: Sequence[Sequence[object]]
+    widths: str = ""
+
+    @property
+    def csv(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerows([list(self.columns), *([_to_csv_value(value) for value in one] for one in self.rows)])
+        return text.getvalue()
+
+    @property
+    def tex(self) -> str:
+        """It as a table of the supplement; empty where it has no rows."""
+        rows = "\n".join(format_recorded_row(*map(_shorten_value, one)) for one in self.rows)
+        head = " & ".join(name.replace("_", " ") for name in self.columns)
+        return (
+            ""
+            if not rows
+            else format_longtable(self.name, f"@{{}}{self.widths}@{{}}", head, f"{self.title}.", caller=lambda: rows)
+        )
+
+
+def format_files(tables: Iterable[SupplementTable]) -> dict[str, str]:
+    """The files by their names below the paper's folder: a CSV a table, and the dictionary of all columns."""
+    tables = list(tables)
+    told = "\n".join(
+        f"\n## {one.name}.csv\n\n{one.title}.\n\n| column | meaning |\n|---|---|\n"
+        + "\n".join(f"| {name} | {meaning} |" for name, meaning in one.columns.items())
+        for one in tables
+    )
+    return {
+        f"{SUPPLEMENT_FOLDER}/README.md": (
+            "# Data behind the paper\n\nMade by the program from the record of the run; values are in full, an "
+            "empty field "
+            "is a value that there is not. `scientist audit` makes every file again. All decisions, executions "
+            "and choices "
+            f"are in `review/` of the run (disclosure).\n{told}\n"
+        ),
+        **{f"{SUPPLEMENT_FOLDER}/{one.name}.csv": one.csv for one in tables},
+    }
+
+
+def count_usage(state: RunState) -> list[tuple[str, RoleUsage]]:
+    """Model calls by role, up to the writing of the paper, and in all."""
+    found = sorted((role, one) for role, one in state.usage_by_role.items() if role not in JUDGING_ROLES)
+    return [*found, ("total", state.sum_usage_without(*JUDGING_ROLES))] if found else []
+
+
+def build_supplement_tables(state: RunState, claims: Sequence[Claim]) -> tuple[SupplementTable, ...]:
+    """All tables; those without a row among them."""
+    means = [one for one in claims if not isinstance(one, ClaimDifference)]
+    paired = [one for one in claims if isinstance(one, ClaimDifference)]
+    plan, cells = state.data_plan, compute_all_cells(state)
+    where = describe_score_data(plan) if plan is not None else "validation data"
+    return (
+        SupplementTable(
+            "hypotheses",
+            "What was registered and what came of it, a row an effect",
+            {
+                "id": "of the hypothesis",
+                "statement": "in words",
+                "confirmatory": "whether the paper stands on it",
+                "estimand": "expression over cells, above zero if the hypothesis is right",
+                "smallest": "effect of interest, in the metric's unit",
+                "mean": "estimate",
+                "low": "end of the interval",
+                "high": "end of the interval",
+                "n": "seeds, or datasets",
+                "verdict": "of this effect",
+                "values": "by seed, in the order of seeds",
+            },
+            [
+                (
+                    one.hypothesis.id,
+                    one.hypothesis.statement,
+                    one.hypothesis.confirmatory,
+                    part.effect.estimand,
+                    part.effect.smallest,
+                    part.mean,
+                    part.low,
+                    part.high,
+                    len(part.values),
+                    part.verdict,
+                    " ".join(f"{value:.6g}" for value in part.values),
+                )
+                for one in decide_hypotheses(state)
+                for part in one.parts
+            ],
+        ),
+        SupplementTable(
+            "measurements",
+            "Means over replicates",
+            {
+                **_KEY_MEANINGS,
+                "n": "replicates",
+                "mean": "over them",
+                "sd": "their standard deviation",
+                "low": "end of the 95 % interval of the mean",
+                "high": "end of the interval",
+                "grade": "who computed it",
+                "key": "as the paper's source names it",
+            },
+            [
+                (
+                    one.split,
+                    one.dataset,
+                    one.name,
+                    one.condition,
+                    one.n,
+                    one.mean,
+                    one.sd,
+                    one.low,
+                    one.high,
+                    one.grade,
+                    one.key,
+                )
+                for one in means
+            ],
+        ),
+        SupplementTable(
+            "replicates",
+            "The values behind the means",
+            {**_KEY_MEANINGS, "seed": "of the replicate", "node": "that measured it", "value": "measured"},
+            [
+                (one.split, one.dataset, one.name, one.condition, seed, node, value)
+                for one in means
+                for seed, node, value in zip(one.seeds, one.nodes, one.values, strict=True)
+            ],
+        ),
+        SupplementTable(
+            "comparisons",
+            "Paired differences over seeds, condition minus other; nobody registered them",
+            {
+                **_KEY_MEANINGS,
+                "other": "what is taken away",
+                "n": "pairs",
+                "mean": "difference",
+                "low": "end of the 95 % interval over seeds",
+                "high": "end of the interval",
+                "low_examples": "end of the 95 % bootstrap interval over test examples",
+                "high_examples": "its other end",
+                "p": "of the paired t test",
+                "p_adjusted": "after Holm, within the family",
+                "family": "primary, or other",
+                "compared": "comparisons in the family",
+                "mde": "true difference found with a power of 80 %",
+                "verdict": "of condition against other",
+                "key": "as the paper's source names it",
+            },
+            [
+                (
+                    one.split,
+                    one.dataset,
+                    one.name,
+                    one.condition,
+                    one.other,
+                    one.n,
+                    one.mean,
+                    one.low,
+                    one.high,
+                    one.resampled_interval.low if one.resampled_interval else None,
+                    one.resampled_interval.high if one.resampled_interval else None,
+                    one.p,
+                    one.p_adjusted,
+                    one.family,
+                    one.family_size,
+                    one.detectable_effect,
+                    one.verdict_text,
+                    one.key,
+                )
+                for one in paired
+            ],
+        ),
+        SupplementTable(
+            "nodes",
+            f"Every node; score: mean of the primary metric over the method's conditions on {where} "
+            "(over all where it measured no method), time: seconds of code over all attempts",
+            {
+                "node": "its id",
+                "parent": "the node that it was made from",
+                "stage": "of the search",
+                "kind": "of work",
+                "status": "at the end",
+                "seed": "it ran with",
+                "varies": "what it changes",
+                "score": "see above",
+                "runs": "executions",
+                "time": "seconds",
+                "error": "kind of failure",
+            },
+            [
+                (
+                    node.id,
+                    node.parent,
+                    node.stage,
+                    node.kind,
+                    node.status + (", suspect" if node.suspect else ""),
+                    node.seed,
+                    _describe_variation(node, state),
+                    compute_node_score(node, plan),
+                    len(node.attempts),
+                    round(sum(one.seconds for one in node.attempts), 1),
+                    node.failure.kind if node.failure else None,
+                )
+                for node in state.nodes.values()
+            ],
+            "lllllrL{1.9in}rrrL{0.6in}",
+        ),
+        SupplementTable(
+            "cells",
+            "What each node owed, and what became of it",
+            {
+                "node": "that owed it",
+                "dataset": "of the plan",
+                "arm": "of the plan",
+                "level": "of the plan",
+                "trial": "setting of hyperparameters",
+                "seed": "it ran with",
+                "outcome": "measured, taken over, failed or left out",
+                "taken_from": "node that measured it",
+                "seconds": "of computing",
+                "why": "it failed or was left out",
+            },
+            [
+                (
+                    node,
+                    one.cell.dataset,
+                    one.cell.arm,
+                    one.cell.level,
+                    one.cell.trial,
+                    one.cell.seed,
+                    one.outcome,
+                    one.node,
+                    round(one.seconds, 3),
+                    one.why,
+                )
+                for node, found in cells.items()
+                for one in found
+            ],
+        ),
+        SupplementTable(
+            "cost",
+            "Model calls by role, up to the writing of this paper",
+            {
+                "role": "of the model",
+                "calls": "answered",
+                "input_tokens": "sent, cached ones too",
+                "cached_tokens": "of these, read from a provider's cache",
+                "output_tokens": "answered",
+                "US_dollars": "where the price is known",
+                "unpriced": "calls without a known price",
+                "seconds": "waited",
+            },
+            [
+                (
+                    role,
+                    one.calls,
+                    one.input_tokens,
+                    one.cached_tokens,
+                    one.output_tokens,
+                    round(one.usd, 4),
+                    one.unpriced,
+                    round(one.seconds),
+                )
+                for role, one in count_usage(state)
+            ],
+            "lrrrrrrr",
+        ),
+        SupplementTable(
+            "subjects",
+            "Language models that experiments asked: every answer is kept in the record, and each was asked for once",
+            {
+                "subject": "as the plan names it",
+                "versions": "that answered",
+                "calls": "answered",
+                "input_tokens": "sent",
+                "output_tokens": "answered",
+                "US_dollars": "paid",
+                "asked": "first and last, UTC",
+            },
+            [
+                (
+                    one.name,
+                    " ".join(one.models),
+                    one.calls,
+                    one.input_tokens,
+                    one.output_tokens,
+                    round(one.usd, 4),
+                    f"{one.first[:16]} to {one.last[:16]}",
+                )
+                for one in state.llm_usage
+            ],
+            "lL{1.6in}rrrrL{1.5in}",
+        ),
+        SupplementTable(
+            "settings",
+            "Settings of the run; of paths the last part",
+            {"setting": "its name", "value": "as used"},
+            list(_list_settings(state)),
+        ),
+    )
+
+
+_KEY_MEANINGS = {
+    "split": "of the data",
+    "dataset": "of the plan",
+    "metric": "its name",
+    "condition": "arm, or arm@level",
+}
+
+
+def _list_settings(state: RunState) -> Iterator[tuple[str, str]]:
+    def flat(value: object, prefix: str) -> Iterator[tuple[str, str]]:
+        if isinstance(value, dict):
+            for name, inner in cast(dict[str, object], value).items():
+                yield from flat(inner, f"{prefix}.{name}" if prefix else name)
+        elif value is not None:
+            yield prefix, shorten(value, 160)
+
+    settings = state.started.settings if state.started is not None else {}
+    return (one for one in sorted(flat(settings, "")) if one[0] != "sandbox.scorers" and not one[0].startswith("data."))
+
+
+def _describe_variation(node: Node, state: RunState) -> str | None:
+    action = state.decisions[node.decision].action
+    if isinstance(action, ExpandTree) and action.trials:
+        return f"{action.trials[0].arm}: {len(action.trials)} trials"
+    return node.varies or node.title or None
+
+
+def _to_csv_value(value: object) -> object:
+    """A value of a CSV: no text of others begins a formula of a spreadsheet."""
+    text = "" if value is None else " ".join(value.split()) if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and re.match(r"[=+@-](?![\d.e+ -]*$)", text) else text
+
+
+def _shorten_value(value: object) -> object:
+    return "--" if value is None or value == "" else f"{value:.4g}" if isinstance(value, float) else value

@@ -1,0 +1,301 @@
+"""What the prompt for one node says: typed, of bounded size, and only what its decision may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from labwright.models.roles.experiment_code import (
+    CodeInputs,
+    CommonFailure,
+    NodeBrief,
+    NodeInFlight,
+    NodeLine,
+    RequiredMeasurements,
+    UnreportedStage,
+)
+from labwright.models.roles.node_assessment import FeedbackInputs, Statistic
+from labwright.record.ablation_results import find_ablation
+from labwright.record.claims.estimates import Claim, has_same_values
+from labwright.record.estimands import list_main_arms
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, read_source
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import CompareNodes, ExpandTree
+from labwright.record.schema.figures import FigureReview
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName, StageSummary, format_node_id
+from labwright.record.source_tree import PLOTS_FILE, format_diff, select_code
+from labwright.record.tuning_results import ChosenSetting, collect_trial_results, find_chosen
+from labwright.search.node_ranking import list_stage_datasets
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot
+from labwright.stages.difference_tables import build_tables
+from labwright.stages.node_summaries import describe_outcome, format_means, summarise_nodes
+from labwright.stages.run_context import RunContext
+
+MAX_MEANS_CHARS = 2000
+"""Characters of an ablation's means, for a judge who reads two ablations together."""
+
+
+def format_advice(reviews: Iterable[FigureReview]) -> tuple[str, ...]:
+    """What reviewers would better in the figures that they accepted, `name: what`, a line a figure."""
+    return tuple(f"{one.name}: {'; '.join(one.issues)}" for one in reviews if one.readable and one.issues)
+
+
+SHORT_RUN_SHARE = 0.05
+"""Share of a node's time limit below which there is room for a harder experiment."""
+STAGE_GOALS: dict[StageName, str] = {
+    "preliminary": "a working prototype of what the data plan compares",
+    "tuning": "each arm with the setting that was chosen for it, on a second dataset too where the plan has one",
+    "agenda": "carry out the experiments that the idea lists, on all datasets of the plan",
+    "ablation": "find out which parts carry the claim: take out or replace one part, leave all else as it is",
+}
+"""What a stage is for; `duty_of` says what its nodes measure. Source: AI-Scientist-v2, section 3.2.1."""
+
+
+def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
+    """What role `code` gets for an expansion.
+
+    `spare` is told of agenda nodes, not in `ticket` order, where time decides nothing. Of nodes in flight only what
+    their decisions say is shown.
+    """
+    action = decided.action
+    assert isinstance(action, ExpandTree)
+    view, state = build_decision_view(context, decided), context.state
+    parent = view.nodes[action.parent] if action.parent else None
+    siblings, rest = summarise_nodes(view, action)
+    duty, numbered = find_required_measurements(view), enumerate(context.idea.experiments, 1)
+    covered = action.kind == "improve" and any(
+        item == action.item for n, item in numbered if n in context.plan.covered
+    )  # by the plan's arms
+    spare = None
+    if (
+        parent is not None
+        and parent.attempts
+        and context.search.order == "arrival"
+        and (action.stage == "agenda" and action.kind == "improve")
+    ):
+        spare = parent.attempts[-1].seconds / context.node_seconds
+    others = (
+        state.planned_ablations.ablations if action.stage == "ablation" and state.planned_ablations is not None else ()
+    )
+    items = {k: one.action.item for k, one in state.decisions.items() if isinstance(one.action, ExpandTree)}
+    return CodeInputs(
+        idea=context.idea,
+        data_plan=context.plan,
+        facts=context.facts,
+        stage=action.stage,
+        kind=action.kind,
+        variation=state.compute_variation(decided.k),
+        goal=STAGE_GOALS[action.stage],
+        item=action.item,
+        arm=action.arm,
+        ordinal=action.ordinal,
+        duty=duty,
+        ablation=find_ablation(state, action.item) if action.stage == "ablation" else None,
+        others=tuple(one for one in others if one.item_text != action.item),
+        covered=covered,
+        parent=build_node_brief(
+            context.folder, parent, view.list_replicates(parent.id), list_arm_settings(state, parent, decided)
+        )
+        if parent
+        else None,
+        tables=build_tables([parent] if parent else [], context.plan),
+        common=describe_common_failure(
+            context.folder, [view.nodes[name] for name in action.repairs_children], context.plan
+        ),
+        siblings=siblings,
+        rest=rest,
+        spare=spare if spare is not None and spare < SHORT_RUN_SHARE else None,
+        in_flight=tuple(
+            NodeInFlight(id=node.id, kind=node.kind, item=items[node.decision]) for node in view.unfinished_search_nodes
+        ),
+        notes=state.list_notes(decided.k, action.stage),
+        node_seconds=context.node_seconds,
+        retry_seconds=context.retry_seconds,
+        rate=state.rate,
+        unreported=list_unreported_stages(context, view),
+        quiet_seconds=context.quiet_seconds,
+        earlier=list_visible_summaries(context, view),
+        device=context.device,
+        network=context.network,
+        lab_reference=context.lab_reference,
+        packages=context.importable_packages,
+        pretrained=context.pretrained_models,
+    )
+
+
+def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
+    """What children of one node failed of alike, with what the first of them changed; None without any."""
+    if not children or (failure := children[0].failure) is None:
+        return None
+    names = (children[0].parent or "", children[0].id)
+    parent, child = (select_code(read_source(folder.get_source_path(name))) for name in names)
+    return CommonFailure(
+        children=tuple(build_node_line(one, plan) for one in children),
+        failure=failure,
+        difference=format_diff(parent, child, names),
+    )
+
+
+def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> FeedbackInputs:
+    """What role `feedback` gets for a node that ran; with an ablation, the others that may have to be read with it."""
+    action, node, view = (
+        decided.action,
+        context.state.nodes[format_node_id(decided.k)],
+        build_decision_view(context, decided),
+    )
+    assert isinstance(action, ExpandTree)
+    parent = view.nodes[action.parent] if action.parent else None
+    others = view.good_nodes if view.stage == "ablation" else ()
+    return FeedbackInputs(
+        idea=context.idea,
+        data_plan=context.plan,
+        facts=context.facts,
+        stage=node.stage,
+        kind=node.kind,
+        plan=node.plan,
+        item=action.item if node.stage == "agenda" else "",
+        varies=node.varies,
+        code=select_code(read_source(context.folder.get_source_path(node.id))),
+        measurements=node.measurements,
+        before=select_code(read_source(context.folder.get_source_path(parent.id)))
+        if parent and _is_sound(parent)
+        else {},
+        parent_measurements=parent.measurements if parent else (),
+        stdout_tail=node.attempts[-1].stdout_tail,
+        ablation=find_ablation(context.state, action.item) if node.stage == "ablation" else None,
+        duty=find_required_measurements(view),
+        figures=node.reviews,
+        tables=build_tables([node], context.plan),
+        ran=node.attempts,
+        settings=list_arm_settings(
+            context.state, parent if parent is not None and node.stage == "ablation" else node, decided
+        ),
+        beside=tuple(
+            NodeLine(id=one.id, kind=one.kind, varies=one.varies, outcome=format_means(one, view.plan, MAX_MEANS_CHARS))
+            for one in others
+            if one.id != node.id
+        ),
+    )
+
+
+def _is_sound(node: Node) -> bool:
+    """Whether a judge read the code of a node and found it sound, and nobody doubts that."""
+    return node.status == "good" and not node.suspect and node.verdict is not None and node.verdict.sound
+
+
+def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnapshot:
+    """The tree as a decision may see it, now as on any later day."""
+    assert isinstance(decided.action, ExpandTree | CompareNodes)
+    return build_snapshot(context.state, decided.action.stage, decided.seen, before=decided.k, settings=context.search)
+
+
+def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[StageSummary, ...]:
+    """The reports on earlier stages that a decision may see: each is written beside the search of the next stage."""
+    before = STAGES[: STAGES.index(view.stage)]
+    return tuple(view.summary_by_stage[name] for name in before if name in view.summary_by_stage)
+
+
+def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[UnreportedStage, ...]:
+    """The stages before this one whose report may not be seen yet: it waits for replicates, and the search does not.
+
+    Their nodes that worked, with what was said of them.
+    """
+    written = {summary.stage for summary in list_visible_summaries(context, view)}
+    return tuple(
+        UnreportedStage(
+            stage=stage,
+            best=best.id if best is not None else "",
+            nodes=tuple(
+                build_node_line(node, view.plan)
+                for node in view.nodes.values()
+                if node.stage == stage and node.kind in SEARCH_KINDS and node.status == "good"
+            ),
+        )
+        for stage, best in view.winner_by_stage.items()
+        if stage not in written
+    )
+
+
+def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tuple[ChosenSetting, ...]:
+    """The setting that each arm has in a node of cells, and how much it was tuned, as far as a decision may see it."""
+    if node.id not in state.required_cells:
+        return ()
+    return tuple(find_chosen(state, node.id, collect_trial_results(state, decided.seen, before=decided.k)).values())
+
+
+def build_node_brief(
+    folder: RunFolder, node: Node, replicates: Sequence[Node] = (), settings: tuple[ChosenSetting, ...] = ()
+) -> NodeBrief:
+    """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
+    files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
+    drawn = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
+    if node.plot_count and drawn.is_file():
+        files[PLOTS_FILE] = drawn.read_text()
+    last = node.attempts[-1] if node.attempts else None
+    return NodeBrief(
+        id=node.id,
+        kind=node.kind,
+        plan=node.plan,
+        varies=node.varies,
+        files=files,
+        measurements=node.measurements,
+        ran=node.attempts,
+        advice=format_advice(node.reviews),
+        analysis=node.verdict.analysis if node.verdict else "",
+        checks=node.verdict.checks if node.verdict else (),
+        next_step=node.verdict.next_step if node.verdict else "",
+        failure=node.failure,
+        stdout_tail=last.stdout_tail if last else "",
+        seedless=has_same_values(replicates),
+        settings=settings,
+        findings=tuple(str(one) for one in node.findings),
+        artifacts=tuple(sorted({file.partition("/")[0] for file in last.artifacts})) if last else (),
+    )
+
+
+def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:
+    """What a node of this stage measures: the main dataset first, then two, then all; ablations what they ablate."""
+    plan = view.plan
+    levels = tuple(level.name for level in plan.levels)
+    if view.stage == "ablation":
+        measured = {one.dataset for one in view.root.measurements} if view.root else set[str]()
+        names = list_stage_datasets(view.stage, plan)
+        return RequiredMeasurements(datasets=tuple(name for name in names if name in measured) or names, levels=levels)
+    return RequiredMeasurements(
+        datasets=list_stage_datasets(view.stage, plan), levels=levels, arms=list_main_arms(plan)
+    )
+
+
+def build_node_line(node: Node, plan: DataPlan) -> NodeLine:
+    """A node in a stage's table, with what its verdict says if it worked."""
+    analysis = node.verdict.analysis if node.verdict and node.status == "good" else ""
+    return NodeLine(
+        id=node.id,
+        kind=node.kind,
+        varies=node.varies,
+        status=node.status,
+        outcome=describe_outcome(node, plan),
+        analysis=analysis,
+        checks=tuple(one for one in (node.verdict.checks if node.verdict else ()) if one.outcome != "passed"),
+    )
+
+
+def read_plotting_reference(context: RunContext) -> str:
+    """The part of `lab`'s documentation that a script which only plots needs."""
+    return context.lab_reference[context.lab_reference.index("## plots.py") :]
+
+
+def to_statistic(claim: Claim) -> Statistic:
+    """A claim as prompts and figure scripts see it."""
+    return Statistic(
+        key=claim.key,
+        name=claim.name,
+        dataset=claim.dataset,
+        condition=claim.condition,
+        mean=claim.mean,
+        sd=claim.sd,
+        n=claim.n,
+        low=claim.low,
+        high=claim.high,
+    )

@@ -1,0 +1,119 @@
+"""The review of a data plan by a second role, before any code is written: findings, answers, and what stays open.
+
+Held: at most `REVIEWS` calls of the reviewer and `AMENDS` of the planner (`stages.settings`); an amended plan is one
+that can be carried out, else the plan stays; a finding never ends a run. Not held: that a reviewer finds what is wrong.
+Another model than the planner's finds more (`models.roles.protocol_review.name`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from labwright.models.client import ModelClient
+from labwright.models.roles.protocol import PROTOCOL_REVIEW, ProtocolReviewInputs
+from labwright.record.estimands import EstimandError, describe_estimand
+from labwright.record.events.search_events import PlanAmended, ProtocolReviewed
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.protocol_review import FindingAnswer, ProtocolFinding, ReviewedFinding
+from labwright.stages.run_context import RunContext
+
+AmendPlan = Callable[
+    [DataPlan, tuple[ProtocolFinding, ...]], Awaitable[tuple[DataPlan | None, tuple[FindingAnswer, ...]]]
+]
+"""A plan with the answers to findings; None where no usable one came."""
+
+
+async def review_plan(
+    context: RunContext, client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: AmendPlan | None
+) -> DataPlan:
+    """The plan as its review leaves it, the same where nobody may amend it; what was found is recorded, once.
+
+    Raises: `ModelError`, never for a finding.
+    """
+    outcome, plan = await _run_review(client, plan, inputs, amend)
+    if context.state.protocol_review is None:
+        context.recorder.append(outcome)
+    return plan
+
+
+async def _run_review(
+    client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: AmendPlan | None
+) -> tuple[ProtocolReviewed, DataPlan]:
+    outcome = ProtocolReviewed(reviewer=client.get_model_name(PROTOCOL_REVIEW), reviewed=plan)
+    review = await client.ask_or_none(PROTOCOL_REVIEW, inputs, instead="the plan goes unreviewed")
+    if review is None:
+        return outcome.model_copy(update={"why": "the reviewer gave no usable answer"}), plan
+    if not review.findings:
+        return outcome, plan
+    amended, answers = await amend(plan, review.findings) if amend is not None else (None, ())
+    why = (
+        ""
+        if amended is not None
+        else "the plan is a person's, who was not asked"
+        if amend is None
+        else "the planner gave no plan that answers it and can be carried out"
+    )
+    findings = match_answers(review.findings, answers, changed=amended not in (None, plan), why=why)
+    if amended is not None and any(one.answer for one in findings):
+        again = await client.ask_or_none(
+            PROTOCOL_REVIEW,
+            inputs.model_copy(
+                update={"data_plan": amended, "estimands": describe_estimands(amended), "answered": findings}
+            ),
+            instead="findings that were answered count as closed",
+        )
+        held = {one.finding: one.why for one in again.upheld} if again is not None else {}
+        findings = tuple(
+            one.model_copy(update={"open": one.open or held.get(number, "")}) for number, one in enumerate(findings, 1)
+        )
+    if amended is None or amended == plan:
+        return outcome.model_copy(update={"findings": findings}), plan
+    amendment = PlanAmended(
+        number=1,
+        data_plan=amended,
+        by="protocol review",
+        seen="no result: before any code was written",
+        why="; ".join(one.answer for one in findings if one.changed) or "findings of the protocol review",
+    )
+    return outcome.model_copy(update={"findings": findings, "amendment": amendment}), amended
+
+
+def match_answers(
+    findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str
+) -> tuple[ReviewedFinding, ...]:
+    """Each finding with its answer; open where there is none, or it says of the same plan that it was `changed`."""
+    given = {one.finding: one for one in answers}
+    found: list[ReviewedFinding] = []
+    for number, finding in enumerate(findings, 1):
+        one = given.get(number)
+        lacking = why or (
+            "it was not answered"
+            if one is None
+            else "it is said to be mended, and the plan is the same"
+            if one.changed and not changed
+            else ""
+        )
+        found.append(
+            ReviewedFinding(
+                **finding.model_dump(),
+                answer=one.reason if one is not None else "",
+                open=lacking,
+                changed=one is not None and one.changed and changed,
+            )
+        )
+    return tuple(found)
+
+
+def describe_estimands(plan: DataPlan) -> dict[str, str]:
+    """Every expression of the plan's hypotheses, and what it estimates in words."""
+    found: dict[str, str] = {}
+    for one in plan.hypotheses:
+        for text in (
+            *(effect.estimand for effect in (*one.effects, *one.alternatives)),
+            *([one.rival.estimand] if one.rival is not None else []),
+        ):
+            try:
+                found[text] = describe_estimand(text, plan)
+            except EstimandError as error:
+                found[text] = str(error)
+    return found

@@ -1,0 +1,124 @@
+"""Whether a conclusion rests on what was measured: each number found or derivable, each direction as recorded.
+
+So a right answer by luck is told apart from one that follows from the numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations
+from statistics import fmean, stdev
+from typing import Literal, NamedTuple
+
+ROUNDING_SLACK = 1e-12
+NUMBER_PATTERN = re.compile(r"(?<![\w.])[-+−]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?\s*%?")
+
+EffectDirection = Literal["lower", "higher", "same", "unclear"]
+NumberSupport = Literal["found", "derivable", "unsupported"]
+DirectionSupport = Literal["supported", "contradicted", "untested"]
+REVERSED_DIRECTIONS: dict[str, EffectDirection] = {
+    "lower": "higher",
+    "higher": "lower",
+    "same": "same",
+    "unclear": "unclear",
+}
+
+
+class ArmComparison(NamedTuple):
+    """Of a metric: the second arm is lower, higher or the same, against the first."""
+
+    metric: str
+    first: str
+    second: str
+    second_is: EffectDirection
+
+
+def parse_interval(text: str) -> tuple[float, float, bool]:
+    """What a printed number stands for: half a unit of its last place to both sides; and whether it is in percent."""
+    bare = text.strip().replace("−", "-")
+    percent = bare.endswith("%")
+    bare = bare.rstrip("% ").replace(",", "")
+    digits, _, exponent = bare.lower().partition("e")
+    places = len(digits.partition(".")[2])
+    half = 0.5 * 10.0 ** (int(exponent or 0) - places)
+    value = float(bare)
+    return value - half, value + half, percent
+
+
+def number_support(text: str, measured: Mapping[str, float]) -> NumberSupport:
+    """Whether a number was measured, follows from two that were, or neither."""
+    low, high, percent = parse_interval(text)
+
+    def there(*values: float) -> bool:
+        return any(low - ROUNDING_SLACK <= one <= high + ROUNDING_SLACK for one in values)
+
+    if any(there(value, *([100 * value] if percent else [])) for value in measured.values()):
+        return "found"
+    for a, b in permutations(measured.values(), 2):
+        changes = (
+            [100 * (a - b), 100 * (a - b) / b if b else float("nan"), 100 * abs(a - b) / abs(b) if b else float("nan")]
+            if percent
+            else [a / b if b else float("nan")]
+        )
+        if there(a - b, abs(a - b), *changes):
+            return "derivable"
+    return "unsupported"
+
+
+def matches_statistic(text: str, statistic: str, values: Sequence[float], against: Sequence[float] = ()) -> bool:
+    """Whether a printed number is what it is said to be, of an arm's values and those that it is held against."""
+    if not values or (statistic in ("difference", "ratio", "percent") and not against):
+        return False
+    low, high, percent = parse_interval(text)
+    mean, other = fmean(values), fmean(against) if against else 0.0
+    found = {
+        "mean": [mean],
+        "sd": [stdev(values)] if len(values) > 1 else [],
+        "value": list(values),
+        "difference": [mean - other],
+        "ratio": [mean / other] if other else [],
+        "percent": [100 * (mean - other) / abs(other)] if other and percent else [],
+    }[statistic]
+    scale = 100 if percent and statistic != "percent" else 1
+    signs = (1, -1) if statistic in ("difference", "percent") else (1,)
+    return any(low - ROUNDING_SLACK <= sign * scale * one <= high + ROUNDING_SLACK for one in found for sign in signs)
+
+
+def direction_support(comparison: ArmComparison, comparisons: Iterable[ArmComparison]) -> DirectionSupport:
+    """Whether the record's comparisons say what a claim says."""
+    for one in comparisons:
+        if one.metric != comparison.metric or {one.first, one.second} != {comparison.first, comparison.second}:
+            continue
+        way = one.second_is if one.first == comparison.first else REVERSED_DIRECTIONS[one.second_is]
+        if way == "unclear":
+            return "untested"
+        return "supported" if way == comparison.second_is else "contradicted"
+    return "untested"
+
+
+def is_supported(
+    correct: bool,
+    numbers: Sequence[str],
+    claims: Sequence[ArmComparison],
+    measured: Mapping[str, float],
+    comparisons: Sequence[ArmComparison],
+) -> bool:
+    """Whether a conclusion that is right is so by its measurements."""
+    return (
+        correct
+        and bool(claims)
+        and all(direction_support(one, comparisons) == "supported" for one in claims)
+        and all(number_support(one, measured) != "unsupported" for one in numbers)
+    )
+
+
+def list_stated_results(text: str, question_text: str, counts: Iterable[int] = ()) -> list[str]:
+    """The numbers of a conclusion that are to be measured: not those of the question, nor counts of seeds or arms."""
+    given, whole = set(find_numbers(question_text)), {str(one) for one in counts}
+    return [one for one in find_numbers(text) if one not in given and one not in whole]
+
+
+def find_numbers(text: str) -> list[str]:
+    """The numbers that a text prints, a `%` with each that has one."""
+    return [found.group().strip() for found in NUMBER_PATTERN.finditer(text)]

@@ -1,0 +1,227 @@
+"""Words of arms, levels and hyperparameters, held against what a repository's command knows, before anything is run.
+
+Refused is what the code says for certain: where a parser takes what it does not know, or is made elsewhere, nothing is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import cast
+
+import yaml
+
+from labwright.record.schema.command_space import CommandSpace
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.frozen_model import Scalar
+from labwright.stages.repository.code_index import CodeIndex, read_last_name
+from labwright.stages.repository.config_options import (
+    ConfigKey,
+    ParserOption,
+    find_hydra_config,
+    find_keys,
+    find_options,
+    list_override_names,
+)
+from labwright.stages.repository.repository_context import list_reached_files
+
+_OPEN_PARSERS = {
+    "parse_known_args",
+    "HfArgumentParser",
+    "from_cli",
+    "Fire",
+    "add_dataclass_fields",
+    "parse_intermixed_args",
+    "DEFINE_string",
+    "DEFINE_float",
+    "DEFINE_integer",
+    "LightningCLI",
+    "tyro",
+    "run_exit",
+}
+"""Calls after which a command may know more than its declared options."""
+
+
+def list_options(argv: Sequence[str], code: CodeIndex) -> list[ParserOption]:
+    """The options of what a command runs, its subcommand's included."""
+    paths = set(list_reached_files(code, argv))
+    return [one for one in find_options(code) if one.path in paths and (not one.command or one.command in argv)]
+
+
+def find_unknown_args(words: Sequence[str], argv: Sequence[str], code: CodeIndex) -> str:
+    """What of words that are added to a command it does not know; empty where it knows all, or nobody can tell."""
+    if find_hydra_config(code) is not None:
+        own = next((word for word in words if re.match(r"--(?!config|cfg|resolve|package)", word)), "")
+        known = list_override_names(code.texts, code)
+        return (
+            f"knows no option {own}: it takes overrides key=value"
+            if own
+            else ""
+            if known is None
+            else _format_unknown("key", filter(None, map(_parse_key, words)), known)
+        )
+    flags = _list_closed_options(argv, code)
+    if not flags:
+        return ""
+    asked = [word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)]
+    if wrong := _format_unknown(
+        "option", (one for one in asked if not any(flag.startswith(one) for flag in flags)), flags
+    ):
+        return wrong
+    bare = next((word for word in words if re.match(r"[\w.]+=", word)), "")
+    return (
+        ""
+        if not bare or _takes_positional_args(code, argv)
+        else (f"takes no {bare!r}, only options: {', '.join(sorted(flags)[:12])}")
+    )
+
+
+def takes_overrides(argv: Sequence[str], code: CodeIndex) -> bool:
+    """Whether words `key=value` may reach its configuration, as far as the code tells."""
+    return (
+        find_hydra_config(code) is not None
+        or not _list_closed_options(argv, code)
+        or _takes_positional_args(code, argv)
+    )
+
+
+def _list_closed_options(argv: Sequence[str], code: CodeIndex) -> set[str]:
+    """All options of a command, where it certainly knows no others; else none."""
+    called = {
+        read_last_name(node.func)
+        for path in list_reached_files(code, argv)
+        if path in code.trees
+        for node in ast.walk(code.trees[path])
+        if isinstance(node, ast.Call)
+    }
+    return set() if _OPEN_PARSERS & called else {flag for one in list_options(argv, code) for flag in one.flags}
+
+
+def _takes_positional_args(code: CodeIndex, argv: Sequence[str]) -> bool:
+    """Whether a parser has an argument without a name, or one that takes several words; or nothing says so."""
+    for path in list_reached_files(code, argv):
+        for node in ast.walk(code.trees[path]) if path in code.trees else ():
+            if isinstance(node, ast.Call) and read_last_name(node.func) in ("add_argument", "argument", "Argument"):
+                first = node.args[0] if node.args else None
+                if not (isinstance(first, ast.Constant) and str(first.value).startswith("-")) or any(
+                    one.arg == "nargs" for one in node.keywords
+                ):
+                    return True
+            elif isinstance(node, ast.Attribute) and node.attr == "argv":
+                return True
+    return False
+
+
+def _parse_key(word: str) -> str:
+    """The key that an override sets; empty where it adds one, or is none."""
+    name = word.partition("=")[0] if "=" in word or word.startswith("~") else ""
+    return "" if name.startswith(("+", "-", "hydra")) else name.lstrip("~").partition("@")[0]
+
+
+def _format_unknown(noun: str, names: Iterable[str], known: Iterable[str]) -> str:
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            return f"knows no {noun} {name}" + (f", but {near[0]}" if near else f"; there is {', '.join(known[:12])}")
+    return ""
+
+
+def find_plan_faults(plan: DataPlan, argv: Sequence[str], code: CodeIndex) -> Iterator[str]:
+    """Which words of a plan its command does not know, one sentence each."""
+    return find_space_faults(
+        CommandSpace(hyperparameters=plan.space, arms=plan.arms, levels=plan.all_levels), argv, code
+    )
+
+
+def find_space_faults(space: CommandSpace, argv: Sequence[str], code: CodeIndex) -> Iterator[str]:
+    """Which words of a space its command does not know, one sentence each; what reaches patched arms alone is not
+    there yet."""
+    patched = {arm.name for arm in space.arms if arm.role != "baseline" and not arm.words}
+    tuned = [
+        (f"hyperparameter {one.name!r}", (one.word or f"{one.name}={{value}}").split())
+        for one in space.hyperparameters
+        if not one.arms or not set(one.arms) <= patched
+    ]
+    for what, words in (
+        *((f"arm {one.name!r}", one.words) for one in space.arms),
+        *((f"level {one.name!r}", one.words) for one in space.levels),
+        *tuned,
+    ):
+        own = next((word for word in words if _read_head(word) in _list_filled(argv)), "")
+        if own:
+            yield f"{what} sets {_read_head(own)}, which the program fills in for each run: take it out"
+        if wrong := find_unknown_args(words, argv, code):
+            yield f"{what} has the words {' '.join(words)}: the command {wrong}"
+    yield from (
+        f"{what} has the word {' '.join(words)}, without {{value}}"
+        for what, words in tuned
+        if "{value}" not in " ".join(words)
+    )
+
+
+def _read_head(word: str) -> str:
+    return word.partition("=")[0]
+
+
+def _list_filled(argv: Sequence[str]) -> set[str]:
+    """Options and keys that stand before `{seed}` and `{out}` in a command."""
+    return {
+        _read_head(word)
+        for word, after in zip(argv, (*argv[1:], ""), strict=True)
+        if re.search(r"\{(seed|out)\}", word if "=" in word else after)
+    }
+
+
+# --- hyperparameters as a person gives them ---------------------------------------------------------------------------
+
+
+def complete_hyperparameter(
+    name: str, given: dict[str, object], argv: Sequence[str], code: CodeIndex
+) -> dict[str, object]:
+    """A hyperparameter as a file gives it, with what the repository itself tells of it: how the command is given it,
+    its default there, and where that stands."""
+    made = {"name": name, **given}
+    if made.pop("log", False):
+        made.setdefault("kind", "log")
+    place = _find_target(str(made.get("word", "")), name, argv, code)
+    if place is not None:
+        word = f"{place.flag} {{value}}" if isinstance(place, ParserOption) else f"{place.name}={{value}}"
+        made.setdefault("word", word)
+        value, where = _find_default(place, argv)
+        if value is not None and "default" not in made:
+            made |= {"default": value, "source": made.get("source", where)}
+    made.setdefault("source", "given by the user")
+    if "kind" not in made:
+        numbers = (made.get("low"), made.get("high"), made.get("default"))
+        made["kind"] = (
+            "choice"
+            if made.get("options")
+            else ("integer" if all(isinstance(one, int) for one in numbers) else "linear")
+        )
+    return made
+
+
+def _find_target(word: str, name: str, argv: Sequence[str], code: CodeIndex) -> ParserOption | ConfigKey | None:
+    """The option or key that a word sets, or that has the name."""
+    options, keys = list_options(argv, code), find_keys(code.texts, tuple(argv), code)
+    if word:
+        head = re.split(r"[ =]", word)[0]
+        return next((one for one in options if head in one.flags), None) or next(
+            (one for one in keys if one.name == head.lstrip("+")), None
+        )
+    named = [one for one in keys if name in (one.name, one.name.replace(".", "_"), one.name.rpartition(".")[2])]
+    return next((one for one in options if one.dest == name), None) or (named[0] if len(named) == 1 else None)
+
+
+def _find_default(place: ParserOption | ConfigKey, argv: Sequence[str]) -> tuple[Scalar | None, str]:
+    """What it is where no arm says otherwise, and who says so."""
+    names = place.flags if isinstance(place, ParserOption) else (place.name,)
+    for word, after in zip(argv, (*argv[1:], ""), strict=True):
+        head, equals, value = word.partition("=")
+        if head in names and (equals or isinstance(place, ParserOption)):
+            text = value if equals else after
+            return (None if "{" in text else cast("Scalar", yaml.safe_load(text))), "the command"
+    return place.value, f"the repository, {place.path}:{place.line}"

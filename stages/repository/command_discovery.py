@@ -1,0 +1,227 @@
+"""Which command makes a repository's result: as its README, Makefile or CI has it, checked against the code itself.
+
+Nothing is run here. A command that names a script, a module or an option that is not there is outdated, and what its
+own parsers offer takes its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from labwright.stages.repository.code_index import CodeIndex, find_module_name, index_code
+from labwright.stages.repository.config_options import ParserOption, find_hydra_config, find_keys, find_options
+
+_COMMAND_LINE = re.compile(
+    r"^\s*(?:[-*$>|]\s*)?(?:run:\s*)?((?:[A-Z_]+=\S+\s+)*(?:uv run |poetry run )?"
+    r"(?:python3?|torchrun|accelerate launch)\s[^`#\n]*)",
+    re.MULTILINE,
+)
+_DOCUMENT_PATH = re.compile(r"(^|/)(README|Makefile|GNUmakefile|.*\.(md|rst|txt|sh|ya?ml))", re.IGNORECASE)
+_SEED_NAME = re.compile(r"(^|[_.-])(random_?|rng_?|global_?)?seed$", re.IGNORECASE)
+_TRAINING_NAME = re.compile(r"train|fit|main|run|experiment", re.IGNORECASE)
+_AUXILIARY_PATH = re.compile(
+    r"(^|/)(test_|tests/|setup\.py|docs/|conftest|noxfile|examples?/)|eval|plot|demo|export|download|"
+    r"preprocess|prepare",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class CommandCandidate:
+    """A command line, with `{seed}` where its seed goes. `wrong`: why it cannot be run, empty where nothing is seen."""
+
+    argv: tuple[str, ...]
+    location: str
+    env: Mapping[str, str]
+    wrong: str = ""
+
+    @property
+    def is_seeded(self) -> bool:
+        return any("{seed}" in word for word in self.argv)
+
+
+def list_candidates(texts: Mapping[str, str]) -> list[CommandCandidate]:
+    """Commands that may make the result, the likeliest first: those that documents name and the code bears out, then
+    what the code offers, then those that are outdated."""
+    code = index_code(texts)
+    written = [
+        one
+        for path, text in sorted(texts.items(), key=lambda pair: _rank_path(pair[0]))
+        if _DOCUMENT_PATH.search(path)
+        for one in _find_in_document(path, text, code)
+    ]
+    offered = [
+        one
+        for one in _find_entry_points(code)
+        if not any(other.argv[:3] == one.argv[:3] and not other.wrong for other in written)
+    ]
+    fit = [one for one in written if not one.wrong]
+    fit.sort(key=lambda one: not _TRAINING_NAME.search(" ".join(one.argv)))
+    return _deduplicate([*fit, *offered, *(one for one in written if one.wrong)])
+
+
+def find_seed_args(code: CodeIndex, argv: Sequence[str]) -> tuple[str, ...]:
+    """Words that hand a seed to a command that has none; empty where none can be handed in."""
+    path = find_script(argv, code.texts)
+    for one in find_options(code):
+        if _SEED_NAME.search(one.dest) and path is not None and _reaches(one, path, argv, code):
+            return (one.flag, "{seed}")
+    if find_hydra_config(code) is not None or any(re.fullmatch(r"[\w.]+=.*", word) for word in argv):
+        key = next((one.name for one in find_keys(code.texts, tuple(argv), code) if _SEED_NAME.search(one.name)), None)
+        return (f"{key}={{seed}}",) if key else ()
+    return ()
+
+
+def insert_seed(argv: Sequence[str], code: CodeIndex) -> tuple[str, ...]:
+    """The command with `{seed}` in place of the seed that it names, or beside it; as it is where it takes none.
+
+    What Hydra starts writes into `{out}`, and not into a folder that it names by the time.
+    """
+    words = list(argv)
+    if find_hydra_config(code) is not None and not any(word.startswith("hydra.run.dir=") for word in words):
+        words.append("hydra.run.dir={out}")
+    for at, word in enumerate(words):
+        name, equals, _ = word.partition("=")
+        if equals and _SEED_NAME.search(name.lstrip("-")):
+            words[at] = f"{name}={{seed}}"
+            return tuple(words)
+        if word.startswith("--") and _SEED_NAME.search(word[2:]) and at + 1 < len(words):
+            words[at + 1] = "{seed}"
+            return tuple(words)
+    return (*words, *find_seed_args(code, words)) if not any("{seed}" in word for word in words) else tuple(words)
+
+
+def find_script(argv: Sequence[str], texts: Mapping[str, str]) -> str | None:
+    """The file that a command line runs; None where it is none of the repository's."""
+    words = list(argv)
+    while words and (re.match(r"[A-Z_]+=", words[0]) or words[0] in ("uv", "poetry", "run", "accelerate", "launch")):
+        words.pop(0)
+    if words[1:2] == ["-m"] and len(words) > 2:
+        stem = words[2].replace(".", "/")
+        return next(
+            (
+                path
+                for path in (
+                    f"{folder}{stem}{end}" for folder in ("", "src/", "lib/") for end in (".py", "/__main__.py")
+                )
+                if path in texts
+            ),
+            None,
+        )
+    named = next((word for word in words[1:] if word.endswith(".py")), None)
+    return named.removeprefix("./") if named and named.removeprefix("./") in texts else None
+
+
+def find_missing_script(argv: Sequence[str], texts: Mapping[str, str]) -> str:
+    """The file of Python that a command line names first and the repository lacks; empty where it lacks none."""
+    if not re.fullmatch(r"python(3(\.\d+)?)?|torchrun", argv[0]) or find_script(argv, texts):
+        return ""
+    first = next((word for word in argv[1:] if not word.startswith("-")), "")
+    return first if first.endswith(".py") and not first.startswith("/") and "{" not in first else ""
+
+
+def find_unknown_options(argv: Sequence[str], code: CodeIndex) -> str:
+    """What of a command line its script's parser does not know; empty where it knows all, or has none."""
+    path = find_script(argv, code.texts)
+    known = {
+        flag for one in find_options(code) for flag in one.flags if path is not None and _reaches(one, path, argv, code)
+    }
+    if not known or find_hydra_config(code) is not None:
+        return ""
+    used = [word.partition("=")[0] for word in argv if re.match(r"--[a-zA-Z]", word)]
+    unknown = [word for word in used if not any(flag.startswith(word) for flag in known)]
+    return f"its parser knows no {', '.join(unknown)}" if unknown else ""
+
+
+def _find_in_document(path: str, text: str, code: CodeIndex) -> Iterator[CommandCandidate]:
+    for found in _COMMAND_LINE.finditer(text.replace("\\\n", " ")):
+        try:
+            words = shlex.split(found[1])
+        except ValueError:
+            continue
+        words = [word for word in words if word not in ("\\",)]
+        if any(word in ("|", ">", "&&", ";", "pip", "venv", "pytest", "-c") for word in words):
+            continue
+        env: dict[str, str] = {}
+        while words and re.match(r"[A-Z_]+=", words[0]):
+            name, _, value = words.pop(0).partition("=")
+            env[name] = value
+        while words[:1] in (["uv"], ["poetry"], ["run"]):
+            words.pop(0)
+        if len(words) < 2:
+            continue
+        script = find_script(words, code.texts)
+        named = words[2] if words[1] == "-m" and len(words) > 2 else words[1]
+        wrong = f"there is no {named}" if script is None else find_unknown_options(words, code)
+        if script is not None and _AUXILIARY_PATH.search(script):
+            continue
+        yield CommandCandidate(insert_seed(words, code), path, env, wrong)
+
+
+def _find_entry_points(code: CodeIndex) -> Iterator[CommandCandidate]:
+    """What the code itself can be started by."""
+    found = [path for path, tree in code.trees.items() if _is_entry(tree) and not _AUXILIARY_PATH.search(path)]
+    for path in sorted(found, key=lambda one: (not _TRAINING_NAME.search(one), one.count("/"), one)):
+        words = ("python", "-m", find_module_name(path)) if path.startswith(("src/", "lib/")) else ("python", path)
+        commands = _list_subcommands(code.trees[path])
+        best = next((one for one in commands if _TRAINING_NAME.search(one)), commands[0] if commands else None)
+        yield CommandCandidate(insert_seed((*words, *([best] if best else [])), code), f"the code of {path}", {})
+
+
+def _is_entry(tree: ast.Module) -> bool:
+    """Whether a file does something when it is run: it looks at `__name__`, or reads its arguments at its top."""
+    for node in tree.body:
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            return True
+        if isinstance(node, ast.Assign | ast.Expr) and "parse_args" in ast.unparse(node.value):
+            return True
+    return False
+
+
+def _list_subcommands(tree: ast.Module) -> list[str]:
+    return [
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "add_parser"
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+    ]
+
+
+def _reaches(one: ParserOption, path: str, argv: Sequence[str], code: CodeIndex) -> bool:
+    """Whether an option is read by what a command runs: it stands in its script, or in what that imports."""
+    if one.command and one.command not in argv:
+        return False
+    return (
+        one.path == path or find_module_name(one.path) in _list_imports(code.trees[path])
+        if path in code.trees
+        else False
+    )
+
+
+def _list_imports(tree: ast.Module) -> set[str]:
+    found = {f"{node.module}" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    found |= {
+        f"{node.module}.{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if node.module
+    }
+    return found | {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+
+
+def _rank_path(path: str) -> tuple[int, int, str]:
+    first = 0 if path.lower().startswith("readme") else 1 if path.count("/") == 0 else 2
+    return first, path.count("/"), path
+
+
+def _deduplicate(found: Sequence[CommandCandidate]) -> list[CommandCandidate]:
+    return list({one.argv: one for one in reversed(found)}.values())[::-1]

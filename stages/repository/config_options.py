@@ -1,0 +1,302 @@
+"""What of a repository can be set from outside: options of its argument parsers, keys of its configuration files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+import yaml
+
+from labwright.record.schema.frozen_model import Scalar
+from labwright.record.yaml_text import load_untrusted_yaml
+from labwright.stages.repository.code_index import CodeIndex, read_last_name
+
+_OPTION_CALLS = ("add_argument", "option", "Option", "Argument")
+
+
+@dataclass(frozen=True)
+class ParserOption:
+    """An option of an argument parser. `value` is its default where the source tells it."""
+
+    path: str
+    line: int
+    flags: tuple[str, ...]
+    dest: str
+    action: str = ""
+    value: Scalar | None = None
+    command: str = ""
+    """The subcommand that has it; empty for the parser itself."""
+    help: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The long form."""
+        return max(self.flags, key=len)
+
+    @property
+    def off_args(self) -> tuple[str, ...]:
+        """Words that turn it off; empty where it cannot be, or is off."""
+        bare = self.flag.lstrip("-")
+        if self.action == "store_false":
+            return (self.flag,)
+        if self.action == "BooleanOptionalAction" and self.value is True:
+            return (f"--no-{bare}",)
+        if self.action == "store_true" and bare.startswith(("no-", "no_", "without", "disable")):
+            return (self.flag,)
+        return (self.flag, "False") if self.value is True and not self.action else ()
+
+
+@dataclass(frozen=True)
+class ConfigKey:
+    """A key of a configuration file, as an override names it: `model.use_gate`."""
+
+    path: str
+    name: str
+    value: Scalar | None
+    line: int
+
+
+def find_options(code: CodeIndex) -> list[ParserOption]:
+    """The options of all parsers (argparse, click, typer by their declarations), in the order of the text."""
+    return [one for path, tree in code.trees.items() for one in _find_file_options(path, tree)]
+
+
+def _find_file_options(path: str, tree: ast.Module) -> Iterator[ParserOption]:
+    commands = {
+        target.id: command
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+        if (command := _read_subcommand(node.value))
+    }
+    calls = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and read_last_name(node.func) in _OPTION_CALLS
+    )
+    for call in sorted(calls, key=lambda one: one.lineno):
+        flags = tuple(
+            one.value
+            for one in call.args
+            if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value.startswith("-")
+        )
+        if not flags:
+            continue
+        given = {one.arg: one.value for one in call.keywords if one.arg}
+        long = max(flags, key=len)
+        dest = _read_text(given.get("dest")) or long.lstrip("-").replace("-", "_")
+        action = _read_text(given.get("action")) or (read_last_name(given["action"]) if "action" in given else "")
+        if action == "" and "is_flag" in given:
+            action = "store_true"
+        holder = call.func.value if isinstance(call.func, ast.Attribute) else None
+        yield ParserOption(
+            path,
+            call.lineno,
+            flags,
+            dest,
+            action,
+            _read_scalar(given.get("default")),
+            commands.get(read_last_name(holder), "") if holder is not None else "",
+            _read_text(given.get("help")),
+        )
+
+
+def _read_subcommand(node: ast.expr) -> str:
+    if isinstance(node, ast.Call) and read_last_name(node.func) == "add_parser" and node.args:
+        return _read_text(node.args[0])
+    return ""
+
+
+def _read_text(node: ast.expr | None) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _read_scalar(node: ast.expr | None) -> Scalar | None:
+    try:
+        value = ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError, SyntaxError):
+        return None
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+# --- configuration files ----------------------------------------------------------------------------------------------
+
+
+def find_keys(texts: Mapping[str, str], argv: tuple[str, ...], code: CodeIndex) -> list[ConfigKey]:
+    """The keys of the configuration that a command reads: of Hydra's files those that its defaults name."""
+    hydra = find_hydra_config(code)
+    if hydra is not None:
+        return [key for path, prefix in _compose_config(texts, *hydra) for key in _read_keys(path, texts[path], prefix)]
+    named = [
+        path
+        for path in texts
+        if path.endswith((".yaml", ".yml", ".json"))
+        if path in argv or any(path in _list_strings(tree) for tree in code.trees.values())
+    ]
+    return [key for path in named for key in _read_keys(path, texts[path], "")]
+
+
+def find_hydra_config(code: CodeIndex) -> tuple[str, str] | None:
+    """Folder and name of Hydra's main configuration; None where the repository does not use it."""
+    for path, tree in code.trees.items():
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr == "main"
+                and (read_last_name(node.func.value) == "hydra")
+            ):
+                given = {one.arg: _read_text(one.value) for one in node.keywords if one.arg}
+                folder = PurePosixPath(path).parent / (given.get("config_path") or ".")
+                return _to_plain_path(folder), given.get("config_name") or "config"
+    return None
+
+
+def _compose_config(texts: Mapping[str, str], folder: str, name: str) -> Iterator[tuple[str, str]]:
+    """The files of a Hydra configuration with the prefix of their keys."""
+    main = _find_file(texts, f"{folder}/{name}" if folder else name)
+    if main is None:
+        return
+    yield main, ""
+    told = _parse_mapping(texts[main])
+    for entry in cast("list[Any]", told.get("defaults") or []):
+        for group, option in cast("dict[str, Any]", entry).items() if isinstance(entry, dict) else ():
+            group = str(group).removeprefix("override ").removeprefix("optional ")
+            path = _find_file(texts, f"{folder}/{group}/{option}" if folder else f"{group}/{option}")
+            if path is not None:
+                yield path, group.replace("/", ".") + "."
+
+
+def list_override_names(texts: Mapping[str, str], code: CodeIndex) -> set[str] | None:
+    """All that an override of a Hydra configuration may name: groups, and keys however deep, of every variant; None
+    where files alone do not tell."""
+    hydra = find_hydra_config(code)
+    if (
+        hydra is None
+        or not list(_compose_config(texts, *hydra))
+        or any("ConfigStore" in texts[path] for path in code.trees)
+    ):
+        return None
+    found = set[str]()
+    for group, paths in _group_files(texts, hydra[0]).items():
+        for path in paths:
+            package = re.search(r"^# *@package +(\S+)", texts[path], re.MULTILINE)
+            if package is not None and package[1] != "_global_":
+                return None
+            prefix = "" if package is not None or not group else f"{group.replace('/', '.')}."
+            found |= {
+                group,
+                *(
+                    name
+                    for name in _walk_keys(_parse_mapping(texts[path]), prefix)
+                    if name.partition(".")[0] not in ("hydra", "defaults")
+                ),
+            }
+    return found - {""}
+
+
+def list_variants(texts: Mapping[str, str], code: CodeIndex) -> dict[str, list[str]]:
+    """The groups of a Hydra configuration, each with its variants."""
+    hydra = find_hydra_config(code)
+    return {
+        group: sorted(PurePosixPath(path).stem for path in paths)
+        for group, paths in (_group_files(texts, hydra[0]) if hydra is not None else {}).items()
+        if group
+    }
+
+
+def _group_files(texts: Mapping[str, str], folder: str) -> dict[str, list[str]]:
+    """Its files by the folder below that of its configuration that they lie in."""
+    found: dict[str, list[str]] = {}
+    for path in texts:
+        if path.startswith(f"{folder}/" if folder else "") and path.endswith((".yaml", ".yml")):
+            found.setdefault(str(PurePosixPath(path).parent.relative_to(folder)).removeprefix("."), []).append(path)
+    return found
+
+
+def _walk_keys(value: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, inner in value.items():
+        yield prefix + str(key)
+        if isinstance(inner, dict):
+            yield from _walk_keys(cast("dict[str, Any]", inner), f"{prefix}{key}.")
+
+
+def find_optional_groups(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, str, str, str]]:
+    """Groups of a Hydra configuration that have a variant for nothing: (group, chosen, that variant, file)."""
+    hydra = find_hydra_config(code)
+    if hydra is None or (main := _find_file(texts, f"{hydra[0]}/{hydra[1]}".lstrip("/"))) is None:
+        return []
+    found: list[tuple[str, str, str, str]] = []
+    for entry in cast("list[Any]", _parse_mapping(texts[main]).get("defaults") or []):
+        for group, option in cast("dict[str, Any]", entry).items() if isinstance(entry, dict) else ():
+            for empty in ("none", "off", "identity", "disabled", "constant"):
+                path = _find_file(texts, f"{hydra[0]}/{group}/{empty}".lstrip("/"))
+                if path is not None and str(option) != empty:
+                    found.append((str(group), str(option), empty, main))
+                    break
+    return found
+
+
+def find_targets(texts: Mapping[str, str], code: CodeIndex) -> list[tuple[str, str, int]]:
+    """Objects that Hydra's configuration lists beside each other, as callbacks: (key, file, line)."""
+    hydra = find_hydra_config(code)
+    found: list[tuple[str, str, int]] = []
+    for path, prefix in _compose_config(texts, *hydra) if hydra is not None else ():
+        told = _parse_mapping(texts[path])
+        listed = [key for key, value in told.items() if isinstance(value, dict) and "_target_" in value]
+        lines = texts[path].splitlines()
+        found += [
+            (prefix + key, path, next((at for at, one in enumerate(lines, 1) if one.startswith(f"{key}:")), 1))
+            for key in listed
+            if len(listed) > 1 and prefix
+        ]
+    return found
+
+
+def _find_file(texts: Mapping[str, str], stem: str) -> str | None:
+    return next((path for end in ("", ".yaml", ".yml") if (path := stem + end) in texts), None)
+
+
+def _to_plain_path(path: PurePosixPath) -> str:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts:
+            parts.pop()
+        elif part not in (".", ".."):
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _read_keys(path: str, text: str, prefix: str) -> Iterator[ConfigKey]:
+    lines = text.splitlines()
+
+    def walk(value: Any, name: str) -> Iterator[ConfigKey]:
+        if isinstance(value, dict):
+            for key, inner in cast("dict[Any, Any]", value).items():
+                if str(key) not in ("defaults", "hydra"):
+                    yield from walk(inner, f"{name}.{key}" if name else str(key))
+        elif isinstance(value, str | int | float | bool):
+            last = name.rpartition(".")[2]
+            line = next((at for at, one in enumerate(lines, 1) if one.strip().strip('"').startswith(last)), 1)
+            yield ConfigKey(path, prefix + name, value, line)
+
+    yield from walk(_parse_mapping(text), "")
+
+
+def _parse_mapping(text: str) -> dict[str, Any]:
+    try:
+        told = load_untrusted_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        try:
+            told = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+    return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+
+
+def _list_strings(tree: ast.Module) -> set[str]:
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}

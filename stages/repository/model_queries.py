@@ -1,0 +1,424 @@
+"""What a model is asked about a repository, and which of its answers are taken.
+
+A program decides what rules can: a model is asked for the command where none is found, for a repair where no known one
+helps, for priors and what the inventory lacks, and for a patch where no rule took a part out. Its repairs and patches
+are refused where they change the metric, more than they may, or swallow exceptions. What a repository says is data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+
+from labwright.models.client import Models
+from labwright.models.roles.repository import (
+    COMMAND,
+    PARTS,
+    PATCH,
+    PATCH_CHECK,
+    REPAIR,
+    AddedPart,
+    CommandChoice,
+    CommandInputs,
+    CommandLine,
+    FoundPart,
+    PartsInputs,
+    PatchCheckInputs,
+    PatchInputs,
+    RepairInputs,
+    ShownFile,
+    TriedRepair,
+)
+from labwright.record.baseline_check import ExpectedError, parse_expected
+from labwright.record.event_log import EventLog
+from labwright.record.schema.decisions import RunTask
+from labwright.record.schema.repository import (
+    CommandRun,
+    RepositoryCommand,
+    RepositoryEdit,
+    RepositoryMutation,
+    RepositoryPart,
+    RepositoryRepair,
+    UnexaminedPart,
+)
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.isolation.interpreter import inspect_interpreter
+from labwright.sandbox.repository.environment import find_requirements
+from labwright.sandbox.repository.git_mirror import apply_edit
+from labwright.sandbox.repository.metric import PREDICTIONS_KIND
+from labwright.sandbox.repository.trace import CallTrace
+from labwright.stages.repository.code_index import CodeIndex, FunctionDefinition, index_code
+from labwright.stages.repository.command_discovery import (
+    find_script,
+    find_unknown_options,
+    insert_seed,
+    list_candidates,
+)
+from labwright.stages.repository.command_runs import CommandSetup
+from labwright.stages.repository.component_discovery import ComponentInventory
+from labwright.stages.repository.config_options import find_options
+from labwright.stages.repository.patch_scope import check_patch_scope, find_tampering
+from labwright.stages.repository.repository_context import excerpt_around, list_configuration_files
+from labwright.stages.run_context import decision_number
+
+MAX_PATCH_FILES, MAX_PATCH_LINES = 4, 40
+"""What a patch may change."""
+MAX_TURNS = 2
+"""Times that a model is asked for one thing: once more with what is wrong."""
+
+
+@dataclass
+class ModelQueries:
+    """Asks models about one repository; each question has a number of its own, so a resume asks nothing again."""
+
+    models: Models
+    recorder: EventLog
+
+    async def choose_command(
+        self, texts: Mapping[str, str], given_command: RepositoryCommand | None, metric: str
+    ) -> CommandChoice | None:
+        """Command and metric, where the code bears them out. Raises `ModelError`."""
+        code, complaints = index_code(texts), tuple[str, ...]()
+        ask = self.models.make_client(decision_number(self.recorder, RunTask(task="command")), 0)
+        found = list_candidates(texts)
+        for _ in range(MAX_TURNS):
+            choice = await ask.ask_or_none(
+                COMMAND,
+                CommandInputs(
+                    documents=read_documents(texts),
+                    files=tuple(sorted(texts)),
+                    metric=metric,
+                    complaints=complaints,
+                    candidates=tuple(
+                        CommandLine(words=one.argv, where=one.location, wrong=one.wrong) for one in found[:8]
+                    ),
+                    options=tuple(
+                        f"{one.path}: {', '.join(one.flags)} (default {one.value!r})" for one in find_options(code)
+                    )[:60],
+                    command=given_command.argv if given_command is not None else (),
+                ),
+                instead="the person is asked for the command",
+            )
+            if choice is None:
+                return None
+            choice = choice.model_copy(update={"words": insert_seed(choice.words, code)})
+            wrong = find_unknown_options(choice.words, code) or (
+                ""
+                if find_script(choice.words, texts) or given_command is not None
+                else f"there is no {choice.words[1]}"
+            )
+            unread = explain_unreadable(choice.expected)
+            if not wrong and not unread:
+                return choice
+            complaints = (*([f"{' '.join(choice.words)}: {wrong}"] if wrong else []), *([unread] if unread else []))
+        return None
+
+    async def propose_repair(
+        self, signature: str, run: CommandRun, setup: CommandSetup, texts: Mapping[str, str]
+    ) -> RepositoryRepair | None:
+        """A repair of what stopped a run; None where there is none that may be made. Raises `ModelError`."""
+        tried = self.recorder.state.repository_state.repairs
+        ask = self.models.make_client(decision_number(self.recorder, RunTask(task=f"repair {len(tried) + 1}")), 0)
+        have = inspect_interpreter(setup.environment.command_environment.python)
+        packages = {**have.packages, **setup.environment.packages}
+        complaints = tuple[str, ...]()
+        for _ in range(MAX_TURNS):
+            answer = await ask.ask_or_none(
+                REPAIR,
+                RepairInputs(
+                    words=setup.command.argv,
+                    metric=setup.command.metric,
+                    signature=signature,
+                    output=run.stdout_tail,
+                    python=have.version,
+                    files=tuple(sorted(texts)),
+                    complaints=complaints,
+                    packages=tuple(
+                        f"{one.name} {packages.get(one.name, 'is not there')}" for one in find_requirements(texts)
+                    ),
+                    shown=(*find_named_places(run.stdout_tail, texts), *_read_configuration(setup.command, texts)),
+                    tried=tuple(TriedRepair(reason=one.repair.reason, kept=one.kept, then=one.then) for one in tried),
+                ),
+                instead="the baseline is given up",
+            )
+            if answer is None or answer.repair is None:
+                return None
+            why = check_repair(answer.repair, setup.command, texts)
+            if not why:
+                return answer.repair
+            complaints = (why,)
+        return None
+
+    async def assess_parts(
+        self, inventory: ComponentInventory, command: RepositoryCommand, trace: CallTrace, texts: Mapping[str, str]
+    ) -> ComponentInventory:
+        """The inventory with priors, and with parts that a reader adds; what points nowhere is dropped and told."""
+        if not inventory.parts:
+            return inventory
+        code = index_code(texts)
+        known = {f"{one.path}:{one.symbol}": one for one in code.definitions if one.key in trace.functions}
+        answer = await self.models.make_client(decision_number(self.recorder, RunTask(task="parts")), 0).ask_or_none(
+            PARTS,
+            PartsInputs(
+                documents=read_documents(texts),
+                words=command.argv,
+                metric=command.metric,
+                symbols=tuple(known),
+                parts=tuple(
+                    FoundPart(
+                        name=part.name,
+                        kind=part.kind,
+                        where=f"{part.path}:{part.line}",
+                        ways=tuple(way.what for way in part.mutations),
+                        excerpt=_read_excerpt(part, texts),
+                    )
+                    for part in inventory.parts
+                ),
+                others=tuple(f"{one.name}: {one.why}" for one in inventory.rest),
+            ),
+            instead="all parts count as equally likely",
+        )
+        if answer is None:
+            return inventory
+        notes = {one.name: one for one in answer.parts}
+        kept = tuple(
+            part.model_copy(update={"prior": notes[part.name].prior})
+            for part in inventory.parts
+            if not notes[part.name].drop
+        )
+        dropped = tuple(
+            UnexaminedPart(name=one.name, kind="decoy", why=f"by a reader: {one.why or 'no part'}")
+            for one in answer.parts
+            if one.drop
+        )
+        added = [
+            (one, known.get(f"{one.path}:{one.symbol}"))
+            for one in answer.added
+            if one.name not in notes
+            and not any((part.path, part.symbol) == (one.path, one.symbol) for part in inventory.parts)
+        ]
+        nowhere = tuple(
+            UnexaminedPart(
+                name=one.name, kind="budget", why=f"a reader's, but there is no {one.symbol} in {one.path} that ran"
+            )
+            for one, place in added
+            if place is None
+        )
+        return replace(
+            inventory,
+            parts=(*kept, *(_build_added_part(one, place) for one, place in added if place is not None)),
+            rest=(*inventory.rest, *dropped, *nowhere),
+        )
+
+    async def write_patch(
+        self, part: RepositoryPart, tried: Sequence[str], command: RepositoryCommand, texts: Mapping[str, str]
+    ) -> tuple[RepositoryMutation | None, str]:
+        """Edits that take a part out, where they pass the gates; else why not."""
+        ask = self.models.make_client(decision_number(self.recorder, RunTask(task=f"patch {part.name}")), 0)
+        code, complaints = index_code(texts), tuple[str, ...]()
+        for _ in range(MAX_TURNS):
+            answer = await ask.ask_or_none(
+                PATCH,
+                PatchInputs(
+                    part=part.name,
+                    where=f"{part.path}:{part.line}",
+                    why=part.why,
+                    tried=tuple(tried),
+                    complaints=complaints,
+                    shown=(excerpt_around(part.path, part.line, texts),),
+                    callers=_find_callers(part, code),
+                ),
+                instead="the part is not measured",
+            )
+            if answer is None or not answer.edits:
+                return None, "no change" if answer is None else answer.what
+            mutation = RepositoryMutation(kind="replace", what=answer.what, edits=answer.edits)
+            why = check_scope(mutation, part, command, texts)
+            if why:
+                complaints = (why,)
+                continue
+            check = await ask.ask_or_none(
+                PATCH_CHECK,
+                PatchCheckInputs(
+                    part=part.name,
+                    where=f"{part.path}:{part.line}",
+                    what=answer.what,
+                    difference=_format_difference(answer.edits, texts),
+                ),
+                instead="the patch stays unverified",
+            )
+            if check is not None and check.agrees:
+                return mutation, ""
+            complaints = (check.why if check is not None else "nobody could check it",)
+        return None, complaints[0]
+
+
+def explain_unreadable(expected: str) -> str:
+    """Why an expected result cannot be read; empty where it can, or there is none."""
+    try:
+        if expected:
+            parse_expected(expected)
+    except ExpectedError as error:
+        return f"expected: {error}"
+    return ""
+
+
+def read_documents(texts: Mapping[str, str]) -> tuple[ShownFile, ...]:
+    """The README and what lies beside it, as far as it is shown."""
+    names = sorted(
+        (path for path in texts if re.search(r"(^|/)README|^docs?/.*\.(md|rst)$|^Makefile$", path)),
+        key=lambda path: (path.count("/"), path),
+    )
+    return tuple(
+        ShownFile(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000) for path in names[:3]
+    )
+
+
+def find_named_places(output: str, texts: Mapping[str, str]) -> tuple[ShownFile, ...]:
+    """The places of the repository that a traceback names, the last first, and the files that its error names."""
+    found = [(one[1], int(one[2])) for one in re.finditer(r'File "(?:/experiment/)?([^"]+)", line (\d+)', output)]
+    places = dict(pair for pair in found if pair[0] in texts)
+    named = (one[1] for one in re.finditer(r"[('\"](?:/experiment/)?([\w./-]+\.\w+)[)'\"]", output))
+    others = dict.fromkeys(name for name in named if name in texts and name not in places)
+    return (
+        *(excerpt_around(path, line, texts) for path, line in list(places.items())[::-1][:4]),
+        *(
+            ShownFile(path=path, text=texts[path][:12_000], whole=len(texts[path]) <= 12_000)
+            for path in list(others)[:2]
+        ),
+    )
+
+
+# --- what may not be --------------------------------------------------------------------------------------------------
+
+
+def check_repair(repair: RepositoryRepair, command: RepositoryCommand, texts: Mapping[str, str]) -> str:
+    """Why a repair may not be made; empty where it may."""
+    if repair.kind == "pythonpath":
+        return "" if repair.env.get("PYTHONPATH") else "env must name PYTHONPATH"
+    if repair.kind == "argv":
+        before, after = _parse_values(command.argv), _parse_values(repair.argv)
+        other = next((name for name, value in after.items() if name in before and before[name] != value), "")
+        return (
+            f"{other} has another value: only what the program does not know may change"
+            if other
+            else ("" if repair.argv else "argv is empty")
+        )
+    if repair.kind != "patch":
+        return "" if repair.pins or repair.env else f"{repair.kind} is empty"
+    try:
+        after = _apply_edits(repair.edits, texts)
+    except RepositoryError as error:
+        return str(error)
+    return next((why for path, text in after.items() if (why := find_tampering(path, texts.get(path, ""), text))), "")
+
+
+def check_scope(
+    mutation: RepositoryMutation, part: RepositoryPart, command: RepositoryCommand, texts: Mapping[str, str]
+) -> str:
+    """Why a patch does not take out a part, and nothing else, by what it changes; empty where it may be tried."""
+    try:
+        after = _apply_edits(mutation.edits, texts)
+    except RepositoryError as error:
+        return str(error)
+    lines = sum(len(edit.new.splitlines()) for edit in mutation.edits)
+    if len(after) > MAX_PATCH_FILES or lines > MAX_PATCH_LINES:
+        return f"it changes {len(after)} files and {lines} lines: at most {MAX_PATCH_FILES} and {MAX_PATCH_LINES}"
+    if command.metric.removeprefix(f"{PREDICTIONS_KIND}:").partition(":")[0].partition("@")[0] in after:
+        return "it changes the file that the metric is read from"
+    for path, text in after.items():
+        if why := find_tampering(path, texts.get(path, ""), text):
+            return why
+        if path.endswith(".py"):
+            target = part.symbol if path == part.path else part.symbol.rpartition(".")[2]
+            scope = check_patch_scope(texts.get(path, ""), text, target)
+            if scope.verdict not in ("in scope", "decoy"):
+                return f"{path}: {scope.why}"
+    return ""
+
+
+def _parse_values(argv: Sequence[str]) -> dict[str, str]:
+    """Option or key -> its value."""
+    found: dict[str, str] = {}
+    for word, after in zip(argv, (*argv[1:], ""), strict=True):
+        name, equals, value = word.partition("=")
+        if equals:
+            found[name] = value
+        elif word.startswith("--") and not after.startswith("-"):
+            found[word] = after
+    return found
+
+
+def _apply_edits(edits: Sequence[RepositoryEdit], texts: Mapping[str, str]) -> dict[str, str]:
+    after: dict[str, str] = {}
+    for edit in edits:
+        after[edit.path] = apply_edit(after.get(edit.path, texts.get(edit.path)), edit)
+    return after
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def _find_callers(part: RepositoryPart, code: CodeIndex) -> tuple[ShownFile, ...]:
+    """Places outside of its own file where its name is used."""
+    name = re.compile(rf"\b{re.escape(part.symbol.rpartition('.')[2] if '.' not in part.symbol else part.name)}\b")
+    found = [
+        (path, at)
+        for path, text in code.texts.items()
+        if path.endswith(".py") and path != part.path
+        for at, line in enumerate(text.splitlines(), 1)
+        if name.search(line) and not line.startswith(("from ", "import "))
+    ]
+    return tuple(excerpt_around(path, at, code.texts) for path, at in list(dict(found).items())[:3])
+
+
+def _read_excerpt(part: RepositoryPart, texts: Mapping[str, str]) -> str:
+    """Its first lines, to where the next thing of its depth begins."""
+    lines = texts.get(part.path, "").splitlines(keepends=True)[part.line - 1 : part.line + 15]
+    depth = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+    ends = next(
+        (
+            at
+            for at, line in enumerate(lines)
+            if at
+            and line.strip()
+            and len(line) - len(line.lstrip()) <= depth
+            and not line.lstrip().startswith((")", "]"))
+        ),
+        len(lines),
+    )
+    return "".join(lines[:ends]).rstrip() + "\n"
+
+
+def _read_configuration(command: RepositoryCommand, texts: Mapping[str, str]) -> tuple[ShownFile, ...]:
+    return tuple(
+        ShownFile(path=path, text=texts[path][:4000], whole=len(texts[path]) <= 4000)
+        for path in list_configuration_files(command.argv, texts, index_code(texts))[:2]
+    )
+
+
+def _build_added_part(one: AddedPart, place: FunctionDefinition) -> RepositoryPart:
+    """A part without a way by rule: a patch is asked for."""
+    return RepositoryPart(
+        name=one.name,
+        kind="one of several",
+        path=place.path,
+        symbol=place.symbol,
+        line=place.node.lineno,
+        why=one.why,
+        prior=one.prior,
+        mutations=(),
+    )
+
+
+def _format_difference(edits: Sequence[RepositoryEdit], texts: Mapping[str, str]) -> str:
+    after = _apply_edits(edits, texts)
+    return "".join(
+        line
+        for path, text in after.items()
+        for line in unified_diff(
+            texts.get(path, "").splitlines(keepends=True), text.splitlines(keepends=True), path, path, n=6
+        )
+    )

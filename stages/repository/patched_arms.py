@@ -1,0 +1,302 @@
+"""Arms of a study that a model makes by patches of the repository: what it is shown, and which patches may run.
+
+A patch is refused, and asked for once more with the reason, where it does not fit, leaves an arm as the repository is,
+touches the baseline, what is frozen or what measures, or swallows an exception.
+"""
+
+from __future__ import annotations
+
+import re
+from asyncio import to_thread
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+
+from labwright.models.client import ModelClient
+from labwright.models.errors import ModelOutputInvalid
+from labwright.models.roles.experiment_code import AuthorInputs, Program
+from labwright.models.roles.repository import ShownFile
+from labwright.models.roles.repository_patches import (
+    ARM_PATCH,
+    ArmPatch,
+    Patches,
+    PatchingInputs,
+    ShownArm,
+    ShownRepository,
+)
+from labwright.record.estimands import list_main_arms
+from labwright.record.events.repository_events import BaselineChecked
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.repository_source import ArmCode, RepositoryProgram, build_program, parse_arm_code
+from labwright.record.run_folder import read_source
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.repository import format_command_line
+from labwright.record.source_edits import replace_text
+from labwright.record.source_tree import SourceTreeError
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.metric import parse_metric
+from labwright.stages.nodes.node_cells import list_arms
+from labwright.stages.prompt_inputs import build_code_inputs
+from labwright.stages.repository.patch_scope import find_tampering
+from labwright.stages.repository.repository_context import build_context, read_requested
+from labwright.stages.run_context import RunContext, StudiedRepository
+
+MAX_REQUESTS, MAX_REFUSALS = 3, 2
+"""Times that an author may ask to see more, and is asked again where an answer cannot be used."""
+METRIC_NAME = re.compile(r"metric|accurac|evaluat|(^|[._])(rmse|mse|auc|f1|r2)$", re.IGNORECASE)
+"""Names of what computes a metric; narrower than where a part is taken out, since an arm may have scores of its own."""
+
+
+class NothingLeftError(Exception):
+    """The author was free to say that nothing is worth trying, and said so; the message is why."""
+
+
+def has_only_word_arms(plan: DataPlan) -> bool:
+    """Whether words alone make every arm, so that no patch is written."""
+    return all(arm.words for arm in plan.arms if arm.role != "baseline")
+
+
+def build_search_settings(plan: DataPlan) -> dict[str, int]:
+    """Settings of the search of a repository's study, by key. Where words make all arms one program measures them, and
+    none is searched for; no reference arms of ours are of use."""
+    if not has_only_word_arms(plan):
+        return {"search.ladder": False}
+    ablated = any(arm.role == "ablation" for arm in plan.arms)
+    return {
+        "search.ladder": False,
+        "search.num_drafts": 1,
+        "search.planned_ablations": 0,
+        "search.preliminary.nodes": 2,
+        "search.agenda.nodes": 1,
+        "search.ablation.nodes": 2 if ablated else 1,
+    }
+
+
+async def write_patched_program(
+    context: RunContext, decided: DecisionMade, client: ModelClient, code: RepositoryProgram
+) -> tuple[Program, dict[str, str], tuple[str, ...]]:
+    """The program that measures arms as a model makes them, its files, and arms beside those of the plan.
+
+    Raises `NothingLeftError`, `ModelError`.
+    """
+    assert context.repository is not None and isinstance(decided.action, ExpandTree)
+    if any(arm.name == decided.action.arm and arm.role == "baseline" for arm in context.plan.arms):
+        raise NothingLeftError(f"{decided.action.arm} is a baseline, which no patch changes")
+    inputs = await to_thread(_build_inputs, context, decided)
+    before = {one.name: ArmCode(words=one.words, patch=one.patch) for one in inputs.made} or {
+        arm.name: ArmCode(words=arm.words) for arm in context.plan.arms
+    }
+    author, refusals = PatchBuilder(context.repository, code, context.plan, inputs, before), 0
+    while True:
+        answer = await client.ask(ARM_PATCH, inputs)
+        if answer.nothing_left and inputs.covered:
+            raise NothingLeftError(answer.nothing_left)
+        if answer.wants and not answer.patches:
+            inputs = await to_thread(author.show_requested, inputs, answer.wants)
+            continue
+        try:
+            arms = await to_thread(author.build_arms, answer)
+            return (
+                Program(title=answer.title, plan=answer.plan, varies=answer.varies),
+                build_program(context.plan.arms, code, arms),
+                answer.list_added_arms(inputs),
+            )
+        except (SourceTreeError, RepositoryError) as error:
+            refusals += 1
+            if refusals > MAX_REFUSALS:
+                raise ModelOutputInvalid(f"no patch that may run after {refusals} tries: {error}") from None
+            inputs = inputs.model_copy(update={"complaints": (str(error),)})
+
+
+@dataclass(frozen=True)
+class PatchBuilder:
+    """What answers of one author become."""
+
+    repository: StudiedRepository
+    code: RepositoryProgram
+    plan: DataPlan
+    inputs: AuthorInputs
+    known_arms: Mapping[str, ArmCode]
+    """What makes each arm in the node to start from."""
+
+    def show_requested(self, inputs: PatchingInputs, wants: Sequence[str]) -> PatchingInputs:
+        """The same question, with what was asked to be seen."""
+        texts = self.repository.mirror.read_texts(self._build_tree(self.known_arms.get(self._method, ArmCode())))
+        found, missed = read_requested(wants, texts)
+        seen = {(one.path, one.first): one for one in (*inputs.requested, *found)}
+        return inputs.model_copy(
+            update={"requested": tuple(seen.values()), "complaints": missed, "requests_left": inputs.requests_left - 1}
+        )
+
+    def build_arms(self, answer: Patches) -> dict[str, ArmCode]:
+        """What makes each arm after an answer. Raises `SourceError`, `RepositoryError` where it may not run."""
+        added, arms = answer.list_added_arms(self.inputs), dict(self.known_arms)
+        for patch in answer.patches:
+            for arm in patch.arms:
+                self._check_change(arm, added)
+                arms[arm] = self._apply_patch(patch, self._find_start(patch, arm, arms))
+        if arms == self.known_arms:
+            raise SourceTreeError("patches: nothing is changed by them")
+        self._check_distinct(arms, added)
+        return arms
+
+    @property
+    def _method(self) -> str:
+        return next(arm.name for arm in self.plan.arms if arm.role == "method")
+
+    def _build_tree(self, arm: ArmCode) -> str:
+        return self.repository.mirror.apply_patch(self.code.tree, arm.patch)
+
+    def _check_change(self, arm: str, added: Sequence[str]) -> None:
+        role = next((one.role for one in self.plan.arms if one.name == arm), "")
+        if role == "baseline":
+            raise SourceTreeError(f"patches: {arm} is the baseline, the repository as it is: no patch changes it")
+        if added and arm not in added:
+            raise SourceTreeError(f"patches: an ablation makes its own arm, {added[0]}, and leaves {arm} as it is")
+        if not role and arm not in self.known_arms and arm not in added:
+            raise SourceTreeError(
+                f"patches: there is no arm {arm!r}; the plan has "
+                f"{', '.join(one.name for one in self.plan.arms if one.role != 'baseline')}"
+            )
+        if self.inputs.arm and arm != self.inputs.arm:
+            raise SourceTreeError(f"patches: only {self.inputs.arm} is to be made better, and {arm} stays as it is")
+
+    def _find_start(self, patch: ArmPatch, arm: str, arms: Mapping[str, ArmCode]) -> ArmCode:
+        if patch.start:
+            if patch.start not in arms:
+                raise SourceTreeError(f"start: there is no arm {patch.start!r}; there are {', '.join(arms)}")
+            return arms[patch.start]
+        own = arms.get(arm, ArmCode())
+        return arms[self._method] if self.inputs.stage == "ablation" and own == ArmCode() else own
+
+    def _apply_patch(self, patch: ArmPatch, start: ArmCode) -> ArmCode:
+        mirror = self.repository.mirror
+        tree = self._build_tree(start)
+        texts, after = mirror.read_texts(tree), dict[str, str]()
+        for file in patch.files:
+            after[_check_inside(file.path)] = file.text
+        for path in dict.fromkeys(edit.path for edit in patch.edits):
+            if path in after:
+                raise SourceTreeError(f"{path} is given whole and edited: do one of both")
+            if path not in texts:
+                raise SourceTreeError(f"edits: there is no text file {path}; a new one goes into files")
+            after[path] = replace_text(texts[path], [edit for edit in patch.edits if edit.path == path], path)
+        for path, text in after.items():
+            self._check_file(path, text)
+        made = mirror.replace_files(tree, after) if after else tree
+        return ArmCode(
+            words=start.words if patch.words is None else patch.words, patch=mirror.build_diff(self.code.tree, made)
+        )
+
+    def _check_file(self, path: str, text: str) -> None:
+        base = self.repository.mirror.read_texts(self.code.tree)
+        if pattern := next((one for one in self.repository.frozen_patterns if fnmatch(path, one)), ""):
+            raise SourceTreeError(f"{path} is frozen ({pattern}): it may not change")
+        metrics = [parse_metric(one) for one in (self.code.command.metric, self.code.test_metric) if one]
+        if path in (*(one.place for one in metrics), self.code.predictions.partition(":")[0]):
+            raise SourceTreeError(f"{path} is where the result is read: the program writes it, no patch does")
+        if text != base.get(path) and (why := find_tampering(path, base.get(path, ""), text, METRIC_NAME)):
+            raise SourceTreeError(why)
+        keys = "|".join(re.escape(one.name.rpartition(".")[2]) for one in metrics if one.kind != "stdout")
+        writes = re.compile(rf"[\"'](?:{keys})[\"']") if keys else None
+        lost = [
+            line.strip()
+            for line in base.get(path, "").splitlines()
+            if writes is not None
+            and writes.search(line)
+            and line.strip() not in {one.strip() for one in text.splitlines()}
+        ]
+        if lost and path.endswith(".py"):
+            raise SourceTreeError(
+                f"{path}: it changes a line that writes the result, `{lost[0][:120]}`: leave it as it is"
+            )
+
+    def _check_distinct(self, arms: Mapping[str, ArmCode], added: Sequence[str]) -> None:
+        """Refuse arms that are the repository as it is, or each other."""
+        roles = {arm.name: arm.role for arm in self.plan.arms}
+        owed = [arm for arm in (*list_main_arms(self.plan), *added) if roles.get(arm) != "baseline"]
+        seen = {(made.words, made.patch): name for name, made in arms.items() if roles.get(name) == "baseline"}
+        for arm in dict.fromkeys(owed):
+            made = arms.get(arm, ArmCode())
+            if (other := seen.get((made.words, made.patch))) is not None:
+                raise SourceTreeError(f"arm {arm} is the same as {other}: it has neither words nor a patch of its own")
+            seen[made.words, made.patch] = arm
+
+
+def _build_inputs(context: RunContext, decided: DecisionMade) -> PatchingInputs:
+    """What the author of patches is shown for an expansion."""
+    of, action = context.repository, decided.action
+    assert of is not None and isinstance(action, ExpandTree)
+    shared = build_code_inputs(context, decided)
+    made: dict[str, ArmCode] = {}
+    if action.parent is not None:
+        source, parent = read_source(context.folder.get_source_path(action.parent)), context.state.nodes[action.parent]
+        made = {name: parse_arm_code(source, name) for name in list_arms(parent, context.plan)}
+    return to_patching_inputs(
+        shared, show_repository(of, context.state.repository_state.baseline, metric=context.plan.primary_metric.name)
+    ).model_copy(
+        update={
+            "changed": _read_changed_files(of, made),
+            "made": tuple(ShownArm(name=name, words=one.words, patch=one.patch) for name, one in made.items()),
+        }
+    )
+
+
+def to_patching_inputs(shared: AuthorInputs, repository: ShownRepository) -> PatchingInputs:
+    """What an author of code is shown, for one of patches."""
+    same = {name: getattr(shared, name) for name in AuthorInputs.model_fields}
+    return PatchingInputs(**same, repository=repository, requests_left=MAX_REQUESTS)
+
+
+def show_repository(
+    repository: StudiedRepository, checked: BaselineChecked | None, *, metric: str = "", first_files: Iterable[str] = ()
+) -> ShownRepository:
+    """The repository as it is, as far as it is shown, the files of `first` before others; `called`: its metric."""
+    context = build_context(
+        repository.mirror.read_texts(repository.code.tree), repository.code.command.argv, first_files
+    )
+    read = repository.code.command.metric or f"{repository.code.predictions}, predictions that the program scores"
+    over = (
+        "with one seed"
+        if checked is None or checked.spread is None
+        else (f"over three seeds (sample deviation {checked.spread:.2g})")
+    )
+    as_it_is = (
+        f"{metric or repository.code.command.metric} {checked.mean:.6g} {over}, in {checked.seconds:.3g} s a run"
+        if checked is not None and checked.mean is not None and checked.seconds is not None
+        else ""
+    )
+    return ShownRepository(
+        as_it_is=as_it_is,
+        command=format_command_line(repository.code.command.argv),
+        metric=read + (f" ({metric})" if metric else ""),
+        scored=bool(repository.code.predictions),
+        test_metric=bool(repository.code.test_metric),
+        map=context.map,
+        shown=context.shown,
+        left_out=context.left_out,
+        frozen=repository.frozen_patterns,
+    )
+
+
+def _read_changed_files(of: StudiedRepository, made: Mapping[str, ArmCode]) -> tuple[ShownFile, ...]:
+    """Files that the first patched arm changes, as it has them."""
+    arm = next((name for name, one in made.items() if one.patch), None)
+    if arm is None:
+        return ()
+    before, after = (
+        of.mirror.read_texts(of.code.tree),
+        of.mirror.read_texts(of.mirror.apply_patch(of.code.tree, made[arm].patch)),
+    )
+    paths = [path for path, text in after.items() if before.get(path) != text]
+    return tuple(one.model_copy(update={"path": f"{one.path} (in {arm})"}) for one in read_requested(paths, after)[0])
+
+
+def _check_inside(path: str) -> str:
+    """The path of a new file. Raises `SourceError` where it is none within the repository."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "\\" in path or ".." in parts or ".git" in parts or path.endswith("/"):
+        raise SourceTreeError(f"files: {path!r} is no path of a file in the repository")
+    return path

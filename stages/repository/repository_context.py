@@ -1,0 +1,214 @@
+"""What of a repository is shown to a model: a map of all of it, the files that matter, and more on request.
+
+What is not shown is said. Files count the more the fewer imports lead to them from the script that the command runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from labwright.models.roles.repository import ShownFile
+from labwright.record.whole_numbers import parse_whole_number
+from labwright.stages.repository.code_index import CodeIndex, FunctionNode, find_module_name, index_code, read_last_name
+from labwright.stages.repository.command_discovery import find_script
+from labwright.stages.repository.config_options import find_options
+
+MAX_MAP_CHARS, MAX_SHOWN_CHARS, MAX_REQUESTED_CHARS = 14_000, 48_000, 24_000
+"""Characters of the map, of the files that are shown unasked, and of those that one request brings."""
+MAX_FILE_CHARS = 12_000
+"""Characters of a file that is shown whole."""
+MAX_CALLERS = 3
+EXCERPT_LINES = 40
+"""Lines around a place that are shown."""
+
+
+@dataclass(frozen=True)
+class RepositoryContext:
+    """A repository as a model sees it."""
+
+    map: str
+    shown: tuple[ShownFile, ...]
+    left_out: int
+    """How many text files are not shown whole."""
+
+
+def build_context(texts: Mapping[str, str], argv: Sequence[str], first_files: Iterable[str] = ()) -> RepositoryContext:
+    """The map, and the files nearest to the command; those of `first` before all others."""
+    code = index_code(texts)
+    order = list(dict.fromkeys((*(path for path in first_files if path in texts), *order_by_distance(code, argv))))
+    shown = _take_fitting([one for one in order if len(texts[one]) <= MAX_FILE_CHARS], texts, MAX_SHOWN_CHARS)
+    return RepositoryContext(format_map(code, order), shown, len(texts) - len(shown))
+
+
+def read_requested(wants: Sequence[str], texts: Mapping[str, str]) -> tuple[tuple[ShownFile, ...], tuple[str, ...]]:
+    """The files (`path`) and places (`path:symbol`, `path:line`) that are asked for, and what cannot be shown."""
+    code, found, missed, left = index_code(texts), list[ShownFile](), list[str](), MAX_REQUESTED_CHARS
+    for want in dict.fromkeys(wants):
+        path, _, place = want.partition(":")
+        if path not in texts:
+            missed.append(f"there is no text file {path}")
+            continue
+        lines = [one.node.lineno for one in code.definitions if one.path == path and place in (one.symbol, one.name)]
+        named = parse_whole_number(place)
+        line = named if named is not None else lines[0] if lines else 1
+        one = (
+            ShownFile(path=path, text=texts[path])
+            if len(texts[path]) <= MAX_FILE_CHARS and named is None
+            else excerpt_around(path, line, texts, lines=4 * EXCERPT_LINES)
+        )
+        if len(one.text) > left:
+            missed.append(f"{want} is left out: too much at once, ask for it again")
+            continue
+        left -= len(one.text)
+        found.append(one)
+    return tuple(found), tuple(missed)
+
+
+def excerpt_around(path: str, line: int, texts: Mapping[str, str], *, lines: int = EXCERPT_LINES) -> ShownFile:
+    """A file's lines around one of them."""
+    every = texts.get(path, "").splitlines(keepends=True)
+    first = max(0, line - 1 - lines)
+    shown = every[first : line + lines]
+    return ShownFile(path=path, text="".join(shown), first=first + 1, whole=len(shown) == len(every))
+
+
+def list_configuration_files(argv: Sequence[str], texts: Mapping[str, str], code: CodeIndex) -> list[str]:
+    """Configuration files that a command names, or its parsers by default."""
+    defaults = (str(one.value) for one in find_options(code))
+    return [name for name in dict.fromkeys((*argv, *defaults)) if name in texts and not name.endswith(".py")]
+
+
+def list_reached_files(code: CodeIndex, argv: Sequence[str]) -> list[str]:
+    """The files that a command runs, the nearest first: its script, what that imports, and so on; then what its
+    configuration names."""
+    script, near = find_script(argv, code.texts), dict[str, None]()
+    modules = {find_module_name(path): path for path in code.trees}
+    waiting = [script] if script is not None else []
+    waiting += [
+        one
+        for path in sorted(code.texts)
+        if not _rank_path(path)
+        for one in _list_named_modules(code.texts[path], modules)
+    ]
+    while waiting:
+        path = waiting.pop(0)
+        if path not in near:
+            near[path] = None
+            waiting += [one for one in _list_imports(path, code, modules) if one not in near]
+    return list(near)
+
+
+def order_by_distance(code: CodeIndex, argv: Sequence[str]) -> list[str]:
+    """All files: the script, what it imports, what that imports; then configuration, other code, and the rest."""
+    rest = sorted(code.texts, key=lambda path: (_rank_path(path), path.count("/"), path))
+    return list(
+        dict.fromkeys((*list_reached_files(code, argv), *list_configuration_files(argv, code.texts, code), *rest))
+    )
+
+
+def format_map(code: CodeIndex, order: Sequence[str]) -> str:
+    """Every file, with the symbols of Python files and who calls them, as far as they fit."""
+    callers = _index_callers(code)
+    texts, lines, left = code.texts, list[str](), MAX_MAP_CHARS
+    whole = [path for path in order if path in code.trees]
+    for path in whole:
+        symbols = _format_symbols(path, code, callers) if _rank_path(path) < 2 else []
+        entry = [f"{path} ({texts[path].count(chr(10))} lines)", *symbols]
+        size = sum(len(line) + 1 for line in entry)
+        lines += entry if size <= left else entry[:1]
+        left -= size if size <= left else len(entry[0])
+    others = [path for path in order if path not in code.trees]
+    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in others)
+    for folder in folders:
+        names = [PurePosixPath(path).name for path in others if str(PurePosixPath(path).parent) == folder]
+        more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+        lines.append(f"{'' if folder == '.' else folder + '/'}: {', '.join(names[:12])}{more}".lstrip(": "))
+    text = "\n".join(lines)
+    return text if len(text) <= 2 * MAX_MAP_CHARS else text[: 2 * MAX_MAP_CHARS] + "\n(the map is cut here)"
+
+
+def _format_symbols(path: str, code: CodeIndex, callers: Mapping[str, list[str]]) -> list[str]:
+    lines: list[str] = []
+    for node in code.trees[path].body:
+        if isinstance(node, ast.ClassDef):
+            methods = [one.name for one in node.body if isinstance(one, FunctionNode)]
+            bases = ", ".join(filter(None, map(read_last_name, node.bases)))
+            lines.append(
+                f"  class {node.name}({bases}): {', '.join(methods)}{_format_callers(node.name, path, callers)}"
+            )
+        elif isinstance(node, FunctionNode):
+            given = ", ".join(one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
+            lines.append(f"  {node.name}({given}){_format_callers(node.name, path, callers)}")
+    return lines
+
+
+def _format_callers(name: str, path: str, callers: Mapping[str, list[str]]) -> str:
+    found = [one.removeprefix(f"{path}:") for one in callers.get(name, ())]
+    more = f" and {len(found) - MAX_CALLERS} more" if len(found) > MAX_CALLERS else ""
+    return f"  <- {', '.join(found[:MAX_CALLERS])}{more}" if found else ""
+
+
+def _index_callers(code: CodeIndex) -> dict[str, list[str]]:
+    """Name -> the places (path:symbol) that call it, or name it as an argument."""
+    found: dict[str, dict[str, None]] = {}
+    for path, tree in code.trees.items():
+        for node in tree.body if _rank_path(path) < 2 else ():
+            place = f"{path}:{node.name}" if isinstance(node, FunctionNode | ast.ClassDef) else path
+            calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+            named = {
+                read_last_name(value)
+                for one in calls
+                for value in (one.func, *one.args, *(each.value for each in one.keywords))
+            }
+            for name in named - {"", getattr(node, "name", "")}:
+                found.setdefault(name, {})[place] = None
+    return {name: list(places) for name, places in found.items()}
+
+
+def _list_imports(path: str, code: CodeIndex, modules: Mapping[str, str]) -> list[str]:
+    """The repository's files that a file imports, in the order of the text."""
+    found: list[str] = []
+    for node in ast.walk(code.trees[path]) if path in code.trees else ():
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = (
+                find_module_name(path).split(".")[
+                    : len(find_module_name(path).split(".")) - node.level + (path.endswith("__init__.py"))
+                ]
+                if node.level
+                else []
+            )
+            stem = ".".join((*above, *filter(None, [node.module])))
+            names = [stem, *(f"{stem}.{one.name}".lstrip(".") for one in node.names)]
+        else:
+            continue
+        found += [modules[name] for name in names if name in modules]
+    return found
+
+
+def _list_named_modules(text: str, modules: Mapping[str, str]) -> list[str]:
+    """The repository's files that a configuration names by their modules, as Hydra's `_target_` does."""
+    found = re.findall(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", text)
+    return [modules[stem] for name in found for stem in (name, name.rpartition(".")[0]) if stem in modules]
+
+
+def _rank_path(path: str) -> int:
+    if re.search(r"\.(ya?ml|toml|json|ini|cfg)$", path) and "lock" not in path:
+        return 0
+    if path.endswith(".py"):
+        return 2 if re.search(r"(^|/)(tests?|docs?|examples?|scripts?)(/|$)", path) else 1
+    return 3
+
+
+def _take_fitting(order: Sequence[str], texts: Mapping[str, str], most: int) -> tuple[ShownFile, ...]:
+    shown: list[ShownFile] = []
+    for path in order:
+        if len(texts[path]) <= most and texts[path].strip() and (_rank_path(path) < 2 or len(order) < 40):
+            shown.append(ShownFile(path=path, text=texts[path]))
+            most -= len(texts[path])
+    return tuple(shown)

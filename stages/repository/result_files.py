@@ -1,0 +1,150 @@
+"""What the files that a run left say: values by name, and which of two arms is higher on a metric, by its own numbers.
+
+Result files are JSON or CSV that the run wrote. A mapping of names to numbers, or to lists of them, is taken for arms;
+lists of one length are paired. Two arms are told apart by a 95 % interval of their differences that leaves out zero.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+from math import isfinite, sqrt
+from pathlib import Path, PurePosixPath
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, cast
+
+from labwright.record.claims.estimates import compute_t_quantile
+from labwright.sandbox.safe_io import BadFile, open_regular
+from labwright.stages.repository.claim_support import ArmComparison, EffectDirection
+
+MAX_BYTES = 5_000_000
+MAX_FILES = 200
+MAX_SAME_SHARE = 0.01
+"""Of the larger mean: a difference below it, whose interval holds zero, is none."""
+RESULT_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv")
+
+
+class ArmValues(NamedTuple):
+    """Values by arm of one metric, in one file."""
+
+    metric: str
+    values: dict[str, tuple[float, ...]]
+
+
+def list_result_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Files of results that a run wrote or changed, of all files with their hashes before and after it."""
+    written = sorted(name for name, digest in now.items() if before.get(name) != digest)
+    return [name for name in written if name.lower().endswith(RESULT_SUFFIXES)][:MAX_FILES]
+
+
+def read_result(folder: Path, name: str) -> Any:
+    """The content of a result file below a folder as JSON has it; None where it is none."""
+    try:
+        with open_regular(folder, name, MAX_BYTES) as file:
+            text = file.read().decode("utf-8")
+        suffix = PurePosixPath(name).suffix
+        if suffix == ".json":
+            return json.loads(text)
+        if suffix == ".jsonl":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        rows = csv.DictReader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",")
+        columns: dict[str, list[Any]] = {}
+        for row in rows:
+            for name, value in row.items():
+                columns.setdefault(str(name), []).append(_parse_number(value))
+        return {name: values for name, values in columns.items() if all(one is not None for one in values)}
+    except (BadFile, OSError, ValueError, RecursionError, csv.Error):
+        return None
+
+
+def _parse_number(text: Any) -> float | None:
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        return None
+    return value if isfinite(value) else None
+
+
+def list_measured(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """Every number of a result file by its path, and the mean of each list of numbers."""
+    if isinstance(content, bool) or content is None:
+        return
+    if isinstance(content, int | float):
+        if isfinite(content):
+            yield name, float(content)
+    elif isinstance(content, Mapping):
+        for key, value in cast("Mapping[Any, Any]", content).items():
+            yield from list_measured(value, f"{name}/{key}" if name else str(key))
+    elif isinstance(content, list):
+        values = cast("list[Any]", content)
+        if (numbers := to_numbers(values)) is not None and numbers:
+            yield f"{name} (mean)", fmean(numbers)
+        for index, value in enumerate(values):
+            yield from list_measured(value, f"{name}[{index}]")
+
+
+def to_numbers(value: Any) -> tuple[float, ...] | None:
+    """A number, or a list of nothing else, as a tuple; None of anything else."""
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if not values or any(
+        isinstance(one, bool) or not isinstance(one, int | float) or not isfinite(one) for one in values
+    ):
+        return None
+    return tuple(map(float, values))
+
+
+def find_arms(content: Any, metric: str = "") -> Iterator[ArmValues]:
+    """Mappings of names to numbers, each taken for the arms of a metric: what `metric` beside it says, or its key."""
+    if isinstance(content, list):
+        for one in cast("list[Any]", content):
+            yield from find_arms(one, metric)
+    if not isinstance(content, Mapping):
+        return
+    named = cast("Mapping[str, Any]", content)
+    said = named.get("metric")
+    metric = said if isinstance(said, str) else metric
+    values = {str(key): found for key, value in named.items() if (found := to_numbers(value)) is not None}
+    if len(values) >= 2:
+        yield ArmValues(metric, values)
+    for key, value in named.items():
+        if isinstance(value, Mapping | list) and to_numbers(value) is None:
+            yield from find_arms(
+                value, metric if isinstance(said, str) or key in ("arms", "results", "values") else key
+            )
+
+
+def list_counts(contents: Iterable[Any]) -> set[int]:
+    """How many arms there are, and values of an arm."""
+    every = [arms for content in contents for arms in find_arms(content)]
+    return {len(arms.values) for arms in every} | {len(one) for arms in every for one in arms.values.values()}
+
+
+def build_comparisons(contents: Iterable[Any]) -> list[ArmComparison]:
+    """Every pair of arms of every metric: how the second is against the first."""
+    return [
+        ArmComparison(arms.metric, first, second, direction_of_effect(arms.values[first], arms.values[second]))
+        for content in contents
+        for arms in find_arms(content)
+        for first, second in combinations(arms.values, 2)
+    ]
+
+
+def direction_of_effect(first: tuple[float, ...], second: tuple[float, ...]) -> EffectDirection:
+    """How the second is against the first: by the interval of paired differences, or by the numbers where there is one
+    of each."""
+    size = max(abs(fmean(first)), abs(fmean(second)), 1e-300)
+    gap = fmean(second) - fmean(first)
+    if abs(gap) <= 1e-9 * size:
+        return "same"
+    if len(first) == len(second) == 1:
+        return "higher" if gap > 0 else "lower"
+    if len(first) != len(second) or len(first) < 2:
+        return "unclear"
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    half = compute_t_quantile(0.975, len(differences) - 1) * stdev(differences) / sqrt(len(differences))
+    if abs(gap) > half:
+        return "higher" if gap > 0 else "lower"
+    return "same" if abs(gap) <= MAX_SAME_SHARE * size else "unclear"

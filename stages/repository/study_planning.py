@@ -1,0 +1,118 @@
+"""A study of a user's repository as it is planned: what a planner is told, and what is wrong with a plan of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from labwright.models.roles.study_plan import PlanningInputs, RepositoryPlanInputs
+from labwright.record.events.repository_events import BaselineChecked
+from labwright.record.schema.command_space import apply_space
+from labwright.record.schema.data_plan import DataPlan
+from labwright.record.schema.repository import RepositoryCommand
+from labwright.stages.repository.cli_args import find_plan_faults, list_options, takes_overrides
+from labwright.stages.repository.code_index import CodeIndex, index_code
+from labwright.stages.repository.config_options import ParserOption, find_keys, list_variants
+from labwright.stages.repository.model_queries import read_documents
+from labwright.stages.repository.patched_arms import show_repository
+from labwright.stages.run_context import StudiedRepository
+
+
+def add_tuning_reasons(plan: DataPlan) -> DataPlan:
+    """The plan of a repository's study; arms without hyperparameters run as its authors set them."""
+    return plan.model_copy(
+        update={
+            "arms": tuple(
+                arm
+                if arm.untuned or plan.find_space(arm.name)
+                else arm.model_copy(update={"untuned": "it runs with the settings of the repository's authors"})
+                for arm in plan.arms
+            )
+        }
+    )
+
+
+def find_repository_faults(plan: DataPlan, data: str, command: RepositoryCommand, code: CodeIndex) -> Iterator[str]:
+    """What makes a plan none of a repository whose data it calls `data`, one sentence each."""
+    if [use.name for use in plan.datasets] != [data]:
+        yield f"a study of a repository has one dataset, its own, which the plan calls {data}"
+    if plan.primary_metric.higher_is_better != (command.direction == "max"):
+        yield (
+            f"the plan's {plan.primary_metric.name} is better when "
+            f"{'higher' if plan.primary_metric.higher_is_better else 'lower'}, and --direction is {command.direction}: "
+            "make them agree"
+        )
+    if not any(arm.role == "baseline" and not arm.words for arm in plan.arms):
+        yield "no baseline is the repository as it is: one of them has no words"
+    alike = Counter(arm.words for arm in plan.arms if arm.words or arm.role == "baseline")
+    yield from (
+        f"two arms are the same: both have {'the words ' + ' '.join(words) if words else 'no words'}"
+        for words, count in alike.items()
+        if count > 1
+    )
+    yield from find_plan_faults(plan, command.argv, code)
+
+
+@dataclass(frozen=True)
+class RepositoryPlanning:
+    """What a planner is told of a repository, and what becomes of the plans that it hands in."""
+
+    repository: StudiedRepository
+    data: str
+    """What a plan calls its data."""
+
+    def build_inputs(self, shared: PlanningInputs, checked: BaselineChecked | None) -> RepositoryPlanInputs:
+        texts, command = self.repository.mirror.read_texts(self.repository.code.tree), self.repository.code.command
+        code = index_code(texts)
+        end = "" if takes_overrides(command.argv, code) else ": no word sets it"
+        return RepositoryPlanInputs(
+            **{name: getattr(shared, name) for name in PlanningInputs.model_fields},
+            dataset=self.data,
+            direction=command.direction,
+            space=self.repository.space,
+            repository=show_repository(
+                self.repository, checked, first_files=[one.path for one in read_documents(texts)]
+            ),
+            options=tuple(map(_format_option, list_options(command.argv, code))),
+            keys=(
+                *(f"{group} is one of {', '.join(names)}" for group, names in list_variants(texts, code).items()),
+                *(f"{one.name} = {one.value!r} ({one.path}){end}" for one in find_keys(texts, command.argv, code)),
+            ),
+        )
+
+    def fit_plan(self, plan: DataPlan) -> tuple[DataPlan, tuple[str, ...]]:
+        """The plan with what the person gave, and what is wrong with it."""
+        plan, faults = apply_space(plan, self.repository.space)
+        plan = add_tuning_reasons(plan)
+        if not self.repository.code.predictions:  # no value is known by example
+            plan = plan.model_copy(
+                update={
+                    "hypotheses": tuple(
+                        one.model_copy(update={"unit": "seeds", "cluster": ""}) for one in plan.hypotheses
+                    )
+                }
+            )
+        code = index_code(self.repository.mirror.read_texts(self.repository.code.tree))
+        return plan, (
+            *faults,
+            *find_repository_faults(plan, self.data, self.repository.code.command, code),
+            *_find_planner_faults(plan, scored=bool(self.repository.code.predictions)),
+        )
+
+
+def _find_planner_faults(plan: DataPlan, *, scored: bool) -> Iterator[str]:
+    """What a person may leave open, and a planner may not."""
+    if len(plan.metrics) > 1 and not scored:
+        yield f"the repository gives one number a run: take {', '.join(one.name for one in plan.metrics[1:])} out"
+    yield from (
+        f"arm {arm.name!r} has neither words nor a description: say what changes in the code"
+        for arm in plan.arms
+        if arm.role != "baseline" and not arm.words and not arm.description.strip()
+    )
+
+
+def _format_option(one: ParserOption) -> str:
+    default = "" if one.value is None else f", default {one.value!r}"
+    action = f", {one.action}" if one.action else ""
+    return f"{', '.join(one.flags)}{action}{default} ({one.path}:{one.line})" + (f": {one.help}" if one.help else "")

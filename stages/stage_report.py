@@ -1,0 +1,265 @@
+"""The report on a stage: what its writer is told of the nodes, of the choice among them, and of the replicates.
+
+Validation data only. Nothing here depends on times or costs, except that a rule may name them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from statistics import fmean
+
+from labwright.models.client import ModelClient
+from labwright.models.errors import BudgetSpent
+from labwright.models.roles.node_assessment import SUMMARY, Selection, SelectionCandidate, StageReport, SummaryInputs
+from labwright.record.claims.differences import compute_differences
+from labwright.record.claims.estimates import (
+    Claim,
+    compute_validation_claims,
+    find_ablation_nodes,
+    find_replicates,
+    find_trusted_replicates,
+    is_seed_ignored,
+)
+from labwright.record.claims.hypothesis_tests import decide_from_runs, read_replicate_values
+from labwright.record.events.search_events import StageSummarised
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.decisions import VisibleDecisions
+from labwright.record.schema.nodes import SEARCH_KINDS, StageName, StageSummary
+from labwright.search.node_ranking import collect_values, compute_gain, count_coverage, find_diverged
+from labwright.search.replication import view_at_stage_end
+from labwright.search.stage_snapshot import StageSnapshot, build_snapshot, nodes_before_marks
+from labwright.stages.difference_tables import build_mean_tables
+from labwright.stages.node_summaries import describe_failures, trace_branch
+from labwright.stages.prompt_inputs import build_node_line, list_arm_settings, to_statistic
+from labwright.stages.run_context import RunContext
+
+MIN_INTERVAL_REPLICATES = 3
+"""Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
+MAX_REPORT_KEYS = 12
+"""Keys of a report."""
+SELECTION_RULE = (
+    "the node that measured most of the stage's panel, the (dataset, condition) cells of baselines and methods on the "
+    "stage's datasets (training that diverged counts as {worst}); of equals the one with the largest gain over the "
+    "reference node (the earliest of those): the relative difference of the primary metric's mean over the cells of "
+    "the arms that decide which all of them measured, by dataset, averaged over datasets; of "
+    "those that noise hides from it on every dataset (no further away than one standard error of their difference: of "
+    "the pairs of runs with one seed where both ran with three, else of two runs, by the spread of replicates; exactly "
+    "equal where the noise is unknown) the one that a model found sounder from its "
+    "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node"
+)
+"""`search.stage_snapshot.View.best` in words."""
+
+
+def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
+    """The stage as its search left it (`search.replication.as_left`); before its end, with every result."""
+    return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
+        context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
+    )
+
+
+def build_selection(view: StageSnapshot) -> Selection:
+    """What was compared when the best node was chosen, best first; nothing where a stage does not choose."""
+    if view.stage == "ablation":
+        return Selection(
+            rule="nothing is chosen: ablations are measured against the node that was settled on before",
+            arms=(),
+            cells=len(view.panel.entries),
+        )
+    best = view.best_node.id if view.best_node else ""
+    candidates: list[SelectionCandidate] = []
+    for node in ([view.root] if view.root else []) + list(view.good_nodes):
+        found = collect_values(node, view.plan)
+        values = [
+            value
+            for entry, value in found.items()
+            if entry in view.panel.entries and entry.arm in view.panel.deciding_arms
+        ]
+        candidates.append(
+            SelectionCandidate(
+                id=node.id,
+                cells=count_coverage(node, view.panel),
+                diverged=len(find_diverged(node, view.panel)),
+                mean=fmean(values) if values else None,
+                gain=compute_gain(node, view.widest_nodes[0] if view.widest_nodes else node, view.shared_panel),
+            )
+        )
+    close = tuple(node.id for node in view.indistinguishable_nodes)
+    return Selection(
+        rule=SELECTION_RULE.format(tie=_describe_tie(view), worst=_describe_worst(view)),
+        cells=len(view.panel.entries),
+        arms=tuple(arm.name for arm in view.plan.arms if arm.name in view.panel.deciding_arms),
+        reference=view.widest_nodes[0].id if view.widest_nodes else "",
+        noise=view.noise,
+        close=close if len(close) > 1 else (),
+        candidates=tuple(sorted(candidates, key=lambda one: (one.id == best, one.cells, one.gain), reverse=True)),
+        asked=tuple(
+            f"{a} or {b}: {better or 'neither'}"
+            for (a, b), better in view.sounder_by_pair.items()
+            if {a, b} <= set(close)
+        ),
+    )
+
+
+def _describe_tie(view: StageSnapshot) -> str:
+    return "cheaper" if view.prefers_cheaper else "earlier"
+
+
+def _describe_worst(view: StageSnapshot) -> str:
+    worst = view.panel.metric.worst
+    return "missing" if worst is None else f"the metric's worst value, {worst:.4g}"
+
+
+def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
+    """Why this node is carried forward, from what was compared."""
+    if view.best_node is None:
+        return ("no node of this stage works, or what works is suspect",)
+    if view.stage == "ablation":
+        return ("ablations are measured against the node that the agenda settled on",)
+    chosen = build_selection(view)
+    first, *others = chosen.candidates
+    equals = [one for one in others if one.cells == first.cells]
+    reasons = [
+        f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the stage's panel, "
+        + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")
+    ]
+    if equals:
+        means = [
+            f"{one.id} {one.mean:.4g} ({one.gain:+.1%}{f', {one.diverged} cells diverged' * bool(one.diverged)})"
+            for one in (first, equals[0])
+            if one.mean is not None
+        ]
+        reasons.append(
+            f"{view.plan.primary_metric.name} over the validation cells of {', '.join(chosen.arms)}, and the "
+            f"gain relative to "
+            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others"
+        )
+    if chosen.close:  # why this one of those that measurements do not tell apart
+        sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in chosen.noise.items())
+        reasons.append(
+            f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard "
+            f"deviation over replicates: {sds})"
+            if sds
+            else f"{', '.join(chosen.close)} measured the same"
+        )
+        if chosen.asked:
+            reasons.append(f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}")
+        if not any(answer.endswith(f": {first.id}") for answer in chosen.asked):
+            reasons.append(f"of those it is the {_describe_tie(view)} one")
+    if first.id in view.shared_failures.repaired_node_by_repair:
+        reasons.append(
+            f"it stands for {view.shared_failures.repaired_node_by_repair[first.id]}, whose children failed alike"
+        )
+    if view.root is not None and first.id == view.root.id:
+        reasons.append(f"no node of this stage gains over {first.id}" + (" by more than the noise" * bool(view.noise)))
+    return tuple(reasons)
+
+
+async def summarise_stage(context: RunContext, client: ModelClient, stage: StageName) -> None:
+    """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
+    inputs = build_summary_inputs(context, stage, client.decision)
+    try:
+        answer = _report_from_record(inputs, "nothing was tried in this stage") if not inputs.nodes else None
+        answer = answer or await client.ask_or_none(SUMMARY, inputs, instead="the report is made from the record alone")
+        answer = answer or _report_from_record(inputs, "no model gave words for this report")
+    except BudgetSpent:
+        answer = _report_from_record(inputs, "the budget had no room for words")
+    shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
+    context.recorder.append(
+        StageSummarised(
+            k=client.decision,
+            summary=StageSummary(
+                stage=stage,
+                tried=answer.tried,
+                found=answer.found,
+                supported_by_replicates=answer.supported_by_replicates,
+                next=answer.next,
+                numbers=tuple(key for key in dict.fromkeys(answer.numbers) if key in shown)[:MAX_REPORT_KEYS],
+                branch=inputs.branch,
+                failures=describe_failures(_rewind_state(context, stage, client.decision).list_stage_nodes(stage)),
+            ),
+        )
+    )
+
+
+def _report_from_record(inputs: SummaryInputs, why: str) -> StageReport:
+    """A report without a model's words."""
+    primary = inputs.data_plan.primary_metric.name
+    counted = Counter(node.status for node in inputs.nodes)
+    return StageReport(
+        tried=f"Made from the record alone, since {why}. Nodes: "
+        + (", ".join(f"{number} {status}" for status, number in counted.items()) or "none"),
+        found=f"{inputs.best or 'No node'} was carried forward: {'; '.join(inputs.reasons)}",
+        numbers=tuple(one.key for one in (*inputs.statistics, *inputs.differences) if one.name == primary),
+    )
+
+
+def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int) -> SummaryInputs:
+    """What the report is written from: the record as decision k, to write it, saw it, now as on any later day.
+
+    Shown are the claims on validation of the best and of the ablated variants, each condition of the first node that
+    measured it, and what these nodes said of themselves on dev.
+    """
+    state, plan = _rewind_state(context, stage, decision_id), context.plan
+    last = state.stages[stage].find_settlement(decision_id)
+    best = state.nodes.get(last[1].best or "") if last is not None else None
+    tops = ([best] if best else []) + (find_ablation_nodes(state) if stage == "ablation" else [])
+    planned = {metric.name: place for place, metric in enumerate(plan.metrics)}
+    by_key: dict[str, Claim] = {}
+    for claim in (
+        claim for node in tops for claim in compute_validation_claims(state, node.id) if claim.name in planned
+    ):
+        by_key.setdefault(claim.key, claim)
+    claims = sorted(by_key.values(), key=lambda claim: planned[claim.name])
+    shown = tuple(
+        to_statistic(claim)
+        if claim.n >= MIN_INTERVAL_REPLICATES
+        else to_statistic(claim).model_copy(update={"low": None, "high": None})
+        for claim in claims
+    )
+    return SummaryInputs(
+        idea=context.idea,
+        data_plan=plan,
+        facts=context.facts,
+        stage=stage,
+        ended=last[1].ended if last is not None else "",
+        best=best.id if best else None,
+        nodes=tuple(build_node_line(node, plan) for node in state.list_stage_nodes(stage) if node.kind in SEARCH_KINDS),
+        best_plan=best.plan if best else "",
+        settings=list_arm_settings(context.state, best, context.state.decisions[best.decision]) if best else (),
+        reasons=last[1].reasons if last is not None else (),
+        selection=build_selection(build_stage_view(context, stage, decision_id)),
+        statistics=shown,
+        differences=tuple(
+            one if one.n >= MIN_INTERVAL_REPLICATES else one.model_copy(update={"low": None, "high": None})
+            for one in compute_differences(state, claims)
+        ),
+        replicates_failed=sum(one.status != "good" for top in tops for one in find_replicates(state, top.id)),
+        decisions=decide_from_runs(
+            plan,
+            [read_replicate_values(one) for one in find_trusted_replicates(state, best.id) if one.status == "good"],
+            confirmed=False,
+        )
+        if best is not None and stage != "ablation"
+        else (),
+        tables=build_mean_tables(shown, (*tops[1:], *tops[:1]), plan),
+        seedless=tuple(top.id for top in tops if is_seed_ignored(state, top.id)),
+        branch=trace_branch(state, best.id if best else None),
+    )
+
+
+def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> RunState:
+    """The state without what came after decision k, to report on a stage, or may not have been seen by it."""
+    decided = context.state.decisions.get(decision_id)
+    if decided is None or decided.seen == VisibleDecisions():  # begun when everything of the stage was done
+        nodes = nodes_before_marks(context.state, decision_id)
+    else:
+        nodes = build_snapshot(context.state, stage, decided.seen, before=decision_id).nodes
+    if stage in ("agenda", "ablation") or context.state.current_lock is None:
+        return replace(context.state, nodes=nodes)
+    fresh = context.state.current_lock.seeds  # what a stage before the lock found does not rest on them
+    return replace(
+        context.state,
+        locks=[],
+        nodes={name: one for name, one in nodes.items() if not (one.kind == "replicate" and one.seed in fresh)},
+    )

@@ -1,0 +1,253 @@
+"""The stages of research: search, settle on a best node, report. What a stage still owes overlaps the next search.
+
+Where a person marks the best of a settled stage as suspect, the stage settles again before the next decision.
+"""
+
+from __future__ import annotations
+
+from labwright.models.errors import BudgetSpent, ModelOutputInvalid, ModelRefused
+from labwright.models.roles.node_assessment import COMPARE, CompareInputs, Preference
+from labwright.record.claims.estimates import find_winner
+from labwright.record.events.search_events import DecisionMade, NodesCompared, StageWinnerChosen, TaskDone
+from labwright.record.retention import delete_unreferenced
+from labwright.record.schema.decisions import (
+    ABLATION_PLAN_TASK,
+    CompareNodes,
+    ExpandTree,
+    SearchAction,
+    build_summary_task,
+)
+from labwright.record.schema.nodes import SEARCH_KINDS, STAGES, Node, StageName
+from labwright.record.source_tree import format_diff
+from labwright.search.policy import FollowUpPolicy, MissingAblationsPolicy, build_policy
+from labwright.search.replication import build_lock, find_unsettled_stage
+from labwright.search.scheduler import ReleaseSlot, Scheduler
+from labwright.search.settings import STAGE_TIME_SHARE
+from labwright.search.stage_snapshot import StageSnapshot
+from labwright.search.time_limits import LimitHit, RoomCheck, TimeLimits, explain_too_late
+from labwright.stages.ablation_plan import plan_ablations
+from labwright.stages.nodes.node_runner import expand
+from labwright.stages.prompt_inputs import build_decision_view, build_node_brief
+from labwright.stages.run_context import RunContext, record_time_limit, run_once
+from labwright.stages.stage_report import build_stage_view, explain_selection, summarise_stage
+
+
+class NoWorkingNodeError(Exception):
+    """No stage has a node that works and is not suspect: there is nothing to build on."""
+
+
+def find_trusted_winner(context: RunContext) -> Node:
+    """The node that the paper reports. Raises `NothingWorkedError` where every stage's best is suspect."""
+    best = find_winner(context.state)
+    if best is None or context.state.nodes[best].suspect:
+        found = dict.fromkeys(one.best for one in context.state.stages.values() if one.best is not None)
+        why = [
+            f"{name}: {'; '.join(context.state.nodes[name].suspect)}"
+            for name in found
+            if context.state.nodes[name].suspect
+        ]
+        raise NoWorkingNodeError(
+            "no paper: the best node of every stage is suspect, so there is nothing to claim "
+            f"(docs/honesty.md). {' | '.join(why)}"
+        )
+    return context.state.nodes[best]
+
+
+class StageRunner:
+    """The four stages of one run, over one scheduler."""
+
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
+        self._scheduler = Scheduler(
+            recorder=context.recorder,
+            policy=build_policy(context.search),
+            perform=self._perform,
+            settings=context.search,
+            run_control=context.signals,
+            check_room=build_room_check(context),
+            settle=self._replace_suspect_winners,
+        )
+
+    async def run_stage(self, stage: StageName) -> bool:
+        """Search a stage and settle on its best node; False when the run was asked to stop before.
+
+        The last stage also reports: what the others owe was done beside the searches.
+        """
+        bench = self.context
+        self._lock_confirmation()  # a kill may have come between
+        if not bench.state.stages[stage].is_settled:
+            end = await self._scheduler.run(stage, find_stage_limits(bench, stage))
+            if end is None:
+                return False
+            self._choose_winner(build_stage_view(bench, stage), getattr(end.action, "reason", ""))
+        self._lock_confirmation()
+        if all(one.best is None for one in bench.state.stages.values()):
+            raise NoWorkingNodeError(_explain_no_winner(bench))
+        if stage == STAGES[-1]:
+            await run_once(bench, build_summary_task(stage).task, lambda client: summarise_stage(bench, client, stage))
+        return True
+
+    async def run_missing_ablations(self, decision_id: int) -> bool:
+        """Carry out what a reviewer of the draft asks for, begun as decision k; False when the run was asked to stop.
+
+        The budget refuses what does not fit, which does not make the run a partial one.
+        """
+        bench = self.context
+        record_time_limit(bench)
+        budget = bench.budget
+        policy = MissingAblationsPolicy(
+            bench.search, lambda action: budget is None or budget.find_shortage(action) is None
+        )
+        late = Scheduler(
+            recorder=bench.recorder,
+            policy=policy,
+            perform=self._perform,
+            settings=bench.search,
+            run_control=bench.signals,
+            visible_through=decision_id,
+            settle=lambda: record_time_limit(bench),
+        )
+        return await late.run_until_end("ablation") is not None
+
+    async def run_follow_ups(self, stage: StageName) -> bool:
+        """Do what the stages before `stage` owe, without its search; False when the run was asked to stop."""
+        bench = self.context
+        late = Scheduler(
+            recorder=bench.recorder,
+            policy=FollowUpPolicy(bench.search),
+            perform=self._perform,
+            settings=bench.search,
+            run_control=bench.signals,
+            check_room=build_room_check(bench),
+            settle=self._replace_suspect_winners,
+        )
+        return await late.run_until_end(stage) is not None
+
+    async def close(self) -> None:
+        """Cancel what is under way; a resumed run begins it again. Idempotent."""
+        await self._scheduler.close()
+
+    def _choose_winner(self, view: StageSnapshot, ended: str, *why: str) -> None:
+        self.context.recorder.append(
+            StageWinnerChosen(
+                stage=view.stage,
+                best=view.best_node.id if view.best_node else None,
+                reasons=(*why, *explain_selection(view)),
+                ended=ended,
+            )
+        )
+
+    def _replace_suspect_winners(self) -> None:
+        """Have each stage whose best node is suspect by now settle on its next best one."""
+        state = self.context.state
+        while (view := find_unsettled_stage(state, self.context.search)) is not None:
+            known = state.stages[view.stage]
+            before = state.nodes[known.best or ""]
+            self._choose_winner(
+                view,
+                known.end_reason or "",
+                f"it had settled on {before.id}, which is suspect: {'; '.join(before.suspect)}",
+            )
+            self._lock_confirmation()
+
+    def _lock_confirmation(self) -> None:
+        """Lock what is confirmed, once the agenda has settled; again where it settled on another node since."""
+        if (
+            event := build_lock(self.context.state, self.context.search, seconds_left=self.context.seconds_left())
+        ) is not None:
+            self.context.recorder.append(event)
+
+    async def _perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
+        bench, action = self.context, decided.action
+        if isinstance(action, ExpandTree):
+            await expand(bench, decided, freed)
+            await delete_unreferenced(bench.folder, bench.recorder)
+            return
+        if isinstance(action, CompareNodes):
+            await compare_nodes(bench, decided)
+            return
+        client = bench.models.make_client(decided.k, 0)
+        if action == ABLATION_PLAN_TASK:
+            await plan_ablations(bench, decided, client)
+        else:
+            stage: StageName = next(name for name in STAGES if build_summary_task(name) == action)
+            await summarise_stage(bench, client, stage)
+        bench.recorder.append(TaskDone(k=decided.k))
+
+
+def build_room_check(context: RunContext) -> RoomCheck:
+    """Whether there is time for an action and all that it owes, and room in the budget: now or, of the budget, once
+    what is under way has settled."""
+    budget = context.budget
+
+    def room(action: SearchAction) -> LimitHit | None:
+        record_time_limit(context)
+        late = explain_too_late(action, context.state, context.search, seconds_left=context.seconds_left())
+        if late is not None:
+            return LimitHit(f"the time limit of {context.run_seconds:g} s: {late}")
+        reason = budget.find_shortage(action) if budget is not None else None
+        if budget is None or reason is None:
+            return None
+        return LimitHit(reason, may_fit_later=budget.find_shortage(action, settled=True) is None)
+
+    return room
+
+
+def find_stage_limits(context: RunContext, stage: StageName) -> TimeLimits:
+    """The hard limits of a stage."""
+    own = context.search.find_limits(stage).time_limit
+    return TimeLimits(seconds=own or STAGE_TIME_SHARE * context.run_seconds, run_seconds=context.run_seconds)
+
+
+async def compare_nodes(context: RunContext, decided: DecisionMade) -> None:
+    """Record which node of a comparison is the sounder one; neither, where the model gave no usable answer."""
+    action = decided.action
+    assert isinstance(action, CompareNodes)
+    try:
+        answer = await context.models.make_client(decided.k, 0).ask(COMPARE, build_compare_inputs(context, decided))
+    except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
+        answer = Preference(better="neither", reasons=f"the model gave no usable answer: {error}")
+    context.recorder.append(
+        NodesCompared(
+            k=decided.k,
+            a=action.a,
+            b=action.b,
+            better={"a": action.a, "b": action.b}.get(answer.better),
+            reasons=answer.reasons,
+        )
+    )
+
+
+def build_compare_inputs(context: RunContext, decided: DecisionMade) -> CompareInputs:
+    """What role `compare` gets: both nodes as the decision may see them, and the noise that hides their difference."""
+    action = decided.action
+    assert isinstance(action, CompareNodes)
+    view, timed = build_decision_view(context, decided), context.search.order == "arrival"
+    a, b = (
+        build_node_brief(context.folder, node).model_copy(
+            update={"seconds": node.attempts[-1].seconds if timed and node.attempts else None}
+        )
+        for node in (view.nodes[action.a], view.nodes[action.b])
+    )
+    return CompareInputs(
+        idea=context.idea,
+        data_plan=context.plan,
+        facts=context.facts,
+        stage=action.stage,
+        a=a,
+        b=b,
+        difference=format_diff(a.code, b.code, ("A", "B")),
+        noise=view.noise,
+    )
+
+
+def _explain_no_winner(context: RunContext) -> str:
+    nodes = [node for node in context.state.nodes.values() if node.kind in SEARCH_KINDS]
+    marked = [f"{node.id}: {'; '.join(node.suspect)}" for node in nodes if node.status == "good" and node.suspect]
+    if marked:
+        return f"nothing is left to build on, since all that works is suspect ({' | '.join(marked)})"
+    errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
+    return (
+        f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
+        "see 'scientist tree', and try another model or a simpler idea"
+    )

@@ -1,0 +1,148 @@
+"""The most that each part of a run may take: what its budget leaves free until the part is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from labwright.models import roles
+from labwright.models.budget import compute_max_call_cost
+from labwright.models.roles.injection_reader import MAX_CALLS
+from labwright.models.roles.paper_writing import MAX_SECTIONS
+from labwright.models.roles.role import AnyRole
+from labwright.models.settings import ModelSettings
+from labwright.record.schema.decisions import (
+    ABLATION_PLAN_TASK,
+    MISSING_ABLATIONS_TASK,
+    CompareNodes,
+    Cost,
+    ExpandTree,
+    RunTask,
+    SearchAction,
+    build_summary_task,
+)
+from labwright.record.schema.nodes import STAGES
+from labwright.review.honesty.label_probe import PROBE_TASK
+from labwright.search.settings import RETRY_FACTOR, SearchSettings
+from labwright.stages.document_summaries import CONTEXT_TASK
+from labwright.stages.document_summaries import MAX_DIGEST_ROUNDS as DIGESTS
+from labwright.stages.settings import (
+    MAX_ABLATION_PLAN_CALLS,
+    MAX_AMEND_CALLS,
+    MAX_OUTLINE_CALLS,
+    MAX_PLAN_CALLS,
+    MAX_PRIOR_PAPERS,
+    MAX_REVIEW_CALLS,
+    MAX_REVISION_ROUNDS,
+    PaperSettings,
+)
+
+
+def format_figure_review_task(number: int) -> str:
+    """The step that looks at the figures in the PDF of a draft, by its round."""
+    return f"look at the figures of round {number}"
+
+
+def format_overclaim_task(number: int) -> str:
+    """The step that holds what a draft claims against what was decided, by its round."""
+    return f"scope of round {number}"
+
+
+@dataclass(frozen=True)
+class WorstCaseCosts:
+    """`models.budget.Shares` of a run as it is set. `gpus` tells those of one experiment, 0 on the CPU: a plan may ask
+    for more than the settings do."""
+
+    models: ModelSettings
+    search: SearchSettings
+    paper: PaperSettings
+    node_seconds: float
+    gpus: Callable[[], int] = lambda: 0
+    documents: int = 0
+    """Papers and notes of the user's that are summarised before the plan."""
+    prior_papers: int = MAX_PRIOR_PAPERS
+    """Full texts that are read for what they used."""
+    grace_seconds: float = 0.0
+    """Seconds that code may run over its limit, each cell of those that run at once."""
+    planner: AnyRole = roles.PLAN
+
+    def compute_step_costs(self) -> Mapping[str, Cost]:
+        """Every step outside the search that a run takes, by its task."""
+        return {
+            **self._step_costs,
+            PROBE_TASK: self._step_costs[PROBE_TASK] + self.compute_attempt_cost(self.node_seconds * RETRY_FACTOR),
+        }  # the first
+        # permutation of labels
+
+    @cached_property
+    def _step_costs(self) -> Mapping[str, Cost]:
+        paper, call = self.paper, self._compute_call_cost
+        looks, missing = paper.replots + 1, bool(paper.missing_ablations)
+        rounds = paper.reflections + (1 + MAX_REVISION_ROUNDS) * missing  # versions of the text that may be looked at
+        return {
+            CONTEXT_TASK: call(roles.DIGEST) * (self.documents * DIGESTS),
+            "prepare": (
+                call(roles.PRIOR_SEARCH)
+                + call(roles.PRIOR_WORK) * self.prior_papers
+                + call(self.planner) * (MAX_PLAN_CALLS + MAX_AMEND_CALLS)
+                + call(roles.PROTOCOL_REVIEW) * MAX_REVIEW_CALLS
+            ),
+            **{build_summary_task(stage).task: call(roles.SUMMARY) for stage in STAGES},
+            "figures": call(roles.FIGURES, roles.VISION) * looks,
+            "write": call(roles.OUTLINE) * MAX_OUTLINE_CALLS
+            + call(roles.WRITE) * (paper.count_writer_calls(MAX_SECTIONS) + 2),
+            "cite": call(roles.CITE_ASK, roles.CITE_SELECT) * paper.citation_rounds,
+            "reflect": call(roles.REFLECT) * paper.reflections,
+            ABLATION_PLAN_TASK.task: call(roles.ABLATION_PLAN)
+            * MAX_ABLATION_PLAN_CALLS
+            * bool(self.search.planned_ablations),
+            MISSING_ABLATIONS_TASK.task: (
+                call(roles.MISSING_ABLATIONS) * MAX_ABLATION_PLAN_CALLS + call(roles.REFLECT) * MAX_REVISION_ROUNDS
+            )
+            * missing
+            + call(roles.CODE_READER) * paper.missing_ablations,
+            PROBE_TASK: call(roles.CODE_READER) * (1 + self.search.ablation.nodes),
+            **{format_figure_review_task(number): call(roles.FIGURE_REVIEW) for number in range(rounds)},
+            **{format_overclaim_task(number): call(roles.SCOPE, roles.READER) for number in range(rounds + 1)},
+            "judge": (call(roles.INFLUENCE) * MAX_CALLS + call(roles.JUDGE)) * paper.judge,
+        }
+
+    @property
+    def total_step_cost(self) -> Cost:
+        """All steps together: what is set aside from the start."""
+        return sum(self.compute_step_costs().values(), start=Cost())
+
+    def compute_action_cost(self, action: SearchAction) -> Cost:
+        """The most that an action may take; a node of the search gets one attempt more, with a longer limit.
+
+        Plots are written and looked at; one of these two calls is more than a node makes, whose first plots come with
+        its code.
+        """
+        attempts = self.compute_attempt_cost(self.node_seconds) + self.compute_attempt_cost(
+            self.node_seconds * RETRY_FACTOR
+        )
+        drawn = self._compute_call_cost(roles.PLOT, roles.VISION) * (self.paper.replots + 1)
+        match action:
+            case ExpandTree(kind="replicate" | "trial" | "rung"):
+                return attempts
+            case ExpandTree(kind="tune"):
+                return attempts + self._compute_call_cost(roles.FEEDBACK) + drawn
+            case ExpandTree(kind="aggregate"):
+                return drawn
+            case ExpandTree():
+                return attempts + self._compute_call_cost(roles.CODE, roles.FEEDBACK) + drawn
+            case CompareNodes():
+                return self._compute_call_cost(roles.COMPARE)
+            case RunTask():
+                return self.compute_step_costs().get(action.task, Cost())
+            case _:
+                return Cost()
+
+    def compute_attempt_cost(self, limit: float) -> Cost:
+        """The most that one execution with a limit in seconds takes."""
+        return Cost(gpu_seconds=(limit + self.grace_seconds * self.search.num_workers) * self.gpus())
+
+    def _compute_call_cost(self, *asked: AnyRole) -> Cost:
+        """The most that one call of each takes."""
+        return sum((compute_max_call_cost(self.models, role, role.prompt_tokens) for role in asked), start=Cost())

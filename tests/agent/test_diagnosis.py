@@ -1,0 +1,335 @@
+"""Why a run is where it is: steps and places from the log, errors, comparisons, and the policy's own next actions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from labwright.agent.cli import main
+from labwright.agent.cli.status import format_diagnosis as lines
+from labwright.agent.next_steps import find_next_steps
+from labwright.inspector.diagnosis import NextSteps, RunDiagnosis, count_errors, diagnose_run, extract_own_traceback
+from labwright.record.events.paper_events import PaperReleased
+from labwright.record.events.run_events import ProcessEnded, RunResumed
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    DecisionMade,
+    NodeJudged,
+    NodesCompared,
+    NodeStepEntered,
+    StageWinnerChosen,
+    TaskDone,
+)
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree, VisibleDecisions, build_summary_task
+from labwright.record.schema.nodes import Attempt, Failure, NodeStep, StageName
+from labwright.search.policy import BestFirstPolicy
+from labwright.search.settings import SearchSettings
+from labwright.search.stage_snapshot import build_snapshot
+from tests.agent.test_cli import written
+from tests.inspector.sample_run import BEGAN, HOSTILE, EventStory, make_ended, make_sample
+
+WORKING = "process 7 on host"
+
+
+def story() -> EventStory:
+    one = EventStory()
+    one.add_start()
+    return one
+
+
+def why(one: EventStory, process: str | None = WORKING, **changes: object) -> RunDiagnosis:
+    ahead = NextSteps(workers=2, **changes)  # pyright: ignore[reportArgumentType]
+    return diagnose_run("runs/calm", one.events, process, next_steps=ahead, now=BEGAN + len(one.events) + 9)
+
+
+def step(one: EventStory, node: str) -> str:
+    return next(w.step for w in why(one).waiting if w.node == node)
+
+
+def measured(value: float, *, seed: int = 1) -> tuple[Measurement, ...]:
+    return tuple(
+        Measurement(
+            name="log_loss",
+            value=value + gap,
+            condition=arm,
+            dataset="digits",
+            split="validation",
+            seed=seed,
+            grade="computed",
+        )
+        for arm, gap in (("plain", 0.5), ("smooth", 0.1 * seed))
+    )
+
+
+# --- what each place and node waits for -----------------------------------------------------------------------------
+
+
+def test_a_node_is_followed_through_its_steps() -> None:
+    one = story()
+    node = one.add_node("preliminary", "draft")
+    one.events.pop()  # it is not written yet
+    assert step(one, node) == "proposed"
+    steps: tuple[NodeStep, ...] = ("writing", "waiting", "running", "plotting", "reviewing", "judging")
+    for name in steps:
+        one.add(NodeStepEntered(node=node, step=name))
+        [found] = why(one).waiting
+        assert found.step == name and found.since == 10.0
+    one.add(NodeJudged(node=node, status="good"))
+    assert why(one).waiting == () and one.state.nodes[node].step == "done"
+
+
+def test_slots_are_held_by_the_nodes_whose_code_runs() -> None:
+    one = story()
+    first, second, third = (one.add_node("preliminary", "draft") for _ in range(3))
+    one.add(
+        NodeStepEntered(node=third, step="plotting"),
+        NodeStepEntered(node=first, step="running"),
+        NodeStepEntered(node=second, step="waiting"),
+    )
+    assert [slot.node for slot in why(one).slots] == [third, first]
+    one.add(NodeStepEntered(node=third, step="reviewing"))
+    assert [slot.node for slot in why(one).slots] == [first, None]
+
+
+@pytest.mark.parametrize("event", [RunResumed(), ProcessEnded(exit_code=130, reason="stopped")])
+def test_nobody_works_on_what_a_process_left(event: RunResumed | ProcessEnded) -> None:
+    one = story()
+    node = one.add_node("preliminary", "draft")
+    one.add(NodeStepEntered(node=node, step="running"), event)
+    assert one.state.nodes[node].step == "proposed" and why(one).slots[0].node is None
+
+
+def test_a_free_place_says_why() -> None:
+    one = story()
+    one.add_node("preliminary", "draft")
+    assert why(one, idle_reason="nothing to run").slots[1].why == "nothing to run"
+
+
+def test_nobody_works_on_it() -> None:
+    one = story()
+    one.add_node("preliminary", "draft")
+    found = why(one, None)
+    assert found.condition == "interrupted" and found.slots == ()
+    assert [one.step for one in found.waiting] == ["interrupted"]
+
+
+# --- errors and comparisons -----------------------------------------------------------------------------------------
+
+
+def test_errors_are_counted_by_class_with_one_traceback() -> None:
+    found = count_errors(make_sample().state)
+    assert [(one.kind, one.count, one.fixed, one.nodes) for one in found] == [("shape", 1, 1, ("n0001",))]
+
+
+def test_what_a_person_ended_is_not_counted_as_to_be_mended() -> None:
+    one = make_sample()
+    node = one.add_node("tuning", "tune")
+    one.add(
+        NodeJudged(node=node, status="cancelled", failure=Failure(kind="killed", message="ended by a person: slow"))
+    )
+    text = "\n".join(line.plain for line in lines(why(one)))
+    assert f"killed 1 ({node}): ended by a person: slow" in text and "shape 1 (n0001; 1 fixed by debugging)" in text
+
+
+def test_a_traceback_shows_the_experiments_own_frame_and_the_error() -> None:
+    library = "\n".join(f"File /lib/torch/m{n}.py:1, in f()\n   1 return g()" for n in range(30))
+    text = f"Traceback\nexperiment.py, line 7, in run()\n----> 7 net(x)\n\n{library}\nValueError: shapes"
+    shown = extract_own_traceback(text).splitlines()
+    assert shown[0].startswith("experiment.py, line 7") and shown[-1] == "ValueError: shapes" and len(shown) < 12
+    assert extract_own_traceback("Traceback\nValueError: no frame") == "Traceback\nValueError: no frame"
+
+
+def test_one_seed_has_no_noise_and_calls_nothing() -> None:
+    one = story()
+    node = one.add_node("preliminary", "draft")
+    one.finish_good(node, 0.4)
+    [found] = why(one, best=node).comparisons
+    assert (found.n, found.sd, found.significance) == (1, None, "unknown")
+    assert found.mean == pytest.approx(-0.5) and found.better == "smooth"
+
+
+@pytest.mark.parametrize(("seeds", "called"), [(3, "unknown"), (6, "improved")])
+def test_replicates_give_paired_differences_with_their_noise(seeds: int, called: str) -> None:
+    one = story()
+    node = one.add_node("preliminary", "draft")
+    one.finish_good(node, 0.4)
+    for seed in range(2, 2 + seeds):
+        copy = one.add_node("preliminary", "replicate", node, seed=seed)
+        values = measured(0.4, seed=1 if seed % 2 else 2)
+        one.add(
+            AttemptExecuted(
+                node=copy,
+                attempt=Attempt(
+                    number=1, seconds=1.0, measurements=tuple(m.model_copy(update={"seed": seed}) for m in values)
+                ),
+            ),
+            NodeJudged(node=copy, status="good"),
+        )
+    [found] = why(one, best=node).comparisons
+    assert found.n == seeds and found.significance == called and found.sd is not None and found.sd > 0
+
+
+# --- the next actions -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_action_is_the_one_that_the_policy_then_picks() -> None:
+    one = story()
+    one.finish_buggy(one.add_node("preliminary", "draft"))
+    state = one.state
+    settings = SearchSettings.model_validate({"preliminary": {"nodes": 5}, "tuning": {"nodes": 3}})
+    view = build_snapshot(
+        state, "preliminary", VisibleDecisions(also=tuple(state.finished_decisions)), settings=settings
+    )
+    action = BestFirstPolicy(settings).pick(view, Random("1/2"))
+    assert isinstance(action, ExpandTree) and action.kind == "debug"
+    found = find_next_steps(state)
+    assert found.actions == ("debug of n0001 in preliminary", "search the tuning stage", "search the agenda stage")
+    assert state.nodes.keys() == {"n0001"}, "nothing was written"
+
+
+def test_what_is_under_way_and_a_ticket_are_waited_for() -> None:
+    one = story()
+    for _ in range(4):
+        one.add_node("preliminary", "draft")
+    assert find_next_steps(one.state).actions[0] == "wait for a result of what is under way"
+    started = one.events[0][0].model_copy(update={"settings": {"search": {"order": "ticket", "window": 2}}})
+    one.events[0] = (started, BEGAN)
+    assert find_next_steps(one.state).actions[0] == "wait for the results of decisions 1, 2, 3"
+
+
+def test_outside_a_stage_the_phases_are_told() -> None:
+    one = make_sample()
+    one.add(
+        *(StageWinnerChosen(stage=stage, best="n0003", ended="ceiling") for stage in ("tuning", "agenda", "ablation"))
+    )
+    assert find_next_steps(one.state).actions[0] == "report on the tuning stage"
+    assert find_next_steps(fold_events([])).actions[0] == "make the data plan and fetch its datasets"
+
+
+def test_a_run_with_settings_that_cannot_be_read_is_still_shown() -> None:
+    one = make_sample()
+    one.events[0] = (one.events[0][0].model_copy(update={"settings": {"seed": "many"}}), BEGAN)
+    assert find_next_steps(one.state).actions[0] == "search the tuning stage"
+
+
+def settled_on_the_first() -> EventStory:
+    """A preliminary stage of one node, settled on it; two replicates, the first of them done."""
+    one = story()
+    one.events[0] = (
+        one.events[0][0].model_copy(update={"settings": {"search": {"preliminary": {"nodes": 1}, "num_seeds": 2}}}),
+        BEGAN,
+    )
+    best = one.add_node("preliminary", "draft")
+    one.finish_good(best, 0.4)
+    one.add(StageWinnerChosen(stage="preliminary", best=best, ended="ceiling"))
+    one.finish_good(one.add_node("preliminary", "replicate", best, seed=2), 0.41)
+    one.add_node("preliminary", "replicate", best, seed=3)
+    return one
+
+
+def test_what_settled_stages_owe_comes_before_the_next_node_of_the_search() -> None:
+    one = settled_on_the_first()
+    assert find_next_steps(one.state).actions[0] == (
+        "end the search of tuning: nothing can be tuned: no arm has hyperparameters"
+    )
+    one.finish_good("n0003", 0.42)
+    assert find_next_steps(one.state).actions[0] == "aggregate of n0001 in preliminary"
+    one.k += 1
+    one.add(
+        DecisionMade(k=one.k, action=ExpandTree(stage="preliminary", kind="aggregate", parent="n0001", seed=1)),
+        NodeJudged(node=f"n{one.k:04d}", status="good"),
+    )
+    assert find_next_steps(one.state).actions[0] == "summary of preliminary"
+
+
+def test_comparisons_and_reports_are_under_way_until_they_are_answered() -> None:
+    one = settled_on_the_first()
+    one.add(
+        DecisionMade(k=4, action=CompareNodes(stage="tuning", a="n0001", b="n0002")),
+        DecisionMade(k=5, action=build_summary_task("preliminary")),
+    )
+    assert why(one).work == ("comparison of n0001 and n0002", "summary of preliminary")
+    assert "  summary of preliminary: calling the model" in "\n".join(line.plain for line in lines(why(one)))
+    left = "\n".join(line.plain for line in lines(why(one, None)))
+    assert "  summary of preliminary: started; resume continues it" in left and "calling" not in left
+    one.add(NodesCompared(k=4, a="n0001", b="n0002", better=None), TaskDone(k=5))
+    assert why(one).work == ()
+
+
+def test_what_ran_into_a_limit_runs_once_more() -> None:
+    one = story()
+    node = one.add_node("preliminary", "draft")
+    failure = Failure(kind="timeout", message="m")
+    one.add(
+        AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=60.0, limit=60.0, failure=failure)),
+        NodeStepEntered(node=node, step="running"),
+    )
+    [waiting] = why(one).waiting
+    assert "again, with changed limits" in waiting.detail
+
+
+STAGES: tuple[StageName, ...] = ("preliminary", "tuning")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_end_of_a_search_is_foreseen(stage: StageName) -> None:
+    one = story()
+    one.events[0] = (
+        one.events[0][0].model_copy(update={"settings": {"search": {stage: {"nodes": 1}, "num_seeds": 0}}}),
+        BEGAN,
+    )
+    node = one.add_node(stage, "draft")
+    one.finish_good(node, 0.4)
+    if stage == "preliminary":
+        assert find_next_steps(one.state).actions[0] == "end the search of preliminary: limit of 1 nodes"
+    one.add(DecisionMade(k=2, action=EndStage(reason="x")))
+    assert find_next_steps(one.state).actions
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_every_prefix_of_a_log_can_be_asked(tmp_path: Path) -> None:
+    whole = make_ended()
+    whole.add(PaperReleased(released=True, pdf=None))
+    for length in range(len(whole.events) + 1):
+        events = whole.events[:length]
+        for process in (None, WORKING):
+            diagnose_run("r", events, process, next_steps=find_next_steps(fold_events(events)), now=BEGAN + 1000)
+
+
+def test_hostile_text_does_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = make_sample()
+    failure = Failure(kind="other", message="m " + HOSTILE, traceback=f"experiment.py, line 1\n  {HOSTILE}\nend")
+    one.add(NodeJudged(node=one.add_node("tuning", "tune"), status="buggy", failure=failure))
+    folder = written(tmp_path / "calm", one)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.suffix not in (".db-shm", ".db-wal")}
+    assert main(["why", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "baseline difference" in out and "next" in out and "[bold red]" in out
+    assert not any(sign in out for sign in ("\x1b", "\x07", "\x00", "\u202e", "\x9b"))
+    assert main(["why", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {
+        "run",
+        "condition",
+        "process",
+        "phase",
+        "slots",
+        "waiting",
+        "work",
+        "errors",
+        "best",
+        "comparisons",
+        "next",
+        "paused",
+        "ancestry",
+        "answers",
+    }
+    after = {path: path.stat().st_mtime_ns for path in before}
+    assert after == before, "it only looks"

@@ -1,0 +1,379 @@
+"""Commands from the command line to a run, and the process that takes them; slow: a real run with real kernels."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labwright.agent.cli import control as commands
+from labwright.agent.cli import main
+from labwright.agent.run_commands import MAX_PROBLEMS_LISTED, CommandHandler
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.roles.experiment_code import Program
+from labwright.models.scripted_model import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record import control_files
+from labwright.record.event_log import EventLog
+from labwright.record.events import Event
+from labwright.record.events.run_events import CommandIgnored, CommandReceived
+from labwright.record.events.search_events import DecisionMade
+from labwright.record.lock import acquire_lock
+from labwright.record.log_reader import read_events, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder, write_file
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.nodes import Node, format_node_id
+from labwright.search.run_control import RunControl
+from tests.agent.test_cli import written
+from tests.faults.http_study import make_study_script
+from tests.faults.run_killer import KilledRun
+from tests.inspector.sample_run import EventStory, make_sample
+from tests.models.openai_server import OpenAIServer
+from tests.programs import program_files
+from tests.stages.small_study import IDEA, experiment_code, make_small_model
+from tests.stages.test_whole_run import small_settings
+
+pytestmark = pytest.mark.slow
+
+
+def running(story: EventStory | None = None) -> tuple[EventStory, str]:
+    """A story with a node that runs."""
+    story = story or make_sample()
+    return story, story.add_node("tuning", "tune")
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+class Died(BaseException):
+    """Stands for a kill -9."""
+
+
+def process(log: EventLog, *, left: frozenset[str] = frozenset()) -> tuple[CommandHandler, list[str]]:
+    stopped: list[str] = []
+    return CommandHandler(RunFolder(log.path.parent), log, RunControl(), lambda: stopped.append("stop"), left), stopped
+
+
+def commanded(folder: Path) -> list[CommandReceived]:
+    return [event for event, _ in read_events(folder / "run.db") if isinstance(event, CommandReceived)]
+
+
+def unheeded(folder: Path) -> list[CommandIgnored]:
+    return [event for event, _ in read_events(folder / "run.db") if isinstance(event, CommandIgnored)]
+
+
+def test_a_command_is_recorded_with_its_file_obeyed_and_its_file_deleted(tmp_path: Path) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    log = EventLog(folder / "run.db")
+    steering, stopped = process(log)
+    file = control_files.send_command(folder, CommandReceived(verb="stop", text="enough", by="ada"))
+    steering.process_commands()
+    assert stopped == ["stop"] and not file.exists()
+    [one] = commanded(folder)
+    assert (one.text, one.by, one.file) == ("enough", "ada", file.name)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_kill_between_commit_and_deletion_doubles_nothing(tmp_path: Path, committed: bool) -> None:
+    def dies(event: Event, state: RunState) -> None:
+        if isinstance(event, CommandReceived):
+            raise Died
+
+    folder = written(tmp_path / "calm", make_sample())
+    file = control_files.send_command(folder, CommandReceived(verb="note", text="once"))
+    if committed:
+        log = EventLog(folder / "run.db", listener=dies)
+        with pytest.raises(Died):
+            process(log)[0].process_commands()
+        log.close()
+        assert file.exists() and len(commanded(folder)) == 1
+    for _ in range(2):
+        log = EventLog(folder / "run.db")
+        process(log, left=control_files.list_pending_files(folder))[0].process_commands()
+        log.close()
+    assert len(commanded(folder)) == 1 and not file.exists() and not unheeded(folder)
+
+
+def test_what_has_no_effect_is_told_in_bounded_events_and_never_twice(tmp_path: Path) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    place = RunFolder(folder).control
+    for k in range(150):
+        write_file(place / f"{k:04d}.json", "rubbish")
+    write_file(place / "note.txt", "no")
+    os.mkfifo(place / "pipe.json")
+    control_files.send_command(folder, CommandReceived(verb="kill", target="n0404", text="r"))
+    log = EventLog(folder / "run.db")
+    steering, _ = process(log)
+    for _ in range(5):
+        steering.process_commands()
+    found = unheeded(folder)
+    assert [one.number for one in found] == [102, 51] and all(len(one.messages) <= MAX_PROBLEMS_LISTED for one in found)
+    assert sorted(path.name for path in place.iterdir()) == ["note.txt", "pipe.json"]
+    assert read_state(folder).ignored_command_count == 153 and not commanded(folder)
+
+
+def test_a_file_that_cannot_be_deleted_is_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    control_files.send_command(folder, CommandReceived(verb="note", text="once"))
+    write_file(RunFolder(folder).control / "0.json", "rubbish")
+
+    def refuses(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "denied")
+
+    monkeypatch.setattr(Path, "unlink", refuses)  # root may delete anything: no rights make this happen here
+    steering, _ = process(EventLog(folder / "run.db"))
+    for _ in range(3):
+        steering.process_commands()
+    assert len(commanded(folder)) == 1 and [one.number for one in unheeded(folder)] == [1]
+
+
+def test_what_was_left_for_a_process_before_does_not_stop_or_hold_this_one(tmp_path: Path) -> None:
+    story, node = running()
+    folder = written(tmp_path / "calm", story)
+    for command in (
+        CommandReceived(verb="stop"),
+        CommandReceived(verb="pause"),
+        CommandReceived(verb="kill", target=node, text="r"),
+        CommandReceived(verb="note", text="kept"),
+        CommandReceived(verb="mark", target="n0002", text="kept"),
+    ):
+        control_files.send_command(folder, command)
+    steering, stopped = process(EventLog(folder / "run.db"), left=control_files.list_pending_files(folder))
+    steering.process_commands()
+    assert not stopped and [one.verb for one in commanded(folder)] == ["note", "mark"]
+    assert [one.number for one in unheeded(folder)] == [3] and "no process works" in unheeded(folder)[0].messages[0]
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "WAIT_SECONDS", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pause"], "no process works"),
+        (["kill", "n0001", "--reason", "r"], "no process works"),
+        (["mark", "n0404", "--reason", "r"], "there is no node 'n0404'"),
+        (["mark", "n0001", "--reason", " "], "say why"),
+        (["note", ""], "the note is empty"),
+        (["note", "x", "--stage", "paper"], "there is no stage 'paper'"),
+        (["kill", "n0001"], "--reason"),
+        (["mark", "n0001", "--reason", "r", "--as", "odd"], "odd"),
+        (["note", "x" * 1001], "1001 characters are too many"),
+    ],
+)
+def test_what_has_no_effect_is_one_line_and_exit_2(
+    tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    assert main([words[0], str(folder), *words[1:]]) == 2
+    out = capsys.readouterr()
+    assert said in out.err and len(out.err.splitlines()) == 1 and not out.out
+    assert not list(RunFolder(folder).control.iterdir())
+
+
+def test_notes_and_marks_are_kept_for_the_next_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    assert main(["note", str(folder), "try fewer rows"]) == 0
+    assert main(["mark", str(folder), "n0002", "--reason", "leaks"]) == 0
+    assert capsys.readouterr().out.count("kept for the next 'scientist resume") == 2
+    steering, _ = process(EventLog(folder / "run.db"), left=control_files.list_pending_files(folder))
+    steering.process_commands()
+    state = read_state(folder)
+    assert [one.command.text for one in state.notes] == ["try fewer rows"] and state.nodes["n0002"].suspect
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_busy_process_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    with acquire_lock(folder):
+        assert main(["pause", str(folder), "--reason", "look at n0003"]) == 0
+    assert "not yet received" in capsys.readouterr().out
+    [file] = RunFolder(folder).control.iterdir()
+    command = CommandReceived.model_validate_json(file.read_text())
+    assert (command.verb, command.text, command.by) == ("pause", "look at n0003", control_files.read_user_name())
+
+
+def test_a_note_names_its_stage_in_the_log(tmp_path: Path) -> None:
+    folder = written(tmp_path / "calm", make_sample())
+    control_files.send_command(folder, CommandReceived(verb="note", text="for now"))
+    control_files.send_command(folder, CommandReceived(verb="note", target="agenda", text="for later"))
+    process(EventLog(folder / "run.db"))[0].process_commands()
+    assert [one.target for one in commanded(folder)] == ["tuning", "agenda"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_note_says_which_prompts_are_too_early_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = make_sample()
+    story.k += 1
+    story.add(DecisionMade(k=story.k, action=ExpandTree(stage="agenda", kind="improve", parent="n0003", seed=1)))
+    story.add_node("tuning", "tune")  # with it, tuning has as many as it may
+    folder = written(tmp_path / "calm", story)
+    with acquire_lock(folder):
+        for stage in ("tuning", "agenda", "ablation"):
+            assert main(["note", str(folder), "x", "--stage", stage]) == 0
+    tuning, agenda, ablation = capsys.readouterr().out.splitlines()
+    assert "its limit of 3 nodes is reached" in tuning and "search.tuning.nodes" in tuning
+    assert agenda.endswith(f"not those of what is being written ({format_node_id(story.k - 1)})")
+    assert ablation.endswith("the next prompts of the stage show it")
+
+
+def test_status_tree_and_why_show_what_was_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story, node = running()
+    story.add(
+        CommandReceived(verb="note", text="try fewer rows", by="ada"),
+        CommandReceived(verb="kill", target=node, text="slow"),
+        CommandReceived(verb="mark", mark="closed", target="n0002", text="dull"),
+        CommandReceived(verb="pause", text="lunch", by="ada"),
+        CommandIgnored(number=7, messages=("stop: too late",)),
+    )
+    folder = written(tmp_path / "calm", story)
+    with acquire_lock(folder):
+        assert main(["status", str(folder)]) == 0
+        out = capsys.readouterr().out
+        for words in (
+            "by ada (lunch)",
+            "scientist resume",
+            "try fewer rows",
+            f"kill {node}: slow",
+            "n0002 closed: dull",
+            "had no effect: stop: too late; and 6 more",
+        ):
+            assert words in out, words
+        assert main(["why", str(folder)]) == 0
+        assert "paused: by ada (lunch)" in capsys.readouterr().out
+    assert main(["tree", str(folder)]) == 0
+    assert "closed: dull" in capsys.readouterr().out
+
+
+# --- a real run -------------------------------------------------------------------------------------------------------
+
+
+def sleepy() -> ScriptedModel:
+    """The small study; its first draft sleeps for a minute."""
+
+    class Sleepy(ScriptedModel):
+        async def answer(self, request: ModelRequest) -> Reply:
+            reply = await small.answer(request)
+            if not isinstance(reply.output, Program) or '"draft 0"' not in reply.output.model_dump_json():
+                return reply
+            code = experiment_code(mistake="import time; time.sleep(60)")
+            return replace(reply, output=reply.output.model_copy(update={"files": program_files(code)}))
+
+    small = make_small_model()
+    return Sleepy(lambda _: Program(title="", plan="", varies="", files=program_files("pass\n")))
+
+
+def _sleepy(_: ModelSettings) -> ScriptedModel:
+    return sleepy()
+
+
+def awaited(true: Callable[[], bool], seconds: float) -> float:
+    """How long it took until something was true."""
+    began = time.monotonic()
+    while not true():
+        assert time.monotonic() - began < seconds, "it did not come to that in time"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[Path, list[int]]]:
+    """A run that is worked on by another thread, and its exit code once there is one."""
+    from labwright.agent import run
+
+    monkeypatch.setattr(run, "open_backend", _sleepy)
+    folder, codes = tmp_path / "slow", list[int]()
+    settings = small_settings(
+        search__num_workers=1,
+        search__order="arrival",
+        search__lookahead=0,
+        search__grace=0.5,
+        search__num_drafts=5,
+        search__preliminary__nodes=5,
+    )
+    thread = threading.Thread(
+        target=lambda: codes.append(
+            run.start_run(IDEA, settings, runs=tmp_path, name="slow", listener=lambda event, state: None)
+        )
+    )
+    thread.start()
+    awaited(lambda: (folder / "lock").exists(), 60.0)
+    try:
+        yield folder, codes
+    finally:
+        if thread.is_alive():
+            control_files.send_command(folder, CommandReceived(verb="stop"))
+        thread.join(60.0)
+        assert not thread.is_alive()
+
+
+def node(folder: Path, name: str) -> Node:
+    return read_state(folder).nodes[name]
+
+
+@pytest.mark.slow
+def test_a_real_node_is_killed_the_run_held_and_let_go_on(
+    at_work: tuple[Path, list[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, codes = at_work
+    part = RunFolder(folder).get_attempt_path("n0002", 1).with_name(".attempt1.part")
+    awaited(lambda: (part / "experiment.py").exists(), 60.0)
+    time.sleep(3.0)  # a fresh kernel has begun by then
+
+    assert main(["kill", str(folder), "n0002", "--reason", "it sleeps"]) == 0
+    assert awaited(lambda: node(folder, "n0002").is_finished, 10.0) < 2.0
+    ended = node(folder, "n0002")
+    assert (ended.status, ended.attempts) == ("cancelled", ()) and ended.failure is not None
+    assert ended.failure.kind == "killed" and not part.exists()
+    awaited(
+        lambda: (RunFolder(folder).get_attempt_path("n0003", 1).with_name(".attempt1.part") / "experiment.py").exists(),
+        5.0,
+    )
+
+    assert main(["pause", str(folder), "--reason", "lunch"]) == 0
+    awaited(lambda: all(one.is_finished for one in read_state(folder).nodes.values()), 60.0)
+    held = read_state(folder)
+    time.sleep(2.0)
+    still = read_state(folder)
+    assert still.last_decision == held.last_decision and still.active_seconds == held.active_seconds
+    capsys.readouterr()
+    assert main(["status", str(folder)]) == 0
+    assert "(lunch)" in capsys.readouterr().out
+    assert main(["resume", str(folder), "--workers", "3"]) == 2, "settings need a new process"
+    assert main(["resume", str(folder)]) == 0
+    awaited(lambda: read_state(folder).last_decision > held.last_decision, 10.0)
+    assert main(["resume", str(folder)]) == 2, "it is not paused any more"
+
+    assert main(["stop", str(folder), "--reason", "enough"]) == 0
+    awaited(lambda: bool(codes), 30.0)
+    assert codes == [130] and main(["kill", str(folder), "n0002", "--reason", "r"]) == 2
+    last = read_state(folder).process_end
+    assert last is not None and last.reason.startswith(f"stopped by {control_files.read_user_name()}: enough; ")
+    assert not [one for one in read_state(folder).nodes.values() if one.parent == "n0002"]
+
+
+@pytest.mark.slow
+@pytest.mark.bench
+def test_killed_with_minus_9_around_a_note_it_is_taken_once_and_no_answer_is_stale(tmp_path: Path) -> None:
+    noted = tmp_path / "noted"
+    with OpenAIServer(make_study_script(noted)) as server:
+        killed = KilledRun(tmp_path / "run", server, noted)
+        assert killed.kill_after(["executed"]) == "executed"
+        file = control_files.send_command(killed.run, CommandReceived(verb="note", text="Prefer small weights."))
+        assert killed.kill_after(["commanded"]) == "commanded"
+        assert file.exists(), "it was killed between the commit and the deletion"
+        assert killed.kill_after(["stage_winner_chosen"]) == "stage_winner_chosen" and not file.exists()
+        state = read_state(killed.run)
+    assert [one.command.text for one in state.notes] == ["Prefer small weights."]
+    assert killed.count_repeated_requests() == 0 and killed.find_repeated() == [] and killed.damaged == []

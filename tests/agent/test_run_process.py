@@ -1,0 +1,90 @@
+"""What watches a run while it works: one look that fails is passed over, and whatever ends the watch ends the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from labwright.agent import run_commands
+from labwright.agent.run_process import RunProcess
+from labwright.record.control_files import send_command
+from labwright.record.event_log import EventLog
+from labwright.record.events.run_events import CommandReceived, RunStarted
+from labwright.record.llm_calls import LLMCallStore
+from labwright.record.log_reader import RecordError
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.decisions import Cost
+from labwright.record.schema.llm_exchanges import LLMQuestion
+from labwright.search.run_control import RunControl
+from tests.models.examples import IDEA
+
+
+def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, looked: Callable[[int], float]) -> Any:
+    """A process with nothing to do but to watch; `looked` tells what is free at each look at the disk, from 1."""
+    looks = iter(range(1, 10_000))
+
+    def free_gb(_: Path) -> float:  # of a file server, which may be away
+        return looked(next(looks))
+
+    monkeypatch.setattr(run_commands, "read_free_gb", free_gb)
+    monkeypatch.setattr("labwright.agent.run_process.POLL_SECONDS", 0.01)
+    settings = SimpleNamespace(
+        min_free_gb=0.0,
+        time_limit=1e9,
+        search=SimpleNamespace(grace=1.0),
+        slurm=SimpleNamespace(margin_timeout=0.0, at_end="stop"),
+    )
+    RunFolder(folder).create_folders()
+    log = EventLog(RunFolder(folder).db)
+    log.append(RunStarted(idea=IDEA, settings={}, seed=0, version="0", model="scripted"))
+    process = cast(Any, RunProcess)(RunFolder(folder), settings, log, frozenset(), None)
+    process.signals, process.stop_reason, process.began, process.before = RunControl(), "", 0.0, 0.0
+    return process
+
+
+BENCH = cast(Any, SimpleNamespace(seconds_left=lambda: 1e9))
+
+
+async def test_a_disk_that_is_away_for_a_moment_ends_no_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(number: int) -> float:
+        if number in (2, 3):
+            raise OSError(116, "Stale file handle")
+        return 100.0
+
+    process = watched(tmp_path / "run", monkeypatch, looked)
+    process.main = asyncio.current_task()
+    async with asyncio.timeout(20), process._watching(BENCH):
+        await asyncio.sleep(0.2)
+        send_command(process.folder.root, CommandReceived(verb="stop", text="please"))
+        await process.signals.stop_event.wait()
+    assert process.stop_reason == "stopped: please" and not list(process.folder.control.iterdir())
+
+
+async def test_what_ends_the_watch_ends_the_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked(number: int) -> float:
+        if number == 3:
+            raise ZeroDivisionError("a fault of ours")
+        return 100.0
+
+    process = watched(tmp_path / "run", monkeypatch, looked)
+
+    async def works() -> None:
+        process.main = asyncio.current_task()
+        async with process._watching(BENCH):
+            await asyncio.sleep(60)
+
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(asyncio.create_task(works()), 20)
+
+
+async def test_what_cannot_be_written_down_ends_who_waits_for_it(tmp_path: Path) -> None:
+    exchanges = LLMCallStore(tmp_path / "exchanges.db")
+    question = LLMQuestion.model_validate({"subject": "small", "messages": [{"role": "user", "content": "hi"}]})
+    with pytest.raises(RecordError, match="too large"):  # no number of SQLite
+        await asyncio.wait_for(exchanges.reserve("c", "x-0", question, Cost(tokens=2**70)), 10)
+    await exchanges.close()

@@ -1,0 +1,261 @@
+"""Kills of the small run over HTTP, and what must hold after each of them.
+
+    python -m tests.faults.run_killer RUN URL NOTED [KIND,KIND...]
+
+starts or resumes the run, and kills itself (SIGKILL) right after the first event of one of the kinds. What it begins to
+execute of cells it notes beside the run, in `RUN.begun`, which is none of the record. With STUDY_ON_RAY in the
+environment cells run on that cluster, and notes begin with the time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labwright.record.events import Event
+from labwright.record.events.run_events import CallAnswered
+from labwright.record.events.search_events import AttemptExecuted, CellExecuted
+from labwright.record.log_reader import is_run, read_events, read_state
+from labwright.record.reducers.run_state import RunState
+from labwright.sandbox import job_runner
+from labwright.sandbox.cluster import remote_runner
+from labwright.sandbox.cluster.messages import PollResponse
+from labwright.sandbox.execution import KernelExecution, KernelScript, execute
+from labwright.sandbox.kernels import Kernel
+from tests.execution_cache import reusing_executions_between_runs
+from tests.faults.http_study import find_noted, make_settings, resume_run, start_run
+from tests.models.openai_server import OpenAIServer
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_SECONDS = 600.0
+"""Seconds that one process gets."""
+KINDS: tuple[str, ...] = (
+    "started",
+    "resumed",
+    "prepared",
+    "decided",
+    "answered",
+    "proposed",
+    "stepped",
+    "executed",
+    "plotted",
+    "reviewed",
+    "judged",
+    "stage_winner_chosen",
+    "summarised",
+    "ablations_planned",
+    "ablations_missed",
+    "unsealed",
+    "work_done",
+    "figures_made",
+    "drafted",
+    "released",
+    "assessed",
+    "ended",
+)
+"""Every kind of event that the small run has."""
+
+
+@dataclass
+class KilledRun:
+    """A run under kills."""
+
+    run: Path
+    server: OpenAIServer
+    noted: Path
+    kills: list[str] = field(default_factory=list[str])
+    """After which event, or how many seconds, each process was killed."""
+    damaged: list[str] = field(default_factory=list[str])
+    """What SQLite's integrity check found."""
+    _asked: list[tuple[Counter[str], Counter[str]]] = field(default_factory=list[tuple[Counter[str], Counter[str]]])
+    """Of each process: the answers committed before it, and what it asked the server, both by hash of the request."""
+
+    def kill_after(self, kinds: Sequence[str]) -> str | None:
+        """Let it work until the first event of one of these kinds, and kill it there; the kind, None when it ended."""
+        before = self._read_events()
+        code = self._run_process(kinds, _wait_for_end)
+        assert code in (-signal.SIGKILL, 0), f"exit code {code}"
+        return next((event.type for event in self._read_events()[len(before) :] if event.type in kinds), None)
+
+    def kill_within(self, seconds: float) -> bool:
+        """Let it work for so many seconds, and kill it; whether it was still at work."""
+        return self._run_process((), lambda child: child.wait(seconds)) == -signal.SIGKILL
+
+    def kill_amid_cells(self, seconds: float, named: str = "") -> bool:
+        """Let it work until it begins to execute a cell whose name has this, and for so many seconds more, and kill it;
+        whether it was still at work."""
+        before = self._count_begun(named)
+
+        def wait(child: subprocess.Popen[bytes]) -> None:
+            until = time.monotonic() + LIMIT_SECONDS
+            while child.poll() is None and self._count_begun(named) == before and time.monotonic() < until:
+                time.sleep(0.01)
+            child.wait(seconds)
+
+        return self._run_process((), wait) == -signal.SIGKILL
+
+    def run_to_end(self) -> RunState:
+        """The state of the finished run."""
+        code = self._run_process((), _wait_for_end)
+        assert code == 0, f"exit code {code}: {read_state(self.run).process_end}"
+        return read_state(self.run)
+
+    def count_repeated_requests(self) -> int:
+        """How many requests went out for answers that were committed. Two keys may ask the same: all of them count."""
+        final = self._count_committed()
+        return sum(
+            max(0, number - (final[sha] - committed[sha]))
+            for committed, asked in self._asked
+            for sha, number in asked.items()
+        )
+
+    def list_begun(self) -> list[str]:
+        """Every execution of a cell for a node that was begun, in its order, as `NODE CELL`: noted beside the run."""
+        notes = notes_folder(self.run)
+        found = re.findall(r"^(n\d+)/\d+( .+)$", notes.read_text(), re.M) if notes.exists() else []
+        return [node + cell for node, cell in found]
+
+    def _count_begun(self, named: str) -> int:
+        return sum(named in name for name in self.list_begun())
+
+    def list_executed(self) -> list[tuple[str, str]]:
+        """Every execution of a cell that was committed: `NODE CELL`, and its id, which has key and ordinal."""
+        return [
+            (f"{one.node} {one.run.cell.name}", one.run.id)
+            for one in self._read_events()
+            if isinstance(one, CellExecuted)
+        ]
+
+    def find_repeated(self) -> list[str]:
+        """Attempts and answers that stand in the log more than once."""
+        events = self._read_events()
+        done = Counter(f"attempt {one.node}/{one.attempt.number}" for one in events if isinstance(one, AttemptExecuted))
+        done += Counter(f"answer {one.key}" for one in events if isinstance(one, CallAnswered))
+        return [name for name, number in done.items() if number > 1]
+
+    def _run_process(self, kinds: Sequence[str], wait: Callable[[subprocess.Popen[bytes]], object]) -> int:
+        began = time.monotonic()
+        committed, before = self._count_committed(), len(self.server.requests)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.faults.run_killer",
+            str(self.run),
+            self.server.url,
+            str(self.noted),
+            ",".join(kinds),
+        ]
+        child = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+        with suppress(subprocess.TimeoutExpired):
+            wait(child)
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+        code = child.wait(10)
+        self._asked.append(
+            (committed, Counter(find_noted(body, self.noted).sha256 for body in self.server.requests[before:]))
+        )
+        if code:
+            seconds = time.monotonic() - began
+            self.kills.append(self._read_events()[-1].type if kinds and self._read_events() else f"{seconds:.1f} s")
+        self._check()
+        return code
+
+    def _check(self) -> None:
+        if is_run(self.run):
+            with closing(sqlite3.connect(self.run / "run.db")) as db:
+                found = db.execute("PRAGMA integrity_check").fetchone()[0]
+            self.damaged += [found] if found != "ok" else []
+
+    def _read_events(self) -> list[Event]:
+        return [event for event, _ in read_events(self.run / "run.db")] if is_run(self.run) else []
+
+    def _count_committed(self) -> Counter[str]:
+        return Counter(one.request_sha256 for one in self._read_events() if isinstance(one, CallAnswered))
+
+
+def _wait_for_end(child: subprocess.Popen[bytes]) -> None:
+    child.wait(LIMIT_SECONDS)
+
+
+def notes_folder(run: Path) -> Path:
+    """Where a run notes what it begins to execute of cells."""
+    return run.with_name(f"{run.name}.begun")
+
+
+@contextmanager
+def noting_cells(notes: Path) -> Generator[None]:
+    """While inside, each execution of a cell in a kernel begins with a line: node, attempt or check, cell."""
+
+    async def noted(kernel: Kernel, script: KernelScript, *rest: Any, **more: Any) -> KernelExecution:
+        if script.cell is not None:
+            with notes.open("a") as file:
+                file.write(f"{script.job.name}\n")
+        return await execute(kernel, script, *rest, **more)
+
+    job_runner.execute = noted
+    try:
+        yield
+    finally:
+        job_runner.execute = execute
+
+
+@contextmanager
+def noting_remote_cells(notes: Path) -> Generator[None]:
+    """While inside, each execution of a cell on a cluster begins with such a line, and the time before it."""
+    hear = remote_runner.TaskListener.handle_news
+
+    async def noted(self: remote_runner.TaskListener, news: PollResponse, has_started: bool) -> str:
+        if news.has_started and not has_started:
+            with notes.open("a") as file:
+                file.write(f"{time.time()} {self.name}\n")
+        return await hear(self, news, has_started)
+
+    remote_runner.TaskListener.handle_news = noted
+    try:
+        yield
+    finally:
+        remote_runner.TaskListener.handle_news = hear
+
+
+def main(run: str, url: str, noted: str, kinds: str = "") -> int:
+    """One process of a run that may kill itself."""
+    folder, fatal = Path(run), kinds.split(",") if kinds else []
+
+    def listen(event: Event, _: RunState) -> None:
+        if event.type in fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    until = {"until": os.environ["STUDY_UNTIL"]} if os.environ.get("STUDY_UNTIL") else {}
+    if (cluster := os.environ.get("STUDY_ON_RAY")) is not None:
+        changes: dict[str, Any] = {
+            "sandbox__executor": "ray",
+            "sandbox__ray": cluster,
+            "sandbox__store": os.environ["STUDY_STORE"],
+            **until,
+        }
+        with noting_remote_cells(notes_folder(folder)):
+            if is_run(folder) and read_events(folder / "run.db"):
+                return resume_run(folder, Path(noted), listen, **changes)
+            shutil.rmtree(folder, ignore_errors=True)
+            return start_run(folder.parent, folder.name, make_settings(url, **changes), Path(noted), listen)
+    with reusing_executions_between_runs(), noting_cells(notes_folder(folder)):
+        if is_run(folder) and read_events(folder / "run.db"):
+            return resume_run(folder, Path(noted), listen)
+        shutil.rmtree(folder, ignore_errors=True)  # killed before it began
+        return start_run(folder.parent, folder.name, make_settings(url, **until), Path(noted), listen)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,24 @@
+"""The hypothesis of a plan of tests: one arm is better than another."""
+
+from __future__ import annotations
+
+from labwright.record.schema.hypotheses import Effect, Hypothesis, RivalExplanation
+
+
+def make_hypotheses(
+    better: str, worse: str, *, higher: bool, smallest: float = 0.02, level: str = ""
+) -> tuple[Hypothesis, ...]:
+    """One confirmatory hypothesis: `better` gains on `worse` at a level, in a metric that is to be high, or low."""
+    at = f"@{level}" if level else ""
+    first, second = (better, worse) if higher else (worse, better)
+    return (
+        Hypothesis(
+            id="gain",
+            statement=f"{better} is better than {worse}",
+            reason="less is noise",
+            effects=(Effect(estimand=f"{first}{at} - {second}{at}", smallest=smallest),),
+            rival=RivalExplanation(
+                statement="the seeds differ", estimand=f"{worse}{at}", ours="above zero", theirs="near zero"
+            ),
+        ),
+    )

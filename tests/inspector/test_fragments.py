@@ -1,0 +1,113 @@
+"""Pieces of a page that grows: what is sent is what changed, and what was kept is as if it were made anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labwright.inspector.web.fragments import Fragment, RunFragments, build_report, encode_update
+from labwright.inspector.web.page_renderer import PageRenderer
+from labwright.inspector.web.run_cache import CachedRun
+from labwright.record.event_log import EventLog
+from labwright.record.events import Event
+from labwright.record.events.paper_events import PaperJudged, PaperReleased
+from labwright.record.events.search_events import StageWinnerChosen
+from labwright.record.schema.decisions import ExpandTree
+from labwright.record.schema.paper import Judgement
+from tests.inspector.sample_run import make_eventful, make_sample
+from tests.record.test_claims import add, recorded
+
+ADDRESSES = {"js": "", "css": "", "icon": ""}
+
+
+def pieces(folder: Path) -> RunFragments:
+    return RunFragments(CachedRun(folder, "run"), PageRenderer(ADDRESSES))
+
+
+def grown(folder: Path, *events: Event) -> None:
+    folder.mkdir(exist_ok=True)
+    log = EventLog(folder / "run.db")
+    for event in events:
+        log.append(event)
+    log.close()
+
+
+@pytest.mark.slow
+def test_pieces_of_a_run_that_grew_are_those_of_one_read_at_once(tmp_path: Path) -> None:
+    events = [event for event, _ in make_eventful().events]
+    grown(tmp_path / "run")
+    growing = pieces(tmp_path / "run")
+    for event in events:
+        grown(tmp_path / "run", event)
+        growing.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - the wait between two looks is not of interest
+        growing.render()
+    assert _settled(growing.render()[1]) == _settled(pieces(tmp_path / "run").render()[1])
+
+
+def _settled(found: dict[str, Fragment]) -> dict[str, Fragment]:
+    """Without what tells the time."""
+    return {name: one for name, one in found.items() if name not in ("summary", "happened", "asked", "cost", "steer")}
+
+
+def test_what_is_sent_is_what_differs(tmp_path: Path) -> None:
+    story = make_sample()
+    grown(tmp_path / "run", *(event for event, _ in story.events))
+    view, known = pieces(tmp_path / "run"), len(story.events)
+    before = view.render()[1]
+    story.add_node("tuning", "tune", "n0005")
+    grown(tmp_path / "run", *(event for event, _ in story.events[known:]))
+    view.run._looked = -1e9  # pyright: ignore[reportPrivateUsage] - as above
+    version, after = view.render()
+    sent = [piece[0] for piece in json.loads(encode_update(before, after, version) or "")["pieces"]]
+    assert {"g-n0007", "row-n0007", "svg-tuning"} <= set(sent) and "g-n0001" not in sent
+    assert encode_update(after, after, version) is None
+
+
+def test_the_report_on_ablations_tells_what_was_taken_out_against_the_method() -> None:
+    log = recorded([0.3, 0.1, 0.2], [0.5, 0.4, 0.6])
+    best = log.state.stages["agenda"].best
+    taken = add(log, 9, ExpandTree(stage="ablation", kind="ablate", parent=best, seed=0), {"without-warm-up": 1.0})
+    for i, value in enumerate((0.7, 0.9, 0.8)):
+        add(
+            log,
+            10 + i,
+            ExpandTree(stage="ablation", kind="replicate", parent=taken, seed=1 + i),
+            {"method": 5.0, "without-warm-up": value},
+        )
+    log.append(StageWinnerChosen(stage="ablation", best=best, ended="limit"))
+    found = build_report(log.state, "ablation")
+    assert [(one.claim.condition, len(one.claim.values)) for one in found.intervals] == [("without-warm-up", 3)]
+    assert [(one.condition, one.other, round(one.mean, 6)) for one in found.differences] == [
+        ("without-warm-up", "method", 0.6)
+    ], "against the method as it was reported, not as ablations measured it again"
+    assert {one.condition for one in build_report(log.state, "agenda").differences} == {"method"}
+
+
+def test_a_judgement_is_shown_with_the_text_alone_and_how_the_results_came_about(tmp_path: Path) -> None:
+    score = {"dimension": "overall", "score": 1, "lowest": 1, "highest": 10, "reason": "r", "quote": "", "quoted": True}
+    grown(
+        tmp_path / "run",
+        *(event for event, _ in make_sample().events),
+        PaperReleased(released=True, pdf=None),
+        PaperJudged(
+            judgement=Judgement.model_validate(
+                {
+                    "paper": "p",
+                    "paper_sha256": "0",
+                    "rubric": "r",
+                    "rubric_sha256": "0",
+                    "model": "m",
+                    "scores": [score],
+                    "confidence": 2,
+                    "most_confidence": 5,
+                    "text_alone": {"score": 7, "lowest": 1, "highest": 10, "reason": "<b>"},
+                    "results": {"answer": "invented", "details": "a script drew them", "quote": "rng.uniform"},
+                }
+            )
+        ),
+    )
+    html = pieces(tmp_path / "run").render()[1]["judgement"].html
+    assert "Text alone: <b>7</b>" in html and "&lt;b&gt;" in html
+    assert 'Results: <b class="bad">invented</b>' in html and "(not in what it was shown)" in html

@@ -1,0 +1,126 @@
+"""Lists in prompts: what belongs together takes one line, what decides comes first, and what is left out is counted."""
+
+from __future__ import annotations
+
+from labwright.models.prompt_filters import (
+    format_arrays,
+    format_claims,
+    format_drawn_data,
+    format_measurements,
+    format_other_claims,
+)
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.figures import FIGURE_REVIEW, ArrayBrief, FigureReviewInputs, Range
+from labwright.models.roles.node_assessment import FEEDBACK
+from labwright.models.roles.paper_writing import ClaimLine
+from labwright.record.schema.figures import AxesFacts, DrawnFacts
+from tests.models.examples import INPUTS, MEASUREMENTS
+
+
+def test_the_arrays_of_many_runs_take_a_line_a_name() -> None:
+    found = tuple(
+        ArrayBrief(
+            path=f"inputs/n{run}/{name}.npy",
+            shape=(4, 40),
+            dtype="float64",
+            ranges=(Range(low=run, high=run + 1, mean=run + 0.5),),
+        )
+        for run in range(10)
+        for name in ("loss", "rates")
+        if (run, name) != (3, "rates")
+    )
+    head, *lines = format_arrays(found).splitlines()
+    assert head.count("`inputs/n") == 10
+    assert lines == [
+        "- `loss.npy` (4, 40) float64, 0 to 10, mean 0.5 to 9.5",
+        "- `rates.npy` (4, 40) float64, 0 to 10, mean 0.5 to 9.5; not in `inputs/n3/`",
+    ]
+
+
+def test_the_arrays_of_the_cells_of_a_dataset_share_a_line() -> None:
+    found = [
+        ArrayBrief(
+            path=f"arrays/{name}__wine__{arm}__{level}.npy",
+            shape=(40,),
+            dtype="float64",
+            ranges=(Range(low=k, high=k + 1, mean=k),),
+        )
+        for name in ("loss", "rate")
+        for k, arm in enumerate(("plain", "no-warmup"))
+        for level in ("n5", "n50")
+    ]
+    lines = format_arrays([*found, ArrayBrief(path="arrays/loss__wine.npy", shape=(2,), dtype="int64")]).splitlines()
+    cells = "plain__n5, plain__n50, no-warmup__n5, no-warmup__n50"
+    assert lines == [
+        f"- `arrays/loss__wine__*.npy` for * = {cells}: (40) float64, 0 to 2, mean 0 to 1",
+        "- `arrays/rate__wine__*.npy` for the same *: (40) float64, 0 to 2, mean 0 to 1",
+        "- `arrays/loss__wine.npy` (2) int64",
+    ]
+    several = [
+        one.model_copy(update={"path": one.path.replace("arrays", f"inputs/n{k}")}) for k in (1, 2) for one in found[:4]
+    ]
+    assert format_arrays(several).splitlines()[1].startswith(f"- `loss__wine__*.npy` for * = {cells}: (40)")
+    assert len(format_arrays(several[:7]).splitlines()) == 3 and "not in `inputs/n2/`" in format_arrays(several[:7])
+
+
+def test_an_array_is_told_with_its_range_and_the_columns_of_a_narrow_table() -> None:
+    column = Range(low=0, high=1, mean=0.5)
+    one = ArrayBrief(
+        path="arrays/loss.npy",
+        shape=(9, 2),
+        dtype="float32",
+        ranges=(column, Range(low=2, high=3e29, mean=2.5)),
+        missing=2,
+    )
+    assert format_arrays((one,)) == (
+        "- `arrays/loss.npy` (9, 2) float32, column 0: 0 to 1, mean 0.5, column 1: 2 to 3e+29, mean 2.5, 2 not finite"
+    )
+    assert format_arrays(()) == "- none"
+
+
+def test_values_stand_beside_those_of_the_parent_and_equal_ones_are_told_once() -> None:
+    older = tuple(
+        one.model_copy(update={"value": 0.5}) if one.condition == "plain@n500" and one.name == "accuracy" else one
+        for one in MEASUREMENTS
+    )
+    lines = format_measurements(MEASUREMENTS[:6], before=older).splitlines()
+    assert lines[0] == "- digits, plain@n50, validation: accuracy 0.812346, log_loss 0.9 (unchanged)"
+    assert lines[1] == (
+        "- digits, plain@n500, validation: accuracy 0.951 (before 0.5, +0.451), log_loss 0.21 (unchanged)"
+    )
+    assert lines[3] == "- digits, margin@n500, validation: accuracy 0.95, log_loss 0.2; before, and not here"
+    feedback = INPUTS["feedback"].model_copy(update={"parent_measurements": MEASUREMENTS})
+    assert render(FEEDBACK, feedback).user.count("0.812346") == 1
+
+
+def test_no_claim_is_left_out_and_what_may_be_chosen_is_told_in_few_lines() -> None:
+    lines = [
+        ClaimLine(key=f"test/d{k}/{name}/a@l{k % 2}.mean", printed="0.1", meaning="mean: it", listed=name == "accuracy")
+        for name in ("brier", "accuracy")
+        for k in range(300)
+    ]
+    assert format_claims(lines).count("\n") == 599
+    [line] = format_other_claims(lines).splitlines()
+    assert line.startswith("- `test/D/brier/a@L`: D of d0, d1, ") and line.endswith("; L of l0, l1")
+
+
+def test_markers_of_one_point_share_a_line_and_what_is_left_out_is_said() -> None:
+    line = DrawnFacts(kind="line", points=5, low=0, high=1, mean=0.5, first=0, last=1)
+    mark = DrawnFacts(kind="line", points=1, low=2, high=2, mean=2, marker="o")
+    axes = AxesFacts(drawn=(line, *(mark.model_copy(update={"low": float(k)}) for k in range(60))))
+    assert format_drawn_data(axes).splitlines()[1:] == ["- line: 60 single points from 0 to 59"]
+    many = AxesFacts(drawn=tuple(line.model_copy(update={"label": f"arm {k}"}) for k in range(16)))
+    assert len(format_drawn_data(many).splitlines()) == 16, "the reviewer compares each with the arrays"
+    assert format_drawn_data(many, 8).endswith("[... 8 more series left out ...]")
+    assert format_drawn_data(AxesFacts()) == ""
+
+
+def test_what_was_measured_is_told_once_for_all_figures_of_the_paper() -> None:
+    inputs = INPUTS["figure_review"]
+    assert isinstance(inputs, FigureReviewInputs)
+    figures = tuple(
+        inputs.figures[0].model_copy(update={"name": f"f{k}", "data": (f"on d{k % 2}: 0.5", "on d9: 0.7")})
+        for k in range(9)
+    )
+    user = render(FIGURE_REVIEW, inputs.model_copy(update={"figures": figures})).user
+    assert [user.count(text) for text in ("on d0: 0.5", "on d1: 0.5", "on d9: 0.7")] == [1, 1, 1]

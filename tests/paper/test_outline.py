@@ -1,0 +1,221 @@
+"""The outline held to the record: what is refused, what a rule mends, and what sections get to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labwright.models.offline.paper_writing import answer_outline
+from labwright.models.roles.paper_writing import (
+    DecidedHypothesis,
+    OutlineInputs,
+    PaperOutline,
+    PlannedAbstract,
+    PlannedSection,
+    WriteInputs,
+)
+from labwright.record.schema.figures import FinalFigure
+from labwright.record.schema.paper import PaperDraft, Section
+from labwright.stages.paper.compilation_findings import check_thinness, measure_sections
+from labwright.stages.paper.outline import (
+    build_section_inputs,
+    group_sections,
+    list_reportable_outcomes,
+    match_sections,
+    repair_outline,
+)
+from labwright.stages.paper.required_statements import add_missing_statements, missing_statements
+from tests.models.offline.role_inputs import Verdict, make_write_inputs
+from tests.paper.synthetic_paper import DRAFT
+
+ABLATIONS = ("without-smoothing",)
+
+
+def inputs_of(verdict: Verdict = "not significant", better: bool = True, **changes: Any) -> WriteInputs:
+    def called(dataset: str, metric: str, condition: str) -> tuple[Verdict, bool]:
+        return verdict, better
+
+    given = make_write_inputs(called, ABLATIONS)
+    keys = tuple(
+        line.model_copy(update={"key": f"{line.key.removesuffix('.ci')}.mde"})
+        for line in given.results
+        if line.key.startswith("diff/") and line.key.endswith(".ci")
+    )
+    given = given.model_copy(update={"results": (*given.results, *keys)})
+    told = list_reportable_outcomes(given.data_plan, given.decided, given.comparisons, given.disclosures)
+    return given.model_copy(update={"statements": told, **changes})
+
+
+INPUTS = inputs_of()
+DECIDED = (
+    DecidedHypothesis(key="hypothesis/calmer", statement="It is calmer.", verdict="supported", clause="it is"),
+    DecidedHypothesis(
+        key="hypothesis/grows", statement="It grows.", verdict="undecided", clause="it is", confirmatory=False
+    ),
+)
+GOOD = answer_outline(OutlineInputs(inputs=INPUTS))
+
+
+def changed(number: int, **fields: Any) -> PaperOutline:
+    """The good outline with one section changed."""
+    sections = list(GOOD.sections)
+    sections[number] = sections[number].model_copy(update=fields)
+    return GOOD.model_copy(update={"sections": tuple(sections)})
+
+
+RESULTS = next(k for k, one in enumerate(GOOD.sections) if one.title == "Results")
+
+
+def test_an_outline_with_everything_in_its_place_is_taken_as_it_is() -> None:
+    assert repair_outline(GOOD, INPUTS) == (GOOD, ())
+
+
+@pytest.mark.parametrize(
+    ("outline", "why"),
+    [
+        (changed(RESULTS, tells=()), "'primary-digits-method-baseline' is told in no section"),
+        (
+            GOOD.model_copy(update={"abstract": PlannedAbstract(claim="c")}),
+            "'primary-digits-method-baseline' is not told in the abstract",
+        ),
+        (changed(len(GOOD.sections) - 1, tells=()), "'told-1' is told in no section: Two replicates failed."),
+        (
+            changed(0, keys=("test/digits/log_los/method@noise20.pm",)),
+            "none of the keys; the nearest are test/digits/log_",
+        ),
+        (changed(0, references=("me2026",)), "'me2026' is none of the references"),
+        (changed(0, figures=("ablation",)), "figures: 'ablation' is placed 2 times"),
+        (changed(RESULTS, tables=()), "tables: 'main' is placed 0 times"),
+        (changed(0, tells=("nothing",)), "'nothing' is none of the tells"),
+        (changed(0, title="Abstract"), "section title 'abstract' is empty, taken"),
+        (changed(0, title="Results"), "'results' is empty, taken or stands 2 times"),
+        (changed(0, share=1.0), "the shares come to 1."),
+    ],
+)
+def test_what_is_wrong_is_said_and_can_be_repaired_by_rule(outline: PaperOutline, why: str) -> None:
+    repaired, found = repair_outline(outline, INPUTS)
+    assert any(why in one for one in found), found
+    assert repair_outline(repaired, INPUTS) == (repaired, ())
+
+
+NAMES = st.lists(
+    st.sampled_from(["main", "metrics", "ablation", "told-1", "primary-digits", "x", "run.seeds"]), max_size=5
+)
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["A", "a", "title", " ", "B"]), NAMES, NAMES, st.floats(0.01, 1)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_any_outline_is_repaired(planned: list[tuple[str, list[str], list[str], float]]) -> None:
+    sections = tuple(
+        PlannedSection(
+            title=title,
+            claim="c",
+            keys=tuple(names),
+            figures=tuple(names),
+            tables=tuple(names),
+            references=tuple(names),
+            tells=tuple(told),
+            share=share,
+        )
+        for title, names, told, share in planned
+    )
+    outline = PaperOutline(title="t", abstract=PlannedAbstract(claim="c", tells=("x",)), sections=sections)
+    found, _ = repair_outline(outline, INPUTS)
+    assert repair_outline(found, INPUTS) == (found, ()) and len(found.sections) == len(sections)
+
+
+def test_a_figure_of_the_appendix_is_placed_nowhere_and_may_be_referred_to_anywhere() -> None:
+    further = FinalFigure(name="further", description="d", placement="appendix")
+    inputs = INPUTS.model_copy(update={"figures": (*INPUTS.figures, further)})
+    assert repair_outline(GOOD, inputs) == (GOOD, ())
+    placed = changed(0, figures=("further",))
+    repaired, faults = repair_outline(placed, inputs)
+    assert any("'further' stands in the appendix" in one for one in faults)
+    assert repair_outline(repaired, inputs) == (repaired, ())
+    assert "further" in {one.name for one in build_section_inputs(inputs, GOOD, (GOOD.sections[0].title,), ()).figures}
+
+
+# --- sections ---------------------------------------------------------------------------------------------------------
+
+
+def test_sections_are_asked_for_in_order_and_see_what_they_were_planned_with() -> None:
+    titles = [one.title for one in GOOD.sections]
+    assert group_sections(GOOD, 0) == [tuple(titles)] and [len(one) for one in group_sections(GOOD, 3)][:2] == [3, 3]
+    assert [title for one in group_sections(GOOD, 3) for title in one] == titles
+    first = build_section_inputs(INPUTS, GOOD, ("Introduction",), ())
+    assert first.tables == () and first.statements == () and not first.abstract
+    assert first.inputs.winner_code == {}, "code is for who says how it was done"
+    results = build_section_inputs(INPUTS, GOOD, ("Results",), (Section(title="Introduction", body="x"),))
+    told = {key for one in results.statements for key in one.keys}
+    assert told and {one.key for one in results.comparisons} >= told and results.written
+    assert len(results.results) < len(INPUTS.results)
+    last = build_section_inputs(INPUTS, GOOD, (titles[-1],), ())
+    alone = build_section_inputs(INPUTS, GOOD, (), ())
+    assert alone.abstract and alone.statements and not alone.figures
+    assert last.abstract and {"primary-digits-method-baseline", "told-1"} <= {one.id for one in last.statements}
+
+
+def test_answers_are_taken_by_title_or_place_and_what_is_missing_is_empty() -> None:
+    a, b = Section(title="Method ", body=" m "), Section(title="The results", body="r")
+    assert [one.body for one in match_sections(("Method", "Results"), (a, b))] == ["m", "r"]
+    assert [one.body for one in match_sections(("Results", "Method"), (a,))] == ["", "m"]
+
+
+# --- what has to be told ----------------------------------------------------------------------------------------------
+
+
+def test_every_hypothesis_is_told_and_of_a_plan_without_any_each_primary_outcome() -> None:
+    told = {one.id: one for one in INPUTS.statements}
+    assert {one.partition("-")[0] for one in told} == {"primary", "told"}
+    one = told["primary-digits-method-baseline"]
+    assert "noise20: not significant, \\verdict{diff/" in one.text and one.abstract and len(one.keys) == 3
+    held = list_reportable_outcomes(INPUTS.data_plan, DECIDED, INPUTS.comparisons, ())
+    assert [(one.id, one.keys, one.abstract) for one in held] == [
+        ("hypothesis-calmer", ("hypothesis/calmer",), True),
+        ("hypothesis-grows", ("hypothesis/grows",), False),
+    ]
+    assert held[1].text == "It grows. Undecided, exploratory: \\verdict{hypothesis/grows}"
+
+
+def test_without_comparisons_that_is_told() -> None:
+    told = list_reportable_outcomes(INPUTS.data_plan, (), (), ("x",))
+    assert [one.id for one in told] == ["hypothesis", "told-1"] and "no paired comparison" in told[0].text
+
+
+def test_a_hypothesis_that_is_told_nowhere_is_left_out_and_the_program_tells_it() -> None:
+    statements = list_reportable_outcomes(INPUTS.data_plan, DECIDED, (), ())
+
+    def draft(abstract: str, body: str) -> PaperDraft:
+        return DRAFT.model_copy(update={"abstract": abstract, "sections": (Section(title="Results", body=body),)})
+
+    def found(abstract: str, body: str) -> tuple[str, ...]:
+        return missing_statements(draft(abstract, body), statements, {})
+
+    first, second = (rf"We find that \verdict{{{one.key}}}." for one in DECIDED)
+    assert len(found("", "")) == 3 and "\\verdict{hypothesis/calmer}" in found("", "")[0]
+    assert found(first, first + second) == () and len(found(first, second)) == 1
+    told = add_missing_statements(draft("It is so.", "As follows."), statements, {})
+    assert missing_statements(told, statements, {}) == () and told == add_missing_statements(told, statements, {})
+    assert told.abstract == r"It is so. We find that \verdict{hypothesis/calmer.short}."
+    assert told.sections[0].body == f"As follows.\n\n{first} {second}"
+
+
+# --- length -----------------------------------------------------------------------------------------------------------
+
+
+def test_lengths_come_to_the_pages_that_were_counted_and_a_thin_paper_is_a_complaint() -> None:
+    found = measure_sections(DRAFT, 4.0)
+    assert sum(one.pages for one in found) == pytest.approx(4.0, abs=0.05) and found[0].title == "abstract"
+    assert sum(one.floats for one in found) == 6
+    assert check_thinness(2.3, 4) and "fills 2.3 of 4 pages" in check_thinness(2.3, 4)[0]
+    assert check_thinness(2.5, 4) == () and check_thinness(None, 4) == ()

@@ -1,0 +1,335 @@
+"""Tables, appendix, references and characters, without TeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from labwright.inspector.tree import build_tree
+from labwright.literature import LibraryError
+from labwright.literature.bibtex import parse_bibtex
+from labwright.record.claims.differences import ClaimDifference
+from labwright.record.claims.estimates import Claim
+from labwright.record.events.run_events import LimitReached
+from labwright.record.events.search_events import AttemptExecuted, DecisionMade, NodeJudged, NodesCompared
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.reducers.run_state import RunState
+from labwright.record.reducers.state_fields import RoleUsage
+from labwright.record.schema.decisions import CompareNodes, ExpandTree
+from labwright.record.schema.nodes import Attempt, Failure
+from labwright.record.schema.paper import PaperFinding
+from labwright.review.evidence import numbers
+from labwright.stages.paper.appendix import MAX_ITEMS, render_appendix, render_supplement
+from labwright.stages.paper.citations import format_bibliography, read_verified_entries, to_reference
+from labwright.stages.paper.compilation_findings import find_section, parse_chktex, parse_log
+from labwright.stages.paper.draft_versions import list_obstacles
+from labwright.stages.paper.latex import PrintableCharacters, escape, mark_recorded
+from labwright.stages.paper.result_tables import CONSTANT_NOTE, build_result_tables
+from labwright.stages.paper.supplement_data import SupplementTable, build_supplement_tables, format_files
+from labwright.stages.paper.template import load_template
+from labwright.stages.paper.typesetting import PaperAssessment
+from tests.paper import synthetic_paper
+
+STATE = synthetic_paper.make_state()
+CLAIMS = synthetic_paper.make_claims(STATE)
+
+
+def whole(state: RunState, claims: Sequence[Claim] = ()) -> str:
+    return render_supplement(state, claims, title="T", authors="A")
+
+
+def typed(text: str) -> list[str]:
+    """Digits that stand outside of macros with values or records, and outside of column widths."""
+    text = text.partition(r"\begin{document}")[2] or text
+    commands = r"result|setup|ref|label|addlinespace|setlength\\(?:tabcolsep|LT\w+)|begin\{longtable\}"
+    text = re.sub(rf"\\(?:{commands})(?:\{{[^{{}}]*\}}|\[[^\]]*\])", "", text)
+    text = re.sub(r"\\rec\{(?:[^{}]|\{[^{}]*\})*\}|\\multicolumn\{\d+\}|[LR]\{\\dimexpr[^{}]*\}|@\{\}", "", text)
+    return [one for _, one in numbers.find_numbers(text)]
+
+
+def test_tables_print_bound_values_only():
+    made = build_result_tables(
+        synthetic_paper.make_claims(STATE)[:60], synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED
+    )
+    assert [one.name for one in made] == ["main", "metrics", "ablation"]
+    assert [typed(one.tabular) + typed(one.caption) for one in made] == [[], [], []]
+    keys = set(re.findall(r"\\result\{([^{}]*)\}", "".join(one.tabular for one in made)))
+    assert keys <= set(synthetic_paper.make_evidence(STATE).results) and len(keys) > 60
+
+
+def test_three_arms_are_stacked_and_a_missing_cell_is_a_dash():
+    plan = synthetic_paper.PLAN.model_copy(
+        update={
+            "arms": tuple(
+                arm.model_copy(update={"role": "method"}) if arm.role == "ablation" else arm
+                for arm in synthetic_paper.PLAN.arms
+            )
+        }
+    )
+    some = [one for one in CLAIMS if one.condition != "method@noise20" and one.key.startswith("test/")]
+    main, metrics, *_ = build_result_tables(some, plan)
+    assert main.tabular.count(r"\begin{tabular}{@{}llcr@{}}") == 1 and "Arm" in main.tabular
+    assert "--" in build_result_tables(some, synthetic_paper.PLAN)[0].tabular
+    assert metrics.tabular.count("{@{}llcc@{}}") == 1
+
+
+def test_the_supplement_holds_every_node_seed_failure_and_cost():
+    text = whole(STATE, CLAIMS)
+    assert all(mark_recorded(node.id) in text for node in STATE.nodes.values())
+    assert "cannot be multiplied" in text and r"\$f" in text
+    assert "No model call was recorded" in render_appendix(STATE, CLAIMS)
+    assert all(
+        mark_recorded(f"{claim.seeds[0]}: {claim.values[0]:.4g},") in text
+        for claim in CLAIMS
+        if claim.split == "test" and claim.key.startswith("test/")
+    )
+    assert typed(text.replace("3pt", "")) == []
+
+
+def eventful() -> RunState:
+    """The synthetic run with a pruned node, a retry for time and one for memory, two comparisons and a limit."""
+    log = synthetic_paper.make_events()
+    k = sum(isinstance(event, DecisionMade) for event in log)
+    timeout = Failure(kind="timeout", message="ran longer than 60 s")
+    memory = Failure(kind="memory", message="out of memory at 3_000 MB & more")
+    hopeless = Failure(kind="hopeless", message="loss 9.1 at step 40, median of 4 peers 0.3")
+    attempts = {
+        k + 1: (Attempt(number=1, seconds=60.2, limit=60, failure=timeout), Attempt(number=2, seconds=71, limit=90)),
+        k + 2: (
+            Attempt(number=1, seconds=5, limit=60, failure=memory),
+            Attempt(number=2, seconds=6, limit=60, alone=True, failure=memory),
+        ),
+        k + 3: (Attempt(number=1, seconds=9, limit=60, failure=hopeless),),
+    }
+    for number, made in attempts.items():
+        node, failure = f"n{number:04d}", made[-1].failure
+        log.append(DecisionMade(k=number, action=ExpandTree(stage="agenda", kind="improve", parent="n0006", seed=7)))
+        log += [AttemptExecuted(node=node, attempt=one) for one in made]
+        status = "pruned" if failure is hopeless else "buggy" if failure else "good"
+        log.append(NodeJudged(node=node, status=status, failure=failure, reasons=("why",) if failure else ()))
+    log += [
+        DecisionMade(k=k + 4, action=CompareNodes(stage="tuning", a="n0003", b="n0005")),
+        NodesCompared(k=k + 4, a="n0003", b="n0005", better="n0005", reasons="n0003 fits its scaler on 100% of it"),
+        DecisionMade(k=k + 5, action=CompareNodes(stage="tuning", a="n0004", b="n0005")),
+        LimitReached(stage="agenda", reason="limit of 30 model calls: 28 are made"),
+    ]
+    return fold_events((event, float(at)) for at, event in enumerate(log))
+
+
+def test_what_happened_in_the_search_is_disclosed():
+    text = whole(eventful(), CLAIMS)
+    assert typed(text.replace("3pt", "")) == []
+    plain = re.sub(r"\\rec\{([^{}]*)\}", r"\1", text.replace(r"\allowbreak{}", ""))
+    for said in (
+        "timeout after 60.2 s, ran longer than 60 s; then with a limit of 90 s instead of 60 s: it ran, 71",
+        r"then alone on the machine: memory after 6.0 s, out of memory at 3\_000 MB \& more",
+        "improve, pruned: loss 9.1 at step 40",
+        r"tuning: n0005; n0003 fits its scaler on 100\%",
+        "tuning: not answered",
+        r"\item[agenda] limit of 30 model calls",
+    ):
+        assert said in plain
+    assert "gave the same values" not in plain
+    assert "Attempts that ran out" not in whole(STATE, CLAIMS) and "sounder" not in whole(STATE, CLAIMS)
+    brief = render_appendix(eventful(), CLAIMS)
+    assert "Attempts that ran out" not in brief and "loss 9.1 at step" in re.sub(r"\\rec\{([^{}]*)\}", r"\1", brief)
+    assert typed(brief.replace("3pt", "")) == []
+
+
+@pytest.mark.slow
+def test_the_appendix_is_as_short_after_a_hundred_failures():
+    state = eventful()
+    broken = next(node for node in state.nodes.values() if node.status == "buggy")
+    for k in range(200, 300):
+        state.nodes[f"n{k:04d}"] = broken.model_copy(update={"id": f"n{k:04d}"})
+    brief = render_appendix(state, CLAIMS)
+    assert brief.count(r"\item[\rec{n02") <= MAX_ITEMS and "more in the supplement" in brief
+    assert all(mark_recorded(f"n{k:04d}") in whole(state, CLAIMS) for k in range(200, 300))
+
+
+def test_code_that_ignores_its_seed_prints_no_interval_and_says_so():
+    state = synthetic_paper.make_state()
+    for node in [one for one in state.nodes.values() if one.kind == "replicate"]:
+        same = {"seed": node.seed}
+        first = next(one for one in state.nodes.values() if one.kind == "replicate" and one.parent == node.parent)
+        attempt = node.attempts[0].model_copy(
+            update={"measurements": tuple(one.model_copy(update=same) for one in first.measurements)}
+        )
+        state.nodes[node.id] = node.model_copy(update={"attempts": (attempt,)})
+        state.test_measurements[node.id] = tuple(
+            one.model_copy(update=same) for one in state.test_measurements[first.id]
+        )
+    claims = synthetic_paper.make_claims(state)
+    assert claims and all(one.is_constant and one.n == 5 for one in claims)
+    text = whole(state, claims)
+    assert "Nodes whose replicates gave the same values for every seed" in text and CONSTANT_NOTE in text
+    main, *_ = build_result_tables(claims, synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED)
+    assert main.caption.endswith(CONSTANT_NOTE) and ".ci}" not in main.tabular
+    assert not build_result_tables(CLAIMS, synthetic_paper.PLAN, synthetic_paper.FACTS, synthetic_paper.ABLATED)[
+        0
+    ].caption.endswith(CONSTANT_NOTE)
+    assert typed(text.replace("3pt", "")) == []
+
+
+def test_the_supplement_has_every_comparison_with_both_intervals_and_the_size_of_its_family():
+    text = whole(STATE, CLAIMS)
+    found = [one for one in CLAIMS if isinstance(one, ClaimDifference)]
+    table = text[text.index(r"\label{tab:record-comparisons}") : text.index(r"\section{Data}")]
+    assert table.count(".mde}") == table.count(".ci_examples}") == table.count(".p_adjusted}") == len(found)
+    assert {one.family_size for one in found} == {6, 30}
+    assert r"(\rec{6} comparisons in all)" in table and r"(\rec{30} comparisons in all)" in table
+    assert "No interval over examples for ece on digits, ece on wine: its values were not computed" in table
+    assert "not corrected" in text and "Holm" in text and typed(table) == []
+    validation = [one.model_copy(update={"resampled_interval": None}) for one in found]
+    assert ".ci_examples}" not in whole(STATE, validation) and "Over examples" not in whole(STATE, validation)
+    means = [one for one in CLAIMS if not isinstance(one, ClaimDifference)]
+    assert "Every comparison" not in whole(STATE, means)
+    used = render_appendix(STATE, CLAIMS, used={found[0].key})
+    assert used.count(".mde}") == 1 and ".mde}" not in render_appendix(STATE, CLAIMS)
+
+
+def test_costs_are_told_or_said_to_be_unknown():
+    state = synthetic_paper.make_state()
+    state.usage_by_role = {
+        "code": RoleUsage(calls=3, input_tokens=1200, output_tokens=90, usd=0.5, unpriced=1),
+        "write": RoleUsage(calls=1, unpriced=1),
+    }
+    text = render_appendix(state, [])
+    assert r"for \rec{0.50} US dollars and \rec{2} calls of unknown price" in text and "caches" not in text
+    assert r"write & \rec{1}" in whole(state)
+    state.usage_by_role["code"].cached_tokens = 800
+    assert r"(\rec{800} of them from the providers' caches)" in render_appendix(state, [])
+
+
+def test_an_appendix_of_an_empty_run_says_so():
+    text = render_appendix(RunState(), [])
+    assert "No experiment was run" in text and "No claim has been measured" in text
+    assert "No value was measured" in whole(RunState())
+
+
+def test_the_checklist_is_answered_from_the_record_and_left_open_where_it_cannot_tell():
+    text = render_appendix(STATE, CLAIMS, checklist=True)
+    assert text.count(r"\item[") - render_appendix(STATE, CLAIMS).count(r"\item[") == 16
+    assert text.count(r"\textbf{Open.}") == 4 and "checklist" not in render_appendix(STATE, CLAIMS)
+    assert r"\item[Statistical significance] \textbf{Yes.}" in text and typed(text.replace("3pt", "")) == []
+
+
+def test_data_behind_the_paper_is_in_full_and_every_column_is_told():
+    tables = {one.name: one for one in build_supplement_tables(STATE, CLAIMS)}
+    made = format_files(tables.values())
+    read = {name: list(csv.DictReader(io.StringIO(made[f"supplement/{name}.csv"]))) for name in tables}
+    assert [float(one["value"]) for one in read["replicates"]] == [
+        v for c in CLAIMS if not isinstance(c, ClaimDifference) for v in c.values
+    ]
+    assert {one["node"] for one in read["nodes"]} == set(STATE.nodes)
+    assert len(read["comparisons"]) == sum(isinstance(one, ClaimDifference) for one in CLAIMS)
+    assert {one["setting"]: one["value"] for one in read["settings"]}["search.num_workers"] == "2"
+    told = made["supplement/README.md"]
+    assert all(
+        meaning and f"| {column} | {meaning} |" in told
+        for one in tables.values()
+        for column, meaning in one.columns.items()
+    )
+
+
+def test_no_text_of_a_sheet_is_a_formula_of_a_spreadsheet():
+    rows = [["=HYPERLINK(1)", "-2+3+cmd|x", "@SUM(A1)", "-0.1 0.2", "+1e-3", -0.5, "a = b"]]
+    (line,) = csv.reader(SupplementTable("x", "x", dict.fromkeys("abcdefg", "y"), rows).csv.splitlines()[1:])
+    assert line == ["'=HYPERLINK(1)", "'-2+3+cmd|x", "'@SUM(A1)", "-0.1 0.2", "+1e-3", "-0.5", "a = b"]
+
+
+def test_the_library_that_ships_is_verified():
+    entries = read_verified_entries(synthetic_paper.LIBRARY)
+    assert 11 <= len(entries) == len(parse_bibtex(synthetic_paper.LIBRARY.read_text()))
+    muller = to_reference(next(one for one in entries if one.key == "muller2019when"))
+    assert (muller.authors.split(";")[0], muller.year, muller.abstract) == ("Müller, Rafael", "2019", "")
+    written = format_bibliography(
+        [entries[0].with_fields(abstract="We ask."), *entries[1:]], ["kingma2015adam", "guo2017calibration", "unknown"]
+    )
+    assert [one.key for one in parse_bibtex(written)] == ["guo2017calibration", "kingma2015adam"]
+    assert "verified" not in written and "We ask" not in written
+
+
+def test_an_entry_that_nobody_verified_is_not_offered(tmp_path: Path):
+    library = tmp_path / "a.bib"
+    library.write_text(
+        '@article{a1, title="T", verified = {}}\n@book{b, title={{N}ested {x}}, verified={isbn:1}, year=2001}'
+    )
+    assert read_verified_entries(library) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("@article{a, title = {open", "line 1: an entry that cannot be read"),
+        ("@article{a b, title={x}}", "'a b'"),
+        ("@misc{a, x={1}}\n@misc{a, x={1}}", "line 2: the key 'a' is used twice"),
+    ],
+)
+def test_a_library_that_cannot_be_read_says_why(tmp_path: Path, text: str, sign: str):
+    (tmp_path / "a.bib").write_text(text)
+    with pytest.raises(LibraryError, match=sign):
+        read_verified_entries(tmp_path / "a.bib")
+    with pytest.raises(LibraryError, match="cannot read"):
+        read_verified_entries(tmp_path / "none.bib")
+
+
+def test_text_of_the_record_is_escaped():
+    assert escape("a_b & 5% {x} \\y") == r"a\_\allowbreak{}b \& 5\% \{x\} \textbackslash{}y"
+    assert mark_recorded("seed 12 ok") == r"seed \rec{12} ok"
+
+
+def test_characters_are_known_by_the_class_or_replaced_and_reported():
+    characters = PrintableCharacters.from_styles(load_template().styles.values())
+    fitted = characters.replace_unprintable("é ± – “α” e\u0301 中\x07\u200d")
+    assert fitted.startswith("é ± – “α” é ") and fitted.endswith(r"\unknowncharacter{}\unknowncharacter{}")
+    assert len(characters.replacements) == 2 and any("U+4E2D" in one for one in characters.replacements)
+
+
+def test_a_log_is_read():
+    log = (
+        "LaTeX Warning: Reference `fig:x' on page 1 undefined on input line 3.\n"
+        "Overfull \\hbox (31.4pt too wide) in paragraph at lines 4--5\n"
+        "Overfull \\hbox (3.1pt too wide) in paragraph\n"
+    )
+    assert [(str(one), one.blocks) for one in parse_log(log)] == [
+        ("reference 'fig:x' is undefined and prints ??", True),
+        ("a line sticks out by 31 pt, at lines 4--5: reword it", False),
+    ]
+    assert [str(one) for one in parse_chktex("18:7\n2:9\n")] == ["paper.tex line 7: typed quotes: write ``...''"]
+
+
+def test_findings_name_the_section_and_those_of_the_appendix_say_so():
+    source = '\\begin{abstract}\nWe ask.\n\\end{abstract}\n\n\\section{Results}\n\nIt is "so".\n\n\\section{End}\n'
+    assert find_section(source, 2) == "abstract" and find_section(source, 9) == "section 'End'"
+    (quotes,) = parse_chktex("18:7\n", source)
+    assert str(quotes) == "section 'Results': typed quotes: write ``...'', in 'It is \"so\".'"
+    log = "Overfull \\hbox (31.4pt too wide) in paragraph at lines 7--8\n"
+    (wide,) = parse_log(log, source)
+    assert wide.by_edit and str(wide) == "section 'Results': a line sticks out by 31 pt, at lines 7--8: reword it"
+    (generated,) = parse_log(f"(./appendix.tex {log}", source)
+    assert not generated.by_edit and str(generated).startswith("the appendix: a line sticks out")
+
+
+def test_words_that_a_text_quotes_do_not_hold_up_its_release():
+    """A chktex finding quotes the draft: here a sentence that says what a finding about the length would say."""
+    source = '\\section{Results}\n\nWhere the limit is "five", TeX stopped and prints ??.\n'
+    (quoted,) = parse_chktex("18:3\n", source)
+    assert "the limit is" in str(quoted) and not quoted.blocks
+    found = PaperAssessment(Path("paper.pdf"), 3, (quoted,))
+    assert list_obstacles(found) == ()
+    stopped = PaperFinding(text="a sentence in words of its own", blocks=True)
+    assert list_obstacles(PaperAssessment(None, 3, (stopped, quoted))) == (str(stopped),)
+
+
+def test_a_node_has_one_score_in_tree_frames_and_tables() -> None:
+    rows = {row.id: row.metric for stage in build_tree(STATE).stages for row in stage.nodes}
+    sheet = next(one for one in build_supplement_tables(STATE, []) if one.name == "nodes")
+    at = [*sheet.columns].index("score")
+    assert {str(row[0]): row[at] for row in sheet.rows} == rows and len(synthetic_paper.PLAN.datasets) > 1
+    assert "validation data of digits" in sheet.title

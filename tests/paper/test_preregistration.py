@@ -1,0 +1,85 @@
+"""Page one, a table and the appendix tell what was registered and what came of it, all in macros of the record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.claims.sentences import format_verdict_clauses
+from labwright.record.reducers.run_state import RunState
+from labwright.review.evidence import check_pdf
+from labwright.stages.paper.preregistration import (
+    NO_PRIOR_WORK_NOTE,
+    build_hypothesis_tables,
+    render_in_full,
+    render_page_one,
+)
+from labwright.stages.paper.template import load_template
+from labwright.stages.paper.typesetting import assess_paper
+from tests.hypotheses import make_hypotheses
+from tests.paper import synthetic_paper
+
+
+def asked() -> RunState:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    run.data_plan = run.data_plan.model_copy(
+        update={
+            "hypotheses": make_hypotheses("method", "baseline", higher=False, level="noise20"),
+            "objective": "measure",
+            "objective_reason": "The claim is about a size.",
+        }
+    )
+    return run
+
+
+def test_page_one_has_the_plan_and_its_objective_and_a_table_every_verdict() -> None:
+    run = asked()
+    text = render_page_one(run)
+    assert run.plan_hash[:12] in text and "measure" in text and "The claim is about a size" in text
+    assert NO_PRIOR_WORK_NOTE in text and "tabular" not in text
+    [table] = build_hypothesis_tables(run)
+    assert "supported (preview)" in table.tabular and r"\rec{0.055} [\rec{0.0" in table.tabular
+    assert "A preview confirms nothing" in table.caption
+    assert render_page_one(RunState()) == "" and render_in_full(synthetic_paper.make_state()) == ""
+    assert build_hypothesis_tables(synthetic_paper.make_state()) == () and "Data plan" in render_page_one(
+        synthetic_paper.make_state()
+    )
+
+
+def test_the_appendix_tells_what_came_of_the_alternatives_and_of_the_rival() -> None:
+    run = asked()
+    assert run.data_plan is not None
+    [one] = run.data_plan.hypotheses
+    other = one.effects[0].model_copy(update={"smallest": 9.0})
+    run.data_plan = run.data_plan.model_copy(
+        update={"hypotheses": (one.model_copy(update={"alternatives": (one.effects[0], other)}),)}
+    )
+    [found], text = decide_hypotheses(run), " ".join(render_in_full(run).split())
+    assert [part.verdict for part in found.others] == ["supported", "smaller"] and found.holds == 1
+    assert text.count("Declared alternatives:") == 1 and r"(supported at \rec{0.02});" in text
+    assert "(smaller at " in text and "It came to" in text and "others" not in found.model_dump()
+
+
+@pytest.mark.slow
+async def test_both_are_set_and_nothing_in_them_is_untied(tmp_path: Path) -> None:
+    run = asked()
+    paper = synthetic_paper.make_short_paper(
+        tmp_path, "Table~\\ref{tab:hypotheses} has it.\n\n\\papertable{hypotheses}"
+    )
+    evidence = paper.evidence
+    found = decide_hypotheses(run)
+    parts = replace(
+        paper,
+        registered=render_page_one(run),
+        appendix=render_in_full(run),
+        tables=build_hypothesis_tables(run),
+        evidence=replace(evidence, tables=frozenset({"hypotheses"}), verdicts=format_verdict_clauses(run, found, ())),
+    )
+    built = await assess_paper(parts, load_template("conference"), tmp_path / "paper")
+    assert built.pdf is not None and built.violations == () and built.findings == ()
+    assert await check_pdf(tmp_path / "paper", parts.evidence) == ()
+    assert r"\verdict{hypothesis/gain}" in (tmp_path / "paper" / "appendix.tex").read_text()

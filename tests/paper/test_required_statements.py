@@ -1,0 +1,171 @@
+"""What a paper is obliged to say: the binder takes it whatever things are called, and no draft without it is
+released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from labwright.record.events.paper_events import DraftAssessed
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.figures import FinalFigure
+from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.record.schema.paper import PaperDraft, PaperFinding, Section
+from labwright.review.evidence import check_draft
+from labwright.stages.paper.draft_versions import select_best
+from labwright.stages.paper.paper_context import PaperContext, build_write_inputs
+from labwright.stages.paper.reflection import drop_float
+from labwright.stages.paper.required_statements import (
+    add_missing_statements,
+    list_required_statements,
+    missing_statements,
+)
+from labwright.stages.paper.typesetting import assess_paper
+from labwright.stages.settings import PaperSettings
+from tests.paper import synthetic_paper
+from tests.record.test_reference_baselines import laddered
+
+TITLES = (
+    "CIFAR-10",
+    "ImageNet-1k",
+    "Two Moons",
+    "one hundred of 8 x 8 pixels",
+    "99.9 percent",
+    "50% & more_of #1",
+    r"\input{/etc/hostname}",
+    r"$\alpha$ and $\beta$",
+    "a^2~b",
+    "}{",
+    "%",
+    "Größe 漢字",
+    "٣ digits",
+    "²",
+    "better than the others",
+    "VII",
+    "half of it",
+    "e.g. this. And that!",
+    "(un)balanced [x]",
+)
+CHARACTERS = st.characters(exclude_categories=("Cs",))
+NAMES = st.one_of(st.sampled_from(TITLES), st.text(CHARACTERS, min_size=1, max_size=60))
+DRAFT = PaperDraft(
+    title="A Study",
+    abstract="We ask a question.",
+    sections=(Section(title="Results", body=r"\papertable{main}"), Section(title="Limitations", body="It is small.")),
+)
+
+
+def called(titles: Sequence[str]) -> RunState:
+    """A run in which a reference beats every arm, and everything is called like this."""
+    run = laddered([{"digits": 0.5, "wine": 0.2}], {"digits": 0.0, "wine": 1.0})
+    names = iter(titles)
+    plan = synthetic_paper.PLAN
+    hypothesis = Hypothesis(
+        id="h-1",
+        statement=next(names),
+        reason=next(names),
+        effects=(Effect(estimand="baseline@noise20 - method@noise20", smallest=0.01),),
+        unit="seeds",
+    )
+    run.data_plan = plan.model_copy(
+        update={
+            "metrics": tuple(
+                one.model_copy(update={"title": next(names), "unit": next(names)}) for one in plan.metrics
+            ),
+            "arms": tuple(one.model_copy(update={"title": next(names)}) for one in plan.arms),
+            "levels": tuple(one.model_copy(update={"title": next(names)}) for one in plan.levels),
+            "factor": next(names),
+            "hypotheses": (hypothesis,),
+        }
+    )
+    run.datasets = tuple(one.model_copy(update={"title": next(names)}) for one in run.datasets)
+    return run
+
+
+def material(run: RunState) -> PaperContext:
+    return PaperContext(run, RunFolder(Path("/nowhere")), PaperSettings())
+
+
+@given(st.lists(NAMES, min_size=17, max_size=17))
+@example(["CIFAR-10"] * 10 + ["\r"] + ["CIFAR-10"] * 6)  # the title of an arm is blank
+def test_the_binder_takes_what_is_owed_whatever_things_are_called(titles: list[str]) -> None:
+    made = material(called(titles))
+    statements, evidence = build_write_inputs(made).statements, made.evidence
+    assert {one.required_form for one in statements} >= {"sentence", "verdict"}
+    draft = add_missing_statements(DRAFT, statements, evidence.claims_by_table)
+    assert len(missing_statements(DRAFT, statements, evidence.claims_by_table)) >= 3
+    assert missing_statements(draft, statements, evidence.claims_by_table) == ()
+    assert [str(one) for one in check_draft(draft, evidence)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("titles", [TITLES[:17], tuple(reversed(TITLES))[:17]])
+async def test_what_is_owed_stands_in_the_pdf_whatever_things_are_called(titles: Sequence[str], tmp_path: Path) -> None:
+    made = material(called(titles))
+    statements = build_write_inputs(made).statements
+    draft = add_missing_statements(DRAFT, statements, made.evidence.claims_by_table)
+    parts = replace(
+        synthetic_paper.make_short_paper(tmp_path, ""),
+        draft=draft,
+        evidence=made.evidence,
+        tables=made.tables,
+        figures=(),
+    )
+    found = await assess_paper(parts, made.template, tmp_path / "paper")
+    assert [str(one) for one in found.violations] == [] and found.pdf is not None
+
+
+def test_an_ablation_and_data_on_which_the_method_is_behind_are_owed() -> None:
+    made = material(synthetic_paper.make_state())
+    behind = [
+        one.model_copy(update={"better": one.other, "mean": abs(one.mean) + 0.1})
+        for one in made.claims.differences
+        if one.dataset == "wine"
+    ]
+    found = {one.id: one for one in list_required_statements(made.state, behind)}
+    item = found["behind-wine-method-baseline"]
+    assert len(item.keys) == len(synthetic_paper.PLAN.levels) and item.required_form == "shown"
+    text = DRAFT.model_copy(update={"sections": (Section(title="Results", body="It is small."),)})
+    assert (
+        len(missing_statements(text, [item], {})) == 1
+        and missing_statements(DRAFT, [item], made.evidence.claims_by_table) == ()
+    )
+    told = add_missing_statements(text, [item], {})
+    assert told.sections[0].body.count(r".short}.") == 3 and missing_statements(told, [item], {}) == ()
+
+
+def test_no_page_limit_takes_out_what_is_owed() -> None:
+    draft = DRAFT.model_copy(
+        update={
+            "sections": (
+                Section(
+                    title="Results",
+                    body=(
+                        r"\papertable{hypotheses} \papertable{main}"
+                        "\n\n"
+                        r"\paperfigure{decided}"
+                        "\n\n"
+                        r"\paperfigure{a}"
+                        "\n\n"
+                        r"Kept. Table~\ref{tab:metrics} has more. \papertable{metrics}"
+                    ),
+                ),
+            )
+        }
+    )
+    figures = tuple(FinalFigure(name=name, description="d", datasets=()) for name in ("decided", "a"))
+    first = drop_float(draft, figures)
+    assert first is not None and first.draft.placements == {"a": "appendix"} and "decided" in str(first.draft)
+    second = drop_float(first.draft, figures)
+    assert second is not None and "metrics" not in second.draft.sections[0].body and "Kept." in str(second.draft)
+    assert drop_float(second.draft, figures) is None
+    short = DraftAssessed(round=1, draft=draft, left_out=("the main text does not show ablation-a",))
+    long = DraftAssessed(round=0, draft=draft, over=0.5, findings=(PaperFinding(text="too long", blocks=True),))
+    assert select_best([long, short]) is long, "what is left out weighs more than length"

@@ -1,0 +1,136 @@
+"""What a paper prints is made by the formatters of `record.printed_value` alone, and no text of code states
+anything.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labwright.record.printed_value import PrintedValue, print_clause, print_name, print_setting
+from labwright.record.result_macros import (
+    ResultMacroUse,
+    find_macro_uses,
+    format_key,
+    parse_results,
+    render_results,
+    to_plain_text,
+)
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = (
+    r"\input{/etc/hostname}",
+    r"\write18{id}",
+    r"Adam\gdef\result##1{ ninety-nine}",
+    r"\csname def\endcsname",
+    r"\catcode`\%=12",
+    "^^5cinput",
+    "a % comment",
+    "}{",
+    "$x$ and $y$",
+    "~",
+    "#1",
+    "\u202e",
+    "\x00\x1b[2J",
+    "\u00e9 \u6f22",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "an accuracy of 99.9 percent on the test data",
+        "99.9 %",
+        "adam2",
+        "ninety-nine",
+        "NinetyNinePercent",
+        "ninety_nine",
+        "XL",
+        "half of it",
+        "twice as good as the others",
+        "outperforms the baseline",
+        "significantly_better",
+        "reduced",
+        "the same",
+        r"Adam\gdef\result##1{ ninety-nine percent}",
+        "\u0663",
+        "\u00bd",
+        "x" * 41,
+        "",
+        "  ",
+    ],
+)
+def test_a_text_that_states_something_is_not_printed(text: str) -> None:
+    assert print_setting(text) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("adam_w", "adam_w"),
+        ("label smoothing", "label smoothing"),
+        ("a & b", "a & b"),
+        ("0.1, 1e-05", "0.1, 10-5"),
+        ("64", "64"),
+        (True, "True"),
+        (-0.5, "-0.5"),
+        (40, "40"),
+        (1e-5, "10-5"),
+        (float("nan"), None),
+        ("50%", None),
+    ],
+)
+def test_names_and_numbers_of_code_are_printed_as_they_are(value: str | float, read: str | None) -> None:
+    found = print_setting(value)
+    assert (None if found is None else to_plain_text(found)) == read
+
+
+def test_nobody_else_makes_a_printed_value() -> None:
+    with pytest.raises(TypeError, match=r"record\.printed"):
+        PrintedValue("99.9", None)
+    made: dict[str, set[str]] = {}
+    for path in ROOT.glob("*/**/*.py"):
+        if ROOT / ".venv" in path.parents or "tests" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                made.setdefault(node.func.id, set()).add(str(path.relative_to(ROOT)))
+    assert made["PrintedValue"] == {"record/printed_value.py"}
+    assert made["print_clause"] == {"record/claims/sentences.py"}, "TeX that is composed is composed there alone"
+
+
+@pytest.mark.parametrize(
+    "tex", [r"it is \input{x}", r"\def\a{}", "a } b", "a { b", "a % b", "a # b", "^^5c", r"\csname x\endcsname", "a~b"]
+)
+def test_a_clause_holds_no_other_tex(tex: str) -> None:
+    with pytest.raises(ValueError, match="clause"):
+        print_clause(tex)
+
+
+def test_formulas_of_a_clause_hold_everywhere_and_dollars_stay_signs() -> None:
+    assert print_clause(r"$n$ = 5 at \$3 and \$4").tex == r"\ensuremath{n} = 5 at \$3 and \$4"
+
+
+@given(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=200)))
+def test_whatever_a_name_is_it_is_one_line_of_text_to_tex(text: str) -> None:
+    value = print_name(text)
+    assert print_clause(value.tex) == value
+    use = ResultMacroUse("setup", "data.x.title")
+    assert parse_results(render_results({use: value})) == {use: value.tex}
+
+
+@given(st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=80)), min_size=4, max_size=4))
+def test_whatever_things_are_called_their_key_is_plain(parts: list[str]) -> None:
+    key = format_key(*parts)
+    assert [use.key for use in find_macro_uses(rf"\result{{{key}}}")] == [key.strip()]
+    assert render_results({ResultMacroUse("result", key): print_setting(1)}).count("value{") == 1
+    assert format_key("test", "digits", "log_loss", "method@noise20") == "test/digits/log_loss/method@noise20"
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_two_names_have_two_keys(one: str, other: str) -> None:
+    assert (format_key(one) == format_key(other)) == (one == other)

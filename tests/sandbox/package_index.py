@@ -1,0 +1,163 @@
+"""An index of packages on loopback, as uv asks it, with wheels and sources that are made by hand."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def build_wheel(
+    name: str,
+    version: str,
+    files: Mapping[str, str],
+    *,
+    requires: Iterable[str] = (),
+    python: str = ">=3.8",
+    tag: str = "py3-none-any",
+) -> tuple[str, bytes]:
+    """File name and bytes of a wheel with these modules."""
+    metadata = "\n".join(
+        (
+            "Metadata-Version: 2.1",
+            f"Name: {name}",
+            f"Version: {version}",
+            f"Requires-Python: {python}",
+            *(f"Requires-Dist: {one}" for one in requires),
+            "",
+            "",
+        )
+    )
+    info = f"{name}-{version}.dist-info"
+    texts = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
+    }
+    rows = [f"{path},sha256={_digest(text)},{len(text.encode())}" for path, text in texts.items()]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for path, text in (*texts.items(), (f"{info}/RECORD", "\n".join([*rows, f"{info}/RECORD,,", ""]))):
+            archive.writestr(path, text)
+    return f"{name}-{version}-{tag}.whl", content.getvalue()
+
+
+BACKEND = """
+import base64, hashlib, os, socket, zipfile
+{ahead}
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    texts = {{"{name}.py": open("{name}.py").read(),
+             "{name}-{version}.dist-info/METADATA": "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n",
+             "{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"}}
+    made = "{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, made), "w") as archive:
+        rows = [f"{{path}},,{{len(text)}}" for path, text in texts.items()]
+        for path, text in (*texts.items(), ("{name}-{version}.dist-info/RECORD", "\\n".join(rows))):
+            archive.writestr(path, text)
+    return made
+"""
+
+
+def build_source(name: str, version: str, module: str, *, ahead: str = "", beside: str = "") -> tuple[str, bytes]:
+    """File name and bytes of a source that builds itself; `ahead` is what its backend does when it is imported, and
+    `beside` the path of another file in it."""
+    texts = {
+        "PKG-INFO": f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n",
+        f"{name}.py": module,
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "backend.py": BACKEND.format(name=name, version=version, ahead=ahead),
+    }
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for path, text in (texts | ({beside: ""} if beside else {})).items():
+            entry = tarfile.TarInfo(f"{name}-{version}/{path}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return f"{name}-{version}.tar.gz", content.getvalue()
+
+
+class PackageIndex:
+    """Serves what it holds, as JSON with the dates of uploads; `served` counts the files that were fetched."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[bytes, str, str]] = {}
+        self.served: list[str] = []
+        self.dated = True
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/simple"
+
+    def add(self, file: tuple[str, bytes], *, uploaded: str = LONG_AGO, python: str = ">=3.8") -> None:
+        self.files[file[0]] = (file[1], uploaded, python)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def page(self, project: str) -> bytes | None:
+        """What it has of a project; None: it knows none of that name."""
+        held = [name for name in self.files if name.split("-")[0].lower() == project.replace("-", "_")]
+        if not held:
+            return None
+        return json.dumps(
+            {
+                "meta": {"api-version": "1.1"},
+                "name": project,
+                "files": [
+                    {
+                        "filename": name,
+                        "url": f"../../files/{name}",
+                        "requires-python": python,
+                        "hashes": {"sha256": hashlib.sha256(content).hexdigest()},
+                        "size": len(content),
+                        **({"upload-time": uploaded} if self.dated else {}),
+                    }
+                    for name, (content, uploaded, python) in self.files.items()
+                    if name in held
+                ],
+            }
+        ).encode()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        index = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                *_, folder, name = self.path.rstrip("/").split("/")
+                if folder == "files" and name in index.files:
+                    index.served += [name] if self.command == "GET" else []
+                    self._answer(index.files[name][0], "application/octet-stream")
+                elif folder == "simple" and (page := index.page(name)) is not None:
+                    self._answer(page, "application/vnd.pypi.simple.v1+json")
+                else:
+                    self.send_error(404)
+
+            do_HEAD = do_GET
+
+            def _answer(self, content: bytes, kind: str) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        return Handler
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()

@@ -1,0 +1,138 @@
+"""A repository as the record keeps it: the user's folder is only read, trees follow from edits, faults are told."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from labwright.record.schema.repository import RepositoryEdit
+from labwright.sandbox.errors import RepositoryError
+from labwright.sandbox.repository.git_mirror import LINKED_FILE_BYTES, GitMirror
+from tests.repositories import make_repository, run_git
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "code")
+
+
+def everything_in(folder: Path) -> dict[str, tuple[str, int]]:
+    return {
+        str(path.relative_to(folder)): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_taking_in_writes_nothing_to_the_users_folder(code: Path, tmp_path: Path) -> None:
+    os.utime(code / "train.py")  # git would refresh its index
+    before = everything_in(code)
+    taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
+    assert everything_in(code) == before
+    assert taken.commit == run_git(code, "rev-parse", "HEAD").strip() and taken.files == 7 and not taken.is_snapshot
+
+
+def test_uncommitted_work_is_refused_or_becomes_a_commit_of_ours(code: Path, tmp_path: Path) -> None:
+    (code / "train.py").write_text("print(1)\n")
+    (code / "new.py").write_text("print(2)\n")
+    (code / "metrics.json").write_text("ignored")
+    before = everything_in(code)
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    with pytest.raises(RepositoryError, match=r"holds work that is not committed \((train|new)\.py.*--dirty"):
+        mirror.import_head(code)
+    taken = mirror.import_head(code, dirty=True)
+    texts = mirror.read_texts(taken.tree)
+    assert taken.is_snapshot and texts["train.py"] == "print(1)\n" and texts["new.py"] == "print(2)\n"
+    assert "metrics.json" not in texts and everything_in(code) == before
+    assert GitMirror(tmp_path / "other" / "mirror").import_head(code, dirty=True).commit == taken.commit
+
+
+@pytest.mark.parametrize(
+    ("there", "words"), [("folder", "is no git repository"), ("repository", "has no commit"), ("", "is no folder")]
+)
+def test_what_is_no_repository_is_refused_in_one_line(tmp_path: Path, there: str, words: str) -> None:
+    folder = tmp_path / "x"
+    if there:
+        folder.mkdir()
+    if there == "repository":
+        run_git(folder, "init", "-q")
+    with pytest.raises(RepositoryError, match=words) as error:
+        GitMirror(tmp_path / "m" / "mirror").import_head(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_no_program_of_the_users_configuration_runs(code: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
+        hook = code / ".git" / "hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
+        hook.chmod(0o755)
+    for key in ("core.fsmonitor", "filter.evil.smudge", "core.pager", "diff.evil.textconv", "diff.evil.command"):
+        run_git(code, "config", key, f"touch {mark}; cat")
+    (code / ".gitattributes").write_text("*.py filter=evil diff=evil\n")
+    run_git(code, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "add", "-A")
+    run_git(code, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "commit", "-qm", "attributes")
+    mark.unlink(missing_ok=True)
+    (code / "new.py").write_text("x = 1\n")
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    taken = mirror.import_head(code, dirty=True)
+    mirror.checkout(taken.tree, tmp_path / "out")
+    mirror.commit(
+        mirror.apply_edits(taken.tree, [RepositoryEdit(path="new.py", old="x = 1\n", new="x = 2\n")]), taken.commit, "e"
+    )
+    assert "x = 2" in mirror.build_diff(
+        taken.tree, mirror.apply_edits(taken.tree, [RepositoryEdit(path="new.py", old="x = 1\n", new="x = 2\n")])
+    )
+    assert (tmp_path / "out" / "new.py").read_text() == "x = 1\n" and not mark.exists()
+
+
+def test_an_edit_changes_one_place_and_equal_files_are_one_tree(code: Path, tmp_path: Path) -> None:
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    taken = mirror.import_head(code)
+    edit = RepositoryEdit(path="train.py", old="1e-3 * np.eye", new="1e-2 * np.eye")
+    tree = mirror.apply_edits(taken.tree, [edit, RepositoryEdit(path="notes/a.txt", new="hello\n")])
+    assert (
+        mirror.read_texts(tree)["notes/a.txt"] == "hello\n" and "1e-2 * np.eye" in mirror.read_texts(tree)["train.py"]
+    )
+    assert (
+        mirror.apply_edits(tree, [RepositoryEdit(path="train.py", old="1e-2 * np.eye", new="1e-3 * np.eye")])
+        != taken.tree
+    )
+    patch = mirror.build_diff(taken.tree, tree)
+    assert "+hello" in patch and mirror.apply_edits(taken.tree, []) == mirror.apply_patch(taken.tree, "") == taken.tree
+    assert mirror.apply_patch(taken.tree, patch) == tree
+    with pytest.raises(RepositoryError, match="the patch does not fit the files that it is made for"):
+        mirror.apply_patch(tree, patch)
+    commit = mirror.commit(tree, taken.commit, "mended")
+    assert commit == mirror.commit(tree, taken.commit, "mended")
+    for old, times in (("np", "occurs"), ("nowhere", "occurs 0 times")):
+        with pytest.raises(RepositoryError, match=times):
+            mirror.apply_edits(taken.tree, [RepositoryEdit(path="train.py", old=old, new="x")])
+
+
+def test_large_files_are_linked_and_git_is_not_there(code: Path, tmp_path: Path) -> None:
+    (code / "big.bin").write_bytes(b"\0" * (LINKED_FILE_BYTES + 1))
+    (code / "link").symlink_to("train.py")
+    run_git(code, "add", "-A")
+    run_git(code, "commit", "-qm", "big")
+    mirror = GitMirror(tmp_path / "m" / "mirror")
+    out = tmp_path / "out"
+    kept = mirror.checkout(mirror.import_head(code).tree, out)
+    assert (out / "big.bin").is_symlink() and (out / "big.bin").resolve() == kept / "big.bin"
+    assert not (out / "train.py").is_symlink() and (out / "link").is_symlink() and not (out / ".git").exists()
+
+
+def test_what_git_does_not_hold_is_told(code: Path, tmp_path: Path) -> None:
+    other = make_repository(tmp_path / "other")
+    run_git(code, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "parts/other")
+    (code / "weights.pt").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:" + "a" * 64 + "\nsize 1\n"
+    )
+    run_git(code, "add", "-A")
+    run_git(code, "commit", "-qm", "more")
+    taken = GitMirror(tmp_path / "m" / "mirror").import_head(code)
+    assert any("submodules" in one and "parts/other" in one for one in taken.faults)
+    assert any("LFS" in one and "weights.pt" in one for one in taken.faults)

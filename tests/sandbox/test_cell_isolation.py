@@ -1,0 +1,264 @@
+"""What one cell does to its kernel and to the cells after it, in the sandbox and out of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labwright.record.schema.cell import Cell
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.isolation import probe
+from labwright.sandbox.job import Job
+from labwright.sandbox.settings import SandboxSettings
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually, running_module
+from tests.sandbox.hostile_study import ARMS, LEFT_RUNNING
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not probe.get_probed_isolation().between_cells,
+        reason=f"no walls between cells here: {probe.get_probed_isolation().reason}",
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=["as we are", pytest.param("an ordinary user", marks=pytest.mark.bench)])
+def said(request: pytest.FixtureRequest) -> Generator[dict[str, list[str]]]:
+    """What came of each cell, and what it said."""
+    with running_module(
+        "tests.sandbox.hostile_study", "required", ordinary=request.param == "an ordinary user"
+    ) as text:
+        yield json.loads(text)
+
+
+def facts(lines: list[str], *names: str) -> dict[str, str]:
+    """What a cell said under these names."""
+    return {name: line.removeprefix(f"{name} ") for name in names for line in lines if line.startswith(f"{name} ")}
+
+
+@pytest.mark.parametrize("process", ["first", "zygote"])
+def test_neither_kernel_nor_zygote_can_be_looked_into(said: dict[str, list[str]], process: str) -> None:
+    closed = (
+        "mem",
+        "environ",
+        "fd/*",
+        "root/experiment",
+        "cwd/cells",
+        "maps",
+        "map_files/*",
+        "task/*/mem",
+        "pidfd_getfd",
+    )
+    found = facts(said["hostile"], *(f"{process} {name}" for name in closed))
+    assert found == {f"{process} {name}": "0" for name in closed}
+    refused = facts(said["hostile"], *(f"{process} {name}" for name in ("ptrace", "process_vm_readv", "setns")))
+    assert len(refused) == 3 and set(refused.values()) <= {"EPERM", "EACCES"}
+
+
+def test_no_wall_can_be_taken_down(said: dict[str, list[str]]) -> None:
+    acts = ("umount folder", "umount tmp", "mount", "remount", "new mounts")
+    assert facts(said["hostile"], *acts) == dict.fromkeys(acts, "EPERM")
+    assert facts(said["hostile"], "new user")["new user"] in ("EPERM", "ENOSPC")
+    assert facts(said["hostile"], "own capabilities", "inherited capabilities") == {
+        "own capabilities": str(["0" * 16] * 5),
+        "inherited capabilities": "5",
+    }
+
+
+def test_what_is_not_of_a_cell_is_not_there_for_it(said: dict[str, list[str]]) -> None:
+    assert facts(said["hostile"], "connection", "scratch", "sockets", "cells") == {
+        "connection": "[]",
+        "scratch": "['job.json']",
+        "sockets": "0",
+        "cells": "['cells', 'digits__hostile']",
+    }
+    assert facts(said["hostile"], "shared", "inputs", "job", "rename") == {
+        "shared": "EROFS",
+        "inputs": "EROFS",
+        "job": "EROFS",
+        "rename": "EBUSY",
+    }
+
+
+def test_devices_of_the_machine_cannot_be_changed(said: dict[str, list[str]]) -> None:
+    assert facts(said["hostile"], "device", "input") == {"device": "EROFS", "input": "EROFS"}
+
+
+@pytest.mark.parametrize("arm", ["other", "honest", "last"])
+def test_a_later_cell_finds_nothing_of_an_earlier_one(said: dict[str, list[str]], arm: str) -> None:
+    assert facts(said[arm], "places", "memory", "segment", "abstract", "set", "processes", "attributes") == {
+        "places": "[]",
+        "memory": "[False, False]",
+        "segment": "ENOENT",
+        "abstract": "ECONNREFUSED",
+        "set": "True",
+        "processes": "3",
+        "attributes": "[]",
+    }
+    assert facts(said[arm], "locks") == {"locks": "[]"}
+    found = facts(said[arm], "key", "kept key")
+    assert len(found) == 2 and set(found.values()) <= {"ENOKEY", "ENOSYS", "EACCES", "EOPNOTSUPP"}
+
+
+def test_every_cell_but_the_one_that_kills_its_kernel_again_is_measured(said: dict[str, list[str]]) -> None:
+    assert {arm: said[arm][0] for arm in ARMS} == {**dict.fromkeys(ARMS, "measured"), "deadly": "failed"}
+    assert said["deadly"][1].startswith("died: the process was killed by SIGKILL")
+
+
+def test_nothing_of_it_is_left_running(said: dict[str, list[str]]) -> None:
+    def left() -> list[str]:
+        found: list[str] = []
+        for one in Path("/proc").iterdir():
+            with suppress(OSError):
+                if one.name.isdigit() and LEFT_RUNNING.encode() in (one / "cmdline").read_bytes():
+                    found.append(one.name)
+        return found
+
+    assert said and holds_eventually(lambda: not left())
+
+
+LINKS = """
+import os
+import lab
+
+def run(cell):
+    os.symlink(os.path.dirname(os.environ["LAB_JOB"]), "inputs")
+    lab.result("seen", lab.shared("files", lambda: int(os.path.exists("inputs/connection.json"))))
+
+lab.measure(run)
+"""
+
+
+async def test_a_link_in_place_of_inputs_shows_nothing_of_the_kernel(
+    store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labwright.sandbox.workspace.MAX_COPIED_BYTES", 0)  # so a cell has no inputs of its own
+    settings = SETTINGS.model_copy(update={"isolation": "required"})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    try:
+        outcome = await executor.run(
+            Job(
+                name="links",
+                folder=tmp_path / "job",
+                source={"experiment.py": LINKS},
+                cells=(Cell(dataset="digits", arm="x"),),
+                datasets=("digits",),
+                timeout=60.0,
+            )
+        )
+    finally:
+        await executor.close()
+    assert [one.value for one in outcome.measurements] == [0.0], outcome.cells
+
+
+TELLS = """
+import os, time
+import lab
+
+def run(cell):
+    lab.result("kernel", os.getppid())
+    if cell.arm == "full":
+        for i in range(40):
+            open(f"/dev/shm/{i}", "wb").write(b"x" * 50_000_000)
+            time.sleep(0.1)
+    if cell.arm == "crowded":
+        for i in range(40):
+            open(f"/tmp/{i}", "wb").write(b"x" * 20_000_000)
+            time.sleep(0.1)
+
+lab.measure(run)
+"""
+
+
+async def tell(store: DatasetStore, place: Path, settings: SandboxSettings, *arms: str) -> dict[str, tuple[str, Any]]:
+    """Outcome with reason, and parent, of cells of these arms, two levels of each, in turn."""
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=place / "cache")
+    cells = tuple(Cell(dataset="digits", arm=arm, level=level) for level in "ab" for arm in arms)
+    try:
+        outcome = await executor.run(
+            Job(
+                name="tells",
+                folder=place / "job",
+                source={"experiment.py": TELLS},
+                cells=cells,
+                datasets=("digits",),
+                timeout=200.0,
+            )
+        )
+    finally:
+        await executor.close()
+    kernels = {one.condition: one.value for one in outcome.measurements if one.name == "kernel"}
+    return {
+        str(line.cell.condition): (line.outcome + line.why[:7], kernels.get(line.cell.condition))
+        for line in outcome.cells
+    }
+
+
+async def test_without_walls_cells_of_different_arms_share_no_kernel(store: DatasetStore, tmp_path: Path) -> None:
+    found = await tell(store, tmp_path, SETTINGS, "x", "y")
+    kernels = {name: kernel for name, (_, kernel) in found.items()}
+    assert kernels["x@a"] == kernels["x@b"] != kernels["y@a"] == kernels["y@b"]
+
+
+@pytest.mark.bench
+async def test_what_a_cell_keeps_in_memory_and_on_disk_counts(store: DatasetStore, tmp_path: Path) -> None:
+    settings = SandboxSettings(grace=0.5, isolation="required", pool=0, memory_gb=0.6, disk_gb=0.3)
+    found = await tell(store, tmp_path, settings, "full", "crowded", "x")
+    assert {name: became for name, (became, _) in found.items()} == {
+        "full@a": "failedmemory:",
+        "full@b": "failedmemory:",
+        "crowded@a": "failedother: ",
+        "crowded@b": "failedother: ",
+        "x@a": "measured",
+        "x@b": "measured",
+    }
+
+
+DRAWS = """
+import logging
+logging.basicConfig(level=logging.INFO)
+import matplotlib.pyplot as plt
+import lab
+
+def run(cell):
+    plt.plot([1, 2])
+    plt.savefig("drawn.png")
+    lab.result("kernel", 1)
+
+lab.measure(run)
+"""
+
+
+@pytest.mark.parametrize("as_cells", [True, False])
+async def test_fonts_are_listed_once_for_all_cells_and_kernels(
+    store: DatasetStore, tmp_path: Path, as_cells: bool
+) -> None:
+    settings = SandboxSettings(grace=0.5, isolation="required", pool=0)
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    executor._pool.disabled_reason = "nothing is imported ahead"  # pyright: ignore[reportPrivateUsage]
+    cells = tuple(Cell(dataset="digits", arm=arm) for arm in "ab") if as_cells else ()
+    code = DRAWS if as_cells else DRAWS.partition("def run")[0] + "plt.plot([1, 2])\nplt.savefig('drawn.png')\n"
+    said = ""
+    try:
+        for number in range(2):
+            outcome = await executor.run(
+                Job(
+                    name="draws",
+                    folder=tmp_path / str(number),
+                    source={"experiment.py": code},
+                    cells=cells,
+                    datasets=("digits",),
+                    timeout=60.0,
+                )
+            )
+            assert outcome.failure is None or outcome.failure.kind == "no measurement", outcome.failure
+            said += outcome.stdout_tail
+    finally:
+        await executor.close()
+    assert "generated new fontManager" not in said
+    assert len(list((tmp_path / "cache" / "matplotlib").glob("fontlist*.json"))) == 1

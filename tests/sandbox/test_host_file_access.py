@@ -1,0 +1,648 @@
+"""Folders that code can rename, link, lock and fill: a tree beside them stays as it was, wherever we work in them.
+
+Links are planted at each place that the host reads, writes, moves, copies or removes; then real cells do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+import struct
+import sys
+import tarfile
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from labwright.agent.cli import main
+from labwright.record.folder_descriptors import remove_tree
+from labwright.record.run_folder import create_draft_folder, seal_folder
+from labwright.record.schema.cell import Cell
+from labwright.sandbox.cell_scheduler import CellSchedule
+from labwright.sandbox.cluster.archives import pack_archive, unpack_archive
+from labwright.sandbox.errors import SandboxError
+from labwright.sandbox.execution import KernelExecution, KernelScript
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.file_clock import wait_for_next_time
+from labwright.sandbox.folder_handover import lend_folder, take_back_folder
+from labwright.sandbox.isolation.limits import ResourceLimits, Watchdog
+from labwright.sandbox.isolation.probe import get_probed_isolation
+from labwright.sandbox.job import CellOutcome, Job, JobOutcome
+from labwright.sandbox.merge_cells import merge_cell_folders
+from labwright.sandbox.monitor import JobMonitor, read_curves
+from labwright.sandbox.output import Transcript
+from labwright.sandbox.result_collector import ResultCollector
+from labwright.sandbox.results import collect_figures, hash_arrays, hash_artifacts
+from labwright.sandbox.safe_io import (
+    MAX_DEPTH,
+    BadFile,
+    OpenFolder,
+    copy_file,
+    count_bytes,
+    iterate_entries,
+    link_file,
+    list_names,
+    make_folder,
+    make_harmless,
+    move_path,
+    open_regular,
+    read_lines,
+    remove_path,
+    write_file,
+)
+from labwright.sandbox.scoring import read_final_predictions, read_index
+from labwright.sandbox.scoring import seal_test_predictions as seal_predictions
+from labwright.sandbox.settings import SandboxSettings
+from labwright.sandbox.workspace import copy_arm_artifacts, prepare_workspace, rescue_checkpoints
+from labwright.stages.nodes.plot_inputs import PlotArrays
+from tests.sandbox.conftest import SETTINGS, DatasetStore
+from tests.sandbox.hostile_mix import FOLDER_ACTS, snapshot_tree
+
+LINE = json.dumps(
+    {"file": "0" * 20 + ".npz", "dataset": "digits", "split": "test", "condition": "m", "kind": "predictions"}
+)
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A tree of the user's, with whatever names we work with."""
+    folder = tmp_path / "victim"
+    for name in (
+        "submissions",
+        "sealed",
+        "arrays",
+        "artifacts/deep",
+        "checkpoints",
+        "figures",
+        "inputs/artifacts",
+        "cells/digits__m/checkpoints",
+        "digits__m/checkpoints",
+    ):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "kept").write_text("the user's own")
+    for name in ("measurements.jsonl", "stdout.txt", "submissions.jsonl", "experiment.py", "sealed/index.jsonl"):
+        (folder / name).write_text(f"{LINE}\n")
+    np.save(folder / "arrays" / "a.npy", np.ones(2))
+    (folder / "kept").touch(0o600)
+    (folder / "kept").chmod(0o4600)
+    return folder
+
+
+def _prepare(folder: Path) -> object:
+    return prepare_workspace(
+        Job(name="n", folder=folder, source={"experiment.py": "print()"}), folder / "views", SandboxSettings()
+    )
+
+
+def _collect(folder: Path) -> object:
+    script = KernelScript(Job(name="n", folder=folder, source={"experiment.py": ""}), folder, views={})
+    return ResultCollector(folder / "labels", folder / "cache", 10**9, "scored").collect(
+        script, "", KernelExecution(1.0, None, Transcript(100))
+    )
+
+
+def _assemble(folder: Path) -> object:
+    cell = Cell(dataset="digits", arm="m")
+    job = Job(name="n", folder=folder.with_name("job"), source={}, cells=(cell,), measured_folders={cell: folder})
+    job.folder.mkdir()
+    return merge_cell_folders(job, CellSchedule(job, {}, lambda: 0.0), ResultCollector(folder, folder, 10**9, "scored"))
+
+
+def _packed(folder: Path) -> object:
+    pack_archive(folder, folder.with_name("parcel"), max_bytes=10**6)
+    return unpack_archive(folder.with_name("parcel"), folder.with_name("unpacked"))
+
+
+def _sealed(folder: Path) -> None:
+    seal_folder(folder, folder.with_name("final"))
+    create_draft_folder(folder.with_name("final"))
+    seal_folder(create_draft_folder(folder), folder.with_name("final"))
+
+
+WORK: dict[str, Callable[[Path], object]] = {
+    "prepare": _prepare,
+    "collect": _collect,
+    "assemble": _assemble,
+    "pack": _packed,
+    "seal": _sealed,
+    "disarm": lambda folder: make_harmless(folder, only_plain=True),
+    "remove": lambda folder: [remove_path(folder, name) for name in ("arrays", "checkpoints", "inputs/artifacts")],
+    "remove all": remove_tree,
+    "rescue": rescue_checkpoints,
+    "arrays": hash_arrays,
+    "artifacts": lambda folder: hash_artifacts(folder, 10**9),
+    "figures": collect_figures,
+    "submissions": lambda folder: read_index(folder, "submissions.jsonl"),
+    "predictions": lambda folder: read_final_predictions(folder, folder / "labels"),
+    "seal predictions": lambda folder: seal_predictions(folder, folder / "labels"),
+    "curves": read_curves,
+    "copy arm": lambda folder: copy_arm_artifacts(folder, folder.with_name("copied"), "m", limit=10**6),
+    "write": lambda folder: [
+        write_file(folder, name, "ours") for name in ("stdout.txt", "submissions/x", "sealed/index.jsonl", "node.ipynb")
+    ],
+    "make": lambda folder: [make_folder(folder, name) for name in ("figures", "inputs/artifacts/n", "sealed")],
+    "copy": lambda folder: copy_file(folder, "stdout.txt", folder.with_name("copied"), "x", 100),
+    "link": lambda folder: link_file(folder, "stdout.txt", folder.with_name("linked"), "x"),
+    "move": lambda folder: move_path(folder, "submissions", folder, "sealed"),
+    "briefs": lambda folder: asyncio.run(PlotArrays("n", folder / "arrays", {"n1": folder / "arrays"}).read_briefs()),
+    "watch": lambda folder: JobMonitor(lambda _: None, folder).read_progress(1.0, 1),
+    "count": count_bytes,
+}
+LINKED = (
+    ".",
+    "arrays",
+    "artifacts",
+    "submissions",
+    "sealed",
+    "checkpoints",
+    "figures",
+    "inputs",
+    "cells",
+    "kernels/1/cells",
+    "cells/digits__m",
+    "measurements.jsonl",
+    "submissions.jsonl",
+    "stdout.txt",
+    "experiment.py",
+    "artifacts/deep",
+    "arrays/a.npy",
+    "arrays/.hidden.npy",
+    "sealed/index.jsonl",
+)
+
+
+@pytest.mark.parametrize("place", LINKED)
+def test_a_link_leads_the_host_nowhere(tmp_path: Path, victim: Path, place: str) -> None:
+    before = snapshot_tree(victim)
+    for name, work in WORK.items():
+        around = tmp_path / name.replace(" ", "_")
+        folder = around / "attempt"
+        around.mkdir()
+        if place == ".":
+            folder.symlink_to(victim)
+        else:
+            (folder / place).parent.mkdir(parents=True)
+            (folder / place).symlink_to(victim / place if (victim / place).exists() else victim / "cells")
+        with suppress(SandboxError, FileNotFoundError, NotADirectoryError, FileExistsError):
+            work(folder)
+        assert snapshot_tree(victim) == before, name
+        mine = [
+            path
+            for path in around.rglob("*")
+            if path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(around)
+        ]
+        assert not [path for path in mine if path.stat().st_nlink > 1 or b"the user's own" in path.read_bytes()], name
+
+
+# --- depth, locks, users ----------------------------------------------------------------------------------------------
+
+
+def as_ordinary_user(work: Callable[[Path], None]) -> None:
+    """Do some work in a folder of its own as a user who is not root, in a process of its own where we are."""
+    if os.getuid() != 0:
+        with tempfile.TemporaryDirectory() as name:
+            return work(Path(name))
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            work(Path(tempfile.mkdtemp(dir="/tmp")))
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  the exit code says it
+            traceback.print_exc(file=sys.stderr)
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    return None
+
+
+def nested(folder: Path, depth: int) -> None:
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+
+
+def test_a_locked_folder_is_ours_again_for_an_ordinary_user() -> None:
+    def work(around: Path) -> None:
+        folder = around / "attempt"
+        (folder / "arrays").mkdir(parents=True)
+        (folder / "arrays" / "a.npy").touch()
+        held = OpenFolder(folder)
+        for place in (folder / "arrays", folder):
+            place.chmod(0)
+        assert take_back_folder(held, folder)
+        make_harmless(folder)
+        assert stat.S_IMODE((folder / "arrays").stat().st_mode) == 0o700
+        for place in (folder / "arrays", folder):
+            place.chmod(0)
+        create_draft_folder(around / "attempt1").joinpath("x").mkdir()
+        (around / ".attempt1.part" / "x").chmod(0)
+        (around / ".attempt1.part").chmod(0)
+        assert not list(create_draft_folder(around / "attempt1").iterdir()), (
+            "a resumed run clears what a killed one left"
+        )
+        remove_tree(folder)
+        remove_tree(around / ".attempt1.part")
+        assert not list(around.iterdir())
+        around.rmdir()
+
+    as_ordinary_user(work)
+
+
+def test_what_we_write_is_ours_to_read_whatever_a_folder_says_of_new_files() -> None:
+    def work(around: Path) -> None:
+        folder = around / "attempt"
+        (folder / "inner").mkdir(parents=True)
+        nobody = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", who, 0, 2**32 - 1) for who in (1, 4, 0x20))
+        for one in (folder, folder / "inner"):
+            try:
+                os.setxattr(one, "system.posix_acl_default", nobody)
+            except OSError:  # no such rights on this file system
+                return
+        write_file(folder, "before", "x")
+        make_harmless(folder)
+        make_folder(folder, "inner/new")
+        for name in ("after", "inner/new/x"):
+            write_file(folder, name, "x")
+        assert {read_lines(folder, name, 9)[0] for name in ("before", "after", "inner/new/x")} == {b"x"}
+        remove_tree(around)
+
+    as_ordinary_user(work)
+
+
+def test_files_without_end_are_a_limit_though_they_are_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labwright.sandbox.safe_io.MAX_ENTRIES", 20)
+    (tmp_path / "attempt").mkdir()
+    watchdog = Watchdog(
+        os.getpid(),
+        ResourceLimits(memory_bytes=2**62, disk_bytes=10**9, tasks=10**6),
+        folders=(tmp_path / "attempt",),
+        shared=tmp_path / "cache",
+        kill_all=lambda: None,
+    )
+    for number in range(20):
+        (tmp_path / "attempt" / str(number)).touch()
+    assert count_bytes(tmp_path / "attempt") == 0
+    (tmp_path / "attempt" / "more").touch()
+    failure = watchdog.check_limits()
+    assert failure is not None and "more than 20 files" in failure.message
+
+
+def test_folders_in_folders_without_end_are_removed_and_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "attempt"
+    folder.mkdir()
+    nested(folder, 300)
+    with pytest.raises(BadFile, match=f"nested more than {MAX_DEPTH} deep"):
+        list(iterate_entries(folder))
+    with pytest.raises(BadFile, match="nested more"):
+        count_bytes(folder)
+    watchdog = Watchdog(
+        os.getpid(),
+        ResourceLimits(memory_bytes=2**62, disk_bytes=10**9, tasks=10**6),
+        folders=(folder,),
+        shared=tmp_path / "cache",
+        kill_all=lambda: None,
+    )
+    failure = watchdog.check_limits()
+    assert failure is not None and "nested more" in failure.message, "so no limit of the disk can be passed in there"
+    with pytest.raises(BadFile, match="nested more"):
+        make_harmless(folder)
+    make_harmless(folder)
+    (folder / "x").mkdir()
+    nested(folder / "x", 300)
+    (folder / "x").chmod(0)
+    remove_tree(folder)
+    assert not folder.exists()
+
+
+def test_files_of_many_lines_or_long_ones_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(b"[" * 200_000)
+    (tmp_path / "many").write_bytes(b"1\n" * 1_000_001)
+    for name, words in (("long", "a line of more than"), ("many", "more than 1000000 lines")):
+        with pytest.raises(BadFile, match=words):
+            read_lines(tmp_path, name, 2**30)
+
+
+def test_a_parcel_puts_nothing_outside_and_no_more_than_is_allowed(tmp_path: Path, victim: Path) -> None:
+    before = snapshot_tree(victim)
+
+    def parcel(*members: tuple[str, bytes, str, int]) -> Path:
+        with tarfile.open(tmp_path / "parcel", "w") as file:
+            for name, kind, link, size in members:
+                info = tarfile.TarInfo(name)
+                info.type, info.linkname, info.size, info.mode = kind, link, size, 0o7777
+                file.addfile(info, io.BytesIO(bytes(size)) if size else None)
+        return tmp_path / "parcel"
+
+    reg, sym, hard, device = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE
+    link = ("a", sym, str(victim), 0)
+    for number, members in enumerate(
+        (
+            [("../x", reg, "", 3)],
+            [("/tmp/x", reg, "", 3)],
+            [link, ("a/kept", reg, "", 3)],
+            [link, ("a/new/x", reg, "", 3)],
+            [("big", reg, "", 2000)],
+        )
+    ):
+        with pytest.raises(BadFile):
+            unpack_archive(parcel(*members), tmp_path / f"to{number}", max_bytes=1000)
+    to = tmp_path / "to"
+    unpack_archive(
+        parcel(("a", sym, str(victim / "kept"), 0), ("a", reg, "", 3), ("b", hard, "a", 0), ("c", device, "", 0)), to
+    )
+    assert [(path.name, path.is_symlink(), stat.S_IMODE(path.lstat().st_mode)) for path in to.iterdir()] == [
+        ("a", False, 0o777)
+    ], "a file in the place of a link; links to members and devices are passed over"
+    assert snapshot_tree(victim) == before
+
+
+def test_links_in_a_circle_travel_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "a").symlink_to("a")
+    pack_archive(tmp_path / "left", tmp_path / "parcel", max_bytes=10, follow=(tmp_path,))
+    unpack_archive(tmp_path / "parcel", tmp_path / "to")
+    assert os.readlink(tmp_path / "to" / "a") == "a"
+
+
+def test_a_file_is_of_a_run_by_the_clock_of_its_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ours shows: a server may be seconds behind it, or ahead."""
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    (tmp_path / "before").touch()
+    began = wait_for_next_time(tmp_path)
+    (tmp_path / "after").touch()
+    assert (tmp_path / "before").stat().st_mtime < began <= (tmp_path / "after").stat().st_mtime
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["after", "before"]
+
+
+# --- in the reach of a kernel -----------------------------------------------------------------------------------------
+
+
+def test_what_is_lent_lands_where_it_should_or_not_at_all(tmp_path: Path, victim: Path) -> None:
+    """A thread that code left in a kernel plants links where the next cell's folder is to be."""
+    before, over = snapshot_tree(victim), threading.Event()
+    reach, aside = tmp_path / "1", tmp_path / "1.cells"
+    reach.mkdir()
+
+    def plant() -> None:
+        while not over.is_set():
+            for name in ("cells", "cells/digits__m", "x"):
+                try:
+                    (reach / name).parent.mkdir(exist_ok=True)
+                    (reach / name).symlink_to(victim)
+                except OSError:
+                    pass
+
+    thread = threading.Thread(target=plant)
+    thread.start()
+    try:
+        for number in range(200):
+            folder = aside / "digits__m"
+            folder.mkdir(parents=True)
+            (folder / "own").write_text(str(number))
+            try:
+                held = lend_folder(folder, reach, "cells")
+            except BadFile:
+                remove_tree(folder)
+                remove_tree(reach, ignore_errors=True)
+                reach.mkdir(exist_ok=True)
+                continue
+            there = take_back_folder(held, folder, reach, "cells")
+            assert (folder / "own").exists() == there and folder.is_dir() and not folder.is_symlink()
+            remove_tree(folder)
+    finally:
+        over.set()
+        thread.join()
+    assert snapshot_tree(victim) == before
+
+
+def test_a_killed_run_rescues_checkpoints_of_its_own_alone(tmp_path: Path, victim: Path) -> None:
+    draft, before = tmp_path / ".attempt1.part", snapshot_tree(victim)
+    (draft / "kernels" / "1").mkdir(parents=True)
+    (draft / "kernels" / "1" / "cells").symlink_to(victim / "cells")
+    (draft / "kernels" / "2").symlink_to(victim)
+    own = draft / "kernels" / "3" / "cells" / "digits__n" / "checkpoints"
+    own.mkdir(parents=True)
+    (own / "last").write_text("epoch 3")
+    safe = rescue_checkpoints(draft)
+    assert safe is not None
+    assert [str(path.relative_to(safe)) for path in safe.rglob("*") if path.is_file()] == [
+        "cells/digits__n/checkpoints/last"
+    ]
+    assert snapshot_tree(victim) == before
+
+
+# --- whose a file is --------------------------------------------------------------------------------------------------
+
+
+def collected(store: DatasetStore, folder: Path, cell: Cell | None = None) -> JobOutcome:
+    job = Job(name="n", folder=folder, source={"experiment.py": ""})
+    return ResultCollector(store.labels, store.cache, 10**9, "scored").collect(
+        KernelScript(job, folder, views={}, cell=cell), "", KernelExecution(1.0, None, Transcript(100))
+    )
+
+
+def test_no_code_grades_itself_by_answers_that_nobody_gave(store: DatasetStore, tmp_path: Path) -> None:
+    (tmp_path / "submissions").mkdir()
+    np.savez(tmp_path / "submissions" / "ab.npz", judged=np.ones(1), agreement=np.ones(1))
+    (tmp_path / "submissions.jsonl").write_text(
+        json.dumps(
+            {
+                "file": "ab.npz",
+                "dataset": "digits",
+                "split": "validation",
+                "condition": "m",
+                "kind": "judged",
+                "name": "accuracy",
+                "grade": "judged",
+            }
+        )
+    )
+    outcome = collected(store, tmp_path)
+    assert outcome.failure is not None and "it may ask none" in outcome.failure.message
+    assert not outcome.measurements
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            "import numpy, os; os.mkdir('arrays'); numpy.save('arrays/net__digits__base.npy', [1])",
+            "does not say of which",
+        ),
+        ("import os; os.mkdir('artifacts'); os.mknod('artifacts/net__digits__base')", "does not say of which cell"),
+        ("from pathlib import Path; Path('submissions.jsonl').write_text(LINE)", "may be another"),
+    ],
+)
+def test_no_cell_leaves_a_file_that_is_another_ones(
+    store: DatasetStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(code, {"LINE": LINE})
+    outcome = collected(store, tmp_path, Cell(dataset="digits", arm="m"))
+    assert outcome.failure is not None and words in outcome.failure.message
+
+
+def test_what_a_cell_did_not_submit_is_in_no_folder_of_the_job(store: DatasetStore, tmp_path: Path) -> None:
+    """Files of all cells lie in one folder, linked: writing over one there would change what is sealed of another."""
+    cells, folders = [Cell(dataset="digits", arm=arm) for arm in ("bad", "good")], dict[Cell, Path]()
+    with np.load(store.labels / "digits.npz") as file:
+        rows = len(file["test_y"])
+    about = {"dataset": "digits", "split": "test", "condition": "good", "step": None}
+    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:20] + ".npz"
+    for cell in cells:
+        folder = folders[cell] = tmp_path / cell.name
+        (folder / "submissions").mkdir(parents=True)
+        np.savez(folder / "submissions" / name, predictions=np.full(rows, 3))
+    (folders[cells[1]] / "submissions.jsonl").write_text(
+        json.dumps({"file": name, **about, "kind": "predictions"}) + "\n"
+    )
+    (folders[cells[0]] / "sealed").mkdir()
+    shutil.copy(folders[cells[0]] / "submissions" / name, folders[cells[0]] / "sealed" / name)
+    outcomes = [collected(store, folders[cell], cell) for cell in cells]
+    job = Job(name="n", folder=tmp_path / "job", source={}, cells=tuple(cells), measured_folders=folders)
+    job.folder.mkdir()
+    whole = merge_cell_folders(
+        job, CellSchedule(job, {}, lambda: 0.0), ResultCollector(store.labels, store.cache, 10**9, "scored")
+    )
+    assert outcomes[0].sealed == {} and outcomes[1].sealed[name] == whole.sealed[name]
+    assert os.path.samefile(folders[cells[1]] / "sealed" / name, job.folder / "sealed" / name)
+
+
+def test_links_pipes_and_what_is_hidden_are_not_sealed(store: DatasetStore, tmp_path: Path, victim: Path) -> None:
+    folder, before = tmp_path / "attempt", snapshot_tree(victim)
+    (folder / "arrays").mkdir(parents=True)
+    np.save(folder / "arrays" / "a.npy", np.ones(2))
+    (folder / "arrays" / "notes.txt").symlink_to(victim / "kept")
+    (folder / "arrays" / ".x.npy").symlink_to(victim / "arrays" / "a.npy")
+    os.mkfifo(folder / "arrays" / ".y.npy")
+    (folder / "more").symlink_to(victim)
+    assert list_names(folder, "arrays", ".npy") == ["a.npy"]
+    assert [one.path for one in asyncio.run(PlotArrays("n", folder / "arrays").read_briefs())] == ["arrays/a.npy"]
+    outcome = collected(store, folder)
+    make_harmless(folder, only_plain=True)
+    assert outcome.arrays.keys() == {"a.npy"}
+    assert all(stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) for _, status in iterate_entries(folder))
+    with open_regular(folder, "arrays/a.npy", 10**6) as file:
+        assert np.load(file).sum() == 2
+    assert snapshot_tree(victim) == before
+
+
+# --- real cells -------------------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    FOLDER_ACTS
+    + """
+import lab, numpy as np
+def run(cell):
+    data, here = lab.data(cell.dataset), os.getcwd()
+    lab.submit(split="validation", predictions=np.zeros(len(data.validation.x), int))
+    if cell.arm in FOLDER_ACTS:
+        FOLDER_ACTS[cell.arm](here)
+lab.measure(run)
+"""
+)
+ARMS = ("honest", "renames", "links", "replaces", "removes", "locks", "links_above", "nests", "last")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["none", "auto"])
+def test_a_folder_that_code_did_away_with_is_that_cells_failure(
+    store: DatasetStore, tmp_path: Path, victim: Path, isolation: Literal["none", "auto"]
+) -> None:
+    settings = SETTINGS.model_copy(update={"isolation": isolation})
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=settings, cache=tmp_path / "cache")
+    cells, before = tuple(Cell(dataset="digits", arm=arm) for arm in ARMS), snapshot_tree(victim)
+    told: list[CellOutcome] = []
+
+    async def took(cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
+        final = tmp_path / "sealed" / cell.name.replace(" ", "_")
+        final.parent.mkdir(exist_ok=True)
+        seal_folder(folder, final)
+        told.append(outcome)
+        return final
+
+    async def run() -> JobOutcome:
+        try:
+            return await executor.run(
+                Job(
+                    name="n",
+                    folder=create_draft_folder(tmp_path / "attempt1"),
+                    timeout=90.0,
+                    cells=cells,
+                    on_cell_ended=took,
+                    source={"experiment.py": HOSTILE.replace("VICTIM", repr(str(victim)))},
+                    datasets=("digits",),
+                    expected_seconds={cell: float(len(cells) - number) for number, cell in enumerate(cells)},
+                )
+            )
+        finally:
+            await executor.close()
+
+    outcome = asyncio.run(run())
+    seal_folder(tmp_path / ".attempt1.part", tmp_path / "attempt1")
+    lines = {line.cell.arm: line for line in outcome.cells}
+    walls = isolation == "auto" and get_probed_isolation().between_cells  # then what lies above its folder is its own
+    assert {arm for arm, line in lines.items() if line.outcome == "measured"} == {
+        "honest",
+        "locks",
+        "last",
+        *(["links_above"] if walls else []),
+    }
+    for arm in ("renames", "links", "replaces", "removes", *([] if walls else ["links_above"])):
+        assert lines[arm].why.startswith(
+            "other: OSError: [Errno "
+            if walls
+            else ("other: it renamed, replaced or removed the folder that it worked in: leave that where it is")
+        ), arm
+    assert "nested more than" in lines["nests"].why
+    assert {one.measurements[0].value for one in told if one.failure is None} == {told[0].measurements[0].value}, (
+        "what the others did changes nothing"
+    )
+    assert snapshot_tree(victim) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "cells"),
+    [
+        ("import os\nhere = os.getcwd()\nos.rename(here, here + '.away')\nos.symlink('VICTIM', here)\n", ()),
+        (
+            "import lab, os\ndef run(cell):\n    here = os.getcwd()\n    os.rename(here, here + '.away')\n"
+            "    os.symlink('VICTIM', here)\nlab.measure(run)\n",
+            ("--cells", "m", "--on", "digits"),
+        ),
+    ],
+)
+def test_exec_says_in_one_line_that_code_did_away_with_its_folder(
+    tmp_path: Path,
+    victim: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: str,
+    cells: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hostile.py").write_text(code.replace("VICTIM", str(victim)))
+    before = snapshot_tree(victim)
+    assert main(["exec", "hostile.py", "--json", *cells, "--set", "sandbox.isolation=none"]) == 1
+    failure = json.loads(capsys.readouterr().out)["failure"]
+    assert "it renamed, replaced or removed the folder that it worked in" in failure["message"]
+    assert failure["ours"] == "" and snapshot_tree(victim) == before

@@ -1,0 +1,292 @@
+"""Cells that ask language models, in real kernels over a socket, answered by a server on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from pydantic_ai.models import override_allow_model_requests
+
+from benchmarks.studied_llm_server import StudiedLlmServer
+from labwright.models.budget import BudgetSettings
+from labwright.models.settings import SubjectSettings
+from labwright.models.studied_llms import StudiedLlms
+from labwright.record.llm_calls import (
+    EXCHANGES_LIST,
+    LLMCallStore,
+    LLMUnavailable,
+    find_differing_exchange,
+    read_llm_cost,
+)
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.protocol_review import read_field_path
+from labwright.sandbox.data.spec import parse_spec
+from labwright.sandbox.datasets import build_registry, materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.sandbox.llm_gateway import LlmSession
+from labwright.sandbox.scoring import score_sealed
+from tests.record.test_estimands import plan
+from tests.sandbox.conftest import SETTINGS
+
+
+def rule(model: str, text: str, draw: int) -> str:
+    """Even or odd of the last number, wrong in two of five draws of every third; and what some words ask for."""
+    number = int(text.split()[-1])
+    wrong = number % 3 == 0 and draw % 5 in (0, 1)
+    if "silent" in text and number % 10 == 0:
+        return "I cannot say."
+    if "grade" in text:
+        return json.dumps({"grade": number % 2 if number % 10 else 1 - number % 2})
+    if "value" in text:
+        return f"I would say {number + draw:,}."
+    return f"It is {('odd', 'even')[(number + wrong + 1) % 2]}."
+
+
+@dataclass
+class Place:
+    """Where jobs run, and the server that counts what they ask."""
+
+    executor: LocalExecutor
+    server: StudiedLlmServer
+    folder: Path
+
+    async def run(self, code: str, *cells: str, key: str = "", number: int = 0, timeout: float = 60.0) -> JobOutcome:
+        job = Job(
+            name="test",
+            folder=self.folder / f"job{number}",
+            source={"experiment.py": code},
+            timeout=timeout,
+            subjects=("small",),
+            datasets=("quiz", "sizes"),
+            key=f"{key}script",
+        )
+        made = tuple(Cell(dataset="quiz", arm=arm) for arm in cells)
+        return await self.executor.run(replace(job, cells=made, keys={one: f"{key}{one}" for one in made}))
+
+    def numbers(self, split: str) -> list[int]:
+        """Those of the quiz's rows."""
+        with np.load(self.folder / "views" / "quiz.npz") as view:
+            text, ends = view[f"{split}_x"].tobytes().decode(), view[f"{split}_ends"]
+        return [int(text[:end].split()[-1]) for end in ends]
+
+    def sealed(self, number: int = 0) -> dict[str, Measurement]:
+        values = score_sealed(self.folder / f"job{number}", self.folder / "labels", seed=0)
+        return {one.name: one for one in values}
+
+
+@pytest_asyncio.fixture
+async def place(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    settings: dict[str, Any] = getattr(request, "param", {})
+    rows = "".join(f"number {i},{'odd' if i % 2 else 'even'},{i}.5\n" for i in range(settings.get("rows", 200)))
+    (tmp_path / "quiz.csv").write_text(f"q,label,size\n{rows}")
+    sources = build_registry(
+        [
+            parse_spec(f"quiz={tmp_path}/quiz.csv,target=label,text=q", tmp_path),
+            parse_spec(f"sizes={tmp_path}/quiz.csv,target=size,text=q", tmp_path),
+        ]
+    )
+    for name in ("quiz", "sizes"):
+        materialise(name, views=tmp_path / "views", labels=tmp_path / "labels", seed=1, sources=sources)
+    with override_allow_model_requests(True), StudiedLlmServer(rule) as server:
+        one = SubjectSettings.model_validate(
+            {
+                "model": "openai-chat:m",
+                "base_url": server.url,
+                "price": {"input": 10, "output": 10},
+                "max_tokens": 100,
+                **settings.get("subject", {}),
+            }
+        )
+        executor = LocalExecutor(
+            1,
+            tmp_path / "views",
+            labels=tmp_path / "labels",
+            settings=SETTINGS,
+            cache=tmp_path / "cache",
+            subjects=StudiedLlms(
+                {"small": one}, BudgetSettings(**settings.get("caps", {})), LLMCallStore(tmp_path / "exchanges.db")
+            ),
+        )
+        yield Place(executor, server, tmp_path)
+        await executor.close()
+
+
+ASK = """
+import lab
+
+DRAWS = 5
+
+
+def run(cell):
+    data, subject = lab.data("quiz"), lab.llm("small")
+    for split in ("validation", "test"):
+        x = getattr(data, split).x
+        said = subject.ask_many([f"{cell.arm} {row}" for row in x for _ in range(DRAWS)], temperature=1.0)
+        lab.submit(split=split, answers=[said[i * DRAWS:(i + 1) * DRAWS] for i in range(len(x))], read="label")
+    print([one.id[-2:] for one in said[:DRAWS]], said[0].model)
+
+
+lab.measure(run)
+"""
+
+
+@pytest.mark.slow
+async def test_the_host_reads_and_scores_recorded_answers_and_replays_them_to_the_same_cell(place: Place) -> None:
+    outcome = await place.run(ASK, "plain", "silent")
+    assert outcome.failure is None, outcome.failure
+    values = {(one.condition, one.name): one for one in outcome.measurements}
+    assert {one.grade for one in values.values()} == {"scored" if place.executor.grade == "scored" else "computed"}
+    assert values["plain", "accuracy"].value == 1.0  # by the majority of five draws, of which two are wrong
+    numbers = place.numbers("validation")
+    unread = sum(number % 10 == 0 for number in numbers)
+    assert values["silent", "accuracy"].value == pytest.approx(1 - unread / len(numbers))
+    assert f"{unread} of {len(numbers)} rows have no answer that can be read as 'label'" in outcome.stdout_tail
+    assert "['-0', '-1', '-2', '-3', '-4'] m-2026-11-01" in outcome.stdout_tail
+    asked = place.server.counts()
+    assert outcome.asked == {"small": sum(asked.values())} and set(asked.values()) == {5}
+    for cell in ("quiz__plain", "quiz__silent"):
+        listed = [
+            json.loads(line) for line in (place.folder / "job0/cells" / cell / EXCHANGES_LIST).read_text().splitlines()
+        ]
+        assert (
+            find_differing_exchange(
+                place.folder, f"{cell.rpartition('_')[2]} on quiz", ((one["id"], one["sha256"]) for one in listed)
+            )
+            == ""
+            and len(listed) == sum(asked.values()) // 2
+        )
+        assert (
+            find_differing_exchange(place.folder, "another cell", [(listed[0]["id"], listed[0]["sha256"])])
+            == listed[0]["id"]
+        )
+    tests = place.sealed()["accuracy"]
+    assert tests.split == "test" and tests.grade == values["plain", "accuracy"].grade
+
+    again = await place.run(ASK, "plain", "silent", number=1)
+    assert place.server.counts() == asked and again.measurements == outcome.measurements
+    anew = await place.run(ASK, "plain", key="another seed: ", number=2)
+    assert sum(place.server.counts().values()) == sum(asked.values()) * 3 // 2 and anew.failure is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [{"rows": 1000}], indirect=True)
+async def test_numbers_a_model_s_grades_and_what_an_error_leaves_behind(place: Place) -> None:
+    outcome = await place.run("""
+import threading
+import lab
+
+subject = lab.llm("small")
+sizes, quiz = lab.data("sizes"), lab.data("quiz")
+said = subject.ask_many([f"value {row}" for row in sizes.validation.x for _ in range(3)])
+lab.submit("sizes", "validation", "m", read="number",
+           answers=[said[3 * i:3 * i + 3] for i in range(len(sizes.validation.x))])
+
+for split in ("validation", "test"):
+    grades = subject.ask_many([f"grade {row}" for row in getattr(quiz, split).x], schema=None, max_tokens=20)
+    known = subject.ask_many([f"grade {row}" for row in quiz.dev.x])
+    try:
+        lab.submit("quiz", split, "m", judged=grades, read="json:grade", metric="oddness", agreement={0: known[0]})
+    except lab.LabError as error:
+        print(error)
+    lab.submit("quiz", split, "m", judged=grades, read="json:grade", metric="oddness",
+               agreement=dict(enumerate(known)))
+
+for wrong in (lambda: subject.ask("odd 3", max_tokens=10**6), lambda: lab.llm("large"),
+              lambda: subject.ask("x" * 2**20), lambda: subject.ask([{"role": "robot", "content": "?"}]),
+              lambda: subject.ask([]),
+              lambda: lab.submit("quiz", "validation", "n", answers=[], read="label"),
+              lambda: lab.submit("quiz", "validation", "n", answers=["a"] * len(quiz.validation.x), read="verse"),
+              lambda: subject.ask_many([[{"role": "user", "content": "odd 3"}], []])):
+    try:
+        wrong()
+        print("taken")
+    except lab.LabError as error:
+        print("refused:", error)
+print(subject.ask("odd 7").text, subject.ask("odd 7").parsed, subject.ask("grade 7").parsed)
+
+ids = []
+threads = [threading.Thread(target=lambda: ids.append(subject.ask("thread 5").id)) for _ in range(12)]
+for one in threads:
+    one.start()
+for one in threads:
+    one.join()
+print(sorted(int(one.rpartition("-")[2]) for one in ids))
+""")
+    assert outcome.failure is None, outcome.failure
+    values = {(one.dataset, one.name): one for one in outcome.measurements}
+    assert values["sizes", "mae"].value == pytest.approx(0.5)  # the mean of three draws is one more than the number
+    odd = [n % 2 if n % 10 else 1 - n % 2 for n in place.numbers("validation")]
+    assert values["quiz", "oddness"].value == pytest.approx(np.mean(odd))
+    assert values["quiz", "oddness"].grade == "judged"
+    agree = np.mean([bool(n % 10) for n in place.numbers("dev")])
+    assert values["quiz", "oddness_agreement"].value == pytest.approx(agree)
+    assert place.sealed()["oddness"].grade == "judged"
+    printed = outcome.stdout_tail.splitlines()
+    assert sum("100 labelled examples of dev" in line for line in printed) == 2 and "taken" not in printed
+    assert sum(line.startswith("refused:") for line in printed) == 8
+    assert printed[-2:] == ["It is odd. None {'grade': 1}", str(list(range(12)))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [{"caps": {"subject_usd": 0.06}}], indirect=True)
+async def test_a_spent_budget_ends_cells_and_is_no_fault_of_theirs(place: Place) -> None:
+    swallowing = ASK.replace("def run(cell)", "def asking(cell)").replace(
+        "lab.measure(run)",
+        """
+def run(cell):
+    try:
+        asking(cell)
+    except lab.LabError as error:
+        print("swallowed", error)
+        lab.result("accuracy", 1.0)
+
+
+lab.measure(run)
+""",
+    )
+    outcome = await place.run(swallowing, "plain", "silent", "third")
+    assert outcome.failure is not None and outcome.failure.kind == "budget"
+    assert "resume with a higher budget.subject_usd" in outcome.failure.message
+    assert {line.outcome for line in outcome.cells} <= {"measured", "failed", "left out"}
+    assert [line.outcome for line in outcome.cells].count("failed") == 1
+    assert 0.05 < read_llm_cost(place.folder).usd <= 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "place", [{"subject": {"base_url": "http://127.0.0.1:9/v1", "outage_timeout": 0.0}}], indirect=True
+)
+async def test_a_subject_that_is_gone_ends_the_run_and_no_experiment(place: Place) -> None:
+    with pytest.raises(LLMUnavailable, match="has answered nothing for"):
+        await place.run(ASK, "plain")
+
+
+@pytest.mark.slow
+async def test_no_shared_value_is_built_of_answers(place: Place) -> None:
+    code = ASK.replace("    data,", '    lab.shared("all", lambda: lab.llm("small").ask("odd 1").text)\n    data,')
+    outcome = await place.run(code, "plain")
+    assert outcome.failure is not None and "while a shared value is built" in outcome.failure.message
+
+
+@pytest.mark.parametrize("exchange", ["a-²", "a-٣", "a-10", "a-", "a", "-1", "a--1", "a-1_0", "a-" + "9" * 5000, "b-0"])
+def test_a_citation_that_is_none_is_the_code_s_fault(exchange: str) -> None:
+    session = LlmSession(cast("Any", None), "key", ())
+    session._draw_counts["a"] = 10  # pyright: ignore[reportPrivateUsage]
+    assert session.find_cited(exchange) is None
+
+
+@pytest.mark.parametrize("item", ["\u00b2", "9" * 5000, "\u0663"])
+def test_a_place_in_a_plan_that_is_no_number_is_no_place(item: str) -> None:
+    with pytest.raises(LookupError):
+        read_field_path(plan(), f"metrics[{item}]")

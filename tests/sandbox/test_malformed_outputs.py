@@ -1,0 +1,318 @@
+"""Bytes that are nearly what they say: whatever code leaves is read, or refused in words, and is never an exception."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import json
+import os
+import socket
+import stat
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from labwright.agent.cli import main
+from labwright.record.schema.data_plan import Measurement
+from labwright.review.figures import lint_figure_folder
+from labwright.sandbox.datasets import materialise
+from labwright.sandbox.errors import SubmissionRefused
+from labwright.sandbox.results import MAX_PIXELS, collect_figures, failure_from_error, hash_arrays, measure_attempt
+from labwright.sandbox.safe_io import BadFile, load_array, make_harmless
+from labwright.sandbox.scoring import score_sealed, seal_test_predictions
+from labwright.stages.nodes.plot_inputs import PlotArrays
+
+HEADERS = (
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}",
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (10**30,)}",
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904)}",
+    "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000,)}",
+    "{'descr': '<f8', 'fortran_order': False, 'shape': ((((",
+    "{'descr': ('<f8', (-3,)), 'fortran_order': False, 'shape': (3,)}",
+    "{'descr': [('a', 'O')], 'fortran_order': False, 'shape': (1,)}",
+    "-" * 5000 + "1",
+    "(" * 3000,
+    "",
+)
+LINES = (
+    b"[" * 100_000,
+    b'{"name":' * 5000,
+    b"9" * 5000,
+    b"\xff\xfe",
+    b"7",
+    b'"x"',
+    b"[]",
+    b"{}",
+    b'{"name": "a", "value": 1e999, "condition": "m", "dataset": "d", "split": "dev"}',
+    b'{"name": "a", "value": 1e300, "condition": "m", "dataset": "d", "split": "dev"}',
+    b'{"name": "a", "value": 1, "condition": "m", "dataset": "d", "split": "dev", "step": ' + b"9" * 40 + b"}",
+)
+Bytes = st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=4), st.integers(0, 4)), min_size=1, max_size=4)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def changed(data: bytes, edits: list[tuple[int, bytes, int]]) -> bytes:
+    """The bytes with some put in at places, and some taken out."""
+    for at, new, gone in edits:
+        data = data[:at] + new + data[at + gone :]
+    return data
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.asarray(array))
+    return file.getvalue()
+
+
+def headed(header: str) -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(64)
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("labels")
+    for name in ("iris", "diabetes"):
+        materialise(name, views=base / "views", labels=base / "labels", seed=0)
+    return base / "labels"
+
+
+def truth(labels: Path, dataset: str, split: str) -> Any:
+    with np.load(labels / f"{dataset}.npz") as file:
+        return file[f"{split}_y"]
+
+
+# --- arrays -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_an_array_with_an_odd_header_is_refused_and_left_out_of_what_is_shown(tmp_path: Path, header: str) -> None:
+    (tmp_path / "arrays").mkdir()
+    (tmp_path / "arrays" / "a.npy").write_bytes(headed(header))
+    with pytest.raises(BadFile, match=r"arrays/a\.npy"):
+        hash_arrays(tmp_path)
+    asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
+
+
+@pytest.mark.filterwarnings("ignore:Reading")
+@quick
+@given(edits=Bytes)
+def test_a_damaged_array_is_read_or_refused(tmp_path: Path, edits: list[tuple[int, bytes, int]]) -> None:
+    (tmp_path / "arrays").mkdir(exist_ok=True)
+    (tmp_path / "arrays" / "a.npy").write_bytes(changed(npy(np.arange(6.0).reshape(2, 3)), edits))
+    try:
+        hash_arrays(tmp_path)
+    except BadFile:
+        return
+    assert load_array(tmp_path, "arrays/a.npy").size >= 0, "what was hashed can be read"
+    asyncio.run(PlotArrays("n", tmp_path / "arrays").read_briefs())
+
+
+def test_huge_values_have_no_mean_and_no_warning(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.full(3, 1.7e308))
+    (one,) = asyncio.run(PlotArrays("n", tmp_path).read_briefs())
+    assert (one.ranges, one.missing) == ((), 0)
+
+
+# --- measurements and submissions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_odd_line_is_refused_or_left_out_of_code_that_was_cut(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "measurements.jsonl").write_bytes(line)
+    with pytest.raises(BadFile, match=r"measurements\.jsonl line 1 was not written by lab"):
+        measure_attempt(tmp_path, tmp_path, seed=0)
+    assert measure_attempt(tmp_path, tmp_path, seed=0, was_interrupted=True).final == ()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        b"[" * 100_000,
+        b'{"file": "0.npz"}',
+        b"\xff",
+        b"9" * 5000,
+        b"null",
+        b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "\\ud800", "kind": "logits"}',
+        b'{"file": "0.npz", "dataset": "iris", "split": "test", "condition": "m", "kind": "logits", "step": 1'
+        + b"0" * 30
+        + b"}",
+    ],
+)
+def test_an_odd_index_of_submissions_is_refused(tmp_path: Path, labels: Path, index: bytes) -> None:
+    (tmp_path / "submissions.jsonl").write_bytes(index)
+    with pytest.raises(SubmissionRefused, match=r"not written by lab\.submit"):
+        measure_attempt(tmp_path, labels, seed=0)
+
+
+def submitted(folder: Path, data: bytes, *, dataset: str, split: str, kind: str) -> None:
+    (folder / "submissions").mkdir(exist_ok=True)
+    (folder / "submissions" / "0.npz").write_bytes(data)
+    (folder / "submissions.jsonl").write_text(
+        json.dumps({"file": "0.npz", "dataset": dataset, "split": split, "condition": "m", "kind": kind})
+    )
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", npy(array))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+@pytest.mark.parametrize("value", [1e300, -1e160, 1e60, np.longdouble("1e4000")])
+def test_a_finite_but_huge_prediction_is_refused(tmp_path: Path, labels: Path, value: object, split: str) -> None:
+    """Also on test, which is scored after the search: a score that is not finite would end the run for good."""
+    y = truth(labels, "diabetes", split).astype(np.longdouble)
+    y[3] = value
+    submitted(tmp_path, npz(predictions=y), dataset="diabetes", split=split, kind="predictions")
+    with pytest.raises(SubmissionRefused, match=f"submission of 'm' for diabetes/{split}.* finite"):
+        measure_attempt(tmp_path, labels, seed=0)
+    assert not (tmp_path / "sealed").exists()
+
+
+def test_huge_logits_are_scored_as_what_they_say(tmp_path: Path, labels: Path) -> None:
+    y = truth(labels, "iris", "validation")
+    logits = np.full((len(y), 3), -1.7e308)
+    logits[np.arange(len(y)), y] = 1.7e308
+    submitted(tmp_path, npz(logits=logits), dataset="iris", split="validation", kind="logits")
+    values = {one.name: one.value for one in measure_attempt(tmp_path, labels, seed=0).final}
+    assert values["accuracy"] == 1.0 and values["brier"] == 0.0
+
+
+def test_what_sealing_says_does_not_depend_on_labels(tmp_path: Path, labels: Path) -> None:
+    """Whether r2 can be said depends on how far the withheld labels spread: whoever may try scales of predictions reads
+    that off the refusals."""
+    y = truth(labels, "diabetes", "test").astype(float)
+    said = set[str]()
+    for spread in (1.0, 1e-30):
+        folder, own = tmp_path / str(spread), tmp_path / f"labels{spread}"
+        for each in (folder, own):
+            each.mkdir()
+        np.savez(
+            own / "diabetes.npz",
+            test_y=(spread * y).astype(np.float32),
+            validation_y=y.astype(np.float32),
+            meta=np.array(json.dumps({"classes": 0})),
+        )
+        submitted(folder, npz(predictions=np.full(len(y), 1e40)), dataset="diabetes", split="test", kind="predictions")
+        said.add(json.dumps(sorted(seal_test_predictions(folder, own))))
+        values = {one.name: one.value for one in score_sealed(folder, own, seed=0)}
+        assert (values["r2"] == -1e100) == (spread < 1), "and it can be scored at the end"
+    assert said == {'["0.npz", "index.jsonl"]'}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@quick
+@given(edits=Bytes, compression=st.sampled_from([0, 8, 12, 14]))
+def test_a_damaged_archive_is_read_or_refused(
+    tmp_path: Path, labels: Path, edits: list[tuple[int, bytes, int]], compression: int
+) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr("logits.npy", npy(np.zeros((len(truth(labels, "iris", "validation")), 3))))
+    submitted(tmp_path, changed(file.getvalue(), edits), dataset="iris", split="validation", kind="logits")
+    try:
+        measure_attempt(tmp_path, labels, seed=0)
+    except SubmissionRefused as error:
+        assert "submission of " in str(error)
+
+
+def test_a_measurement_is_of_a_size_that_can_be_squared_and_summed() -> None:
+    for value in (1e101, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"must be finite, and at most 1e|finite number"):
+            Measurement(name="a", value=value, condition="m", dataset="d", split="dev", seed=0, grade="logged")
+
+
+# --- figures ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@quick
+@given(edits=Bytes, mode=st.sampled_from(["RGB", "RGBA", "P", "1", "LA", "I;16"]))
+def test_a_damaged_picture_is_read_or_refused(tmp_path: Path, edits: list[tuple[int, bytes, int]], mode: str) -> None:
+    (tmp_path / "figures").mkdir(exist_ok=True)
+    file = io.BytesIO()
+    Image.new(mode, (40, 30)).save(file, "PNG")
+    (tmp_path / "figures" / "a.png").write_bytes(changed(file.getvalue(), edits))
+    (tmp_path / "figures" / "a.png.facts.json").write_bytes(b"[" * 100_000)
+    figures, failure = collect_figures(tmp_path)
+    assert figures or failure is not None
+    lint_figure_folder(figures, tmp_path / "figures")
+
+
+def test_a_small_file_of_many_pixels_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    Image.new("1", (8000, 8000)).save(tmp_path / "figures" / "a.png")
+    _, failure = collect_figures(tmp_path)
+    assert failure is not None and f"8000 x 8000 pixels, more than the limit of {MAX_PIXELS}" in failure.message
+
+
+# --- whose failure it is --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EMFILE])
+def test_a_failure_of_our_disk_is_no_experiments(number: int) -> None:
+    with pytest.raises(OSError, match=os.strerror(number)):
+        failure_from_error(OSError(number, os.strerror(number)))
+
+
+def test_what_we_stumble_over_is_the_experiments_with_our_traceback() -> None:
+    with pytest.raises(BadFile) as raised:
+        load_array(Path("/nowhere\0"), "a.npy")
+    found = failure_from_error(ValueError("odd \ud800").with_traceback(raised.value.__traceback__))
+    assert "ValueError: odd \\ud800" in found.message and "sandbox/safe_io.py" in found.traceback
+    assert found.ours.startswith("ValueError < sandbox/safe_io.py:raise_read_errors_as:")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_locked_folders_are_opened_again(tmp_path: Path) -> None:
+    locked = tmp_path / "job" / "arrays" / "in"
+    locked.mkdir(parents=True)
+    locked.chmod(0)
+    locked.parent.chmod(0)
+    make_harmless(tmp_path / "job")
+    assert list((tmp_path / "job").rglob("*")) == [locked.parent, locked]
+
+
+@pytest.mark.slow
+def test_exec_says_that_a_score_would_not_be_finite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("huge.py").write_text(
+        "import lab\ndata = lab.data('diabetes')\nvalues = data.validation.x[:, 0].astype(float)\nvalues[0] = 1e300\n"
+        "lab.submit('diabetes', 'validation', 'm', predictions=values)\n"
+    )
+    assert main(["exec", "huge.py", "--json", "--set", "sandbox.isolation=none"]) == 1
+    failure = json.loads(capsys.readouterr().out)["failure"]
+    assert "of 'm' for diabetes/validation: its predictions are not finite" in failure["message"]
+    assert failure["ours"] == ""
+
+
+def test_a_socket_or_a_device_in_place_of_a_file_is_the_code_s_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "arrays").mkdir()
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("arrays/x.npy")
+        with pytest.raises(BadFile, match="not a plain file"):
+            hash_arrays(tmp_path)
+    (tmp_path / "arrays" / "x.npy").unlink()
+    try:
+        os.mknod(tmp_path / "arrays" / "x.npy", stat.S_IFCHR | 0o644, os.makedev(0, 0))  # anybody may make this one
+    except PermissionError:
+        pytest.skip("not on this system")
+    with pytest.raises(BadFile, match=r"x\.npy"):
+        hash_arrays(tmp_path)

@@ -1,0 +1,275 @@
+"""Code that is watched while it runs, in real kernels and in the scripted executor."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox import monitor
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import ExecutionProgress, Job, JobOutcome, LoggedPoint, ProgressWatch
+from labwright.sandbox.monitor import MAX_LINE_CHARS, MAX_POINTS, MAX_READ_BYTES, read_curves
+from tests.sandbox.conftest import SETTINGS, DatasetStore, holds_eventually
+
+pytestmark = pytest.mark.slow
+
+CURVE = ("digits", "method", "loss", "train")
+
+
+@dataclass
+class Watcher:
+    """Keeps what it saw; ends the code where `until` says so."""
+
+    until: Callable[[ExecutionProgress], bool] = lambda glance: False
+    seen: list[ExecutionProgress] = field(default_factory=list[ExecutionProgress])
+
+    def __call__(self, glance: ExecutionProgress) -> str | None:
+        self.seen.append(glance)
+        return "seen enough" if self.until(glance) else None
+
+
+async def run(store: DatasetStore, folder: Path, code: str, watch: ProgressWatch, timeout: float = 60.0) -> JobOutcome:
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=store.cache)
+    try:
+        return await executor.run(
+            Job(name="watched", folder=folder, source={"experiment.py": code}, timeout=timeout, watch=watch)
+        )
+    finally:
+        await executor.close()
+
+
+def line(value: str = "1.5", step: str = "1", condition: str = "method") -> str:
+    return (
+        f'{{"name": "loss", "value": {value}, "step": {step}, "condition": "{condition}", "dataset": "digits", '
+        '"split": "train"}\n'
+    )
+
+
+def released(file: Path) -> bool:
+    """Whether no process, in whatever namespace, still holds a lock that it took or inherited."""
+    with open(file) as mine, suppress(BlockingIOError):
+        fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+# --- in kernels -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_hopeless_run_ends_at_once_with_its_children_and_keeps_what_it_measured(
+    store: DatasetStore, tmp_path: Path
+) -> None:
+    watch = Watcher(lambda glance: any(one.value > 8 for one in glance.points))
+    began = time.monotonic()
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        """
+import fcntl, subprocess, time, lab
+held = open('held', 'w')
+fcntl.flock(held, fcntl.LOCK_EX)
+child = subprocess.Popen(['sleep', '300'], pass_fds=[held.fileno()])
+lab.result('size', 3, condition='baseline', dataset='digits')
+for step in range(10_000):
+    lab.log('loss', step, step=step, condition='method', dataset='digits')
+    try:
+        time.sleep(0.02)
+    except BaseException:
+        print('no', flush=True)
+""",
+        watch,
+    )
+    assert time.monotonic() - began < 8
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert outcome.seconds < 4
+    assert [(one.name, one.value) for one in outcome.measurements] == [("size", 3.0)]
+    kept = [json.loads(one) for one in (tmp_path / "job" / "measurements.jsonl").read_text().splitlines()]
+    assert len([one for one in kept if one["step"] is not None]) > 8
+    assert outcome.curves_sha256 is not None
+    assert holds_eventually(lambda: released(tmp_path / "job" / "held"))
+
+
+async def test_what_prints_or_logs_is_alive_and_what_does_not_is_quiet(store: DatasetStore, tmp_path: Path) -> None:
+    watch = Watcher(lambda glance: bool(glance.points) and glance.quiet_seconds > 0.5)
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        """
+import time, lab
+for _ in range(4):
+    time.sleep(0.1)
+    print('alive', flush=True)
+time.sleep(0.1)
+lab.log('loss', 2.5, step=1, condition='method', dataset='digits')
+lab.log('no_step', 1.0)
+time.sleep(60)
+""",
+        watch,
+    )
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert [one.seconds for one in watch.seen] == sorted(one.seconds for one in watch.seen)
+    assert all(one.points in ((), (LoggedPoint(CURVE, 1, 2.5),)) and not one.ended for one in watch.seen)
+    last = watch.seen[-1]
+    assert last.points and last.seconds - last.quiet_seconds > 0.4
+
+
+async def test_values_that_the_code_wrote_itself_are_seen_and_do_not_cost_the_rest(
+    store: DatasetStore, tmp_path: Path
+) -> None:
+    watch = Watcher(lambda glance: any(math.isnan(one.value) for one in glance.points))
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        f"""
+import time, lab
+lab.result('size', 3, condition='baseline', dataset='digits')
+with open('measurements.jsonl', 'a') as file:
+    file.write({line("NaN")!r} + '{{"name": "half')
+time.sleep(60)
+""",
+        watch,
+    )
+    assert outcome.failure is not None and outcome.failure.kind == "hopeless"
+    assert [one.name for one in outcome.measurements] == ["size"]
+
+
+@pytest.mark.parametrize(("end", "limit"), [("", 60.0), ("raise KeyError", 60.0), ("time.sleep(60)", 2.0)])
+async def test_the_last_glance_sees_everything_however_the_code_ended(
+    store: DatasetStore, tmp_path: Path, end: str, limit: float
+) -> None:
+    watch = Watcher(lambda glance: glance.ended)
+    code = f"import time\nopen('measurements.jsonl', 'w').write({line()!r})\n{end}\n"
+    outcome = await run(store, tmp_path / "job", code, watch, timeout=limit)
+    assert watch.seen[-1].points == (LoggedPoint(CURVE, 1, 1.5),)
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+
+
+async def test_a_slow_watch_holds_nobody_up(store: DatasetStore, tmp_path: Path) -> None:
+    beats: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(time.monotonic())
+            await asyncio.sleep(0.01)
+
+    def slow(glance: ExecutionProgress) -> str | None:
+        time.sleep(1.0)
+        return "slow, but sure"
+
+    beating = asyncio.create_task(beat())
+    outcome = await run(store, tmp_path / "job", "import time\ntime.sleep(60)\n", slow)
+    beating.cancel()
+    assert outcome.failure == Failure(kind="hopeless", message="slow, but sure")
+    assert max(after - before for before, after in pairwise(beats)) < 0.8
+
+
+async def test_a_watch_that_breaks_fails_the_job_by_a_fault_of_ours_and_leaves_nothing_running(
+    store: DatasetStore, tmp_path: Path
+) -> None:
+    def broken(glance: ExecutionProgress) -> str | None:
+        if (tmp_path / "job" / "held").exists():
+            raise ZeroDivisionError
+
+    outcome = await run(
+        store,
+        tmp_path / "job",
+        "import fcntl, time\nheld = open('held', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(60)\n",
+        broken,
+    )
+    assert outcome.failure is not None and "ZeroDivisionError" in outcome.failure.ours
+    assert holds_eventually(lambda: released(tmp_path / "job" / "held"))
+
+
+# --- reading while it is written ------------------------------------------------------------------------------------
+
+
+def values(folder: Path) -> list[float]:
+    return [point.value for point in read_curves(folder)]
+
+
+def test_a_line_is_read_once_it_has_an_end(tmp_path: Path) -> None:
+    assert values(tmp_path) == []
+    file = tmp_path / "measurements.jsonl"
+    file.write_text(line("1") + line("2")[:20])
+    assert values(tmp_path) == [1.0]
+    with open(file, "a") as more:
+        more.write(line("2")[20:] + line("3"))
+    assert values(tmp_path) == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "no json\n",
+        "[1, 2]\n",
+        "7\n",
+        "\n",
+        '{"name": "loss"}\n',
+        line(step="null"),
+        line(step="true"),
+        line(step="1.5"),
+        line('"1.5"'),
+        line("true"),
+        line("1" * 400),
+        line("1" * 5000),
+        line(step="9" * 400),
+        line(condition="x" * 101),
+        line(condition="\\u0000"),
+        line(condition="a\\nb"),
+        "[" * 9000 + "\n",
+        "\udcff\n",
+        "x" * (MAX_LINE_CHARS + 1) + "\n",
+    ],
+)
+def test_lines_that_lab_did_not_write_count_for_nothing(tmp_path: Path, bad: str) -> None:
+    (tmp_path / "measurements.jsonl").write_text(line("1") + bad + line("2"), errors="surrogateescape")
+    assert values(tmp_path) == [1.0, 2.0]
+
+
+def test_links_pipes_folders_and_files_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "MAX_FILE_BYTES", 1000)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text(line())
+    cases: dict[str, Callable[[Path], object]] = {
+        "link": lambda path: path.symlink_to(elsewhere),
+        "folder": Path.mkdir,
+        "large": lambda path: path.write_text(line() * 20),
+    }
+    for name, make in cases.items():
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / "measurements.jsonl")
+        assert values(tmp_path / name) == []
+
+
+def test_what_is_read_is_bounded(tmp_path: Path) -> None:
+    file = tmp_path / "measurements.jsonl"
+    file.write_text(line() * (MAX_POINTS + 50_000))
+    assert len(values(tmp_path)) == MAX_POINTS
+    file.write_text("x" * (MAX_READ_BYTES + 10) + "\n" + line())
+    assert values(tmp_path) == []
+
+
+# --- written down ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_script_can_be_watched_and_ended(tmp_path: Path) -> None:
+    executor = FakeExecutor(lambda job: (0.5, JobOutcome(seconds=0.5)), watch_seconds=0.1)
+    watch = Watcher(lambda glance: glance.seconds > 0.25)
+    outcome = await executor.run(Job(name="a", folder=tmp_path, source={}, watch=watch))
+    assert outcome.failure == Failure(kind="hopeless", message="seen enough")
+    assert outcome.seconds == pytest.approx(0.3) and outcome.measurements == ()
+    patient = Watcher()
+    assert (await executor.run(Job(name="a", folder=tmp_path, source={}, watch=patient))).failure is None
+    assert [glance.ended for glance in patient.seen] == [False] * 4 + [True]

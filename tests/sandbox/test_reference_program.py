@@ -1,0 +1,152 @@
+"""The ladder's program in a kernel, on each kind of dataset that `lab.data` gives; and beside plain scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.reference_baselines import PROGRAM, compare_dataset
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.tuning import HyperparameterSetting
+from labwright.sandbox.data.spec import parse_spec
+from labwright.sandbox.datasets import build_registry, materialise
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import CellOutcome, Job
+from tests.sandbox.conftest import SETTINGS
+
+TREES: HyperparameterSetting = {
+    "model": "boosted trees",
+    "learning_rate": 0.1,
+    "rounds": 30,
+    "leaves": 7,
+    "leaf_size": 5,
+}
+LINEAR: HyperparameterSetting = {"model": "linear", "penalty": 1.0}
+SIZE = 120
+
+
+def examples(name: str) -> dict[str, Any]:
+    """Pictures whose upper half tells the class, tokens of which one does, windows of a walk and what follows."""
+    rng = np.random.default_rng(0)
+    y = np.arange(SIZE) % 2
+    if name == "pictures":
+        x = rng.integers(0, 120, (SIZE, 8, 8), dtype=np.uint8)
+        x[y == 1, :4] += 130
+        return {"x": x, "y": y}
+    if name == "tokens":
+        x = rng.integers(2, 300, (SIZE, 12))
+        x[:, 3] = np.where(y == 1, 0, 1)
+        return {"x": x, "y": y}
+    walk = rng.normal(size=(SIZE, 6)).cumsum(axis=1) * 10
+    return {"x": walk[:, :5].astype(np.float32), "y": walk[:, 5].astype(np.float32)}
+
+
+async def values_of(
+    folder: Path, cells: Mapping[Cell, HyperparameterSetting], pretrained: Mapping[str, Path] | None = None
+) -> dict[Cell, dict[str, float]]:
+    """Values on validation of each cell."""
+    names = tuple(dict.fromkeys(cell.dataset for cell in cells))
+    for name in names:
+        np.savez(folder / f"{name}.npz", allow_pickle=False, **examples(name))
+    sources = build_registry([parse_spec(f"{name}={folder / name}.npz", folder) for name in names])
+    for name in names:
+        materialise(name, views=folder / "views", labels=folder / "labels", seed=0, sources=sources)
+    executor = LocalExecutor(
+        1,
+        folder / "views",
+        labels=folder / "labels",
+        settings=SETTINGS,
+        cache=folder / "cache",
+        pretrained=dict(pretrained or {}),
+    )
+    found: dict[Cell, dict[str, float]] = {}
+
+    async def took(cell: Cell, outcome: CellOutcome, place: Path) -> Path:
+        assert outcome.failure is None, outcome.failure
+        found[cell] = {one.name: one.value for one in outcome.measurements}
+        assert outcome.sealed, "test predictions are handed in, unscored"
+        return place
+
+    try:
+        await executor.run(
+            Job(
+                name="ladder",
+                folder=folder / "job",
+                source={"experiment.py": PROGRAM.read_text()},
+                timeout=120.0,
+                datasets=names,
+                cells=tuple(cells),
+                settings=cells,
+                on_cell_ended=took,
+            )
+        )
+    finally:
+        await executor.close()
+    return found
+
+
+def cell(dataset: str, arm: str = "off-the-shelf", trial: int = 0) -> Cell:
+    return Cell(dataset=dataset, arm=arm, trial=trial)
+
+
+@pytest.mark.slow
+async def test_every_kind_of_dataset_has_rungs(tmp_path: Path) -> None:
+    plain, parts = {"features": "plain"}, {"features": "components", "components": 8}
+    found = await values_of(
+        tmp_path,
+        {
+            cell("pictures", "trivial"): {},
+            cell("pictures", trial=1): TREES | plain,
+            cell("pictures", trial=2): LINEAR | parts,
+            cell("tokens", trial=1): TREES,
+            cell("tokens", trial=2): LINEAR,
+            cell("windows", "trivial"): {},
+            cell("windows", trial=1): LINEAR,
+        },
+    )
+    trivial = found.pop(cell("pictures", "trivial"))
+    assert trivial["accuracy"] == 0.5 and trivial["log_loss"] == pytest.approx(np.log(2), abs=1e-3)
+    last = found.pop(cell("windows", "trivial"))
+    assert 50 < last["mse"] < 200 and last["r2"] > 0.5, "the last value of the row, whose steps have variance 100"
+    assert found.pop(cell("windows", trial=1))["r2"] > 0.5
+    assert all(one["accuracy"] > 0.75 for one in found.values()), found
+
+
+@pytest.mark.bench  # it takes torch and transformers in a kernel
+@pytest.mark.slow
+async def test_a_frozen_pretrained_model_is_probed_where_it_can_read_the_examples(tmp_path: Path) -> None:
+    transformers = import_module("transformers")
+    net = transformers.ViTModel(
+        transformers.ViTConfig(
+            image_size=16,
+            patch_size=4,
+            num_channels=3,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=8,
+        ),
+        add_pooling_layer=False,
+    )
+    net.save_pretrained(tmp_path / "vit")
+    setting = LINEAR | {"features": "tiny/vit@v1"}
+    found = await values_of(
+        tmp_path,
+        {cell("pictures", trial=1): setting, cell("tokens", trial=1): setting},
+        {"tiny/vit@v1": tmp_path / "vit"},
+    )
+    assert found[cell("pictures", trial=1)]["accuracy"] > 0.8, "brightness shows through any network"
+    assert found[cell("tokens", trial=1)]["accuracy"] > 0.75, "counted, since it reads no tokens"
+
+
+@pytest.mark.bench  # a random search of scikit-learn's own beside it
+@pytest.mark.slow
+def test_the_ladder_is_what_users_of_scikit_learn_get() -> None:
+    found = compare_dataset("diabetes", trials=4, seed=0)
+    assert found.trivial == pytest.approx(found.dummy, rel=1e-4) and found.trials == 4
+    assert found.tuned < 1.1 * min(found.linear, found.boosted, found.searched) < found.dummy

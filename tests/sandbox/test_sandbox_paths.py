@@ -1,0 +1,164 @@
+"""What is shown and hidden is decided by paths alone; bubblewrap is not needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from labwright.sandbox.errors import ExecutorError
+from labwright.sandbox.gpus import GpuDevice
+from labwright.sandbox.isolation import limits as limits_module
+from labwright.sandbox.isolation import processes, scratch
+from labwright.sandbox.isolation.bubblewrap import SandboxSpec, build_command, is_visible, select_exposable
+from labwright.sandbox.isolation.limits import Watchdog, compute_limits, read_machine_memory
+from labwright.sandbox.isolation.mounts import list_device_files, list_label_paths
+from labwright.sandbox.isolation.processes import ResourceUse
+from labwright.sandbox.settings import SandboxSettings
+
+
+def test_no_tree_is_shown_that_holds_a_home_or_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home" / "me"))
+    own = tmp_path / "home" / "me" / "conda"
+    (own / "lib").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(own)
+    shown = select_exposable(
+        [
+            own,
+            own / "lib",
+            tmp_path / "home",
+            tmp_path / "home" / "me",
+            tmp_path / "link",
+            Path("/"),
+            Path("/etc"),
+            Path("/usr/lib"),
+            Path("relative"),
+            tmp_path / "not there",
+        ]
+    )
+    assert shown == (own, tmp_path / "link")
+
+
+def test_labels_are_hidden_in_every_place_of_an_environment_and_in_caches_within_it(tmp_path: Path) -> None:
+    hidden = (
+        "lib/python3.12/site-packages/sklearn/datasets/data",
+        "lib64/python3.12/site-packages/scipy/io/arff/tests",
+        "pkgs",
+        "envs",
+        "share/nltk_data",
+        "cache/hub",
+    )
+    for name in (*hidden, "lib/python3.12/site-packages/torch", "cache/other"):
+        (tmp_path / "env" / name).mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    variables = {"HF_HOME": str(tmp_path / "env" / "cache" / "hub"), "TORCH_HOME": str(tmp_path / "elsewhere")}
+    found = {path for path in list_label_paths([tmp_path / "env"], variables) if path.is_relative_to(tmp_path)}
+    assert found == {tmp_path / "env" / name for name in hidden}
+
+
+def test_a_path_is_seen_by_what_it_links_to(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "tree")
+    assert is_visible(tmp_path / "link" / "file", [tmp_path / "tree"])
+    assert is_visible(tmp_path / "tree", [tmp_path / "link"])
+    assert not is_visible(tmp_path / "treetop", [tmp_path / "tree"])
+
+
+def test_the_devices_of_a_lease_and_no_others_are_bound(tmp_path: Path) -> None:
+    assert list_device_files(()) == ()
+    found = list_device_files((GpuDevice(uuid="GPU-1", name="one", index=0, minor=3, memory_bytes=1),))
+    assert Path("/dev/nvidia3") in found and Path("/dev/nvidiactl") in found and Path("/dev/nvidia0") not in found
+    (tmp_path / "nvidia3").touch()
+    words = build_command(["true"], SandboxSpec(tmp_path, devices=(tmp_path / "nvidia3", tmp_path / "not there")))
+    assert words[words.index("--dev-bind") + 1] == str(tmp_path / "nvidia3") and words.count("--dev-bind") == 1
+
+
+def test_memory_is_shared_by_the_places_unless_it_is_set() -> None:
+    whole, half = compute_limits(SandboxSettings(), slots=1), compute_limits(SandboxSettings(), slots=2)
+    assert 0.89 * read_machine_memory() < whole.memory_bytes < 0.91 * read_machine_memory()
+    assert abs(whole.memory_bytes - 2 * half.memory_bytes) <= 2
+    assert compute_limits(SandboxSettings(memory_gb=3), slots=7).memory_bytes == 3_000_000_000
+
+
+@pytest.mark.parametrize(("given", "network"), [("on", "on"), (True, "on"), (False, "off"), ("off", "off")])
+def test_the_network_is_switched_as_yaml_reads_it(given: object, network: str) -> None:
+    assert SandboxSettings.model_validate({"network": given}).network == network
+
+
+def _untold(_: int) -> dict[str, int]:
+    """Of a process that made itself undumpable."""
+    return {}
+
+
+def test_where_the_system_does_not_tell_parts_private_memory_counts_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = processes.measure_use((os.getpid(),))
+    assert 0 < processes.measure_unique_use((os.getpid(),)).private <= 1.1 * whole.private
+    monkeypatch.setattr(processes, "_read_pss", _untold)
+    told = processes.measure_unique_use((os.getpid(), os.getppid()))
+    assert told.private >= 0.9 * whole.private
+
+
+def test_what_fails_while_it_looks_at_limits_ends_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    killed = Event()
+    watchdog = Watchdog(
+        os.getpid(), compute_limits(SandboxSettings(), slots=1), folders=(), shared=tmp_path, kill_all=killed.set
+    )
+
+    def fails(_: Watchdog) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Watchdog, "check_limits", fails)
+    watchdog.start()
+    assert killed.wait(20) and watchdog.failure is not None and "ZeroDivisionError" in watchdog.failure.message
+
+
+def test_a_disturbed_reading_of_memory_kills_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """While processes start or end, what they share is counted more than once; the next reading is right."""
+    limits = compute_limits(SandboxSettings(memory_gb=1e-6), slots=1)
+    watchdog = Watchdog(os.getpid(), limits, folders=(), shared=tmp_path, kill_all=lambda: None)
+    readings = iter([900, 500, 2000, 700, 800, 900])
+
+    def reading(_: object) -> ResourceUse:
+        return ResourceUse(0, next(readings), 400)
+
+    monkeypatch.setattr(limits_module, "measure_unique_use", reading)
+    assert watchdog.check_limits() is None
+    failure = watchdog.check_limits()
+    assert failure is not None and failure.kind == "memory"
+
+
+def test_only_what_we_marked_in_a_folder_of_our_own_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        scratch, "get_runtime_folder", lambda: tmp_path / "ours"
+    )  # it is one for all processes of a user
+    held = scratch.ScratchFolder()
+    for name in (f"{scratch.NAME_PREFIX}dead", f"{scratch.NAME_PREFIX}young", "lab-notes", "gpu-1.lock"):
+        (held.root.parent / name).mkdir()
+    (tmp_path / f"{scratch.NAME_PREFIX}elsewhere").mkdir()
+    for path in (
+        held.root,
+        *(held.root.parent / name for name in (f"{scratch.NAME_PREFIX}dead", "lab-notes", "gpu-1.lock")),
+    ):
+        os.utime(path, (0, 0))
+    scratch.remove_stale()
+    assert {path.name for path in held.root.parent.iterdir()} == {
+        held.root.name,
+        f"{scratch.NAME_PREFIX}young",
+        "lab-notes",
+        "gpu-1.lock",
+    }
+    assert (tmp_path / f"{scratch.NAME_PREFIX}elsewhere").exists()
+    held.remove()
+
+
+def test_a_place_that_others_may_write_to_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "get_runtime_folder", lambda: tmp_path / "ours")
+    (tmp_path / "ours").mkdir(mode=0o777)
+    (tmp_path / "ours").chmod(0o777)
+    for work in (scratch.ScratchFolder, scratch.remove_stale):
+        with pytest.raises(ExecutorError, match=r"ours must be a folder of yours alone \(with mode 700\): remove it"):
+            work()

@@ -1,0 +1,243 @@
+"""What of a cell's surroundings makes a shared value another one."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lab import _child, _job
+from lab._fingerprint import NotComparable, compute_fingerprint
+
+from labwright.record.schema.cell import Cell
+from labwright.sandbox.executor import LocalExecutor
+from labwright.sandbox.job import Job, JobOutcome
+from tests.sandbox.conftest import SETTINGS, DatasetStore
+
+PROGRAM = """
+import functools, math
+import numpy as np
+import common
+
+LEVEL = ""
+TABLE = {}
+
+def make(level, other=1):
+    return {"level": level}
+
+def through_a_global():
+    return LEVEL
+
+def through_another():
+    return through_a_global()
+
+class Maker:
+    def __init__(self, level):
+        self.level = level
+
+    def build(self):
+        return self.level
+
+    def __call__(self):
+        return self.level
+
+def builds(level):
+    global LEVEL
+    LEVEL, TABLE["level"], common.LEVEL, math.level = level, level, level, level
+    def nested():
+        return level
+    def default(given=level):
+        return given
+    def named(*, given=level):
+        return given
+    class Local:
+        level_of_class = level
+    shape, array, maker = (level, [1]), np.array([len(level), ord(level)]), Maker(level)
+    @functools.wraps(nested)
+    def wrapping():
+        return nested()
+    return {
+        "captured": lambda: level, "partial": functools.partial(make, level),
+        "keyword": functools.partial(make, "x", other=level), "nested": lambda: nested(), "tuple": lambda: shape[0],
+        "array": lambda: array.sum(), "default": default, "keyword default": named, "bound method": maker.build,
+        "callable": maker, "object": lambda: maker.level, "global": through_a_global, "far global": through_another,
+        "table": lambda: TABLE["level"], "module of the program": lambda: common.LEVEL,
+        "module of a library": lambda: math.level, "class": lambda: Local.level_of_class, "wrapping": wrapping,
+        "set": (lambda one: lambda: one)({level, "y"}), "bytes": (lambda one: lambda: one)(level.encode()),
+        "inner lambda": lambda: (lambda: level)()}
+
+def same():
+    return {"plain": lambda: np.zeros(3), "library": np.random.default_rng, "function": through_nothing,
+            "class": lambda: Maker("z"), "partial": functools.partial(make, "z")}
+
+def through_nothing():
+    return [math.sqrt(x) for x in range(3)]
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[], dict[str, Any]]:
+    """Makes the globals of the program anew, as each process of a cell has them."""
+
+    def load() -> dict[str, Any]:
+        main: Any = types.ModuleType("__main__")
+        main.__file__ = str(tmp_path / "experiment.py")
+        common: Any = types.ModuleType("common")
+        common.__file__ = str(tmp_path / "common.py")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "common", common)
+            exec(compile(PROGRAM, main.__file__, "exec"), main.__dict__)
+        return main.__dict__
+
+    return load
+
+
+def test_whatever_way_a_level_comes_in_the_value_is_another_one(
+    program: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    def prints(level: str) -> dict[str, str]:
+        return {name: compute_fingerprint(build, tmp_path) for name, build in program()["builds"](level).items()}
+
+    one, again, other = prints("1"), prints("1"), prints("2")
+    assert one == again
+    assert [name for name in one if one[name] == other[name]] == []
+
+
+def test_what_does_not_depend_on_the_cell_is_the_same_everywhere(
+    program: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    prints = [
+        {name: compute_fingerprint(build, tmp_path) for name, build in program()["same"]().items()} for _ in range(2)
+    ]
+    assert prints[0] == prints[1] and len(set(prints[0].values())) == len(prints[0])
+
+
+def test_a_path_of_its_own_folder_is_the_same_in_every_cell(tmp_path: Path) -> None:
+    def prints(folder: Path) -> tuple[str, str]:
+        path, text = folder / "words.txt", f"{folder}/words.txt"
+        return compute_fingerprint(lambda: path.name, folder), compute_fingerprint(lambda: text, folder)
+
+    assert prints(tmp_path / "a") == prints(tmp_path / "b") != prints(tmp_path)[::-1]
+
+
+@pytest.mark.parametrize("odd", [threading.Lock(), (one for one in "ab"), open(__file__)])  # noqa: SIM115
+def test_what_cannot_be_compared_is_named(odd: object, tmp_path: Path) -> None:
+    with pytest.raises(NotComparable, match=rf"'odd' \(in .*\), of type {type(odd).__name__}"):
+        compute_fingerprint(lambda: odd, tmp_path)
+
+
+def test_torch_and_what_libraries_make_is_compared_by_content(tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    from sklearn.linear_model import LogisticRegression
+
+    def prints(seed: int) -> list[str]:
+        torch.manual_seed(seed)
+        net, rng, model = torch.nn.Linear(2, 2), np.random.default_rng(seed), LogisticRegression(C=seed + 1.0)
+        return [compute_fingerprint(functools.partial(id, one), tmp_path) for one in (net, rng, model, net.weight)]
+
+    first, again, other = prints(0), prints(0), prints(1)
+    assert first == again and not set(first) & set(other)
+
+
+@pytest.mark.parametrize(
+    ("read", "reads"),
+    [
+        ("cell.level", {"level"}),
+        ("cell.condition", {"arm", "level"}),
+        ("cell.setting['rate']", {"setting.rate"}),
+        ("cell.setting.get('no')", {"setting.no"}),
+        ("'rate' in cell.setting", {"setting.rate"}),
+        ("dict(cell.setting)", None),
+        ("vars(cell)", None),
+        ("len(cell.setting)", None),
+        ("pickle.dumps(cell)", None),
+        ("copy.deepcopy(cell.setting)", None),
+        ("hash(cell)", {"dataset", "arm", "level", "trial", "share", "seed"}),
+    ],
+)
+def test_what_a_build_reads_of_its_cell_is_noted(
+    read: str, reads: set[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: all that there is."""
+    values = {"rate": 0.1}
+    plain = _job.LabCell("digits", "a", "1", setting=values)
+    cell = _child.ProgramCell("digits", "a", "1", setting=_child.CellSetting("a", values))
+
+    class Current:
+        cell = plain
+
+    monkeypatch.setattr(_child._job, "read_job", Current)  # pyright: ignore[reportPrivateUsage]
+    noted: dict[str, str] = {}
+    monkeypatch.setattr(_child.ProcessState, "recorded_reads", noted)  # pyright: ignore[reportPrivateUsage]
+    eval(read, {"cell": cell, "pickle": pickle, "copy": copy})
+    everything = {"dataset", "arm", "level", "trial", "share", "seed", "setting", "setting.rate"}
+    assert everything <= set(noted) if reads is None else set(noted) == reads
+    assert _child.matches_reads(noted, plain)
+    assert _child.matches_reads(noted, _job.LabCell("digits", "a", "2", setting=values)) == ("level" not in noted)
+
+
+BUILDS = """
+import functools, os
+import lab
+
+def make(level):
+    return level
+
+def run(cell):
+    level = cell.level
+    def load():
+        return level
+    shape = (level,)
+    class Reader:
+        def read(self):
+            return cell.level
+    got = [lab.shared("features v1", lambda: cell.level), lab.shared("partial", functools.partial(make, level)),
+           lab.shared("nested", lambda: load()), lab.shared("tuple", lambda: shape[0]),
+           lab.shared("method", Reader().read), lab.shared("seeded", lambda: [cell.level, lab.seed])[0],
+           lab.shared("forked", functools.partial(forked, cell))]
+    lab.result("right", float(got == [cell.level] * len(got)))
+    lab.result("builder", lab.shared("once", os.getpid))
+
+def forked(cell):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, cell.level.encode())
+        os._exit(0)
+    os.wait()
+    return os.read(read, 100).decode()
+
+lab.measure(run)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", ["12", pytest.param("21", marks=pytest.mark.bench)])
+async def test_no_cell_is_given_what_was_built_for_another_level(
+    store: DatasetStore, tmp_path: Path, levels: str
+) -> None:
+    executor = LocalExecutor(1, store.views, labels=store.labels, settings=SETTINGS, cache=tmp_path / "cache")
+    cells = tuple(Cell(dataset="digits", arm=arm, level=level) for arm in "mn" for level in levels)
+    try:
+        outcome: JobOutcome = await executor.run(
+            Job(
+                name="builds",
+                folder=tmp_path / "job",
+                source={"experiment.py": BUILDS},
+                cells=cells,
+                datasets=("digits",),
+                timeout=100.0,
+            )
+        )
+    finally:
+        await executor.close()
+    assert outcome.failure is None, outcome.failure
+    assert [one.value for one in outcome.measurements if one.name == "right"] == [1.0] * 4
+    assert len({one.value for one in outcome.measurements if one.name == "builder"}) == 1, "built for all of them once"

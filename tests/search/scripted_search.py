@@ -1,0 +1,291 @@
+"""A scripted world for the search: what comes of a node is a function of its decision, not of time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Callable
+from functools import cache
+from random import Random
+
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.run_events import RunStarted
+from labwright.record.events.search_events import (
+    AttemptExecuted,
+    CellExecuted,
+    CellsRequired,
+    DecisionMade,
+    NodeJudged,
+    NodeProposed,
+    NodesCompared,
+    PlanPrepared,
+    StageWinnerChosen,
+    TaskDone,
+)
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import Arm, DataPlan, DatasetUse, Measurement, MetricSpec
+from labwright.record.schema.decisions import CompareNodes, EndStage, ExpandTree
+from labwright.record.schema.idea import Idea
+from labwright.record.schema.nodes import STAGES, Attempt, CellRun, Failure, StageName, format_node_id
+from labwright.record.schema.tuning import Hyperparameter, HyperparameterSetting, TuningPlan
+from labwright.record.tuning_results import list_trial_cells
+from labwright.search.policy import build_policy
+from labwright.search.replication import build_lock, find_unsettled_stage, view_at_stage_end
+from labwright.search.scheduler import ReleaseSlot, Scheduler
+from labwright.search.settings import SearchSettings, StageLimits
+from labwright.search.time_limits import TimeLimits
+from tests.search import virtual_time
+
+PLAN = DataPlan(
+    task="t",
+    datasets=(DatasetUse(name="digits"),),
+    expected_seconds=1,
+    metrics=(MetricSpec(name="log_loss", higher_is_better=False),),
+    arms=(Arm(name="baseline", role="baseline"), Arm(name="method", role="method")),
+    space=(
+        Hyperparameter(name="rate", kind="log", low=1e-4, high=1, default=0.001, source="practice"),
+        Hyperparameter(name="depth", kind="integer", low=1, high=9, default=2, source="practice", arms=("method",)),
+    ),
+    tuning=TuningPlan(budget=6, sampler="random"),
+)
+IDEA = Idea.model_validate(
+    {"Name": "x", "Title": "X", "Experiments": ["one", "two"], "Risk Factors and Limitations": ["r"]}
+)
+
+
+def make_settings(**changes: object) -> SearchSettings:
+    small = {
+        "preliminary": StageLimits(nodes=8),
+        "tuning": StageLimits(nodes=4),
+        "agenda": StageLimits(nodes=4),
+        "ablation": StageLimits(nodes=3),
+        "num_drafts": 3,
+        "num_seeds": 2,
+        "max_seeds": 2,
+        "order": "ticket",
+        "window": 6,
+    }
+    return SearchSettings.model_validate(small | changes)
+
+
+def new_log(seed: int = 0, *, plan: DataPlan = PLAN) -> MemoryLog:
+    """A record that has begun, on the clock of the running loop."""
+    log = MemoryLog([RunStarted(idea=IDEA, settings={}, seed=seed, version="0", model="scripted")], clock=_clock)
+    log.append(PlanPrepared(data_plan=plan, datasets=()))
+    return log
+
+
+def _clock() -> float:
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return 0.0
+
+
+class SearchWorld:
+    """Expands nodes: each is good or buggy, and measures, by chance drawn from its action alone."""
+
+    by_setting = False
+    """Whether all nodes measure what their settings come to, and not what chance has it."""
+
+    def __init__(
+        self, log: MemoryLog, *, buggy: float = 0.3, delay: Callable[[int], float] = lambda k: 0.0, seconds: float = 1.0
+    ) -> None:
+        self.log, self.buggy, self.delay, self.seconds = log, buggy, delay, seconds
+        self.running: set[str] = set()
+        self.places_used = 0
+        self.started: list[int] = []
+
+    async def perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
+        if not isinstance(decided.action, ExpandTree):
+            await asyncio.sleep(self.delay(decided.k))
+            self._answer(decided)
+            return
+        node = format_node_id(decided.k)
+        assert node not in self.running, f"{node} is expanded twice at once"
+        self.running.add(node)
+        self.started.append(decided.k)
+        self.places_used = max(self.places_used, len(self.running))
+        try:
+            await asyncio.sleep(self.delay(decided.k))
+            self.running.discard(node)
+            freed()
+            await asyncio.sleep(self.delay(decided.k) / 4)
+            self.finish(node, decided.k, decided.action)
+        finally:
+            self.running.discard(node)
+
+    def draw_measurements(self, action: ExpandTree, rng: Random) -> tuple[Measurement, ...]:
+        """What a node that works measures."""
+        return tuple(
+            Measurement(
+                name="log_loss",
+                value=rng.random(),
+                condition=arm.name,
+                dataset="digits",
+                split="validation",
+                seed=action.seed,
+                grade="computed",
+            )
+            for arm in PLAN.arms
+        )
+
+    def _answer(self, decided: DecisionMade) -> None:
+        if isinstance(decided.action, CompareNodes):
+            a, b = decided.action.a, decided.action.b
+            self.log.append(NodesCompared(k=decided.k, a=a, b=b, better=Random(f"{a}/{b}").choice((a, b, None))))
+        else:
+            self.log.append(TaskDone(k=decided.k))
+
+    def compute_value(self, arm: str, setting: HyperparameterSetting) -> float:
+        """What a trial measures: the better, the nearer its rate is to 0.01."""
+        return (math.log10(float(setting["rate"])) + 2) ** 2 / 8
+
+    def compute_seconds(self, arm: str) -> float:
+        """What a cell of an arm takes."""
+        return self.seconds
+
+    def finish(self, node: str, k: int, action: ExpandTree) -> None:
+        """Append what came of a node."""
+        rng = Random(
+            f"{k}/{action}".replace(" repairs_children=()", "").replace(" trials=()", "").replace(" arm=''", "")
+        )
+        if action.kind not in ("replicate", "aggregate", "trial", "tune") and rng.random() < self.buggy:
+            name = "".join("abcdefghij"[int(digit)] for digit in str(rng.randrange(1000)))
+            failure = Failure(kind="other", message=f"error {name}")
+            self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
+            self.log.append(NodeJudged(node=node, status="buggy", failure=failure))
+            return
+        self.log.append(NodeProposed(node=node, decision=k, title="", plan="", varies=f"v{k}", source_sha256="0"))
+        values = () if action.kind in ("trial", "aggregate") else self.draw_measurements(action, rng)
+        self._measure_cells(node, action, {one.arm: one.value for one in values})
+        self.log.append(
+            AttemptExecuted(node=node, attempt=Attempt(number=1, seconds=self.seconds, measurements=values))
+        )
+        self.log.append(NodeJudged(node=node, status="good"))
+
+    def _measure_cells(self, node: str, action: ExpandTree, values: dict[str, float]) -> None:
+        """Append what the cells of a node came to."""
+        trials = self.log.state.nodes[node].trials
+        cells = [
+            cell
+            for one in action.trials
+            if action.kind == "trial"
+            for cell in list_trial_cells(PLAN, one.arm, seed=action.seed, number=one.number, share=one.share)
+        ] or [Cell(dataset="digits", arm=arm, trial=trials.get(arm, 0), seed=action.seed) for arm in values]
+        known = self.log.state.required_cells.get(action.parent or "")
+        repeats = known is not None and action.kind in ("trial", "tune", "replicate")
+        code = known.code["method"] if known is not None and repeats else f"{node}'s"
+        if not cells:
+            return
+        keys = tuple(hashlib.sha256(f"{node}/{cell}".encode()).hexdigest() for cell in cells)
+        self.log.append(
+            CellsRequired(node=node, cells=tuple(cells), keys=keys, code=dict.fromkeys(("baseline", "method"), code))
+        )
+        for cell, key in zip(cells, keys, strict=True):
+            setting = self.log.state.find_setting(cell.arm, cell.trial)
+            value = (
+                self.compute_value(cell.arm, setting) if self.by_setting or action.kind == "trial" else values[cell.arm]
+            )
+            self.log.append(
+                CellExecuted(
+                    node=node,
+                    run=CellRun(
+                        id=f"{key[:24]}-0",
+                        cell=cell,
+                        key=key,
+                        seconds=self.compute_seconds(cell.arm),
+                        measurements=(
+                            Measurement(
+                                name="log_loss",
+                                value=value,
+                                condition=cell.arm,
+                                dataset="digits",
+                                split="validation",
+                                seed=action.seed,
+                                grade="computed",
+                            ),
+                        ),
+                    ),
+                )
+            )
+
+
+async def run_search(
+    log: MemoryLog,
+    world: SearchWorld,
+    given: SearchSettings,
+    stages: tuple[StageName, ...] = STAGES,
+    *,
+    limits: TimeLimits | None = None,
+) -> None:
+    """Run the stages that are not settled yet, the way `stages.stage_runner` does."""
+
+    def settle() -> None:
+        while (again := find_unsettled_stage(log.state, given)) is not None:
+            log.append(
+                StageWinnerChosen(
+                    stage=again.stage, best=again.best_node.id if again.best_node else None, ended="again"
+                )
+            )
+        lock()
+
+    def lock() -> None:
+        if (event := build_lock(log.state, given)) is not None:
+            log.append(event)
+
+    scheduler = Scheduler(
+        recorder=log, policy=build_policy(given), perform=world.perform, settings=given, settle=settle
+    )
+    for stage in stages:
+        if log.state.stages[stage].is_settled:
+            continue
+        end = await scheduler.run(stage, limits)
+        assert end is not None and isinstance(end.action, EndStage)
+        view = view_at_stage_end(log.state, stage, given)
+        assert view is not None
+        log.append(
+            StageWinnerChosen(stage=stage, best=view.best_node.id if view.best_node else None, ended=end.action.reason)
+        )
+        lock()
+        if not any(one.best for one in log.state.stages.values()):
+            return
+
+
+def comparable_tree(log: MemoryLog) -> list[tuple[object, ...]]:
+    """The tree as it compares: everything but the order of events."""
+    return [
+        (node.id, node.parent, node.stage, node.kind, node.seed, node.status, node.measurements)
+        for node in log.state.nodes.values()
+    ]
+
+
+def run_whole_search(
+    *,
+    timing: int = 0,
+    seed: int = 0,
+    buggy: float = 0.3,
+    world: type[SearchWorld] = SearchWorld,
+    plan: DataPlan = PLAN,
+    **changes: object,
+) -> tuple[MemoryLog, SearchWorld]:
+    """A whole search in virtual time, its delays drawn from `timing`."""
+    log, rng = new_log(seed, plan=plan), Random(timing)
+    delays = [10 * rng.random() for _ in range(500)]
+    made = world(log, buggy=buggy, delay=lambda k: delays[k])
+    virtual_time.run(run_search(log, made, make_settings(**changes)))
+    return log, made
+
+
+@cache
+def finished_search(*, timing: int = 0, order: str = "ticket", buggy: float = 0.3) -> MemoryLog:
+    """What such a search left, made once: read it, and append to a log of your own."""
+    return run_whole_search(timing=timing, order=order, buggy=buggy)[0]
+
+
+def find_stage(state: RunState, k: int) -> StageName:
+    """The stage that was searched when decision k was made."""
+    ends = {stage: end.k for stage in STAGES if (end := state.find_stage_end(stage)) is not None}
+    return next(stage for stage in STAGES if k <= ends.get(stage, k))

@@ -1,0 +1,100 @@
+"""Once an author says that nothing is left to try of an item, that item is not taken up again."""
+
+from __future__ import annotations
+
+import pytest
+
+from labwright.record.event_log import MemoryLog
+from labwright.record.events.search_events import DecisionMade, NodeJudged, StageWinnerChosen
+from labwright.record.schema.decisions import EndStage, ExpandTree, VisibleDecisions
+from labwright.record.schema.nodes import STAGES, Failure, StageName
+from labwright.search.policy import build_expansion
+from labwright.search.settings import StageLimits
+from labwright.search.stage_snapshot import build_snapshot
+from tests.search import virtual_time
+from tests.search.scripted_search import SearchWorld, make_settings, new_log, run_search, run_whole_search
+
+AGENDA = StageLimits(nodes=12)
+
+
+class Declining(SearchWorld):
+    """Of the first experiment nothing is left to try."""
+
+    items: tuple[str, ...] = ("one",)
+
+    def finish(self, node: str, k: int, action: ExpandTree) -> None:
+        if action.kind == "improve" and action.item in self.items:
+            self.log.append(
+                NodeJudged(
+                    node=node, status="cancelled", failure=Failure(kind="nothing left", message="it is answered")
+                )
+            )
+        else:
+            super().finish(node, k, action)
+
+
+class DecliningAll(Declining):
+    items = ("one", "two")
+
+
+def items(log: MemoryLog) -> list[str]:
+    return [
+        one.action.item
+        for one in log.state.decisions.values()
+        if isinstance(one.action, ExpandTree) and one.action.kind == "improve"
+    ]
+
+
+def end_of(log: MemoryLog, stage: StageName) -> str:
+    end = log.state.find_stage_end(stage)
+    assert end is not None and isinstance(end.action, EndStage)
+    return end.action.reason
+
+
+@pytest.mark.parametrize("policy", ["best-first", "chain"])
+def test_an_item_of_which_nothing_is_left_is_closed_and_the_others_go_on(policy: str) -> None:
+    log, _ = run_whole_search(world=Declining, agenda=AGENDA, policy=policy, window=1, num_workers=1, buggy=0.0)
+    assert items(log).count("one") == 1 and items(log).count("two") == len(items(log)) - 1 > 2
+    assert end_of(log, "agenda") == "limit of 12 nodes"
+
+
+@pytest.mark.parametrize("policy", ["best-first", "chain"])
+def test_once_all_are_closed_the_agenda_ends(policy: str) -> None:
+    log, _ = run_whole_search(world=DecliningAll, agenda=AGENDA, policy=policy, window=1, num_workers=1, buggy=0.0)
+    assert items(log) == ["one", "two"]
+    assert end_of(log, "agenda") == "nothing is left to try of any experiment"
+    assert log.state.stages["agenda"].best == log.state.stages["tuning"].best
+
+
+def test_with_several_at_once_it_is_asked_only_while_the_answer_is_out() -> None:
+    one, _ = run_whole_search(world=DecliningAll, agenda=AGENDA, timing=1, buggy=0.0)
+    assert {"one", "two"} == set(items(one)) and len(items(one)) <= 6, "a window of six"
+    assert items(one) == items(
+        run_whole_search(world=DecliningAll, agenda=AGENDA, timing=2, buggy=0.0, num_workers=1)[0]
+    )
+
+
+def test_a_resumed_run_knows_what_is_closed() -> None:
+    """Cut anywhere, the record alone tells which items are closed."""
+    whole, _ = run_whole_search(world=Declining, agenda=AGENDA, window=1, num_workers=1, buggy=0.0)
+    for cut in range(60, len(whole.events), 37):
+        log = MemoryLog(whole.events[:cut])
+        virtual_time.run(
+            run_search(log, Declining(log, buggy=0.0), make_settings(agenda=AGENDA, window=1, num_workers=1))
+        )
+        assert items(log) == items(whole)
+
+
+@pytest.mark.parametrize(("arm", "item", "then"), [("baseline", "", "one"), ("", "one", "two")])
+def test_a_baseline_that_cannot_be_bettered_closes_no_item(arm: str, item: str, then: str) -> None:
+    log = new_log()
+    log.append(DecisionMade(k=1, action=ExpandTree(stage="preliminary", kind="draft", seed=0)))
+    log.append(NodeJudged(node="n0001", status="good"))
+    for stage in STAGES[:2]:
+        log.append(StageWinnerChosen(stage=stage, best="n0001", ended="limit"))
+    log.append(
+        DecisionMade(k=2, action=ExpandTree(stage="agenda", kind="improve", parent="n0001", seed=0, arm=arm, item=item))
+    )
+    log.append(NodeJudged(node="n0002", status="cancelled", failure=Failure(kind="nothing left", message="no")))
+    view = build_snapshot(log.state, "agenda", VisibleDecisions(through=2), settings=make_settings(agenda=AGENDA))
+    assert view.exhausted_items == {arm or item} and build_expansion(view, "improve", view.best_node).item == then

@@ -1,0 +1,161 @@
+"""Whether running code is pruned: by which peers, in which order, and for what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.experiment_code import CODE
+from labwright.record.events.search_events import DecisionMade, StageWinnerChosen
+from labwright.record.schema.decisions import ExpandTree, VisibleDecisions
+from labwright.record.schema.nodes import NodeKind, StageName
+from labwright.sandbox.job import ExecutionProgress, LoggedPoint
+from labwright.search.settings import SearchSettings
+from labwright.stages.nodes.early_stopping import build_watch
+from labwright.stages.prompt_inputs import build_code_inputs
+from tests.stages.test_prompt_inputs import Story, cells
+
+CURVE = ("digits", "mixup@n50", "loss", "train")
+FAR = ExecutionProgress(20.0, quiet_seconds=0.0, points=tuple(LoggedPoint(CURVE, step, 9.0) for step in range(10)))
+QUIET = ExecutionProgress(2000.0, quiet_seconds=1900.0)
+BROKEN = ExecutionProgress(20.0, quiet_seconds=0.0, points=(LoggedPoint(CURVE, 1, float("nan")),))
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    return Story(tmp_path)
+
+
+def peer(
+    story: Story, kind: NodeKind = "draft", *, grade: str = "logged", parent: str | None = None, item: str = ""
+) -> str:
+    """A good node whose loss fell to 0.5 in ten steps."""
+    stage: StageName = "agenda" if kind == "improve" else "preliminary"
+    node = story.finish(story.decide(kind, stage=stage, parent=parent, item=item), cells(0.5, 0.4))
+    folder = story.bench.folder.get_attempt_path(node, 1)
+    folder.mkdir(parents=True)
+    dataset, condition, name, split = CURVE
+    (folder / "measurements.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {
+                    "name": name,
+                    "value": 1.4 - 0.1 * step,
+                    "condition": condition,
+                    "dataset": dataset,
+                    "split": split,
+                    "seed": 7,
+                    "step": step,
+                    "grade": grade,
+                }
+            )
+            + "\n"
+            for step in range(10)
+        )
+    )
+    return node
+
+
+def ask(story: Story, decided: DecisionMade, glance: ExecutionProgress, **settings: object) -> str | None:
+    """What the watcher of a decision says; None also where there is no watcher."""
+    watch = build_watch(
+        replace(story.bench, search=SearchSettings.model_validate({"order": "ticket"} | settings)), decided
+    )
+    return watch(glance) if watch else None
+
+
+def test_far_behind_three_peers_is_pruned_in_either_order(story: Story) -> None:
+    for _ in range(3):
+        peer(story)
+    decided = story.decide("draft")
+    for order in ("ticket", "arrival"):
+        assert "median 1.1" in (ask(story, decided, FAR, order=order) or "")
+        assert "not finite" in (ask(story, decided, BROKEN, order=order) or "")
+        assert ask(story, decided, FAR, order=order, prune=False) is None
+
+
+def test_time_decides_in_arrival_order_only(story: Story) -> None:
+    for _ in range(3):
+        peer(story)
+    decided = story.decide("draft")
+    assert ask(story, decided, QUIET) is None
+    assert "for 1900 s" in (ask(story, decided, QUIET, order="arrival") or "")
+    assert ask(story, decided, QUIET, order="arrival", silent_timeout=2000.0) is None
+    ended = replace(FAR, ended=True)
+    assert ask(story, decided, ended) == ask(story, decided, FAR)  # whenever it was looked at
+    assert ask(story, decided, ended, order="arrival") is None  # it is done: pruning would save nothing
+
+
+@pytest.mark.parametrize(
+    ("seconds", "settings", "quiet"),
+    [
+        (360.0, {}, 180.0),
+        (20.0, {}, 60.0),
+        (360.0, {"silent_timeout": 30.0}, 30.0),
+        (360.0, {"order": "ticket"}, None),
+        (360.0, {"prune": False}, None),
+    ],
+)
+def test_how_long_code_may_be_silent_follows_its_limit_and_its_author_is_told(
+    story: Story, seconds: float, settings: dict[str, object], quiet: float | None
+) -> None:
+    decided = story.decide("draft")
+    search = SearchSettings.model_validate({"order": "arrival"} | settings)
+    bench = replace(story.bench, node_seconds=seconds, search=search)
+    assert bench.quiet_seconds == quiet
+    prompt = render(CODE, build_code_inputs(bench, decided)).user
+    if quiet is None:
+        assert "is ended as hopeless" not in prompt
+    else:
+        assert f"submits nothing for {quiet:g} s is ended as hopeless" in prompt
+        watch = build_watch(bench, decided)
+        assert watch is not None and watch(replace(QUIET, quiet_seconds=quiet)) is None
+        assert f"may for {quiet:g} s" in (watch(replace(QUIET, quiet_seconds=quiet + 1)) or "")
+
+
+def test_without_peers_there_is_nothing_to_watch_for_in_ticket_order(story: Story) -> None:
+    peer(story)
+    decided = story.decide("draft")
+    assert build_watch(story.bench, decided) is None
+    assert ask(story, decided, FAR, order="arrival") is None
+    assert "for 1900 s" in (ask(story, decided, QUIET, order="arrival") or "")
+
+
+NOT_MEASURED: dict[str, Callable[[Story], DecisionMade]] = {
+    "replicate": lambda story: story.decide("replicate", parent="n0001"),
+    "aggregate": lambda story: story.decide("aggregate", parent="n0001"),
+    "peers not seen": lambda story: story.decide("draft", seen=VisibleDecisions(through=2)),
+    "ablation": lambda story: story.decide("ablate", stage="ablation", parent="n0001"),
+}
+
+
+@pytest.mark.parametrize("make", NOT_MEASURED.values(), ids=NOT_MEASURED.keys())
+def test_who_is_not_measured_by_peers(story: Story, make: Callable[[Story], DecisionMade]) -> None:
+    for _ in range(3):
+        peer(story)
+    story.log.append(StageWinnerChosen(stage="agenda", best="n0001", ended="limit"))
+    decided = make(story)
+    assert ask(story, decided, FAR) is None and ask(story, decided, FAR, order="arrival") is None
+    silent = ask(story, decided, QUIET, order="arrival")
+    assert isinstance(decided.action, ExpandTree)
+    assert (silent is None) == (decided.action.kind in ("replicate", "aggregate"))
+
+
+def test_only_nodes_with_the_same_agenda_item_are_peers(story: Story) -> None:
+    best = peer(story)
+    story.log.append(StageWinnerChosen(stage="preliminary", best=best, ended="limit"))
+    for _ in range(3):
+        peer(story, "improve", parent=best, item="one")
+    assert ask(story, story.decide("improve", stage="agenda", parent=best, item="one"), FAR) is not None
+    assert ask(story, story.decide("improve", stage="agenda", parent=best, item="two"), FAR) is None
+
+
+def test_curves_that_running_code_cannot_have_yet_are_no_ones_to_compare(story: Story) -> None:
+    for _ in range(3):
+        peer(story, grade="scored")
+    assert ask(story, story.decide("draft"), FAR) is None

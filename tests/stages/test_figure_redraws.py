@@ -1,0 +1,151 @@
+"""Figures that are drawn again: what was accepted is not looked at twice, and reviewers know what was found before."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from pathlib import Path
+
+from labwright.models.backend import ModelRequest, Reply
+from labwright.models.client import Models
+from labwright.models.errors import ImagesRefused
+from labwright.models.roles.figures import FigureReviews, PlotInputs, Plots, VisionInputs
+from labwright.models.scripted_model import ScriptedModel
+from labwright.models.settings import ModelSettings
+from labwright.record.schema.figures import AxesFacts, Figure, FigureFacts, FigureReview
+from labwright.sandbox.fake_executor import FakeExecutor
+from labwright.sandbox.job import Job, JobOutcome
+from labwright.stages.nodes.node_plots import LINT_ONLY_NOTE, draw_plots
+from labwright.stages.nodes.plot_inputs import PlotArrays, build_figure_subject
+from labwright.stages.paper.appendix import render_incidents
+from labwright.stages.run_context import RunContext
+from tests.stages.test_prompt_inputs import Story, cells
+
+GOOD = FigureFacts(axes=(AxesFacts(xlabel="epoch", ylabel="loss", series=1),))
+
+
+def drawing(job: Job) -> tuple[float, JobOutcome]:
+    """`plots.py` holds a line a figure: its name, then what its bytes are."""
+    figures: list[Figure] = []
+    (job.folder / "figures").mkdir(parents=True)
+    for line in job.source["plots.py"].splitlines():
+        name, content = line.split(maxsplit=1)
+        (job.folder / "figures" / name).write_bytes(content.encode())
+        figures.append(Figure(name=name, sha256=hashlib.sha256(content.encode()).hexdigest(), facts=GOOD))
+    return 0.0, JobOutcome(seconds=0.0, figures=tuple(figures))
+
+
+def look(inputs: VisionInputs) -> FigureReviews:
+    """The legend of `b.png` is covered until it was complained of; `a.png` is good but for its title."""
+    return FigureReviews(
+        reviews=tuple(
+            FigureReview(
+                name=name,
+                readable=name != "b.png" or bool(before),
+                description=f"{name} seen",
+                issues=("long title",) if name == "a.png" else () if before else ("covered",),
+            )
+            for name, before in zip(inputs.names, inputs.earlier, strict=True)
+        )
+    )
+
+
+def mend(inputs: PlotInputs) -> Plots:
+    assert inputs.complaints == ("b.png: covered",) and inputs.lab_reference.startswith("## plots.py")
+    return Plots(plots="a.png first\nb.png mended\nc.png first")
+
+
+def bench_of(story: Story) -> tuple[RunContext, ScriptedModel]:
+    model = ScriptedModel.from_role_functions(vision=look, plot=mend)
+    models = Models(model, story.log, ModelSettings(), time.monotonic)
+    return dataclasses.replace(story.bench, models=models, executor=FakeExecutor(drawing)), model
+
+
+async def test_only_changed_figures_are_reviewed_again(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first\nb.png bad")
+    bench, model = bench_of(story)
+    assert await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node)) is None
+
+    first, second = (request for request in model.requests if request.role.name == "vision")
+    assert isinstance(first.inputs, VisionInputs) and isinstance(second.inputs, VisionInputs)
+    assert first.inputs.names == ("a.png", "b.png") and first.inputs.earlier == ((), ())
+    # c.png has the bytes of a.png, which were accepted: it is not looked at either
+    assert second.inputs.names == ("b.png",) and second.inputs.earlier == (("covered",),)
+    assert [image.data for image in second.images] == [b"mended"]
+    reviews = {review.name: review for review in story.log.state.nodes[node].reviews}
+    assert reviews["a.png"].issues == ("long title",) and reviews["a.png"].readable
+    assert reviews["c.png"].description == "a.png seen" and reviews["b.png"].readable
+
+    again, silent = bench_of(story)  # resumed: every answer is in the ledger, and the same is asked
+    assert await draw_plots(again, again.models.make_client(1, 0), PlotArrays(node)) is None
+    assert silent.requests == []
+    assert len(story.log.state.nodes[node].plottings) == 2
+
+
+class Blind(ScriptedModel):
+    """Takes no pictures, which is found out when it is shown the first one."""
+
+    shown = 0
+
+    @property
+    def accepts_images(self) -> bool:
+        return not self.shown
+
+    async def answer(self, request: ModelRequest) -> Reply:
+        if request.images:
+            self.shown += 1
+            raise ImagesRefused("it accepts no images")
+        return await super().answer(request)
+
+
+def blind_bench(story: Story, facts: FigureFacts) -> tuple[RunContext, Blind]:
+    def plain(job: Job) -> tuple[float, JobOutcome]:
+        seconds, outcome = drawing(job)
+        figures = tuple(figure.model_copy(update={"facts": facts}) for figure in outcome.figures)
+        return seconds, dataclasses.replace(outcome, figures=figures)
+
+    model = Blind(lambda request: Plots(plots="a.png again"))
+    models = Models(model, story.log, ModelSettings(), time.monotonic)
+    return dataclasses.replace(story.bench, models=models, executor=FakeExecutor(plain)), model
+
+
+async def test_a_blind_model_refuses_no_figure_and_the_paper_says_that_nobody_looked(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first\nb.png bad")
+    bench, model = blind_bench(story, GOOD)
+    assert await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node)) is None
+    assert model.shown == 1
+    [plotting] = story.log.state.nodes[node].plottings
+    assert not plotting.looked and plotting.reviews is not None
+    assert [(one.readable, one.description) for one in plotting.reviews] == [(True, LINT_ONLY_NOTE)] * 2
+    told = render_incidents(story.log.state)
+    assert "no model looked at" in told and f"\\item[\\rec{{{node}}}]" in told
+
+    seeing, later = bench_of(story)  # taken up again with a model that sees: what was settled stays
+    assert await draw_plots(seeing, seeing.models.make_client(1, 0), PlotArrays(node)) is None
+    assert later.requests == []
+
+
+async def test_what_the_lint_finds_counts_without_a_model_that_looks(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    (story.bench.folder.get_source_path(node) / "plots.py").write_text("a.png first")
+    bench, model = blind_bench(story, FigureFacts(axes=(AxesFacts(series=1),)))
+    failure = await draw_plots(bench, bench.models.make_client(1, 0), PlotArrays(node))
+    assert failure is not None and failure.kind == "figure" and "label" in failure.message
+    assert model.shown == 1 and [request.role.name for request in model.requests] == ["plot"] * bench.paper.replots
+
+
+def test_an_aggregate_is_judged_by_the_runs_that_it_draws(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    node = story.finish(story.decide("draft"), cells(0.5, 0.4))
+    one = story.finish(story.decide("replicate", parent=node, seed=8), cells(0.6, 0.5))
+    together = story.decide("aggregate", parent=node)
+    about = build_figure_subject(story.bench, PlotArrays(f"n{together.k:04d}", inputs={one: tmp_path}))
+    assert (about.kind, about.plan, about.seeds) == ("aggregate", "p", (8,))
+    assert about.measurements == story.log.state.nodes[one].measurements
+    assert build_figure_subject(story.bench, PlotArrays(node)).kind == "node"

@@ -1,0 +1,115 @@
+"""The program's own figures: what they show is the record's, and they can be drawn."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labwright.record.claims.hypothesis_tests import decide_hypotheses
+from labwright.record.reducers.run_state import RunState
+from labwright.record.run_folder import RunFolder
+from labwright.record.schema.data_plan import Measurement
+from labwright.record.schema.hypotheses import Effect, Hypothesis
+from labwright.stages.paper.figures import build_style, build_style_files
+from labwright.stages.paper.hypothesis_figures import build_figure_data, build_figure_script, format_json
+from labwright.stages.paper.template import load_template
+from tests.hypotheses import make_hypotheses
+from tests.paper import synthetic_paper
+
+
+def asked() -> RunState:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    over = Hypothesis(
+        id="grows",
+        statement="It grows.",
+        reason="r",
+        confirmatory=False,
+        effects=(
+            Effect(estimand="slope(baseline - method, over=levels)", smallest=0.1),
+            Effect(estimand="mean(baseline - method, over=[noise20, noise40])", smallest=0.02),
+        ),
+    )
+    run.data_plan = run.data_plan.model_copy(
+        update={"hypotheses": (*make_hypotheses("method", "baseline", higher=False, level="noise20"), over)}
+    )
+    return run
+
+
+def with_curves(run: RunState, folder: RunFolder) -> None:
+    for node in run.nodes.values():
+        path = folder.get_attempt_path(node.id, len(node.attempts)) / "measurements.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            "".join(
+                Measurement(
+                    name="log_loss",
+                    value=1 / (step + 1) + node.seed % 7 / 100,
+                    condition=f"{arm}@noise40",
+                    dataset="digits",
+                    split="validation",
+                    seed=node.seed,
+                    step=step,
+                    grade="logged",
+                ).model_dump_json()
+                + "\n"
+                for arm in ("baseline", "method", "no-schedule")
+                for step in range(9)
+            )
+            + '{"cut'
+        )
+
+
+def test_effects_levels_and_curves_are_those_of_the_record(tmp_path: Path) -> None:
+    run, folder = asked(), RunFolder(tmp_path)
+    with_curves(run, folder)
+    data = build_figure_data(run, folder)
+    found = [part for one in decide_hypotheses(run) for part in one.parts]
+    assert [(one["mean"], one["verdict"]) for one in data["parts"]] == [(one.mean, one.verdict) for one in found]
+    assert [one["label"] for one in data["parts"]] == ["gain", "grows (1)", "grows (2)"]
+    slope, mean = data["levels"]
+    assert slope["smallest"] is None and mean["smallest"] == 0.02, "a slope is in another unit than its points"
+    assert [point["value"] for point in slope["points"]] == [0.0, 0.2, 0.4]
+    assert sum(point["mean"] for point in mean["points"]) / 2 == pytest.approx(found[2].mean)
+    [curve] = data["curves"]
+    assert [line["label"] for line in curve["lines"]] == ["cross-entropy", "label smoothing"], "the compared arms alone"
+    assert curve["lines"][0]["step"] == list(range(9)) and curve["lines"][0]["sd"][0] > 0
+
+
+def test_without_hypotheses_and_curves_there_is_nothing_to_draw(tmp_path: Path) -> None:
+    run = synthetic_paper.make_state()
+    assert run.data_plan is not None
+    assert build_figure_script(build_figure_data(run, RunFolder(tmp_path)), run.data_plan) is None
+
+
+@pytest.mark.slow
+def test_every_figure_is_drawn_by_the_program(tmp_path: Path) -> None:
+    run, folder = asked(), RunFolder(tmp_path / "run")
+    with_curves(run, folder)
+    data = build_figure_data(run, folder)
+    assert run.data_plan is not None
+    script = build_figure_script(data, run.data_plan)
+    assert script is not None
+    assert [one.name for one in script.figures] == ["decided", "effects-over-levels", "validation-curves"]
+    (tmp_path / "inputs").mkdir()
+    (tmp_path / "inputs" / "decided.json").write_text(format_json(data))
+    assert json.loads(format_json(data)) == data
+    for name, text in build_style_files(build_style(load_template("workshop"))).items():
+        (tmp_path / name).write_text(text)
+    code = "\n".join((script.script, *(one.code for one in script.figures)))
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        f"{one.name}.{suffix}" for one in script.figures for suffix in ("pdf", "png")
+    }

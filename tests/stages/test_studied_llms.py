@@ -1,0 +1,226 @@
+"""What a run makes of the language models that its experiments may ask: keys, plans, prompts, status, audit, paper."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from copy import copy
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from labwright.agent.audit import audit_run
+from labwright.agent.settings import SettingsError, compose_settings
+from labwright.inspector.render import format_status, print_lines
+from labwright.inspector.status import read_status
+from labwright.models.prompt_renderer import render
+from labwright.models.roles.experiment_code import CODE
+from labwright.models.roles.study_plan import PLAN as PLAN_ROLE
+from labwright.models.roles.study_plan import PlanInputs
+from labwright.models.settings import Price, SubjectSettings
+from labwright.record.claims.estimates import Claim
+from labwright.record.events.run_events import RunStarted, StudiedLLMsAsked
+from labwright.record.events.search_events import PlanPrepared
+from labwright.record.llm_calls import EXCHANGES_DB, EXCHANGES_LIST, LLMCallStore, read_llm_usage
+from labwright.record.reducers.event_fold import fold_events
+from labwright.record.run_folder import hash_file
+from labwright.record.schema.cell import Cell
+from labwright.record.schema.data_plan import EvidenceGrade
+from labwright.record.schema.decisions import Cost
+from labwright.record.schema.llm_exchanges import ChatMessage, LLMExchange, LLMQuestion
+from labwright.record.schema.nodes import Failure
+from labwright.sandbox.job import Job
+from labwright.stages.data_planning import build_subject_entries, find_plan_faults
+from labwright.stages.nodes.node_cells import compute_cell_keys, with_llm_access
+from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.prompt_inputs import build_code_inputs
+from labwright.stages.run_context import RunContext, record_spent_budget
+from labwright.stages.stage_report import build_stage_view
+from tests.inspector.cell_run import make_cell_run
+from tests.inspector.test_logs import written
+from tests.stages.test_plan_faults import CATALOGUE
+from tests.stages.test_plan_faults import PLAN as SOUND
+from tests.stages.test_prompt_inputs import PLAN, Story
+
+SUBJECTS = {
+    "small": SubjectSettings(
+        model="openai-chat:tiny", base_url="http://localhost:8000/v1", requests_a_minute=60, description="a small one"
+    ),
+    "large": SubjectSettings(model="anthropic:huge", price=Price(input=3, output=15), context_tokens=200_000),
+}
+KEY = "a" * 64
+
+
+def asked_by(story: Story, *names: str, **changes: SubjectSettings) -> RunContext:
+    """The bench of a story whose plan names subjects."""
+    story.log.append(PlanPrepared(data_plan=PLAN.model_copy(update={"subjects": names}), datasets=()))
+    return replace(story.bench, subjects=SUBJECTS | changes)
+
+
+def test_keys_hold_the_subjects_that_the_plan_names_and_no_others(tmp_path: Path) -> None:
+    cells = (Cell(dataset="digits", arm="plain", level="n50"), Cell(dataset="digits", arm="mixup", level="n50", seed=1))
+
+    def keys(*names: str, **changes: SubjectSettings) -> list[str]:
+        bench = asked_by(Story(tmp_path), *names, **changes)
+        found = compute_cell_keys(
+            cells,
+            {"experiment.py": "X = 1\n"},
+            arms=("plain",),
+            context=bench,
+            view=build_stage_view(bench, "preliminary"),
+        )
+        job = Job(name="n", folder=tmp_path, source={"experiment.py": "X = 1\n"})
+        return [*found.values(), with_llm_access(job, bench.plan, bench.subjects, ()).key]
+
+    other = SUBJECTS["small"].model_copy(update={"model": "openai-chat:other"})
+    faster = SUBJECTS["small"].model_copy(update={"concurrency": 99, "price": Price(input=1, output=1)})
+    first = keys("small")
+    assert len({*keys(), *first, *keys("large"), *keys("small", "large"), *keys("small", small=other)}) == 15
+    assert keys()[-1] == "" and keys(small=other) == keys()
+    assert first == keys("small", large=other) == keys("small", small=faster)
+
+
+def test_the_planner_is_told_of_subjects_and_a_name_that_is_none_is_sent_back(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    inputs = PlanInputs(
+        idea=story.bench.idea, catalogue=tuple(CATALOGUE.values()), metrics=("accuracy",), node_seconds=60
+    )
+    without = render(PLAN_ROLE, inputs)
+    told = render(
+        PLAN_ROLE, inputs.model_copy(update={"subjects": build_subject_entries(SUBJECTS), "subject_budget": "$5.00"})
+    )
+    text = f"{told.system}\n{told.user}"
+    for words in (
+        "- `small`: openai-chat:tiny; a small one; free; 8 calls at a time, 60 a minute",
+        "- `large`: anthropic:huge; reads 200000 tokens; $3.00 and $15.00 a million tokens read and written",
+        "they have a budget of their own ($5.00)",
+    ):
+        assert words in text
+    assert "subject" not in without.user and "`subjects`" not in without.system
+    plan = SOUND.model_copy(update={"subjects": ("small", "tiny")})
+    assert [one for one in find_plan_faults(plan, CATALOGUE, subjects=list(SUBJECTS)) if "subject" in one] == [
+        "there is no subject 'tiny' to ask; there are: small, large"
+    ]
+
+
+def test_code_is_told_how_to_ask_only_where_the_plan_does(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    decided = story.decide("draft")
+    before = render(CODE, build_code_inputs(story.bench, decided))
+    asked = render(CODE, build_code_inputs(asked_by(story, "small"), decided))
+    assert "lab.llm" not in before.system + before.user and "Language models" not in before.system + before.user
+    assert asked.system.count('`lab.llm("name")`') == 1
+    assert asked.system.index("`lab.llm(") < asked.system.index("## plots.py")
+    assert "Language models that its code asks: small" in asked.system + asked.user
+
+
+def test_a_spent_budget_limits_the_run(tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    record_spent_budget(story.bench, Failure(kind="memory", message="too much"))
+    assert story.log.state.limit_reason is None
+    record_spent_budget(story.bench, Failure(kind="budget", message="the budget of subjects is used up"))
+    assert story.log.state.limit_reason == "the budget of subjects is used up"
+
+
+async def _exchange(folder: Path) -> LLMExchange:
+    """One answered question and one that a kill cut off."""
+    log, most = LLMCallStore(folder / EXCHANGES_DB), Cost(usd=0.5, tokens=100)
+    question = LLMQuestion(subject="small", messages=(ChatMessage(role="user", content="?"),))
+    exchange = LLMExchange(id=f"{question.digest}-0", subject="small", text="yes", model="tiny-1")
+    number = await log.reserve(KEY, exchange.id, question, most)
+    await log.settle(number, most, exchange, tokens=(10, 1), usd=0.25, seconds=1.0)
+    await log.reserve(KEY, f"{question.digest}-1", question, most)
+    await log.close()
+    return exchange
+
+
+def test_status_shows_calls_and_a_bar_of_their_budget(tmp_path: Path) -> None:
+    story = make_cell_run()
+    started = next(one for one, _ in story.events if isinstance(one, RunStarted))
+    events = [
+        (
+            one.model_copy(update={"settings": {**started.settings, "budget": {"subject_usd": 1.5}}})
+            if one is started
+            else one,
+            at,
+        )
+        for one, at in story.events
+    ]
+    asyncio.run(_exchange(tmp_path))
+    found = read_status(
+        "r", [*events, (StudiedLLMsAsked(uses=read_llm_usage(tmp_path)), 9e9)], None, now=9e9, folder=tmp_path
+    )
+    console = Console(width=200, record=True, file=StringIO())
+    print_lines(console, format_status(found))
+    shown = console.export_text()
+    assert "subject     small (tiny-1): 1 call, 10 in, 1 out, $0.25, 1 under way or lost" in shown
+    assert "[##########..........] $0.75 of $1.50 spent or set aside" in shown
+    assert json.loads(found.model_dump_json())["llm_usage"]["each"][0]["calls"] == 1
+    assert read_status("r", events, None, now=9e9).llm_usage is None
+
+
+def test_an_answer_that_is_not_as_it_was_given_is_a_finding(tmp_path: Path) -> None:
+    story = make_cell_run()
+    exchange = asyncio.run(_exchange(tmp_path))
+    run = next(one for _, one in fold_events(story.events).cells.values())
+    folder = tmp_path / "cells" / run.id
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def wrong(digest: str, key: str) -> list[str]:
+        (folder / EXCHANGES_LIST).write_text(json.dumps({"id": exchange.id, "sha256": digest}) + "\n")
+        changed = run.model_copy(
+            update={"asked": {"small": 1}, "exchanges_sha256": hash_file(folder / EXCHANGES_LIST), "key": key}
+        )
+        events = [
+            (one.model_copy(update={"run": changed}) if getattr(one, "run", None) == run else one, at)
+            for one, at in story.events
+        ]
+        (tmp_path / "run.db").unlink(missing_ok=True)
+        told = copy(story)
+        told.events = events
+        written(tmp_path, told)
+        return [one.what for one in audit_run(tmp_path).findings if "exchanges.db" in one.what]
+
+    assert wrong(exchange.sha256, KEY) == []
+    for digest, key in (("0" * 64, KEY), (exchange.sha256, "b" * 64)):
+        assert wrong(digest, key) == [f"the answer {exchange.id} is not in exchanges.db as it was given"]
+
+
+def test_settings_of_subjects_come_from_every_layer(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("subjects: {small: {model: 'openai-chat:a', timeout: 2m, price: {input: 1, output: 2}}}\n")
+    found = compose_settings(
+        config=config, flags={"subjects.small.concurrency": 3, "budget.subject_usd": 2}, environment={}
+    )
+    assert found.subjects["small"] == SubjectSettings(
+        model="openai-chat:a", timeout=120, concurrency=3, price=Price(input=1, output=2)
+    )
+    for flags, words in (({"subjects.small.modell": "x"}, "subjects.small.modell"), ({"subjects.x": 3}, "subjects.x")):
+        with pytest.raises(SettingsError, match=words):
+            compose_settings(config=config, flags=flags, environment={})
+
+
+def test_a_table_says_how_far_a_model_s_grades_agree_with_labels() -> None:
+    def claim(name: str, value: float, grade: EvidenceGrade) -> Claim:
+        return Claim(
+            key=f"validation/digits/{name}/mixup@n50",
+            name=name,
+            dataset="digits",
+            condition="mixup@n50",
+            split="validation",
+            values=(value, value + 0.01),
+            seeds=(1, 2),
+            nodes=("a", "b"),
+            grade=grade,
+            mean=value,
+            sd=0.01,
+            low=value - 0.1,
+            high=value + 0.1,
+        )
+
+    plan = PLAN.model_copy(update={"metrics": (PLAN.metrics[0].model_copy(update={"name": "charm"}),)})
+    made = build_result_tables((claim("charm", 7.0, "judged"), claim("charm_agreement", 0.83, "computed")), plan)
+    assert "agree with labels of dev" in made[0].caption and "Grade of all values: judged." in made[0].caption

@@ -1,0 +1,167 @@
+"""What a paper tells of tuning: effort, settings, curves, parity, stale settings and published anchors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from labwright.record.claims.estimates import Claim
+from labwright.record.claims.formatting import format_claims, format_setups
+from labwright.record.reducers.run_state import RunState
+from labwright.record.schema.tuning import PublishedAnchor
+from labwright.record.tuning_parity import build_tuning_report, compute_parity
+from labwright.stages.paper.appendix import list_disclosures, render_supplement
+from labwright.stages.paper.disclosure import format_disclosure
+from labwright.stages.paper.paper_context import PaperClaims, build_paper_claims
+from labwright.stages.paper.result_tables import build_result_tables
+from labwright.stages.paper.template import load_template
+from labwright.stages.paper.tuning_effort import draw_curves
+from labwright.stages.paper.typesetting import assess_paper
+from tests.inspector.sample_run import make_sample
+from tests.inspector.tuning_run import make_tuning_run
+from tests.paper import synthetic_paper
+from tests.paper.test_paper_parts import typed
+
+STALE = make_tuning_run().state
+CLAIMS = build_paper_claims(STALE)
+
+
+def whole_of(state: RunState, claims: Sequence[Claim]) -> str:
+    return render_supplement(state, claims, title="T", authors="A")
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("\\allowbreak{}", "").replace("\\rec{", "").replace("}", "").split())
+
+
+def anchored(value: float) -> tuple[RunState, PaperClaims]:
+    """The run whose tuning stands, with this value published of its baseline."""
+    state = make_tuning_run(stale=False).state
+    assert state.data_plan is not None
+    state.data_plan = state.data_plan.model_copy(
+        update={
+            "anchors": (
+                PublishedAnchor(
+                    arm="plain", dataset="digits", metric="log_loss", value=value, tolerance=0.05, source="Doe 2019"
+                ),
+            )
+        }
+    )
+    return state, build_paper_claims(state)
+
+
+def test_the_supplement_has_what_each_arm_was_given_and_what_was_chosen() -> None:
+    whole = whole_of(STALE, CLAIMS.all_claims)
+    text = plain(whole)
+    for words in (
+        "Each arm was to have 3 trials, its defaults among them. A trial",
+        "plain & 3 & 1 & 12 & 1.00 & 1.00 & UNEQUAL: less than the others",
+        "smooth & 3 & 2 & 18 & 1.25 & 1.50 & stale: not tuned on the reported code",
+        r"smooth & 3 & learning\_rate & 0.0011 & 0.01 & 0.0001 to 0.1, log & Adam's paper",
+        r"learning\_rate] now 0.0001 to 0.1, after a choice of smooth",
+        "a Gaussian process after a few",
+        "smooth & 5 & 100 & 4000 & -- & 3 & rows, seconds (against plain)",
+        "n0003 & n0001 & tuning & trial & good & 1 & smooth: 3 trials",
+    ):
+        assert words in text, words
+    assert r"\pm$ \setup{anchor.digits.log_loss.plain.tolerance}" in whole
+    drawing = re.compile(r"\\setlength\\unitlength.*?\\end\{picture\}", re.DOTALL)
+    [picture] = drawing.findall(whole)
+    assert typed(drawing.sub("", whole).replace("3pt", "")) == []
+    assert typed(re.sub(r"\\(?:begin\{picture\}|put|makebox)\([^\[{]*|\{\\pdfliteral\{.*|1bp", "", picture)) == []
+
+
+def test_a_curve_ends_at_the_best_of_all_trials_and_goes_in_the_metrics_direction() -> None:
+    account = build_tuning_report(STALE)
+    assert account is not None and [one.best for one in account.arms] == [0.55, 0.4]
+    smooth = account.arms[1].curve  # of 0.5, 0.45 and 0.4: the third trial failed
+    assert smooth == pytest.approx((0.45, 0.4278, 0.4167), abs=1e-4)
+    picture = draw_curves({"a": (3.0, 2.0), "b": (1.0,)}, x_label="trials", y_label="loss")
+    assert "95.00 0.00 m" in picture and picture.count(r"\scriptsize \rec{") == 5 + 2
+    assert draw_curves({"a": (0.5, 0.5)}, x_label="trials", y_label="loss"), (
+        "values that are all the same have an axis, too"
+    )
+
+
+def test_the_text_must_tell_what_is_unequal_stale_or_unanchored() -> None:
+    lines = " ".join(list_disclosures(STALE, CLAIMS.means))
+    for words in (
+        "not tuned with equal effort: plain got less",
+        "hyperparameters of smooth were not tuned, as far",
+        r"plain reaches \result{test/digits/log_loss/plain.mean}",
+        "smooth and plain are not equal in rows and seconds;",
+    ):
+        assert words in lines, words
+    assert [one.verdict_text for one in CLAIMS.differences] == ["improved, stale tuning, unanchored"]
+    assert STALE.data_plan is not None
+    [main] = build_result_tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences)
+    assert "Stale tuning: Smooth against Plain. Unanchored: Smooth against Plain. Published of Plain on" in main.caption
+    assert typed(main.caption) == []
+    for value, verdict in ((0.3, "improved, unanchored"), (0.52, "improved")):
+        state, claims = anchored(value)
+        assert [one.verdict_text for one in claims.differences] == [verdict]
+        said = " ".join(list_disclosures(state, claims.means))
+        assert ("unanchored" in said) == (value == 0.3) and "equal effort" not in said and "stale" not in said
+        assert "UNEQUAL" not in whole_of(state, claims.all_claims)
+
+
+def test_a_best_setting_that_came_late_stands_beside_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "labwright.record.tuning_results.MIN_TRIALS_FOR_TREND", 3
+    )  # trials of smooth, of which the last is the best
+    state = make_tuning_run(stale=False).state
+    claims = build_paper_claims(state)
+    assert [one.verdict_text for one in claims.differences] == ["improved, tuning not converged, unanchored"]
+    assert "The best setting of smooth came so late" in " ".join(list_disclosures(state, claims.means))
+    assert "& the best came late: not converged" in plain(whole_of(state, claims.all_claims))
+
+
+def test_the_disclosure_has_every_trial_and_plain_scripts_say_that_nothing_was_tuned() -> None:
+    found = json.loads(format_disclosure(STALE, isolation="", text_round=0))
+    assert [(one["arm"], one["number"], one["outcome"]) for one in found["tuning"]["trials"]][2:8] == [
+        *(("plain", n, "measured") for n in (1, 2, 3)),
+        ("smooth", 1, "measured"),
+        ("smooth", 2, "failed"),
+        ("smooth", 3, "measured"),
+    ]
+    assert [one["arm"] for one in found["parity"]] == ["plain", "smooth"]
+    scripts = make_sample().state
+    assert build_tuning_report(scripts) is None and compute_parity(scripts) == ()
+    assert "were not tuned by the program" in plain(whole_of(scripts, []))
+    assert "tuned" not in " ".join(list_disclosures(scripts, []))
+
+
+@pytest.mark.slow
+@pytest.mark.bench  # a test of a whole run typesets such a paper too
+def test_tables_curves_and_sentences_are_typeset_and_tied(tmp_path: Path) -> None:
+    assert STALE.data_plan is not None
+    body = r"\papertable{main} " + list_disclosures(STALE, CLAIMS.means)[2]
+    parts = synthetic_paper.make_short_paper(tmp_path, body)
+    evidence = replace(
+        parts.evidence,
+        results=format_claims(CLAIMS.all_claims),
+        setups=format_setups(STALE),
+        names=(),
+        tables=frozenset({"main"}),
+        plan=STALE.data_plan,
+    )
+    made = asyncio.run(
+        assess_paper(
+            replace(
+                parts,
+                evidence=evidence,
+                supplement=whole_of(STALE, CLAIMS.all_claims),
+                tables=build_result_tables(CLAIMS.means, STALE.data_plan, differences=CLAIMS.differences),
+            ),
+            load_template("conference"),
+            tmp_path / "paper",
+        )
+    )
+    assert made.pdf is not None and made.violations == ()
+    assert all(one.text.startswith("the character") for one in made.findings), "only what the story's text has"

@@ -1,0 +1,250 @@
+"""The ground: what is shipped, what is promised in README and docs, and that `make` does it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from labwright.agent.settings import Settings, compose_settings
+from labwright.models.settings import RoleModel
+from labwright.record.schema.idea import read_idea
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+# --- dependencies ---------------------------------------------------------------------------------------------------
+
+
+def test_every_dependency_says_who_imports_it() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    for requirement in _requirements():
+        [line] = [line for line in text.splitlines() if f'"{requirement}"' in line and line.startswith("    ")]
+        assert re.search(r"# \w+", line), f"{requirement} has no comment that names its importer"
+
+
+UNPINNED = {"mlflow"}
+"""Of an extra that is installed without the constraints: MLflow 3.17 wants an older pyarrow than is pinned."""
+
+
+def test_every_dependency_has_a_tested_version() -> None:
+    pinned = {_name(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line}
+    assert {_name(one) for one in _requirements()} - UNPINNED <= pinned
+
+
+def _requirements() -> list[str]:
+    """Those of all extras too; an extra that names another one of ours adds none."""
+    project = PROJECT["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return [one for group in groups for one in group if not one.startswith("labwright[")]
+
+
+def test_torch_is_pinned_exactly_and_alike() -> None:
+    [line] = [one for one in (ROOT / "constraints.txt").read_text().splitlines() if one.startswith("torch==")]
+    assert line in PROJECT["project"]["dependencies"]
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[\[=<>~!; ]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+# --- what is shipped ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> None:
+    built = _wheel(tmp_path)
+    names = zipfile.ZipFile(built).namelist()
+    shipped = {name for name in names if ".dist-info/" not in name}
+    for path in _files_to_ship():
+        assert f"labwright/{path}" in shipped, f"{path} is missing from the wheel"
+    assert {"/".join(name.split("/")[1:2]) for name in shipped if name.startswith("labwright/")} == {
+        *ROOMS,
+        "templates_latex",
+        "__init__.py",
+        "__main__.py",
+    }
+    assert all(name.startswith("labwright/") for name in shipped)
+    assert not [name for name in shipped if "__pycache__" in name]
+    site = tmp_path / "site"
+    zipfile.ZipFile(built).extractall(site)
+    code = "import labwright.stages.paper.template as t; print(t.__file__); print(t.load('workshop').folder)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert all(line.startswith(str(site)) for line in found.stdout.split())
+
+
+def _wheel(place: Path) -> Path:
+    """A wheel built from a copy, so that the checkout gets no build folder."""
+    copy = place / "copy"
+    copy.mkdir()
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in (*ROOMS, "templates_latex"):
+        shutil.copytree(ROOT / name, copy / name, ignore=ignore)
+    shutil.copytree(ROOT / "src", copy / "src", ignore=ignore, symlinks=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    code = "from setuptools import build_meta; build_meta.build_wheel('..')"
+    subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, timeout=120, check=True)
+    [wheel] = place.glob("*.whl")
+    return wheel
+
+
+def _files_to_ship() -> Iterator[str]:
+    for name in (*ROOMS, "templates_latex"):
+        for path in (ROOT / name).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield str(path.relative_to(ROOT))
+
+
+# --- README, docs, examples -----------------------------------------------------------------------------------------
+
+
+def test_links_in_the_pages_lead_somewhere() -> None:
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "runs/README.md")]
+    for page in (*pages, *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_every_page_of_the_docs_is_listed() -> None:
+    listed = (ROOT / "docs" / "README.md").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert not [page for page in pages if page not in listed]
+
+
+def test_the_settings_table_lists_every_setting() -> None:
+    """SNAPSHOT_UPDATE=1 writes the table again."""
+    page = ROOT / "docs" / "command-line.md"
+    before, marker, after = page.read_text().partition("<!-- settings -->\n")
+    table, _, rest = after.partition("\n\n")
+    if os.environ.get("SNAPSHOT_UPDATE") == "1":
+        page.write_text(before + marker + "\n".join(_table()) + "\n\n" + rest)
+        return
+    keys = [line.split("|")[1] for line in table.splitlines()]
+    assert keys == [line.split("|")[1] for line in _table()], "SNAPSHOT_UPDATE=1 writes the table again"
+
+
+def _table() -> list[str]:
+    rows = [f"| `{key}` | {default} | {meaning} |" for key, default, meaning in _rows(Settings(), "")]
+    return ["| key | default | meaning |", "|---|---|---|", *rows]
+
+
+def _rows(settings: BaseModel, prefix: str) -> Iterator[tuple[str, str, str]]:
+    for name, field in type(settings).model_fields.items():
+        value: Any = getattr(settings, name)
+        if name == "roles":
+            yield from _rows(RoleModel(), f"{prefix}roles.ROLE.")
+            continue
+        if isinstance(value, BaseModel):
+            yield from _rows(value, f"{prefix}{name}.")
+            continue
+        shown = {"None": "none", "{}": "none", sys.executable: "this Python"}.get(str(value), str(value))
+        yield f"{prefix}{name}", shown, " ".join((field.description or "").split())
+
+
+def test_the_demo_can_be_started() -> None:
+    settings = compose_settings(config=ROOT / "examples" / "demo.yaml", environment={})
+    bib = ROOT / "examples" / "library.bib"
+    assert settings.paper.bib == bib and bib.is_file()
+    assert (settings.models.name, settings.search.order, settings.search.num_workers) == ("offline", "ticket", 2)
+    [line] = [line for line in (ROOT / "Makefile").read_text().splitlines() if "scientist run" in line]
+    words = shlex.split(line.replace("$(BIN)/", ""))
+    assert words[words.index("--config") + 1] == "examples/demo.yaml"
+    assert read_idea(ROOT / words[words.index("--idea") + 1]).title
+
+
+def test_files_name_no_machine_and_no_registry() -> None:
+    wrong = re.compile(r"/root/|/home/\w|/work/|https?://(?:pypi|download\.pytorch|files\.pythonhosted)")
+    named = (
+        "pyproject.toml",
+        "constraints.txt",
+        "Makefile",
+        "README.md",
+        "CONTRIBUTING.md",
+        ".ci/run",
+        ".ci/system-packages",
+        "examples/demo.yaml",
+        "Dockerfile",
+    )
+    for path in (*(ROOT / name for name in named), *(ROOT / "docs").glob("*.md")):
+        assert not wrong.search(path.read_text()), path
+
+
+# --- make -----------------------------------------------------------------------------------------------------------
+
+
+def test_setup_is_a_no_op_the_second_time(tmp_path: Path) -> None:
+    """With the stamp of these very dependencies, make has nothing to do; with other ones it sets up again."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    stamp = re.findall(r"installed-\d+-\d+", _make(tmp_path, "-n", "setup"))[-1]
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / stamp).touch()
+    assert "Nothing to be done" in _make(tmp_path, "setup")
+    with open(tmp_path / "constraints.txt", "a") as file:
+        file.write("another==1\n")
+    assert "pip install" in _make(tmp_path, "-n", "setup")
+
+
+def test_setup_installs_torch_first_and_exactly(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    installs = [line for line in _make(tmp_path, "-n", "setup").splitlines() if "pip install" in line]
+    assert re.search(r" torch==\d+\.\d+\.\d+ uv==\S+$", installs[0])
+    assert len(installs) == 3 and "uv pip install" in installs[1] and "-m pip install" in installs[2]
+    assert all(line.rstrip("\\ ").endswith("-c constraints.txt -e '.[dev]'") for line in installs[1:])
+
+
+def _make(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.stdout
+
+
+def test_where_nothing_may_be_installed_the_line_to_run_is_printed(tmp_path: Path) -> None:
+    """No tool is found on PATH, apt-get neither: one line says what to run, and setup goes on."""
+    for tool in ("bash", "id", "env"):
+        found = shutil.which(tool)
+        assert found
+        (tmp_path / tool).symlink_to(found)
+    command = [str(tmp_path / "bash"), str(ROOT / ".ci" / "system-packages")]
+    done = subprocess.run(
+        command,
+        env={"PATH": str(tmp_path), "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0 and done.stdout == ""
+    [line] = done.stderr.splitlines()
+    for package in ("texlive-latex-base", "latexmk", "chktex", "poppler-utils", "bubblewrap"):
+        assert package in line.split("To install them: sudo apt-get install")[1]
