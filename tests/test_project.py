@@ -22,7 +22,7 @@ from labwright.models.settings import RoleModel
 from labwright.record.schema.idea import read_idea
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
+PACKAGES = ("agent", "evals", "stages", "review", "search", "models", "sandbox", "literature", "record", "inspector")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -72,7 +72,7 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
     for path in _files_to_ship():
         assert f"labwright/{path}" in shipped, f"{path} is missing from the wheel"
     assert {"/".join(name.split("/")[1:2]) for name in shipped if name.startswith("labwright/")} == {
-        *ROOMS,
+        *PACKAGES,
         "templates_latex",
         "__init__.py",
         "__main__.py",
@@ -99,7 +99,7 @@ def _wheel(place: Path) -> Path:
     copy = place / "copy"
     copy.mkdir()
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in (*ROOMS, "templates_latex"):
+    for name in (*PACKAGES, "templates_latex"):
         shutil.copytree(ROOT / name, copy / name, ignore=ignore)
     shutil.copytree(ROOT / "src", copy / "src", ignore=ignore, symlinks=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -111,10 +111,36 @@ def _wheel(place: Path) -> Path:
 
 
 def _files_to_ship() -> Iterator[str]:
-    for name in (*ROOMS, "templates_latex"):
+    for name in (*PACKAGES, "templates_latex"):
         for path in (ROOT / name).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield str(path.relative_to(ROOT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [("doctor",), ("exec", "{script}"), ("run", "--idea", "{idea}", "--dry-run", "--runs", "{runs}")]
+)
+def test_modules_of_others_on_the_path_of_python_do_not_get_in_the_way(words: tuple[str, ...], tmp_path: Path) -> None:
+    hostile = tmp_path / "hostile"
+    for name in PACKAGES:
+        (hostile / name).mkdir(parents=True)
+        (hostile / name / "__init__.py").write_text(f"raise SystemExit('{name} of another project was imported')\n")
+    script = tmp_path / "own.py"
+    script.write_text(
+        "import lab\nimport numpy as np\n\nx = lab.data('iris').validation.x\n"
+        "lab.submit('iris', 'validation', 'even', logits=np.zeros((len(x), 3)))\n"
+    )
+    places = {"script": script, "idea": ROOT / "examples/ideas/label_noise_calibration.json", "runs": tmp_path / "runs"}
+    done = subprocess.run(
+        [sys.executable, "-m", "labwright", *(word.format(**places) for word in words)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(hostile)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0 and "of another project" not in done.stdout + done.stderr, done.stderr[-2000:]
 
 
 # --- README, docs, examples -----------------------------------------------------------------------------------------

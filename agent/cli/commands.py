@@ -50,7 +50,7 @@ def show_version_or_help(
     version: Annotated[bool, Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     if version:
-        print(f"scientist {version_of('scientist')}")
+        print(f"scientist {version_of('labwright')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
