@@ -182,7 +182,7 @@ def _run_process(
             backend = open_backend(settings.models)
             if isinstance(backend, ReplayModel):
                 backend.resume_after(key.role for key in log.state.answers)
-            process = RunProcess(replace(folder, version=log.state.paper_version), settings, log, left, backend)
+            process = RunProcess(replace(folder, paper_version=log.state.paper_version), settings, log, left, backend)
             return asyncio.run(process.run())
         except OSError as error:
             alerts.send("failure", str(error), log.state)

@@ -81,7 +81,7 @@ def test_a_regular_install_has_code_prompts_and_templates(tmp_path: Path) -> Non
     assert not [name for name in shipped if "__pycache__" in name]
     site = tmp_path / "site"
     zipfile.ZipFile(built).extractall(site)
-    code = "import labwright.stages.paper.template as t; print(t.__file__); print(t.load('workshop').folder)"
+    code = "import labwright.stages.paper.template as t; print(t.__file__); print(t.load_template('workshop').folder)"
     found = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -94,7 +94,7 @@ def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction])
     return replace(
         state,
         nodes=nodes,
-        tests=state.test_measurements
+        test_measurements=state.test_measurements
         | {name: one.tests for name, one in again.items() if name in state.test_measurements},
     )
 
