@@ -88,7 +88,7 @@ class Evaluated(FrozenModel):
 
 def to_items(found: Sequence[Any]) -> ItemCounts:
     applicable = [one for one in found if one.verdict != "not applicable"]
-    return ItemCounts(sum(one.counts for one in applicable), len(applicable))
+    return ItemCounts(sum(one.is_counted for one in applicable), len(applicable))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from labwright.record.run_folder import RunFolder
 from labwright.record.schema.data_plan import DataPlan, Measurement, parse_arm, parse_level
 from labwright.record.schema.figures import FigurePlacement
 
-SCRIPT_PATH = Path(__file__).with_name("decided_figures.py")
+SCRIPT_PATH = Path(__file__).with_name("hypothesis_plots.py")
 _FIGURES: dict[str, tuple[str, FigurePlacement, str]] = {
     "parts": (
         "decided",

@@ -37,7 +37,7 @@ from tests.stages.test_whole_run import small_settings
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
-    pytest.mark.usefixtures("kept"),
+    pytest.mark.usefixtures("reusing_executions"),
 ]
 
 

@@ -181,7 +181,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "code_seconds",
         "roles",
         "budget",
-        "ahead",
+        "remaining",
         "paper",
         "judgement",
         "no_judgement",
@@ -198,7 +198,7 @@ def test_status_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "protocol",
         "prior_work",
         "installed",
-        "subjects",
+        "llm_usage",
     }
     assert (found["condition"], found["process"], found["started"]) == ("done", None, "2023-11-14T22:13:20+00:00")
 
@@ -248,7 +248,7 @@ def test_audit_names_findings_and_exits_5(tmp_path: Path, capsys: pytest.Capture
 def fake_run(monkeypatch: pytest.MonkeyPatch, **functions: Any) -> None:
     """Replace functions of `agent.run`: a real run takes minutes; here only the command around it counts."""
     for name, function in functions.items():
-        monkeypatch.setattr(run_command, {"resume": "resume_run"}.get(name, name), function)
+        monkeypatch.setattr(run_command, f"{name}_run", function)
 
 
 def test_run_hands_over_what_was_asked(

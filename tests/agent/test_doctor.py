@@ -25,7 +25,7 @@ from labwright.sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.slow
 
-SLOW = ("packages", "experiments", "kernel", "gpu", "typesetting")
+SLOW = ("check_packages", "check_experiment_packages", "check_kernel", "check_gpu", "check_typesetting")
 
 
 @pytest.fixture

@@ -245,7 +245,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fine(*_: object) -> DoctorFinding:
         return DoctorFinding(check="x", grade="ok", found="fine")
 
-    for name in ("packages", "kernel", "gpu", "typesetting"):
+    for name in ("check_packages", "check_kernel", "check_gpu", "check_typesetting"):
         monkeypatch.setattr(machine, name, fine)
     monkeypatch.chdir(tmp_path)
 

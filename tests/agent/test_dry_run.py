@@ -63,7 +63,7 @@ def planner(*plans: dict[str, Any], findings: Sequence[object] = ()) -> Choose:
     def step(number: int, body: dict[str, Any]) -> Step:
         if '"queries"' in json.dumps(body["tools"]):
             return answer_by_tool({"queries": []})
-        if '"held"' not in json.dumps(body["tools"]):
+        if '"upheld"' not in json.dumps(body["tools"]):
             return answer_by_tool(given.pop(0) if len(given) > 1 else given[0])
         return answer_by_tool({"findings": [] if "# Your findings" in json.dumps(body) else findings})
 

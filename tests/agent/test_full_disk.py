@@ -42,7 +42,7 @@ def test_it_pauses_once_and_goes_on_by_itself(tmp_path: Path, monkeypatch: pytes
         looked.append((gigabytes, log.state.is_paused))
 
     monkeypatch.setattr(minding.signals, "pause", lambda: None)
-    monkeypatch.setattr(minding.signals, "go_on", lambda: None)
+    monkeypatch.setattr(minding.signals, "resume", lambda: None)
     for gigabytes in (3.0, 1.9, 1.8, 2.1, 2.2, 0.5):
         look(gigabytes)
     assert looked == [(3.0, False), (1.9, True), (1.8, True), (2.1, True), (2.2, False), (0.5, True)]

@@ -174,11 +174,11 @@ def test_cut_off_anywhere_it_goes_on_and_repeats_nothing(author: Author, tmp_pat
     author.die = ""
     assert asked() == 0
     kinds = [type(one).__name__ for one in author.asked]
-    cut = {"question_code": "CodeInputs", "question_conclusion": "ConclusionInputs"}[where]
+    cut = {"question_code": "QuestionCodeInputs", "question_conclusion": "QuestionConclusionInputs"}[where]
     assert {kind: kinds.count(kind) - (kind == cut) for kind in kinds} == {
         "QuestionInputs": 2,
-        "CodeInputs": 2,
-        "ConclusionInputs": 2,
+        "QuestionCodeInputs": 2,
+        "QuestionConclusionInputs": 2,
     }, "what was in flight alone is asked again"
     record = json.loads((tmp_path / "runs" / "q" / "record.json").read_text())
     assert len(record["commands"]) == 2, "no try ran again"

@@ -184,7 +184,7 @@ def test_a_run_gives_its_printed_digits_again_and_stays_untouched(
     assert code == 0 and found["good"] and found["unlike"] == [] and found["left_out"] == []
     assert [one["node"] for one in found["nodes"]] == ["n0001", "n0002", "n0003"]
     claims = [one for one in found["numbers"] if one["claim"]]
-    assert {one["verdict"] for one in found["numbers"]} == {"equal"} and all(one["off"] == 0 for one in claims)
+    assert {one["verdict"] for one in found["numbers"]} == {"equal"} and all(one["difference"] == 0 for one in claims)
     assert {len(one["nodes"]) for one in claims} == {2}, "a claim leaves the searched seed out"
     assert "diff/iris/log_loss/method~baseline" in {one["key"] for one in claims}
     assert any(one["key"].startswith("n0001:validation/") for one in found["numbers"])
@@ -216,7 +216,7 @@ def test_code_without_a_seed_is_told_here_and_is_within_noise_elsewhere(
     claims = [one for one in found["numbers"] if one["claim"]]
     assert found["unlike"] == ["sandbox.threads 1 there, 2 here"]
     assert "within noise" in {one["verdict"] for one in claims}
-    assert all(one["off"] <= one["noise"] for one in claims if one["verdict"] == "within noise")
+    assert all(one["difference"] <= one["noise"] for one in claims if one["verdict"] == "within noise")
     assert code == (0 if found["good"] else 5)
 
 

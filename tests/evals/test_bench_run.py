@@ -20,7 +20,7 @@ from labwright.record.schema.idea import read_idea
 from tests.stages.small_study import IDEA, make_small_model
 from tests.stages.test_whole_run import small_settings
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("reusing_executions")]
 TASK = BenchTask("small", "a small study of the mean")
 
 

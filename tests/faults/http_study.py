@@ -94,14 +94,14 @@ def make_settings(url: str, **changes: object) -> Settings:
 def start_run(runs: Path, name: str, settings: Settings, noted: Path, listener: EventListener | None = None) -> int:
     """A run whose model is asked over HTTP; returns its exit code."""
     with noting_requests(noted) as run:
-        return run.start(IDEA, settings, runs=runs, name=name, listener=listener or ignore_event)
+        return run.start_run(IDEA, settings, runs=runs, name=name, listener=listener or ignore_event)
 
 
 def resume_run(run_folder: Path, noted: Path, listener: EventListener | None = None, **overrides: Any) -> int:
     """The same run taken up again."""
     given = {key.replace("__", "."): value for key, value in overrides.items()}
     with noting_requests(noted) as run:
-        return run.resume(run_folder, given, listener=listener or ignore_event)
+        return run.resume_run(run_folder, given, listener=listener or ignore_event)
 
 
 @contextmanager

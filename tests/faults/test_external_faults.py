@@ -43,7 +43,7 @@ pytestmark = [
     pytest.mark.slow,
     # A run that is dropped in the middle of a request drops its sockets, too.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.usefixtures("sockets_collected"),
+    pytest.mark.usefixtures("collecting_sockets"),
 ]
 
 

@@ -48,7 +48,7 @@ from tests.paper import custom_template
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs TeX (make setup)"),
-    pytest.mark.usefixtures("kept"),
+    pytest.mark.usefixtures("reusing_executions"),
 ]
 
 FAULTS = (
@@ -79,7 +79,7 @@ class Faulty:
 
 
 @pytest.fixture(scope="module")
-def faulty(kept: None, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
+def faulty(reusing_executions: None, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
     runs = tmp_path_factory.mktemp("faulty")
     with OpenAIServer(make_study_script(runs / "noted", FAULTS, every=3)) as server:
         assert start_run(runs, "run", make_settings(server.url), runs / "noted") == 0
@@ -87,7 +87,7 @@ def faulty(kept: None, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
 
 
 @pytest.fixture(scope="module")
-def killed(kept: None, tmp_path_factory: pytest.TempPathFactory) -> KilledRun:
+def killed(reusing_executions: None, tmp_path_factory: pytest.TempPathFactory) -> KilledRun:
     """A run that was killed right after an execution, and taken up to its end."""
     folder = tmp_path_factory.mktemp("killed")
     with OpenAIServer(make_study_script(folder / "noted")) as server:

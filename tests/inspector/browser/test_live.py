@@ -40,10 +40,10 @@ LONGEST = 240
 """Seconds that the run gets."""
 
 
-def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, look: Look) -> None:
+def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, open_page: Look) -> None:
     run = record_story(tmp_path / "calm", make_sample())
     with acquire_lock(run), running_viewer(tmp_path) as viewer:
-        page = look(viewer.address)
+        page = open_page(viewer.address)
         page.locator("tr.run a").click()
         page.wait_for_selector("#g-n0006", state="attached")
         page.evaluate(STATES)
@@ -60,13 +60,13 @@ def test_an_open_page_follows_its_run_and_its_buttons_steer_it(tmp_path: Path, l
 
 @pytest.mark.bench
 @pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "to its end"])
-def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, look: Look, stopped: bool) -> None:
+def test_a_run_is_watched_paused_and_gone_on_with(tmp_path: Path, open_page: Look, stopped: bool) -> None:
     run = tmp_path / "live"
     with (
         running_viewer(tmp_path) as viewer,
         running_module("tests.inspector.browser.live_run", str(tmp_path), "live") as process,
     ):
-        page = look(viewer.address)
+        page = open_page(viewer.address)
         page.locator("tr.run a").click()  # it comes into the list by itself
         page.wait_for_selector("g.node", state="attached")
         page.evaluate(STATES)

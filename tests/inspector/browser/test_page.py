@@ -97,8 +97,8 @@ def _page(viewer: Viewer, run: str = "whole") -> str:
     return f"{viewer.host}/runs/{run}?{token}"
 
 
-def test_search_finds_nodes_and_keys_walk_through_them(viewer: Viewer, look: Look) -> None:
-    page = look(_page(viewer))
+def test_search_finds_nodes_and_keys_walk_through_them(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_page(viewer))
     page.keyboard.press("j")
     page.wait_for_selector("#panel [data-panel=n0001]")
     page.keyboard.press("j")
@@ -120,9 +120,9 @@ def test_search_finds_nodes_and_keys_walk_through_them(viewer: Viewer, look: Loo
     assert page.locator("#keys").is_hidden()
 
 
-def test_dark_and_light_follow_the_system_and_the_button(viewer: Viewer, look: Look) -> None:
-    dark = look(_page(viewer), color_scheme="dark")
-    light = look(_page(viewer), color_scheme="light")
+def test_dark_and_light_follow_the_system_and_the_button(viewer: Viewer, open_page: Look) -> None:
+    dark = open_page(_page(viewer), color_scheme="dark")
+    light = open_page(_page(viewer), color_scheme="light")
     assert dark.evaluate(LUMINANCE) < 0.2 and light.evaluate(LUMINANCE) > 0.8
     light.locator("#theme").click()
     assert light.evaluate(LUMINANCE) < 0.2
@@ -131,8 +131,8 @@ def test_dark_and_light_follow_the_system_and_the_button(viewer: Viewer, look: L
 
 
 @pytest.mark.parametrize("run", [pytest.param("whole", marks=pytest.mark.bench), "hostile"])
-def test_a_phone_scrolls_down_only(viewer: Viewer, look: Look, run: str) -> None:
-    page = look(_page(viewer, run), viewport={"width": 360, "height": 740}, device_scale_factor=2, has_touch=True)
+def test_a_phone_scrolls_down_only(viewer: Viewer, open_page: Look, run: str) -> None:
+    page = open_page(_page(viewer, run), viewport={"width": 360, "height": 740}, device_scale_factor=2, has_touch=True)
     assert page.evaluate(OVERFLOWS) <= 0
     page.locator("g.node > a.tonode").first.dispatch_event("click")
     page.wait_for_selector("#panel [data-panel]")
@@ -144,8 +144,8 @@ def test_a_phone_scrolls_down_only(viewer: Viewer, look: Look, run: str) -> None
         assert page.evaluate(OVERFLOWS) <= 0, address
 
 
-def test_what_others_wrote_is_text_and_no_script_of_it_runs(viewer: Viewer, look: Look) -> None:
-    page = look(_page(viewer, "hostile"))
+def test_what_others_wrote_is_text_and_no_script_of_it_runs(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_page(viewer, "hostile"))
     page.locator("g.node > a.tonode").first.click()
     page.wait_for_selector("#panel [data-panel=n0001]")
     panel = page.locator("#panel").inner_text()
@@ -160,8 +160,8 @@ def test_what_others_wrote_is_text_and_no_script_of_it_runs(viewer: Viewer, look
         assert page.evaluate(OWNED) == [None, None], path
 
 
-def test_a_page_without_scripts_can_be_read(viewer: Viewer, look: Look) -> None:
-    page = look(_page(viewer), java_script_enabled=False)
+def test_a_page_without_scripts_can_be_read(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_page(viewer), java_script_enabled=False)
     page.locator("g.node > a.tonode").first.click()
     page.locator("[data-panel=n0001]").wait_for(state="visible")  # the address changes before the page is drawn
     assert page.url.endswith("/nodes/n0001")

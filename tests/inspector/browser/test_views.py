@@ -90,8 +90,8 @@ def _at(viewer: Viewer, path: str) -> str:
     return f"{viewer.host}{path}{'&' if '?' in path else '?'}{viewer.address.partition('?')[2]}"
 
 
-def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/runs/whole"))
+def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/whole"))
     page.wait_for_selector("#chart .bestline")
     assert page.locator("#chart .dot").count() == 6 and page.locator("#chart path.baseline").count() == 2
     page.locator("#chart a.tonode:has([data-node=n0003])").focus()
@@ -105,8 +105,8 @@ def test_the_chart_opens_a_node_and_is_drawn_over_time_and_cost(viewer: Viewer, 
     assert page.locator("#panel [data-panel=n0003]").is_visible(), "the page was left"
 
 
-def test_the_table_is_searched_sorted_saved_and_its_ticks_stay(viewer: Viewer, look: Look, tmp_path: Path) -> None:
-    page = look(_at(viewer, "/runs/whole/table"))
+def test_the_table_is_searched_sorted_saved_and_its_ticks_stay(viewer: Viewer, open_page: Look, tmp_path: Path) -> None:
+    page = open_page(_at(viewer, "/runs/whole/table"))
     assert page.locator("tr[data-node]").count() == 6
     page.locator("input[value=n0005]").check()
     page.keyboard.press("/")
@@ -131,8 +131,8 @@ def test_the_table_is_searched_sorted_saved_and_its_ticks_stay(viewer: Viewer, l
     assert [row["node"] for row in rows] == ["n0002", "n0001"] and rows[0]["plain on digits"] == "0.9"
 
 
-def test_ticked_nodes_stand_beside_each_other(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/runs/whole/table"))
+def test_ticked_nodes_stand_beside_each_other(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/whole/table"))
     assert page.locator("button", has_text="Compare").is_disabled()
     for node in ("n0003", "n0005"):
         page.locator(f"input[value={node}]").check()
@@ -151,8 +151,8 @@ def test_ticked_nodes_stand_beside_each_other(viewer: Viewer, look: Look) -> Non
     page.wait_for_function("() => / at /.test(document.querySelector('.read').textContent)")
 
 
-def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/runs/celled/cells"))
+def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/celled/cells"))
     assert page.locator("tr[data-node]").count() == 3
     row = page.locator("tr[data-node=n0002]")
     assert row.locator(".o-failed").count() == 2 and row.locator(".o-taken-over").count() == 1
@@ -162,8 +162,8 @@ def test_the_grid_of_cells_and_the_use_of_slots(viewer: Viewer, look: Look) -> N
     assert page.locator("figcaption", has_text="Slots in use").count() == 1
 
 
-def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/"))
+def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/"))
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("started")
     page.locator("th a", has_text="started").click()
     page.wait_for_selector("th[aria-sort=ascending] >> text=started")
@@ -180,8 +180,8 @@ def test_runs_are_sorted_and_two_are_compared(viewer: Viewer, look: Look) -> Non
     assert page.locator("td >> text=smooth less plain on digits").count() == 1
 
 
-def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/runs/tuned"))
+def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/tuned"))
     assert "smooth less plain" in page.locator("#headline table").inner_text()
     assert page.locator("#headline table .whisker .zero").count() == 1
     assert not page.locator("#live").is_visible(), "nothing works on it"
@@ -192,14 +192,14 @@ def test_the_head_says_what_the_run_came_to_and_the_tuning_has_its_curves(viewer
     assert page.locator("td .less >> text=baseline").count() >= 1 and page.locator("td .gold").count() >= 1
 
 
-def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Path, look: Look) -> None:
+def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Path, open_page: Look) -> None:
     story = make_sample()
     started, at = story.events[0]
     settings = small_settings().model_dump(mode="json")
     story.events[0] = started.model_copy(update={"settings": settings}), at
     run = record_story(tmp_path / "calm", story)
     with acquire_lock(run), running_viewer(tmp_path) as viewer:
-        page = look(f"{viewer.host}/runs/calm?{viewer.address.partition('?')[2]}")
+        page = open_page(f"{viewer.host}/runs/calm?{viewer.address.partition('?')[2]}")
         page.wait_for_selector("#live >> text=live")
         page.wait_for_selector("#now >> text=left of")
         assert page.locator("#now .slots li").count() >= 1 and page.locator("#now >> text=forecast").count() == 1
@@ -216,15 +216,15 @@ def test_a_run_that_goes_on_says_what_is_left_and_what_its_slots_do(tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/runs/whole/nodes/n9999", "/compare?run=whole"])
-def test_what_is_not_there_is_a_page_that_leads_back(viewer: Viewer, look: Look, path: str) -> None:
-    page = look(_at(viewer, "/"))
+def test_what_is_not_there_is_a_page_that_leads_back(viewer: Viewer, open_page: Look, path: str) -> None:
+    page = open_page(_at(viewer, "/"))
     answer = page.request.get(f"{viewer.host}{path}", headers={"accept": "text/html"})
     assert answer.status in (400, 404) and "To the list of runs" in answer.text()
     assert page.request.get(f"{viewer.host}{path}").headers["content-type"].startswith("text/plain")
 
 
-def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/runs/damaged"))
+def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/damaged"))
     page.wait_for_selector("[role=alert] >> text=cannot read the record")
     assert page.locator("#tree, #paper, #costs").count() == 0, "nothing empty is shown in its place"
     page.goto(f"{viewer.host}/")
@@ -235,8 +235,8 @@ def test_a_damaged_run_says_so_on_its_page(viewer: Viewer, look: Look) -> None:
 
 
 @pytest.mark.parametrize("run", ["whole", "one", "hostile", "begun", "celled"])
-def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, look: Look, run: str) -> None:
-    page = look(_at(viewer, "/"), viewport=PHONE, has_touch=True)
+def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, open_page: Look, run: str) -> None:
+    page = open_page(_at(viewer, "/"), viewport=PHONE, has_touch=True)
     for view in ("", "/chart", "/chart?over=hours", "/table", "/compare?n=n0001&n=n0002", "/cells", "/use"):
         page.goto(f"{viewer.host}/runs/{run}{view}")
         assert page.evaluate(OVERFLOWS) <= 0, view
@@ -247,8 +247,8 @@ def test_every_view_is_safe_and_scrolls_down_only_on_a_phone(viewer: Viewer, loo
         assert page.locator(".scroll[data-wide]").count() == 1, "it says that it scrolls"
 
 
-def test_views_are_there_without_scripts(viewer: Viewer, look: Look) -> None:
-    page = look(_at(viewer, "/runs/whole/table?q=shapes&sort=metric&down=1"), java_script_enabled=False)
+def test_views_are_there_without_scripts(viewer: Viewer, open_page: Look) -> None:
+    page = open_page(_at(viewer, "/runs/whole/table?q=shapes&sort=metric&down=1"), java_script_enabled=False)
     assert page.locator("tr[data-node]").count() == 1
     page.goto(f"{viewer.host}/runs/whole/compare?n=n0003&n=n0005")
     assert page.locator("pre.diff .add").count() == 1
