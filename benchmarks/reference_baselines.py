@@ -42,7 +42,7 @@ DATASETS = {"breast_cancer": "log_loss", "digits": "accuracy", "diabetes": "mse"
 """A table of classes, an image set, a table with numbers to predict; and the primary metric of each."""
 
 
-PROGRAM = Path(labwright.__file__).parent / "stages" / "ladder" / ENTRY_FILE
+PROGRAM = Path(labwright.__file__).parent / "stages" / "reference_models" / ENTRY_FILE
 SCORING = {"log_loss": "neg_log_loss", "accuracy": "accuracy", "mse": "neg_mean_squared_error"}
 
 

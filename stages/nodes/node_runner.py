@@ -159,7 +159,7 @@ def describe_variation(action: ExpandTree) -> str:
 
 def build_reference_program(action: ExpandTree) -> tuple[Program, dict[str, str]]:
     """The program of the ladder, which is ours: what it is, and its files."""
-    text = (Path(__file__).parents[1] / "ladder" / ENTRY_FILE).read_text()
+    text = (Path(__file__).parents[1] / "reference_models" / ENTRY_FILE).read_text()
     tried = sum(one.arm == OFF_THE_SHELF_ARM for one in action.trials)
     return Program(
         title="reference arms of the program's own",
