@@ -1,11 +1,11 @@
-"""What the last stage ablates is planned before it, from the idea, the data plan and the method as its code stands.
+"""Plan the ablations of the last stage from the idea, the data plan and the current code of the method.
 
-Kept: no two planned ablations make the same change in other words, each can be carried out by the data plan, and of
-every risk factor of the idea it is recorded which ablation tests it, or why none does. Where no plan comes of it, the
-stage takes up the risk factors in the idea's own words, and the record says why.
+Guarantees: no two planned ablations make the same change under different names; the data plan supports each of them;
+for every risk factor of the idea, the record states which ablation tests it or why none does. If planning fails, the
+stage falls back to the risk factors as the idea words them, and the reason is recorded.
 
-Not guaranteed: that these are the ablations that a reader would ask for first (`stages.missing_ablations` asks one),
-nor that two changes which differ in words differ in effect.
+Limits: a reader may ask for other ablations first (`stages.missing_ablations` asks a reviewer), and two changes with
+different wording may have the same effect.
 
 Source: AblationBench, section 4 (author-side planner) and appendix A.1 (the form).
 """
@@ -33,17 +33,17 @@ from labwright.stages.run_context import RunContext
 from labwright.stages.settings import MAX_ABLATION_PLAN_CALLS
 
 MAX_RISKS = 12
-"""Risk factors that a prompt shows (`_idea.md`), and that a plan must answer."""
+"""Maximum number of risk factors that a prompt shows (`_idea.md`) and that a plan must answer."""
 
 
 async def plan_ablations(context: RunContext, decided: DecisionMade, client: ModelClient) -> None:
-    """Record what the last stage takes up, unless the record has it."""
+    """Ask for the plan of the last stage and record it, unless it is already recorded."""
     if context.state.planned_ablations is not None:
         return
     most = min(context.search.planned_ablations, context.search.find_limits("ablation").nodes)
     view = build_snapshot(context.state, "ablation", decided.seen, before=decided.k, settings=context.search)
     if view.root is None:
-        context.recorder.append(AblationsPlanned(why="no stage before found a node to ablate"))
+        context.recorder.append(AblationsPlanned(why="no earlier stage selected a node to ablate"))
         return
     inputs = AblationPlanInputs(
         idea=context.idea,
@@ -79,33 +79,34 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
 
 
 def describe_user_nodes(state: RunState) -> tuple[str, ...]:
-    """What people's own code for the last stage does, a line a node: it is there before the stage is planned."""
+    """Return one line for each node of the ablation stage whose code the user wrote; it exists before the stage is
+    planned."""
     return tuple(f"{node.id}: {node.plan}" for node in state.user_nodes if node.stage == "ablation")
 
 
 def filter_ablations(
     ablations: Sequence[Ablation], plan: DataPlan, *, limit: int, done: Sequence[Ablation] = ()
 ) -> tuple[tuple[Ablation, ...], tuple[str, ...]]:
-    """The ablations that can be used, the first ones where there are too many; and what is wrong with others."""
+    """Return the first `limit` usable ablations, and one complaint for each unusable one."""
     kept: list[Ablation] = []
     faults: list[str] = []
-    for one in ablations:
-        fault = find_ablation_fault(one, plan, (*done, *kept))
+    for ablation in ablations:
+        fault = find_ablation_fault(ablation, plan, (*done, *kept))
         if fault:
             faults.append(fault)
         elif len(kept) < limit:
-            kept.append(one)
+            kept.append(ablation)
     return tuple(kept), tuple(faults)
 
 
 def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Ablation]) -> str:
-    """Why an ablation cannot be used beside these others; empty where it can."""
+    """Return why an ablation cannot be added to `others`; empty if it can."""
     if ablation.name in list_main_arms(plan):
-        return f"{ablation.name!r} is an arm of the data plan that every experiment measures: name what is ablated"
+        return f"{ablation.name!r} is an arm that every experiment measures: use a name that says what is ablated"
     metrics = [metric.name for metric in plan.metrics]
     unknown = [name for name in ablation.metrics if name not in metrics]
     if unknown:
-        return f"{ablation.name!r} names the metric {unknown[0]!r}; the data plan has {', '.join(metrics)}"
+        return f"{ablation.name!r} uses the unknown metric {unknown[0]!r}; the data plan has {', '.join(metrics)}"
     same = next((other for other in others if is_same_ablation(ablation, other)), None)
     return f"{ablation.name!r} makes the same change as {same.name!r}" if same is not None else ""
 
@@ -113,7 +114,8 @@ def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Abl
 def match_risks(
     answers: Sequence[RiskTested], ablations: Sequence[Ablation], risks: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A line a risk factor, which ablation tests it or why none does; and what the answer lacks."""
+    """Return one line per risk factor (the ablation that tests it, or why none does), and one complaint per unanswered
+    one."""
     names = {one.name for one in ablations}
     tested: dict[int, str] = {}
     for one in answers:
@@ -122,8 +124,8 @@ def match_risks(
         elif not one.by and one.reason.strip():
             tested.setdefault(one.risk, f"not tested: {one.reason.strip()}")
     faults = tuple(
-        f"risk factor {n} needs the name of a usable ablation that tests it, or a reason why none does"
+        f"risk factor {n} needs the name of a usable ablation that tests it, or the reason why none does"
         for n in range(1, len(risks) + 1)
         if n not in tested
     )
-    return tuple(f"{risk} ({tested.get(n, 'the planner did not say')})" for n, risk in enumerate(risks, 1)), faults
+    return tuple(f"{risk} ({tested.get(n, 'the planner gave no reason')})" for n, risk in enumerate(risks, 1)), faults

@@ -1,4 +1,4 @@
-"""From an idea's prose to a typed data plan and materialised datasets, before any code is written."""
+"""Turn the text of an idea into a typed data plan and materialised datasets, before any code is written."""
 
 from __future__ import annotations
 
@@ -74,21 +74,24 @@ from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.settings import MAX_AMEND_CALLS, MAX_PLAN_CALLS
 from labwright.stages.tuning_validation import find_tuning_faults
 
-UNREADABLE_ANSWER = "the answer before could not be read as a data plan: answer with all its fields, and nothing else"
+UNREADABLE_ANSWER = (
+    "the previous answer could not be parsed as a data plan: answer with all of its fields and nothing else"
+)
 
 
 class PlanError(UserError):
-    """No usable data plan came of the idea. Who acts: the person; name datasets in the idea, or another model."""
+    """Raised when no usable data plan was obtained. The user can name datasets in the idea or choose another model."""
 
 
 CHECK_TASK = "check the repository"
-"""The step that runs a user's repository as it is; before a model plans a study of it, after a plan that was given."""
+"""Step that runs the unmodified user repository: before a model plans the study, or after the plan if one was given."""
 
 
 async def prepare(context: RunContext) -> None:
-    """Record the data plan of the run's idea, and its datasets; of a study of a repository it is run first, as it is.
+    """Record the data plan of the run's idea and its datasets. In a repository study, first run the unmodified
+    repository.
 
-    Raises: `PlanError`, `BaselineError`, and `ModelConfigError` where the models cannot read what the study tells them.
+    Raises: `PlanError`, `BaselineError`; `ModelConfigError` if the study does not fit into the models' context windows.
     """
     started = context.state.started
     assert started is not None
@@ -104,7 +107,8 @@ async def prepare(context: RunContext) -> None:
 
 
 async def plan_data(context: RunContext) -> None:
-    """Record the data plan of the run's idea, and its datasets. Raises: what `prepare` raises, but `BaselineError`."""
+    """Record the data plan of the run's idea and its datasets. Raises the errors of `prepare` except
+    `BaselineError`."""
     await read_context(context)
 
     async def work(client: ModelClient) -> None:
@@ -129,8 +133,10 @@ async def plan_data(context: RunContext) -> None:
             if use.name in context.scorers
         }
         facts = [
-            one.model_copy(update={"scorer": describe_scorer(scorers[one.name])}) if one.name in scorers else one
-            for one in facts
+            dataset.model_copy(update={"scorer": describe_scorer(scorers[dataset.name])})
+            if dataset.name in scorers
+            else dataset
+            for dataset in facts
         ]
         await check_context_window(context, StudyInputs(idea=context.idea, data_plan=plan, facts=tuple(facts)))
         if context.hub is not None and plan.pretrained:
@@ -161,10 +167,10 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
     await read_prior_work(context, client)
     prior = context.state.prior_work
     hub = context.hub
-    asked = hub.sources if hub is not None else {}
+    hub_sources = hub.sources if hub is not None else {}
     entries = await to_thread(
         list_choices,
-        {name: one for name, one in context.sources.items() if name not in asked},
+        {name: one for name, one in context.sources.items() if name not in hub_sources},
         seed=context.state.started.seed,
     )
     scorers = {name: read_scorer(name, place)[0] for name, place in context.scorers.items()}
@@ -222,16 +228,16 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
     else:
         plan = add_metric_formulas(make_repeatable(given, context.search.order), scorers)
     if plan is None:
-        whys = [one.why for key, one in context.state.unanswered_calls.items() if key.decision == client.decision]
-        if complaints == (UNREADABLE_ANSWER,) and whys:  # there may have been no answer at all
-            complaints = whys[-1:]
+        reasons = [one.why for key, one in context.state.unanswered_calls.items() if key.decision == client.decision]
+        if complaints == (UNREADABLE_ANSWER,) and reasons:  # there may have been no answer at all
+            complaints = reasons[-1:]
         raise PlanError(
-            f"no usable data plan after {MAX_PLAN_CALLS} tries: {'; '.join(complaints)}; say in the idea "
-            "which data and metrics to take, or choose another --model"
+            f"no usable data plan after {MAX_PLAN_CALLS} attempts: {'; '.join(complaints)}; name the data and "
+            "metrics in the idea, or choose another --model"
         )
     if hub is not None:
-        found, _ = await to_thread(add_hub_datasets, {one.name: one for one in known}, plan, hub, planner.seed)
-        known = tuple(found.values())
+        catalogue, _ = await to_thread(add_hub_datasets, {one.name: one for one in known}, plan, hub, planner.seed)
+        known = tuple(catalogue.values())
     used = {use.name for use in plan.datasets}
     return await review_plan(
         context,
@@ -257,7 +263,7 @@ async def _request_plan(context: RunContext, client: ModelClient) -> DataPlan:
 
 
 def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[SubjectEntry, ...]:
-    """The language models that experiments may ask, as the planner is told of them."""
+    """Return the language models that experiments may query, in the form that the planner sees."""
     return tuple(
         SubjectEntry(
             name=name,
@@ -273,14 +279,14 @@ def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[Subj
 
 
 def describe_subject_limits(state: RunState) -> str:
-    """What subjects may take together; empty where nothing was set."""
+    """Describe the limits that all studied language models share; empty if none is set."""
     usd, tokens = state.read_setting("budget.subject_usd"), state.read_setting("budget.subject_tokens")
     return " and ".join(filter(None, (f"${usd:.2f}" if usd else "", f"{tokens} tokens" if tokens else "")))
 
 
 @dataclass(frozen=True)
 class DataPlanner:
-    """Asks for a data plan until it can be carried out, and shows what is wrong with the one before."""
+    """Requests data plans, returning the faults of each to the planner, until one can be carried out."""
 
     client: ModelClient
     inputs: PlanningInputs
@@ -289,7 +295,7 @@ class DataPlanner:
     order: str
     role: AnyRole = PLAN
     fit_plan: Callable[[DataPlan], tuple[DataPlan, tuple[str, ...]]] = lambda plan: (plan, ())
-    """What a plan is made of an answer, and what is wrong with it besides."""
+    """Converts an answer to a plan, and returns further faults of it."""
     subjects: tuple[str, ...] = ()
     packages: RunPackages | None = None
     hub: HubOffers | None = None
@@ -303,21 +309,26 @@ class DataPlanner:
         findings: tuple[ProtocolFinding, ...] = (),
         fatal: type[ModelError] = ImagesRefused,
     ) -> tuple[DataPlan | None, tuple[str, ...]]:
-        """A plan without faults after so many calls at most, else None and what was wrong with the last one.
+        """Return a plan without faults, or None and the faults of the last one after `tries` calls.
 
-        Of what two of the closest papers use, nothing is asked for twice: what the second plan does not tell of either
-        is printed as omitted. Raises `ModelError`, a `ContextTooLong` that is fatal as `ModelConfigError`.
+        Rows that two of the closest papers share are requested once; those that the second plan still ignores are
+        printed as omitted.
+
+        Raises: `ModelError`; `ModelConfigError` in place of a fatal `ContextTooLong`.
         """
-        known, told = dict(self.catalogue), False
+        known, reminded = dict(self.catalogue), False
         titles = {name: entry.title for name, entry in known.items()}
         complaints: tuple[str, ...] = ()
         for left in reversed(range(tries)):
-            asked = self.inputs.model_copy(
+            inputs = self.inputs.model_copy(
                 update={"before": previous_plan, "findings": findings, "complaints": complaints}
             )
             try:
                 answer: DataPlan | None = await self.client.ask_or_none(
-                    self.role, asked, fatal=fatal, instead="it is asked again, as often as for a plan with faults"
+                    self.role,
+                    inputs,
+                    fatal=fatal,
+                    instead="the request is repeated, as often as for a plan with faults",
                 )
             except ContextTooLong as error:
                 raise ModelConfigError(str(error)) from None
@@ -325,11 +336,11 @@ class DataPlanner:
                 complaints = (UNREADABLE_ANSWER,)
                 continue
             plan, misfits = self.fit_plan(to_data_plan(answer))
-            known, unasked = (
+            known, hub_faults = (
                 (known, ()) if self.hub is None else await to_thread(add_hub_datasets, known, plan, self.hub, self.seed)
             )
             complaints = (
-                unasked
+                hub_faults
                 or misfits
                 or find_plan_faults(
                     plan,
@@ -342,25 +353,28 @@ class DataPlanner:
             )
             if self.packages is not None:
                 complaints = (*complaints, *await to_thread(self.packages.find_faults, plan.packages))
-            silent, previous_plan = find_unanswered_rows(plan, self.inputs.common, titles), plan
-            if silent and left and not told:
-                complaints, told = (*complaints, *map(format_complaint, silent)), True
+            unanswered, previous_plan = find_unanswered_rows(plan, self.inputs.common, titles), plan
+            if unanswered and left and not reminded:
+                complaints, reminded = (*complaints, *map(format_complaint, unanswered)), True
             if not complaints:
-                return add_omissions(add_metric_formulas(make_repeatable(plan, self.order), self.scorers), silent), ()
+                return add_omissions(
+                    add_metric_formulas(make_repeatable(plan, self.order), self.scorers), unanswered
+                ), ()
         return None, complaints
 
     async def amend(
         self, plan: DataPlan, findings: tuple[ProtocolFinding, ...]
     ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...]]:
-        """`stages.protocol_review.Amend`: a plan that can be carried out, with the planner's answers."""
-        found, _ = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
-        if not isinstance(found, AmendedPlan):
+        """Implement `stages.protocol_review.AmendPlan`: return a plan that can be carried out, and the planner's
+        answers."""
+        plan_found, _ = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
+        if not isinstance(plan_found, AmendedPlan):
             return None, ()
-        return DataPlan.model_validate(found.model_dump(exclude={"answers"})), found.answers
+        return DataPlan.model_validate(plan_found.model_dump(exclude={"answers"})), plan_found.answers
 
 
 def to_data_plan(answer: DataPlan) -> DataPlan:
-    """A planner's answer as a plan like any other, with its answers to findings."""
+    """Convert a planner's answer to a plain `DataPlan`, or to an `AmendedPlan` if it answers findings."""
     kind = AmendedPlan if isinstance(answer, AmendedPlan) else DataPlan
     return answer if type(answer) is kind else kind.model_validate(answer.model_dump())
 
@@ -368,20 +382,21 @@ def to_data_plan(answer: DataPlan) -> DataPlan:
 def add_hub_datasets(
     known: Mapping[str, CatalogueEntry], plan: DataPlan, hub: HubOffers, seed: int
 ) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
-    """The catalogue with the datasets of the hub that a plan takes, fetched and read; and what is wrong with what it
-    asks for."""
+    """Return the catalogue extended by the hub datasets that a plan uses (fetched and read), and the faults of its
+    requests."""
     found, faults = dict(known), list(hub.find_faults(plan))
     for use in plan.datasets:
         if use.name in hub.sources and use.name not in found:
             try:
                 found[use.name] = _build_catalogue_entry(hub.sources[use.name].build_facts(seed), None)
             except DatasetError as error:
-                faults.append(f"{error}: do without it")
+                faults.append(f"{error}: leave it out")
     return found, tuple(faults)
 
 
 def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
-    """The plan; in `ticket` order, where measured time decides nothing, with trials as its currency."""
+    """Return the plan, with a tuning budget counted in trials in `ticket` order, where measured time decides
+    nothing."""
     if order == "arrival" or plan.tuning.currency == "trials":
         return plan
     terms = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
@@ -389,7 +404,8 @@ def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
 
 
 def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
-    """The plan with formulas, worst values and ranges of the metrics that we compute, not the user's `scorers`."""
+    """Return the plan with formulas, worst values and ranges of the metrics that the program computes, except the
+    user's `scorers`."""
     own = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
     return plan.model_copy(
         update={"metrics": tuple(metric if metric.name in own else complete_metric(metric) for metric in plan.metrics)}
@@ -397,7 +413,7 @@ def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | No
 
 
 def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenScorer | None) -> CatalogueEntry:
-    """A dataset as the planner sees it, with the sizes that its splits will have to within a few examples."""
+    """Return a dataset in the form that the planner sees. Sizes of future splits are exact to within a few examples."""
     common = CatalogueEntry(
         name=one.name,
         title=one.title,
@@ -430,11 +446,11 @@ def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenSco
 
 
 PROGRAM_CHARS = 24_000
-"""Characters of an experiment with its plots, as models write them."""
+"""Allowance in characters for an experiment and its plots, as models write them."""
 
 
 async def check_context_window(context: RunContext, study: StudyInputs) -> None:
-    """Refuse a study whose prompts its models cannot read. Raises `ModelConfigError`."""
+    """Check that the models can read the prompts of a study. Raises `ModelConfigError`."""
     shared = {name: getattr(study, name) for name in StudyInputs.model_fields}
     code = CodeInputs(
         **shared,
@@ -459,8 +475,8 @@ async def check_context_window(context: RunContext, study: StudyInputs) -> None:
     except ContextTooLong as error:
         idea, plan = (len(one.model_dump_json()) for one in (study.idea, study.data_plan))
         raise ModelConfigError(
-            f"{error}; here the idea has {idea} characters and the data plan {plan}, which are "
-            "never cut: shorten the longer one"
+            f"{error}; the idea has {idea} characters and the data plan {plan}, and neither is "
+            "ever truncated: shorten the longer one"
         ) from None
 
 
@@ -476,36 +492,37 @@ def find_plan_faults(
     subjects: Collection[str] = (),
     room: ResourceNeeds | None = None,
 ) -> tuple[str, ...]:
-    """What is wrong with a plan, one sentence each; empty when it can be carried out.
+    """Return the faults of a plan, one sentence each; empty if it can be carried out.
 
-    `scorers` are the user's own, by dataset, `anchors` those of the idea, `room` is the most that a cell can have.
+    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the largest allocation of a
+    cell.
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}
     unknown = (
-        f"there is no subject {name!r} to ask; there are: {', '.join(subjects) or 'none'}"
+        f"`subjects` names the unknown model {name!r}; available: {', '.join(subjects) or 'none'}"
         for name in plan.subjects
         if name not in subjects
     )
-    found = (
+    faults = (
         *_find_shape_faults(plan, catalogue),
         *unknown,
         *_find_metric_faults(plan, known, of_plan),
         *find_tuning_faults(plan, anchors),
         *find_unmet_needs(plan, room),
     )
-    if not found:
-        found = (*find_hypothesis_faults(add_metric_formulas(plan, of_plan)), *find_cluster_faults(plan, known))
-    return found
+    if not faults:
+        faults = (*find_hypothesis_faults(add_metric_formulas(plan, of_plan)), *find_cluster_faults(plan, known))
+    return faults
 
 
 def find_unmet_needs(plan: DataPlan, room: ResourceNeeds | None) -> tuple[str, ...]:
-    """What arms need and a cell cannot have here, one sentence an arm."""
-    found = {arm.name: arm.needs.find_excess(room) for arm in plan.arms if room is not None}
+    """Return one sentence for each arm that needs more resources than a cell can have."""
+    excess = {arm.name: arm.needs.find_excess(room) for arm in plan.arms if room is not None}
     return tuple(
-        f"arm {name!r} needs {' and '.join(more)}: plan with less, or give experiments more (--gpus, "
+        f"arm {name!r} needs {' and '.join(more)}: reduce its needs, or raise the limits (--gpus, "
         "sandbox.memory_gb, sandbox.timeout)"
-        for name, more in found.items()
+        for name, more in excess.items()
         if more
     )
 
@@ -520,7 +537,7 @@ def find_given_plan_faults(
     room: ResourceNeeds | None = None,
     hub: HubOffers | None = None,
 ) -> tuple[str, ...]:
-    """What is wrong with a plan that a person gives; `places` are those of the scorers. Raises `DatasetError`."""
+    """Return the faults of a plan given by the user; `places` locate the scorers by dataset. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
     own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
     known, faults = (
@@ -533,35 +550,35 @@ def find_given_plan_faults(
 
 
 def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) -> Iterator[str]:
-    """What is wrong with datasets, arms and levels, and with names."""
+    """Yield the faults of datasets, arms, levels and names."""
     for use in plan.datasets:
         entry = catalogue.get(use.name)
         if entry is None:
-            yield f"there is no dataset {use.name!r}; there are {', '.join(sorted(catalogue))}"
+            yield f"there is no dataset {use.name!r}; available: {', '.join(sorted(catalogue))}"
         elif (
             entry.task != "none"
             and "train" in entry.sizes
-            and (  # some are known only once it is cut, or not ours
+            and (  # sizes may be unknown before the split, or where the host does not split
                 empty := [split for split in SPLITS if not entry.sizes.get(split)]
             )
         ):
-            yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: take another one"
+            yield f"dataset {use.name!r} has no {' and no '.join(empty)} examples: choose another one"
     roles = {arm.role for arm in plan.arms}
     yield from (f"no arm has the role {role!r}" for role in ("baseline", "method") if role not in roles)
     if plan.levels and not plan.factor.strip():
-        yield f"there are levels ({plan.levels[0].name}, ...) of nothing: say in `factor` what they are levels of"
+        yield f"there are levels ({plan.levels[0].name}, ...) but no `factor` naming what they are levels of"
     if plan.factor.strip() and not plan.levels:
-        yield f"factor {plan.factor!r} has no levels: give them, or leave it empty"
+        yield f"factor {plan.factor!r} has no levels: add levels, or leave `factor` empty"
     for levels in (factor.levels for factor in plan.factors) if plan.factors else (plan.levels,):
         values = Counter(level.value for level in levels if level.value is not None)
         yield from (f"two levels have the value {value:g}" for value, count in values.items() if count > 1)
     yield from _find_skipped_cell_faults(plan)
     yield from (
-        f"the arm name {arm.name!r} is taken by a reference arm of the program: give another one"
+        f"the arm name {arm.name!r} is reserved for a reference model: choose another one"
         for arm in plan.arms
         if arm.name in REFERENCE_ARM_TITLES
     )
-    # Told apart by capitals alone, they collide as conditions, keys and headings.
+    # Names that differ only in case collide as conditions, keys and headings.
     for noun, each in (
         ("arm", plan.arms),
         ("level", plan.all_levels),
@@ -569,38 +586,38 @@ def _find_shape_faults(plan: DataPlan, catalogue: Mapping[str, CatalogueEntry]) 
         ("dataset", plan.datasets),
     ):
         counts = Counter(one.name.casefold() for one in each)
-        yield from (f"{noun} {name!r} is named twice" for name in sorted(counts) if counts[name] > 1)
+        yield from (f"{noun} {name!r} is defined twice" for name in sorted(counts) if counts[name] > 1)
 
 
 def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
-    """What is wrong with the cells that a plan does without."""
-    for one in plan.left_out:
+    """Yield the faults of the cells that a plan leaves out."""
+    for cell in plan.left_out:
         for noun, name, names in (
-            ("dataset", one.dataset, plan.datasets),
-            ("arm", one.arm, plan.arms),
-            ("level", one.level, plan.all_levels),
+            ("dataset", cell.dataset, plan.datasets),
+            ("arm", cell.arm, plan.arms),
+            ("level", cell.level, plan.all_levels),
         ):
             if name and name not in {known.name for known in names}:
-                yield f"`left_out` names the {noun} {name!r}, which the plan does not have"
+                yield f"`left_out` contains the {noun} {name!r}, which is not in the plan"
     for arm in plan.arms:
         if arm.role != "ablation" and not any(
             plan.has_cell(plan.datasets[0].name, arm.name, level) for level in plan.level_names
         ):
             yield (
-                f"`left_out` leaves nothing of the {arm.role} {arm.name!r} on the main dataset: keep a level, or "
-                "leave out the arm itself"
+                f"`left_out` removes every cell of the {arm.role} {arm.name!r} on the main dataset: keep a level, or "
+                "remove the arm"
             )
     for use in plan.datasets[1:]:
         if not any(plan.has_cell(use.name, arm.name, level) for arm in plan.arms for level in plan.level_names):
-            yield f"`left_out` leaves nothing of dataset {use.name!r}: leave out the dataset itself"
+            yield f"`left_out` removes every cell of dataset {use.name!r}: remove the dataset"
 
 
 def _find_metric_faults(
     plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, FrozenScorer]
 ) -> Iterator[str]:
-    """The primary metric must be had on every dataset, one that programs compute on some dataset, and every direction
-    must be the program's own."""
-    had = {name: _find_available_metrics(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
+    """Check that the primary metric exists on every dataset, that each built-in metric can be computed on some dataset,
+    and that every direction is that of the program."""
+    available = {name: _find_available_metrics(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
     formulas = [
         metric
         for metric in plan.metrics
@@ -609,12 +626,12 @@ def _find_metric_faults(
     ]
     for metric in formulas:
         yield from _find_formula_faults(metric, plan, known)
-    for name, names in had.items():
+    for name, names in available.items():
         if names is not None and plan.primary_metric.name not in names:
             yield (
                 f"the primary metric {plan.primary_metric.name!r} cannot be computed on {name!r} "
                 f"({_describe_task(known[name])}); "
-                f"there are {', '.join(sorted(names))}"
+                f"available: {', '.join(sorted(names))}"
             )
         elif (
             names is not None
@@ -629,28 +646,28 @@ def _find_metric_faults(
     )
     for metric in plan.metrics[1:]:
         if (
-            had
+            available
             and metric.name in programs
-            and all(names is not None and metric.name not in names for names in had.values())
+            and all(names is not None and metric.name not in names for names in available.values())
         ):
             yield (
                 f"metric {metric.name!r} cannot be computed on any dataset of the plan "
                 f"({', '.join(f'{name}: {_describe_task(entry)}' for name, entry in known.items())})"
             )
     for metric in plan.metrics:
-        ours = programs.get(metric.name)
-        if ours is not None and ours.higher_is_better != metric.higher_is_better:
+        known_metric = programs.get(metric.name)
+        if known_metric is not None and known_metric.higher_is_better != metric.higher_is_better:
             yield (
-                f"metric {metric.name!r} has the wrong direction: it is better when "
-                f"{'higher' if ours.higher_is_better else 'lower'}, so higher_is_better is "
-                f"{str(ours.higher_is_better).lower()}"
+                f"metric {metric.name!r} has the wrong direction: "
+                f"{'higher' if known_metric.higher_is_better else 'lower'} is better, so set higher_is_better to "
+                f"{str(known_metric.higher_is_better).lower()}"
             )
 
 
 def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str, CatalogueEntry]) -> Iterator[str]:
-    """What is wrong with a metric's formula: on the main dataset, and on others that it can be computed on."""
+    """Yield the faults of a metric's formula on the main dataset and on every other dataset that it applies to."""
     if not metric.name.isidentifier() or metric.name in METRICS:
-        yield (f"metric {metric.name!r} has a formula: its name has to be one of its own, of letters, digits and _")
+        yield (f"metric {metric.name!r} has a formula, so it needs a new name of letters, digits and _")
         return
     for number, entry in enumerate(known.values()):
         if entry.task != "none" and (not number or can_score(metric, entry.classes, entry.meta)):
@@ -661,18 +678,18 @@ def _find_formula_faults(metric: MetricSpec, plan: DataPlan, known: Mapping[str,
     to = parse_formula(metric.formula).other if metric.is_comparative else ""
     if to and metric.name in (plan.primary_metric.name, plan.tuning.metric):
         yield (
-            f"metric {metric.name!r}: flip_rate compares conditions, so it neither is primary nor tunes: put "
-            "another one before it"
+            f"metric {metric.name!r}: flip_rate compares conditions, so it can be neither the primary nor the "
+            "tuning metric: use another one"
         )
     if to and to not in (*plan.conditions, *(arm.name for arm in plan.arms), *plan.level_names):
-        yield f"metric {metric.name!r}: flip_rate(to={to}) names no condition, arm or level of the plan"
+        yield f"metric {metric.name!r}: in flip_rate(to={to}), {to} is not a condition, arm or level of the plan"
 
 
 def _find_available_metrics(
     entry: CatalogueEntry, scorer: FrozenScorer | None, metrics: Sequence[MetricSpec]
 ) -> frozenset[str] | None:
-    """The metrics that are computed on a dataset; None where code gives what it likes."""
-    ours = (
+    """Return the metrics that can be computed on a dataset; None if the code may report any metric."""
+    built_in = (
         None
         if entry.task == "none"
         else frozenset(
@@ -680,9 +697,9 @@ def _find_available_metrics(
         )
     )
     if scorer is None:
-        return ours
+        return built_in
     own = frozenset(metric.name for metric in scorer.metrics)
-    return own if scorer.takes == "artifact" else own | (ours or frozenset())
+    return own if scorer.takes == "artifact" else own | (built_in or frozenset())
 
 
 def _describe_task(entry: CatalogueEntry) -> str:

@@ -1,7 +1,7 @@
-"""Tables that the program works out of a node's values: the same for all who judge, tune, report or draw.
+"""Tables computed from a node's values, shared by judging, tuning, reports and figures.
 
-Differences between arms and between levels, of the primary metric, so that no model subtracts by hand; and what the
-code said of itself on train and dev.
+They list differences of the primary metric between arms and between levels, so that no model has to subtract, and the
+values that the code reported itself on train and dev.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Quantity = tuple[str, str, str]
 
 
 def build_tables(nodes: Iterable[Node], plan: DataPlan) -> Tables:
-    """Of what these nodes measured and said in their last attempts, one seed each; of a condition the first counts."""
+    """Build tables from the last attempts of these nodes (one seed each). The first value of a condition counts."""
     last = [node.attempts[-1] for node in nodes if node.attempts]
     found: dict[Quantity, float] = {}
-    for one in (one for attempt in last for one in attempt.measurements):
-        found.setdefault((one.dataset, one.condition, one.name), one.value)
+    for measured in (one for attempt in last for one in attempt.measurements):
+        found.setdefault((measured.dataset, measured.condition, measured.name), measured.value)
     return Tables(
         arms=_compare_arms(found, plan),
         levels=_compare_levels(found, plan),
@@ -32,9 +32,10 @@ def build_tables(nodes: Iterable[Node], plan: DataPlan) -> Tables:
 
 
 def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], plan: DataPlan) -> Tables:
-    """Of means over replicates, each among those over as many; where there are none, of the nodes' one seed.
+    """Build tables from means over replicates, comparing only means over equally many; without means, use the nodes'
+    one seed.
 
-    What is said is the nodes' own.
+    Self-reported values are always those of the nodes.
     """
     single = build_tables(nodes, plan)
     if not any(one.name == plan.primary_metric.name for one in statistics):
@@ -48,13 +49,13 @@ def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], pl
 
 
 def _compare_arms(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
-    """From the plan's first arm that was measured there, baselines before others, to the other arms."""
+    """Compare the first arm of the plan that was measured, baselines first, with each other arm."""
     order = [arm.name for arm in sorted(plan.arms, key=lambda arm: arm.role != "baseline")]
     return _compare_across(found, plan, n=n, order=order, name=parse_arm, within=parse_level)
 
 
 def _compare_levels(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
-    """From the plan's first level to its others; nothing where the plan has none, or the first was not measured."""
+    """Compare the first level of the plan with the others; empty without levels or if the first was not measured."""
     order = [level.name for level in plan.levels]
     lines = _compare_across(found, plan, n=n, order=order, name=parse_level, within=parse_arm)
     return tuple(line for line in lines if line.first == order[0])
@@ -69,7 +70,7 @@ def _compare_across(
     name: Callable[[str], str],
     within: Callable[[str], str],
 ) -> tuple[MetricChange, ...]:
-    """A line for each dataset and each of what stays the same, in the order of `found`; what `order` lacks is last."""
+    """Return one line per dataset and fixed part, in the order of `found`; names missing in `order` come last."""
     curves: dict[tuple[str, str], dict[str, float]] = {}
     for (dataset, condition, metric), value in found.items():
         if metric == plan.primary_metric.name:

@@ -1,7 +1,7 @@
-"""The step that summarises the user's documents: statements with places, as lines for prompts.
+"""The step that summarises the user's documents as statements with page references, formatted as lines for prompts.
 
-A page that is not there, or a quote that is not on it, is refused. Not guaranteed: that a statement says what its page
-says; where it has a quote, the quote does stand there.
+Statements with a missing page, or with a quote that is not on the page, are rejected. Limits: a statement may misread
+its page; only its quote, if any, is verified.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from labwright.stages.run_context import RunContext, run_once
 from labwright.stages.user_documents import DocumentCopy, UserDocument, read_copies, read_document
 
 MAX_CONTEXT_CHARS = 12_000
-"""Characters of all lines together."""
+"""Maximum number of characters of all lines together."""
 
 
 def format_statements(context: ContextRead | None) -> tuple[str, ...]:
-    """One line a statement, `[name.pdf p. 3] ...`, from every document in turn until the bound is reached."""
+    """Return one line per statement, `[name.pdf p. 3] ...`, taking the documents in turn until the limit is reached."""
     if context is None:
         return ()
     lines = [
@@ -30,8 +30,10 @@ def format_statements(context: ContextRead | None) -> tuple[str, ...]:
     ]
     longest = max((len(one.statements) for one in context.documents), default=0)
     texts: list[str] = []
-    for document, at in ((one, at) for at in range(longest) for one in context.documents if at < len(one.statements)):
-        statement = document.statements[at]
+    for document, index in (
+        (one, at) for at in range(longest) for one in context.documents if at < len(one.statements)
+    ):
+        statement = document.statements[index]
         quote = f' ("{statement.quote}")' if statement.quote else ""
         texts.append(" ".join(f"{document.format_place(statement.page)} {statement.text}{quote}".split()))
     room = MAX_CONTEXT_CHARS - sum(map(len, lines))
@@ -39,18 +41,18 @@ def format_statements(context: ContextRead | None) -> tuple[str, ...]:
     for line in texts:
         room -= len(line)
         if room < 0:
-            kept.append(f"[{len(texts) - len(kept)} more statements are left out]")
+            kept.append(f"[{len(texts) - len(kept)} more statements omitted]")
             break
         kept.append(line)
     return (*lines, *kept)
 
 
 MAX_DIGEST_ROUNDS = 2
-"""Summaries of a document at most: the second where places of the first are wrong."""
+"""Maximum number of summary attempts per document: the second corrects wrong page references of the first."""
 
 
 async def digest_documents(client: ModelClient, copies: Sequence[DocumentCopy], refused: Sequence[str]) -> ContextRead:
-    """What all documents say, in their order, and why others cannot be read. Raises `ModelError`."""
+    """Summarise all documents in order, and list those that cannot be read. Raises `ModelError`."""
     documents: list[DocumentDigest] = []
     lines = list(refused)
     for copied in copies:
@@ -59,18 +61,14 @@ async def digest_documents(client: ModelClient, copies: Sequence[DocumentCopy], 
         if answer is not None:
             documents.append(answer)
         else:
-            lines.append(
-                document
-                if isinstance(document, str)
-                else f"{copied.file}: the model gave no summary of it that can be used"
-            )
+            lines.append(document if isinstance(document, str) else f"{copied.file}: the model gave no usable summary")
     return ContextRead(documents=tuple(documents), refused=tuple(lines))
 
 
 async def digest_document(client: ModelClient, document: UserDocument) -> DocumentDigest | None:
-    """One document's statements; those whose place is wrong after the last round are left out, and counted.
+    """Summarise one document; None if no answer is usable.
 
-    None where no answer can be used.
+    Statements whose page reference is still wrong after the last round are dropped and counted.
     """
     complaints: tuple[str, ...] = ()
     answer: DigestAnswer | None = None
@@ -86,7 +84,7 @@ async def digest_document(client: ModelClient, document: UserDocument) -> Docume
                     unread=document.unread_chars,
                     complaints=complaints,
                 ),
-                instead="what was said of the document before stands, if anything was",
+                instead="the previous summary, if any, is kept",
             )
             or answer
         )
@@ -113,15 +111,15 @@ async def digest_document(client: ModelClient, document: UserDocument) -> Docume
 
 
 def find_place_fault(statement: DocumentStatement, document: UserDocument) -> str | None:
-    """What is wrong with the place of a statement; None where it is sound."""
+    """Return what is wrong with the page reference of a statement; None if it is correct."""
     text = document.read_page(statement.page)
     if not text:
         return (
-            f"{statement.text[:80]!r} is said to be from {document.unit} {statement.page}, which was not shown; "
-            f"shown are {', '.join(str(one.page) for one in document.pages[:40])}"
+            f"{statement.text[:80]!r} cites {document.unit} {statement.page}, which was not shown; "
+            f"shown: {', '.join(str(one.page) for one in document.pages[:40])}"
         )
     if statement.quote and not quote_is_in(statement.quote, text):
-        return f"the quote {statement.quote[:120]!r} does not stand on {document.unit} {statement.page}: copy its words"
+        return f"the quote {statement.quote[:120]!r} is not on {document.unit} {statement.page}: copy the exact words"
     return None
 
 
@@ -129,7 +127,7 @@ CONTEXT_TASK = "context"
 
 
 async def read_context(context: RunContext) -> None:
-    """Record what the run's documents say; a run without any has no such step. Raises `ModelError`."""
+    """Record what the run's documents say; without documents, do nothing. Raises `ModelError`."""
     copies, refused = read_copies(context.folder.context)
     if not copies and not refused:
         return

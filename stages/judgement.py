@@ -1,4 +1,4 @@
-"""The last step of a run: its paper is judged, and the judgement recorded. Whatever comes of it, the release stands."""
+"""The last step of a run: judge its paper and record the judgement, which never affects the release."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def judge_paper(context: RunContext) -> None:
         if context.state.judged is not None:
             return
         if not context.paper.judge:
-            context.recorder.append(PaperJudged(why="judging is off (paper.judge)"))
+            context.recorder.append(PaperJudged(why="judging is disabled (paper.judge)"))
             return
         try:
             judgement = await judge_run(
@@ -59,14 +59,16 @@ async def judge_paper(context: RunContext) -> None:
 async def judge_run(
     state: RunState, folder: RunFolder, client: ModelClient, *, rubric: Rubric, model: str
 ) -> Judgement:
-    """The judgement of a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
+    """Judge a run's paper by a rubric. Raises `ModelError`, `JudgeError`, `TexError`."""
     case = await screen_case(await build_case(state, folder, rubric), client)
-    found = await judge_case(case, client, model=model)
-    return found.model_copy(update={"warnings": () if found.heuristic else find_family_warnings([model], state.models)})
+    judgement = await judge_case(case, client, model=model)
+    return judgement.model_copy(
+        update={"warnings": () if judgement.heuristic else find_family_warnings([model], state.models)}
+    )
 
 
 async def build_case(state: RunState, folder: RunFolder, rubric: Rubric) -> JudgeCase:
-    """A run's paper as the guards leave it, with the facts of its record. Raises `JudgeError`, `TexError`."""
+    """Build the case: the guarded paper and the facts of the run's record. Raises `JudgeError`, `TexError`."""
     paper = await read_released_paper(state, folder)
     return JudgeCase(
         await guard_paper(paper),
@@ -77,15 +79,16 @@ async def build_case(state: RunState, folder: RunFolder, rubric: Rubric) -> Judg
 
 
 async def read_released_paper(state: RunState, folder: RunFolder) -> Paper:
-    """The paper of a run as its reader gets it: the PDF, or its LaTeX where none was made. Raises `PaperError`."""
+    """Read the released paper of a run: the PDF, or the LaTeX source if there is no PDF. Raises `PaperError`."""
     if state.released is None or not state.drafts:
-        raise PaperError("this run has no paper yet; finish it first: scientist resume RUN")
+        raise PaperError("this run has no paper yet; finish it with: scientist resume RUN")
     name = Path(state.released.pdf).name if state.released.pdf else "paper.tex"
     return await read_paper(folder.paper_folder / name)
 
 
 def write_judgement(folder: RunFolder, judgement: Judgement | JudgePanel) -> Path:
-    """The file that holds a judgement: `review/judge.json`, or the next free `judge-N.json`; none is overwritten."""
+    """Write a judgement to `review/judge.json` or the next free `judge-N.json` and return the path; no file is
+    overwritten."""
     text = judgement.model_dump_json(indent=1) + "\n"
     number = 1
     while True:
@@ -93,6 +96,6 @@ def write_judgement(folder: RunFolder, judgement: Judgement | JudgePanel) -> Pat
         if not path.exists():
             write_file(path, text)
             return path
-        if path.read_text() == text:  # this very judgement, written before a kill
+        if path.read_text() == text:  # the same judgement, written before a kill
             return path
         number += 1

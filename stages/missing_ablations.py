@@ -1,13 +1,12 @@
-"""Ablations that a reviewer of the draft would ask for: asked once, run, scored, and reported in the draft.
+"""Ask a reviewer once which ablations the draft lacks; run, score and report them.
 
-Kept: nothing is asked for that was measured; what is asked for is run with replicates like the last stage's ablations,
-or the record says why not; the sealed test predictions of these new nodes alone are scored, once, after all of them
-ran, and nothing is chosen by them; the draft is revised with the results whatever they show. A kill costs what was in
-flight: calls, nodes and test scores that are recorded are not made again, and decisions get the numbers that they
-would have had.
+Guarantees: no measured ablation is requested again; each request runs with replicates, like the ablations of the last
+stage, or the record says why not; only the sealed test predictions of the new nodes are scored, once, after all of them
+ran, and nothing is selected by them; the draft is revised with the results, whatever they show. After a kill, only the
+work in flight is repeated: recorded calls, nodes and test scores are reused, and decisions keep their numbers.
 
-Not guaranteed: blindness. Who asks has read the test results of the draft, so what is asked for may be chosen in
-knowledge of them; the paper says so. Figures are not drawn again: tables, claims and text have the new results.
+Limits: the reviewer is not blind. It has read the test results in the draft and may choose its requests accordingly;
+the paper discloses this. Figures are not redrawn: only tables, claims and text contain the new results.
 
 Source: AblationBench, section 5 (reviewer-side planner).
 """
@@ -49,25 +48,27 @@ from labwright.stages.stage_runner import StageRunner
 
 
 async def run_missing_ablations(context: RunContext) -> bool:
-    """Bring the step to its end; False when the run was asked to stop in it."""
+    """Carry out the step; return False if the run was asked to stop during it."""
     if context.state.is_task_done(MISSING_ABLATIONS_TASK.task):
         return True
     record_time_limit(context)
-    k = decision_number(context.recorder, MISSING_ABLATIONS_TASK)
-    client = context.models.make_client(k, 0)
+    decision_id = decision_number(context.recorder, MISSING_ABLATIONS_TASK)
+    client = context.models.make_client(decision_id, 0)
     if context.state.missing_ablations is None:
         context.recorder.append(await ask_reviewer(context, client))
-    if not await StageRunner(context).run_missing_ablations(k):
+    if not await StageRunner(context).run_missing_ablations(decision_id):
         return False
-    missed = context.state.missing_ablations
+    requested = context.state.missing_ablations
     left = [one for one in list_accepted(context.state) if not find_item_nodes(context.state, one.ablation.item_text)]
-    if missed is not None and left:  # what was accepted was not begun after all: others took more than was expected
-        reason = context.state.limit_reason or explain_no_room(context, 1) or "there was no room beside the others"
+    if requested is not None and left:  # accepted but not started, because others took more than expected
+        reason = (
+            context.state.limit_reason or explain_no_room(context, 1) or "the other ablations left no time or budget"
+        )
         context.recorder.append(
-            missed.model_copy(
+            requested.model_copy(
                 update={
                     "missing": tuple(
-                        one.model_copy(update={"refused": reason}) if one in left else one for one in missed.missing
+                        one.model_copy(update={"refused": reason}) if one in left else one for one in requested.missing
                     )
                 }
             )
@@ -75,7 +76,7 @@ async def run_missing_ablations(context: RunContext) -> bool:
     if list_accepted(context.state):
         await probe_ablations(context, client)
         await score_selected_nodes(context)
-    if missed is not None and missed.missing:  # assess the draft against the record as it is now, and have it revised
+    if requested is not None and requested.missing:  # reassess the draft against the current record, then revise it
         drafts = context.state.drafts
         base = next((one for one in drafts if one.anew), None)
         if base is None:
@@ -89,32 +90,32 @@ async def run_missing_ablations(context: RunContext) -> bool:
             range(base.round + 1, base.round + 1 + MAX_REVISION_ROUNDS),
             results=describe_results(context.state),
         )
-    context.recorder.append(TaskDone(k=k))
+    context.recorder.append(TaskDone(k=decision_id))
     return not context.signals.stop_event.is_set()
 
 
 def describe_results(state: RunState) -> tuple[str, ...]:
-    """What came of each ablation that was asked for, as the reflector is told it."""
+    """Return one line for each requested ablation with its outcome, for the prompt of the reflector."""
     lines: list[str] = []
     for one in collect_ablation_results(state):
         if one.by != "reviewer":
             continue
         if one.outcome == "measured" and one.replicates:
-            outcome = f"It was measured, as {', '.join(one.arms)}: tell it by its keys, also where it weakens a claim."
+            outcome = f"It was measured, as {', '.join(one.arms)}: report it by its keys, even if it weakens a claim."
         elif one.outcome == "measured":
-            outcome = "It ran, but has no replicates: claim nothing of it, and tell it as a limitation."
+            outcome = "It ran, but has no replicates: make no claim about it, and report it as a limitation."
         else:
             how = "run and failed" if one.outcome == "failed" else "not run"
-            outcome = f"It was {how} ({one.why}): tell it as a limitation."
-        lines.append(f"An ablation that a reviewer asked for. {one.ablation.item_text} {outcome}")
+            outcome = f"It was {how} ({one.why}): report it as a limitation."
+        lines.append(f"A reviewer requested an ablation. {one.ablation.item_text} {outcome}")
     return tuple(lines)
 
 
 async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblationsNamed:
-    """What a reviewer of the draft asks for, each with the reason against running it, if there is one."""
+    """Return the ablations that a reviewer of the draft requests, each with the reason against running it, if any."""
     state = context.state
     if state.limit_reason is not None:
-        return MissingAblationsNamed(why=f"nobody asked: {state.limit_reason}")
+        return MissingAblationsNamed(why=f"no reviewer was asked: {state.limit_reason}")
     best, tried, most = (
         state.nodes[find_winner(state) or ""],
         collect_ablation_results(state),
@@ -147,19 +148,19 @@ async def ask_reviewer(context: RunContext, client: ModelClient) -> MissingAblat
                 break
     except (ModelOutputInvalid, ModelRefused, BudgetSpent) as error:
         why = why or f"the model gave no usable answer: {error}"
-    why += f" Left out: {'; '.join(complaints)}." if complaints else ""
+    why += f" Dropped: {'; '.join(complaints)}." if complaints else ""
     missing: list[MissingAblation] = []
-    for one in kept:
-        before = sum(not other.refused for other in missing)
-        missing.append(MissingAblation(ablation=one, refused=explain_no_room(context, before + 1)))
+    for ablation in kept:
+        accepted = sum(not other.refused for other in missing)
+        missing.append(MissingAblation(ablation=ablation, refused=explain_no_room(context, accepted + 1)))
     return MissingAblationsNamed(missing=tuple(missing), why=why)
 
 
 def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
-    """A draft with the values and verdicts that its macros print, as a reader gets them."""
-    found = build_paper_claims(state)
-    values = format_claims(found.all_claims) | format_verdict_clauses(
-        state, decide_hypotheses(state), found.differences
+    """Return a draft with its macros replaced by the values and verdicts that they print."""
+    claims = build_paper_claims(state)
+    values = format_claims(claims.all_claims) | format_verdict_clauses(
+        state, decide_hypotheses(state), claims.differences
     )
 
     def value(use: ResultMacroUse) -> str:
@@ -179,35 +180,37 @@ def expand_macros(draft: PaperDraft, state: RunState) -> PaperDraft:
 
 
 MAX_TIME_SHARE = 0.5
-"""Share of the time that is left which these experiments may be expected to take; the paper needs the rest."""
+"""Maximum expected share of the remaining time for these experiments; the paper needs the rest."""
 
 
 def list_accepted(state: RunState) -> list[MissingAblation]:
-    """What is to be run."""
+    """Return the requested ablations that are to be run."""
     missing = state.missing_ablations.missing if state.missing_ablations is not None else ()
     return [one for one in missing if not one.refused]
 
 
 def explain_no_room(context: RunContext, number: int) -> str:
-    """Why so many ablations with their replicates cannot be run, by budget and time; empty where they can."""
+    """Return why `number` ablations with their replicates do not fit into budget and time; empty if they do."""
     state = context.state
     view = build_snapshot(state, "ablation", VisibleDecisions(through=state.last_decision), settings=context.search)
-    again = len(list_ablation_seeds(view, context.search))
+    replicates = len(list_ablation_seeds(view, context.search))
     ablate, replicate = (
         ExpandTree(stage="ablation", kind="ablate", seed=0),
         ExpandTree(stage="ablation", kind="replicate", seed=0),
     )
     lacking = (
-        context.budget.find_shortage(*[ablate, *[replicate] * again] * number) if context.budget is not None else None
+        context.budget.find_shortage(*[ablate, *[replicate] * replicates] * number)
+        if context.budget is not None
+        else None
     )
     if lacking is not None:
         return lacking
-    rounds = 1 + MAX_LATE_DEBUGS + ceil(again * number / context.search.num_workers)
+    rounds = 1 + MAX_LATE_DEBUGS + ceil(replicates * number / context.search.num_workers)
     expected = rounds * estimate_seconds(ablate.model_copy(update={"parent": find_winner(state)}), view)
     left = max(0.0, context.run_seconds - state.active_seconds)
     if expected <= MAX_TIME_SHARE * left:
         return ""
     return (
-        f"the time limit: {left:.0f} s are left, the paper included, and the experiments are expected to take "
+        f"the time limit: {left:.0f} s remain, including the paper, and the experiments are expected to take "
         f"{expected:.0f} s"
     )

@@ -1,7 +1,7 @@
-"""What prompts are told of a whole stage: of bounded size, however many nodes the stage has.
+"""Summaries of a whole stage for prompts, bounded in size regardless of the number of nodes.
 
-Ordered by coverage and gain as `search` orders nodes, but without marks, costs and comparisons: those may change after
-a decision, and its prompt must not.
+Nodes are ordered by coverage and gain as in `search`, but without marks, costs and comparisons, which may change after
+a decision while its prompt must not.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from labwright.search.node_ranking import collect_values, compute_gain, count_co
 from labwright.search.stage_snapshot import StageSnapshot
 
 MAX_BEST_LINES = 4
-"""Lines for the nodes that measured best."""
+"""Maximum number of lines for the best nodes."""
 MAX_LINES = 10
-"""Lines in all; those that the best leave are for the latest nodes."""
+"""Maximum number of lines in total; the latest nodes get those that the best do not use."""
 MAX_OUTCOME_CHARS = 160
-"""Characters of an outcome."""
+"""Maximum number of characters of an outcome."""
 MAX_MESSAGE_CHARS = 100
-"""Characters of an error message."""
+"""Maximum number of characters of an error message."""
 MAX_VARIATION_CHARS = 80
-"""Characters of what a node varies."""
+"""Maximum number of characters of a node's variation."""
 
 _UNTRIED_FAILURES = ("no answer", "nothing left")
-"""Failures of nodes that tried nothing."""
+"""Failures of nodes that ran no experiment."""
 MAX_NAMES_CHARS = 400
-"""Characters of all names of what was tried by nodes without a line."""
+"""Maximum total number of characters of the variations of nodes without a line."""
 
 
 def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[NodeLine, ...], OmittedNodes | None]:
-    """The stage's finished search nodes but the parent: some in a line each, in order, and the rest in counts.
+    """Return one line each for some finished search nodes of the stage, and counts of the rest; the parent is excluded.
 
-    Before the last stage, what earlier stages made of the same parent is among them: its verdict may suggest what one
-    of these has tried. Lines are for the few that measured best (ablations are no contest) and for the latest.
+    Before the last stage, children of the same parent from earlier stages are included, because the parent's verdict
+    may suggest something that one of them already tried. Lines go to the few best nodes (except ablations, which do not
+    compete) and to the latest.
     """
     known = [
         node
@@ -90,18 +91,19 @@ def summarise_nodes(view: StageSnapshot, action: ExpandTree) -> tuple[tuple[Node
 
 
 def describe_outcome(node: Node, plan: DataPlan) -> str:
-    """What came of a node in a few words: the mean of its primary metric by dataset and arm, or its error."""
+    """Describe the outcome of a node: the mean of the primary metric by dataset and arm, or the error."""
     if node.failure is not None:
         return f"{node.failure.kind}: {cut_line(node.failure.message, MAX_MESSAGE_CHARS)}"
-    found = format_means(node, plan, 2 * MAX_OUTCOME_CHARS)
+    means = format_means(node, plan, 2 * MAX_OUTCOME_CHARS)
     over = " (means over levels)" if plan.levels else ""
-    return f"{plan.primary_metric.name}{over}: {found}" if found else node.status
+    return f"{plan.primary_metric.name}{over}: {means}" if means else node.status
 
 
 def format_means(node: Node, plan: DataPlan, limit: int) -> str:
-    """`dataset arm mean, arm mean; dataset ...` of the primary metric, in the plan's order, then what it does not name.
+    """Return `dataset arm mean, arm mean; dataset ...` of the primary metric, in the plan's order, then arms outside
+    the plan.
 
-    About `limit` characters; no number is cut, what does not fit is counted. A missing level is said.
+    The text has about `limit` characters; means that do not fit are counted, and missing levels are noted.
     """
     groups: dict[tuple[str, str], list[float]] = {}
     for entry, value in collect_values(node, plan).items():
@@ -110,19 +112,20 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
         (use.name, arm.name): i for i, (use, arm) in enumerate((use, arm) for use in plan.datasets for arm in plan.arms)
     }
     levels = max(1, len(plan.levels))
-    found: list[str] = []
+    parts: list[str] = []
     before = ""
     for (dataset, arm), values in sorted(groups.items(), key=lambda group: order.get(group[0], len(order))):
         partly = f" ({len(values)} of {levels} levels)" if len(values) < levels else ""
-        found.append(f"{', ' if dataset == before else f'; {dataset} '}{arm} {fmean(values):.4g}{partly}")
+        parts.append(f"{', ' if dataset == before else f'; {dataset} '}{arm} {fmean(values):.4g}{partly}")
         before = dataset
-    shown = _take_fitting(found, limit, between=0)
-    left = f", and {len(found) - len(shown)} more means left out" if len(shown) < len(found) else ""
+    shown = _take_fitting(parts, limit, between=0)
+    left = f", and {len(parts) - len(shown)} more means omitted" if len(shown) < len(parts) else ""
     return "".join(shown).removeprefix("; ") + left
 
 
 def _take_fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
-    """The first texts that have at most `limit` characters, so many between each two; the first one in any case."""
+    """Return the leading texts that fit in `limit` characters with `between` characters of separator; always at least
+    one."""
     fitting: list[str] = []
     for text in texts:
         limit -= len(text) + (between if fitting else 0)
@@ -133,11 +136,11 @@ def _take_fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str
 
 
 MAX_ERROR_CHARS = 120
-"""Characters of an error that a line on a failure holds."""
+"""Maximum number of characters of an error in a line about a failure."""
 
 
 def trace_branch(state: RunState, node: str | None) -> tuple[BranchStep, ...]:
-    """The nodes from the first draft to this one, with what each changed and its plan."""
+    """Return the path from the first draft to this node, with the change and plan of each step."""
     steps: list[BranchStep] = []
     at = state.nodes.get(node or "")
     while at is not None:
@@ -147,15 +150,15 @@ def trace_branch(state: RunState, node: str | None) -> tuple[BranchStep, ...]:
 
 
 def describe_failures(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """A line for each node that failed or was ended: what it tried, how it failed, and which node fixed it."""
+    """Return one line per failed or pruned node: its change, its error, and the node that fixed it."""
     nodes, lines = list(nodes), list[str]()
-    works = [one for one in nodes if one.kind == "debug" and one.status == "good"]
-    fixed = {one.parent: f"; fixed by {one.id}" for one in works} | {
-        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in works for name in one.repairs_children
+    fixes = [one for one in nodes if one.kind == "debug" and one.status == "good"]
+    fixed = {one.parent: f"; fixed by {one.id}" for one in fixes} | {
+        name: f"; fixed by {one.id}, for all children of {one.parent}" for one in fixes for name in one.repairs_children
     }
-    for one in nodes:
-        if one.status in ("buggy", "pruned"):
-            failure, varies = one.failure, " ".join(one.varies.split())[:MAX_ERROR_CHARS] or "nothing in particular"
-            why = f"{failure.kind}, {' '.join(failure.message.split())[:MAX_ERROR_CHARS]}" if failure else one.status
-            lines.append(f"{one.id} ({one.kind}, {varies}): {why}{fixed.get(one.id, '')}")
+    for node in nodes:
+        if node.status in ("buggy", "pruned"):
+            failure, varies = node.failure, " ".join(node.varies.split())[:MAX_ERROR_CHARS] or "nothing in particular"
+            why = f"{failure.kind}, {' '.join(failure.message.split())[:MAX_ERROR_CHARS]}" if failure else node.status
+            lines.append(f"{node.id} ({node.kind}, {varies}): {why}{fixed.get(node.id, '')}")
     return tuple(lines)

@@ -1,11 +1,11 @@
-"""What the closest papers used: the user's documents and open full texts of arXiv, read into a table before the plan.
+"""Read what the closest papers used (user documents and open arXiv full texts) into a table, before planning.
 
-Held: at most `PRIOR_PAPERS` papers, `REACH` seconds for all that is looked up and fetched; what was fetched is kept in
-the run's folder, so that a resumed run reads the same; an entry without its quote in the text is dropped and counted.
-Where no paper was read, `RunState.prior_work` is None or `unread`, and page one of the paper says so.
+Guarantees: at most `MAX_PRIOR_PAPERS` papers and `FETCH_SECONDS` seconds for all searches and downloads; downloads are
+kept in the run's folder, so that a resumed run reads the same texts; an entry whose quote is not in the text is dropped
+and counted. If no paper was read, `RunState.prior_work` is None or `unread`, and the first page of the paper says so.
 
-Not held: that the closest papers are found or open; that a quote means what its entry says; that names which differ in
-more than `record.schema.prior_work.alike` forgives are told to be one.
+Limits: the closest papers may not be found or open; a quote may not mean what its entry says; names that differ by more
+than `record.schema.prior_work.is_same_name` tolerates count as different.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from labwright.stages.user_documents import LIST_FILE, DocumentCopy, read_copies
 
 MAX_QUERIES = 3
 RESULTS_PER_QUERY = 8
-"""Works of one query at most."""
+"""Maximum number of works per query."""
 FETCH_SECONDS = 120.0
-"""Seconds for all searches and full texts together."""
+"""Time limit in seconds for all searches and full texts together."""
 
 
 async def read_prior_work(context: RunContext, client: ModelClient) -> None:
-    """Record what the closest papers used, once. Raises `ModelError`."""
+    """Record what the closest papers used, once per run. Raises `ModelError`."""
     own = select_closest_documents(context)
     home, queries = context.folder.prior_papers, tuple[str, ...]()
     if context.literature is not None and len(own) < MAX_PRIOR_PAPERS:
-        asked = await client.ask_or_none(
-            PRIOR_SEARCH, PriorSearchInputs(idea=context.idea, most=MAX_QUERIES), instead="no paper is looked for"
+        search = await client.ask_or_none(
+            PRIOR_SEARCH, PriorSearchInputs(idea=context.idea, most=MAX_QUERIES), instead="no papers are searched for"
         )
-        queries = asked.queries[:MAX_QUERIES] if asked is not None else ()
+        queries = search.queries[:MAX_QUERIES] if search is not None else ()
         if queries and not (home / LIST_FILE).exists():
             async with AsyncExitStack() as stack:
                 literature = await stack.enter_async_context(context.literature())
@@ -72,10 +72,11 @@ async def read_prior_work(context: RunContext, client: ModelClient) -> None:
 
 
 def select_closest_documents(context: RunContext) -> tuple[DocumentCopy, ...]:
-    """Of the user's documents those that share most words with the idea, `PRIOR_PAPERS` at most, in their order."""
+    """Return the user's documents that share most words with the idea, at most `MAX_PRIOR_PAPERS`, in their original
+    order."""
     copies, _ = read_copies(context.folder.context)
     digests = {
-        one.sha256: " ".join((one.subject, *(said.text for said in one.statements))).casefold()
+        one.sha256: " ".join((one.subject, *(statement.text for statement in one.statements))).casefold()
         for one in (context.state.context.documents if context.state.context is not None else ())
     }
     words = set(re.findall(r"\w{5,}", f"{context.idea.title} {context.idea.short_hypothesis}".casefold()))
@@ -86,7 +87,7 @@ def select_closest_documents(context: RunContext) -> tuple[DocumentCopy, ...]:
 async def fetch_full_texts(
     literature: LiteratureClient, idea: Idea, queries: Sequence[str], folder: RunFolder, *, limit: int
 ) -> None:
-    """Fetch full texts of the works that the searches agree on most, or that the idea names, within `REACH` seconds."""
+    """Fetch full texts of works that the idea names or the searches rank highest, within `FETCH_SECONDS` seconds."""
     texts: dict[str, bytes] = {}
     refused: list[str] = []
     named = find_arxiv_id(" ".join((idea.related_work, idea.abstract, *idea.experiments)))
@@ -110,12 +111,12 @@ async def fetch_full_texts(
                 if len(texts) == limit:
                     break
     except TimeoutError:
-        refused.append(f"what was not fetched within {FETCH_SECONDS:g} s")
+        refused.append(f"the remaining papers: not fetched within {FETCH_SECONDS:g} s")
     store_documents(folder.prior_papers, ((name.replace("/", "-"), text) for name, text in texts.items()), refused)
 
 
 async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy, folder: RunFolder) -> PriorPaper | str:
-    """What a paper used, or why there is nothing to be had from it. Raises `ModelError`."""
+    """Return what a paper used, or why it could not be read. Raises `ModelError`."""
     document = await read_document(source_copy)
     if isinstance(document, str):
         return document
@@ -141,18 +142,18 @@ async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy,
     )
 
 
-# --- the plan held against it -----------------------------------------------------------------------------------------
+# --- comparison with the plan -----------------------------------------------------------------------------------------
 
 
 def find_common_rows(prior: PriorWorkRead | None) -> tuple[SharedPriorUse, ...]:
-    """What two of the papers or more used."""
+    """Return what at least two of the papers used."""
     return collect_shared_uses(prior.papers) if prior is not None else ()
 
 
 def find_unanswered_rows(
     plan: DataPlan, rows: Sequence[SharedPriorUse], titles: Mapping[str, str]
 ) -> tuple[SharedPriorUse, ...]:
-    """The rows that the plan neither has nor tells of; `titles` are those of datasets by name."""
+    """Return the rows that the plan neither covers nor explains; `titles` are dataset titles by name."""
     named = {
         "dataset": [name for use in plan.datasets for name in (use.name, titles.get(use.name, ""), *use.answers)],
         "baseline": [name for arm in plan.arms for name in (arm.name, arm.title, *arm.answers)],
@@ -166,15 +167,15 @@ def find_unanswered_rows(
 
 
 def format_complaint(row: SharedPriorUse) -> str:
-    """What the planner is told of a row that its plan says nothing of."""
+    """Return the complaint about a row that the plan does not mention."""
     noun = "a dataset" if row.what == "dataset" else "an arm"
     return (
         f"{len(row.papers)} of the closest papers use the {row.what} {row.name!r}: make it {noun} of the plan, "
-        f"name it in the `answers` of the one that it is, or say in `omitted` why the study does without it"
+        f"list it in the `answers` of the entry that matches it, or explain in `omitted` why the study leaves it out"
     )
 
 
 def add_omissions(plan: DataPlan, rows: Sequence[SharedPriorUse]) -> DataPlan:
-    """The plan with rows that it says nothing of as printed omissions."""
-    said = tuple(OmittedPriorWork(name=row.name, reason="the plan does not say why") for row in rows)
-    return plan.model_copy(update={"omitted": (*plan.omitted, *said)})
+    """Return the plan with the rows that it does not mention added as printed omissions."""
+    added = tuple(OmittedPriorWork(name=row.name, reason="the plan does not say why") for row in rows)
+    return plan.model_copy(update={"omitted": (*plan.omitted, *added)})

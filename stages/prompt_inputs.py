@@ -1,4 +1,4 @@
-"""What the prompt for one node says: typed, of bounded size, and only what its decision may see."""
+"""Inputs of the prompts for one node: typed, bounded in size, and limited to what its decision may see."""
 
 from __future__ import annotations
 
@@ -33,30 +33,31 @@ from labwright.stages.node_summaries import describe_outcome, format_means, summ
 from labwright.stages.run_context import RunContext
 
 MAX_MEANS_CHARS = 2000
-"""Characters of an ablation's means, for a judge who reads two ablations together."""
+"""Maximum number of characters of an ablation's means, for a judge that reads two ablations together."""
 
 
 def format_advice(reviews: Iterable[FigureReview]) -> tuple[str, ...]:
-    """What reviewers would better in the figures that they accepted, `name: what`, a line a figure."""
+    """Return the improvements that reviewers suggest for accepted figures, one line `name: issues` per figure."""
     return tuple(f"{one.name}: {'; '.join(one.issues)}" for one in reviews if one.readable and one.issues)
 
 
 SHORT_RUN_SHARE = 0.05
-"""Share of a node's time limit below which there is room for a harder experiment."""
+"""Share of a node's time limit below which the prompt points out that there is time for a harder experiment."""
 STAGE_GOALS: dict[StageName, str] = {
     "preliminary": "a working prototype of what the data plan compares",
     "tuning": "each arm with the setting that was chosen for it, on a second dataset too where the plan has one",
     "agenda": "carry out the experiments that the idea lists, on all datasets of the plan",
     "ablation": "find out which parts carry the claim: take out or replace one part, leave all else as it is",
 }
-"""What a stage is for; `duty_of` says what its nodes measure. Source: AI-Scientist-v2, section 3.2.1."""
+"""The goal of each stage; `find_required_measurements` says what its nodes measure. Source: AI-Scientist-v2, section
+3.2.1."""
 
 
 def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
-    """What role `code` gets for an expansion.
+    """Build the inputs of role `code` for an expansion.
 
-    `spare` is told of agenda nodes, not in `ticket` order, where time decides nothing. Of nodes in flight only what
-    their decisions say is shown.
+    `spare` is set for nodes of the main experiments only, and not in `ticket` order, where time decides nothing. Of
+    nodes in flight, only the contents of their decisions are shown.
     """
     action = decided.action
     assert isinstance(action, ExpandTree)
@@ -78,7 +79,11 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     others = (
         state.planned_ablations.ablations if action.stage == "ablation" and state.planned_ablations is not None else ()
     )
-    items = {k: one.action.item for k, one in state.decisions.items() if isinstance(one.action, ExpandTree)}
+    items = {
+        decision_id: one.action.item
+        for decision_id, one in state.decisions.items()
+        if isinstance(one.action, ExpandTree)
+    }
     return CodeInputs(
         idea=context.idea,
         data_plan=context.plan,
@@ -125,7 +130,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
 
 
 def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: DataPlan) -> CommonFailure | None:
-    """What children of one node failed of alike, with what the first of them changed; None without any."""
+    """Return the failure that children of one node share, and what the first of them changed; None without children."""
     if not children or (failure := children[0].failure) is None:
         return None
     names = (children[0].parent or "", children[0].id)
@@ -138,7 +143,7 @@ def describe_common_failure(folder: RunFolder, children: Sequence[Node], plan: D
 
 
 def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> FeedbackInputs:
-    """What role `feedback` gets for a node that ran; with an ablation, the others that may have to be read with it."""
+    """Build the inputs of role `feedback` for an executed node; for an ablation, include the other good ablations."""
     action, node, view = (
         decided.action,
         context.state.nodes[format_node_id(decided.k)],
@@ -180,26 +185,26 @@ def build_feedback_inputs(context: RunContext, decided: DecisionMade) -> Feedbac
 
 
 def _is_sound(node: Node) -> bool:
-    """Whether a judge read the code of a node and found it sound, and nobody doubts that."""
+    """Return whether a judge found the code of a node sound and the node is not suspect."""
     return node.status == "good" and not node.suspect and node.verdict is not None and node.verdict.sound
 
 
 def build_decision_view(context: RunContext, decided: DecisionMade) -> StageSnapshot:
-    """The tree as a decision may see it, now as on any later day."""
+    """Return the tree as a decision may see it; the result does not change later."""
     assert isinstance(decided.action, ExpandTree | CompareNodes)
     return build_snapshot(context.state, decided.action.stage, decided.seen, before=decided.k, settings=context.search)
 
 
 def list_visible_summaries(context: RunContext, view: StageSnapshot) -> tuple[StageSummary, ...]:
-    """The reports on earlier stages that a decision may see: each is written beside the search of the next stage."""
+    """Return the visible reports on earlier stages; each is written while the next stage is already searching."""
     before = STAGES[: STAGES.index(view.stage)]
     return tuple(view.summary_by_stage[name] for name in before if name in view.summary_by_stage)
 
 
 def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[UnreportedStage, ...]:
-    """The stages before this one whose report may not be seen yet: it waits for replicates, and the search does not.
+    """Return the earlier stages whose report is not visible yet (it waits for replicates, the search does not).
 
-    Their nodes that worked, with what was said of them.
+    Each comes with its working nodes and their verdicts.
     """
     written = {summary.stage for summary in list_visible_summaries(context, view)}
     return tuple(
@@ -218,7 +223,7 @@ def list_unreported_stages(context: RunContext, view: StageSnapshot) -> tuple[Un
 
 
 def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tuple[ChosenSetting, ...]:
-    """The setting that each arm has in a node of cells, and how much it was tuned, as far as a decision may see it."""
+    """Return the setting of each arm in a node of cells and its tuning effort, as far as a decision may see them."""
     if node.id not in state.required_cells:
         return ()
     return tuple(find_chosen(state, node.id, collect_trial_results(state, decided.seen, before=decided.k)).values())
@@ -227,7 +232,8 @@ def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tup
 def build_node_brief(
     folder: RunFolder, node: Node, replicates: Sequence[Node] = (), settings: tuple[ChosenSetting, ...] = ()
 ) -> NodeBrief:
-    """A node as a child's prompt shows it, with the plots that were accepted last; without code where none was made."""
+    """Build the brief of a node for the prompt of a child, with the plots accepted last; `files` is empty without
+    source."""
     files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
     drawn = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
     if node.plot_count and drawn.is_file():
@@ -255,7 +261,8 @@ def build_node_brief(
 
 
 def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:
-    """What a node of this stage measures: the main dataset first, then two, then all; ablations what they ablate."""
+    """Return what a node of this stage must measure: the main dataset, then two datasets, then all; for ablations,
+    their own arms."""
     plan = view.plan
     levels = tuple(level.name for level in plan.levels)
     if view.stage == "ablation":
@@ -268,7 +275,7 @@ def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:
 
 
 def build_node_line(node: Node, plan: DataPlan) -> NodeLine:
-    """A node in a stage's table, with what its verdict says if it worked."""
+    """Build a node's row in a stage's table, with the analysis of its verdict if it worked."""
     analysis = node.verdict.analysis if node.verdict and node.status == "good" else ""
     return NodeLine(
         id=node.id,
@@ -282,12 +289,12 @@ def build_node_line(node: Node, plan: DataPlan) -> NodeLine:
 
 
 def read_plotting_reference(context: RunContext) -> str:
-    """The part of `lab`'s documentation that a script which only plots needs."""
+    """Return the part of the `lab` reference that a plotting script needs."""
     return context.lab_reference[context.lab_reference.index("## plots.py") :]
 
 
 def to_statistic(claim: Claim) -> Statistic:
-    """A claim as prompts and figure scripts see it."""
+    """Convert a claim to the form that prompts and figure scripts see."""
     return Statistic(
         key=claim.key,
         name=claim.name,

@@ -1,8 +1,8 @@
-"""The review of a data plan by a second role, before any code is written: findings, answers, and what stays open.
+"""The review of a data plan by a second role, before any code is written: findings, answers, and open findings.
 
-Held: at most `REVIEWS` calls of the reviewer and `AMENDS` of the planner (`stages.settings`); an amended plan is one
-that can be carried out, else the plan stays; a finding never ends a run. Not held: that a reviewer finds what is wrong.
-Another model than the planner's finds more (`models.roles.protocol_review.name`).
+Guarantees: at most `MAX_REVIEW_CALLS` calls of the reviewer and `MAX_AMEND_CALLS` of the planner (`stages.settings`);
+an amended plan is used only if it can be carried out; a finding never ends a run. Limits: the reviewer may miss faults.
+A model other than the planner's finds more (`models.roles.protocol_review.name`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from labwright.stages.run_context import RunContext
 AmendPlan = Callable[
     [DataPlan, tuple[ProtocolFinding, ...]], Awaitable[tuple[DataPlan | None, tuple[FindingAnswer, ...]]]
 ]
-"""A plan with the answers to findings; None where no usable one came."""
+"""Returns an amended plan with the answers to findings; None if no usable plan was obtained."""
 
 
 async def review_plan(
     context: RunContext, client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: AmendPlan | None
 ) -> DataPlan:
-    """The plan as its review leaves it, the same where nobody may amend it; what was found is recorded, once.
+    """Review the plan, record the findings once, and return the plan; it is unchanged if `amend` is None.
 
-    Raises: `ModelError`, never for a finding.
+    Raises: `ModelError`, never because of a finding.
     """
     outcome, plan = await _run_review(client, plan, inputs, amend)
     if context.state.protocol_review is None:
@@ -40,7 +40,7 @@ async def _run_review(
     client: ModelClient, plan: DataPlan, inputs: ProtocolReviewInputs, amend: AmendPlan | None
 ) -> tuple[ProtocolReviewed, DataPlan]:
     outcome = ProtocolReviewed(reviewer=client.get_model_name(PROTOCOL_REVIEW), reviewed=plan)
-    review = await client.ask_or_none(PROTOCOL_REVIEW, inputs, instead="the plan goes unreviewed")
+    review = await client.ask_or_none(PROTOCOL_REVIEW, inputs, instead="the plan is not reviewed")
     if review is None:
         return outcome.model_copy(update={"why": "the reviewer gave no usable answer"}), plan
     if not review.findings:
@@ -49,9 +49,9 @@ async def _run_review(
     why = (
         ""
         if amended is not None
-        else "the plan is a person's, who was not asked"
+        else "the plan was given by the user and is not amended"
         if amend is None
-        else "the planner gave no plan that answers it and can be carried out"
+        else "the planner gave no feasible plan that answers it"
     )
     findings = match_answers(review.findings, answers, changed=amended not in (None, plan), why=why)
     if amended is not None and any(one.answer for one in findings):
@@ -60,11 +60,12 @@ async def _run_review(
             inputs.model_copy(
                 update={"data_plan": amended, "estimands": describe_estimands(amended), "answered": findings}
             ),
-            instead="findings that were answered count as closed",
+            instead="answered findings count as closed",
         )
-        held = {one.finding: one.why for one in again.upheld} if again is not None else {}
+        upheld = {one.finding: one.why for one in again.upheld} if again is not None else {}
         findings = tuple(
-            one.model_copy(update={"open": one.open or held.get(number, "")}) for number, one in enumerate(findings, 1)
+            one.model_copy(update={"open": one.open or upheld.get(number, "")})
+            for number, one in enumerate(findings, 1)
         )
     if amended is None or amended == plan:
         return outcome.model_copy(update={"findings": findings}), plan
@@ -81,31 +82,32 @@ async def _run_review(
 def match_answers(
     findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str
 ) -> tuple[ReviewedFinding, ...]:
-    """Each finding with its answer; open where there is none, or it says of the same plan that it was `changed`."""
+    """Pair each finding with its answer; a finding is open if it has none, or if the answer claims a change that was
+    not made."""
     given = {one.finding: one for one in answers}
     found: list[ReviewedFinding] = []
     for number, finding in enumerate(findings, 1):
-        one = given.get(number)
+        answer = given.get(number)
         lacking = why or (
             "it was not answered"
-            if one is None
-            else "it is said to be mended, and the plan is the same"
-            if one.changed and not changed
+            if answer is None
+            else "the answer says that it is fixed, but the plan is unchanged"
+            if answer.changed and not changed
             else ""
         )
         found.append(
             ReviewedFinding(
                 **finding.model_dump(),
-                answer=one.reason if one is not None else "",
+                answer=answer.reason if answer is not None else "",
                 open=lacking,
-                changed=one is not None and one.changed and changed,
+                changed=answer is not None and answer.changed and changed,
             )
         )
     return tuple(found)
 
 
 def describe_estimands(plan: DataPlan) -> dict[str, str]:
-    """Every expression of the plan's hypotheses, and what it estimates in words."""
+    """Return every estimand expression of the plan's hypotheses with a description of what it estimates."""
     found: dict[str, str] = {}
     for one in plan.hypotheses:
         for text in (

@@ -1,4 +1,4 @@
-"""The workbench: what every step of research is handed, and the two things they all do with it."""
+"""The context of a run that every research step receives, and helpers that all steps share."""
 
 from __future__ import annotations
 
@@ -39,27 +39,28 @@ from labwright.stages.settings import PaperSettings
 from labwright.stages.work_in_progress import WorkInProgress
 
 MIN_QUIET_SECONDS = 60.0
-"""Seconds that an experiment may be silent at least, where no setting says so: imports alone may take ten."""
+"""Minimum silence in seconds before an experiment counts as stuck, if no setting says otherwise; imports may take ten.
+"""
 
 
 @dataclass(frozen=True)
 class StudiedRepository:
-    """A user's repository that a study is of."""
+    """The user's repository that a study measures."""
 
     code: RepositoryProgram
-    """What every cell runs, as far as no plan is needed for it."""
+    """The part of every cell's program that does not depend on a plan."""
     mirror: GitMirror
     expected: ExpectedResult | None = None
-    """What it should give as it is."""
+    """The expected result of the unmodified repository."""
     frozen_patterns: tuple[str, ...] = ()
     """Patterns of files that no patch may change."""
     space: CommandSpace = field(default_factory=CommandSpace)
-    """What the person says can be set of it."""
+    """The options that the user declared as configurable."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """One run's means. Paths under `folder`; seconds everywhere."""
+    """Everything that the steps of one run need. All paths are under `folder`; all times are in seconds."""
 
     recorder: Recorder
     folder: RunFolder
@@ -70,38 +71,39 @@ class RunContext:
     node_seconds: float
     budget: Budget | None = None
     repository: StudiedRepository | None = None
-    """The user's repository, whose command the cells run; None: experiments are written."""
+    """The user's repository, whose command the cells run; None: a model writes the experiments."""
     run_seconds: float = 15 * 3600.0
-    """The time limit of the run, of which stages without one of their own take a share."""
+    """The time limit of the run; stages without their own limit get a share of it."""
     seconds_left: Callable[[], float] = lambda: math.inf
-    """What remains of it."""
+    """The remaining part of the time limit."""
     device: str = "cpu"
-    """What experiments run on, as prompts say it."""
+    """The device of the experiments, as prompts describe it."""
     network: bool = False
-    """Whether experiments reach the network."""
+    """Whether experiments have network access."""
     packages: tuple[str, ...] = ()
-    """Importable packages with versions, as prompts name them, without those that are installed for the run."""
+    """Importable packages with versions, as prompts name them, except those installed for the run."""
     run_packages: RunPackages | None = None
-    """Finds and installs these; None: nothing can be installed."""
+    """Finds and installs packages for the run; None: nothing can be installed."""
     user_pretrained: tuple[str, ...] = ()
-    """Pretrained models that the user names, as OWNER/NAME@REVISION."""
+    """Pretrained models that the user named, as OWNER/NAME@REVISION."""
     hub: HubOffers | None = None
-    """What a plan may ask for of the hub; None: nothing."""
+    """Datasets and models that a plan may take from the hub; None: nothing."""
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
-    """Language models that experiments may ask, where the plan names them."""
+    """Language models that experiments may query if the plan names them."""
     literature: Callable[[], AbstractAsyncContextManager[LiteratureClient]] | None = None
-    """Opens the catalogues of published works; None: none may be asked."""
+    """Opens the catalogues of published works; None: no catalogue may be queried."""
     notice: str = ""
-    """What the first page says of how the paper was made."""
+    """The note on the first page that says how the paper was made."""
     isolation: Callable[[RunState], str] = lambda _: ""
-    """What kept experiments from withheld labels, and what did not, in plain words."""
+    """Describes in plain words how withheld labels were protected from experiments, and the limits of the protection.
+    """
     signals: RunControl = field(default_factory=RunControl)
     work_in_progress: WorkInProgress = field(default_factory=WorkInProgress)
-    """Cells that are measured now, by key, and figures that are looked at, by the sha256 of their file."""
+    """Cells being measured, by key, and figures being reviewed, by the sha256 of their file."""
     sources: DatasetSources = field(default_factory=build_registry)
-    """Every dataset that can be had, by name."""
+    """Every available dataset, by name."""
     scorers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Dataset -> FILE.py:FUNCTION of a scorer of the user's own, to be frozen before the search."""
+    """Dataset -> FILE.py:FUNCTION of the user's own scorer, which is frozen before the search."""
 
     @property
     def state(self) -> RunState:
@@ -109,7 +111,7 @@ class RunContext:
 
     @property
     def retry_seconds(self) -> float:
-        """The limit of the second run that code gets which met `node_seconds`."""
+        """The time limit of a second run, after code exceeded `node_seconds`."""
         return self.node_seconds * RETRY_FACTOR
 
     @property
@@ -124,15 +126,15 @@ class RunContext:
 
     @property
     def importable_packages(self) -> tuple[str, ...]:
-        """Packages with versions, as prompts name them: what was installed for the run, and what is there."""
+        """Packages with versions, as prompts name them: those installed for the run, and those already present."""
         installed = self.state.installed_packages.packages if self.state.installed_packages is not None else {}
         return (*(f"{name} {version}" for name, version in installed.items()), *self.packages)
 
     @property
     def pretrained_models(self) -> tuple[str, ...]:
-        """Models that `lab.pretrained` finds, as OWNER/NAME@REVISION."""
-        asked = self.state.data_plan.pretrained if self.state.data_plan is not None else ()
-        return (*self.user_pretrained, *(name for name in asked if name not in self.user_pretrained))
+        """Models that `lab.pretrained` can load, as OWNER/NAME@REVISION."""
+        planned = self.state.data_plan.pretrained if self.state.data_plan is not None else ()
+        return (*self.user_pretrained, *(name for name in planned if name not in self.user_pretrained))
 
     @property
     def facts(self) -> tuple[DatasetFacts, ...]:
@@ -140,14 +142,14 @@ class RunContext:
 
     @property
     def quiet_seconds(self) -> float | None:
-        """Seconds without a sign of life after which an experiment of the search is ended; None: it never is."""
+        """Seconds without output after which an experiment of the search is stopped; None: never."""
         if not self.search.prune or self.search.order != "arrival":
             return None
         return self.search.silent_timeout or max(MIN_QUIET_SECONDS, self.node_seconds / 2)
 
     @property
     def lab_reference(self) -> str:
-        """The documentation of `lab`, as prompts show it."""
+        """The reference of `lab`, as prompts show it."""
         place = KERNEL_SIDE / "lab"
         text = (place / "REFERENCE.md").read_text()
         if self.state.data_plan is None or not self.state.data_plan.subjects:
@@ -156,57 +158,57 @@ class RunContext:
 
 
 def enter_step(context: RunContext, node: str, step: NodeStep) -> None:
-    """Record that work on a node goes over to a step, if it is in another one."""
+    """Record that a node entered a step, unless it is already in it."""
     if context.state.nodes[node].step != step:
         context.recorder.append(NodeStepEntered(node=node, step=step))
 
 
 async def run_once(context: RunContext, task: str, work: Callable[[ModelClient], Awaitable[None]]) -> None:
-    """Do a step outside the search once: number it as a decision, do it, record that it is done.
+    """Run a step outside the search once: record its decision, do the work, record its completion.
 
-    Cut short, it is begun again under the same number, so that its model calls find their answers. While a person has
-    paused the run, it waits before it begins.
+    An interrupted step is repeated under the same decision number, so that recorded model answers are reused. While the
+    run is paused, the step waits before it begins.
     """
     if context.state.is_task_done(task):
         return
     await context.signals.wait_to_continue()
     record_time_limit(context)
-    k = decision_number(context.recorder, RunTask(task=task))
-    await work(context.models.make_client(k, 0))
-    context.recorder.append(TaskDone(k=k))
+    decision_id = decision_number(context.recorder, RunTask(task=task))
+    await work(context.models.make_client(decision_id, 0))
+    context.recorder.append(TaskDone(k=decision_id))
 
 
 def record_time_limit(context: RunContext) -> None:
-    """Record that the run's time limit was reached, if it was and its paper is not out yet."""
+    """Record that the run reached its time limit, if it did and its paper is not released yet."""
     if context.seconds_left() <= 0:
         record_limit(context.recorder, f"the time limit of {context.run_seconds:g} s was reached")
 
 
 def record_limit(recorder: Recorder, reason: str) -> None:
-    """Record that the run reached a limit, once; a released paper is not made partial by what its judge takes."""
+    """Record once that the run reached a limit; judging a released paper does not make the run partial."""
     state = recorder.state
     if state.limit_reason is None and state.released is None and state.paper_version == 1:
         recorder.append(LimitReached(reason=reason))
 
 
 def record_spent_budget(context: RunContext, failure: Failure | None) -> None:
-    """Record that the run reached a limit, if code failed since the budget of subjects is spent."""
+    """Record that the run reached a limit if code failed because the budget for studied models is spent."""
     if failure is not None and failure.kind == "budget":
         record_limit(context.recorder, failure.message)
 
 
 def decision_number(recorder: Recorder, action: RunTask) -> int:
-    """The number of a step outside the search: its own if it was decided on before, else the next one."""
+    """Return the decision number of a step outside the search; a step without one gets the next number."""
     state = recorder.state
-    k = next((k for k, decided in state.decisions.items() if decided.action == action), None)
-    if k is None:
-        k = state.last_decision + 1
-        recorder.append(DecisionMade(k=k, action=action))
-    return k
+    decision_id = next((number for number, decided in state.decisions.items() if decided.action == action), None)
+    if decision_id is None:
+        decision_id = state.last_decision + 1
+        recorder.append(DecisionMade(k=decision_id, action=action))
+    return decision_id
 
 
 RENDERING_FILES = ("models/client.py", "models/ledger.py", "models/prompt_renderer.py", "models/roles/")
-"""Of the models' room only these work on what a node left; the rest works on what a model answers."""
+"""The only files of `models/` that process files of a node; the others process answers of models."""
 RUN_LEVEL_FILES = (
     "agent/",
     "inspector/",
@@ -215,15 +217,15 @@ RUN_LEVEL_FILES = (
     "sandbox/fake_executor.py",
     "record/event_log.py",
 )
-"""Where an exception is never a node's: the executor has an edge of its own for what code left."""
+"""Files where an exception is never a node's failure; the executor itself handles errors in files that code left."""
 
 
 class RepeatedFaultError(Exception):
-    """Three nodes met the same fault of ours. Who acts: whoever fixes the program; then the run is resumed."""
+    """Raised when several nodes hit the same internal error. Once the program is fixed, the run can be resumed."""
 
 
 def as_node_failure(error: Exception) -> Failure:
-    """The failure of the node that was worked on. Raises the error again where it is the run's."""
+    """Convert an exception to the failure of the current node. Raises `error` itself if it concerns the whole run."""
     passed = {file for file, _, _ in list_own_frames(error) if not file.startswith(RENDERING_FILES)}
     if isinstance(error, ModelError | RecordError | RepeatedFaultError) or any(
         file.startswith(RUN_LEVEL_FILES) for file in passed
@@ -233,10 +235,10 @@ def as_node_failure(error: Exception) -> Failure:
 
 
 def raise_if_repeated(state: RunState, failure: Failure | None) -> None:
-    """Raises `SameFaultError` where a node's failure was a fault of ours that others met before it."""
+    """Raise `RepeatedFaultError` if a node failed with an internal error that other nodes hit before."""
     nodes = state.internal_faults.get(failure.ours, ()) if failure is not None and failure.ours else ()
     if failure is not None and len(nodes) >= MAX_NODES_PER_FAULT:
         raise RepeatedFaultError(
-            f"the program failed at the same place on {', '.join(nodes)}: {failure.ours}; the tracebacks are in "
-            f"the record ('scientist why RUN'); the run can be resumed, best with a program that fixes it"
+            f"internal error: the same exception occurred on nodes {', '.join(nodes)}: {failure.ours}; the record has "
+            "the tracebacks ('scientist why RUN'); resume the run, preferably with a version that fixes it"
         )

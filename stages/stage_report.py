@@ -1,6 +1,6 @@
-"""The report on a stage: what its writer is told of the nodes, of the choice among them, and of the replicates.
+"""The report on a stage and the inputs of its writer: nodes, selection, and replicates.
 
-Validation data only. Nothing here depends on times or costs, except that a rule may name them.
+Uses validation data only. Nothing here depends on times or costs, except that the selection rule may mention them.
 """
 
 from __future__ import annotations
@@ -35,44 +35,45 @@ from labwright.stages.prompt_inputs import build_node_line, list_arm_settings, t
 from labwright.stages.run_context import RunContext
 
 MIN_INTERVAL_REPLICATES = 3
-"""Replicates below which an interval is not shown: with two, its half-width is nine standard deviations."""
+"""Minimum number of replicates for an interval: with two, its half-width would be nine standard deviations."""
 MAX_REPORT_KEYS = 12
-"""Keys of a report."""
+"""Maximum number of keys in a report."""
 SELECTION_RULE = (
-    "the node that measured most of the stage's panel, the (dataset, condition) cells of baselines and methods on the "
-    "stage's datasets (training that diverged counts as {worst}); of equals the one with the largest gain over the "
-    "reference node (the earliest of those): the relative difference of the primary metric's mean over the cells of "
-    "the arms that decide which all of them measured, by dataset, averaged over datasets; of "
-    "those that noise hides from it on every dataset (no further away than one standard error of their difference: of "
-    "the pairs of runs with one seed where both ran with three, else of two runs, by the spread of replicates; exactly "
-    "equal where the noise is unknown) the one that a model found sounder from its "
-    "code, if it was asked and named one, else the {tie} one. Validation data, one seed a node"
+    "the node that measured the most cells of the stage's panel, i.e. the (dataset, condition) cells of baselines and "
+    "methods on the stage's datasets (training that diverged counts as {worst}); among equals, the node with the "
+    "largest gain over the reference node (the earliest of them): the relative difference of the primary metric's "
+    "mean over the cells of the deciding arms that all of them measured, by dataset, averaged over datasets; among "
+    "nodes that cannot be distinguished from it on any dataset because of noise (within one standard error of their "
+    "difference: from runs paired by seed if both have three, otherwise of two runs, from the spread of "
+    "replicates; exactly equal if the noise is unknown), the node whose code a model found sounder, if it "
+    "was asked and named one, otherwise the {tie} one. Validation data, one seed per node"
 )
-"""`search.stage_snapshot.View.best` in words."""
+"""Description of `search.stage_snapshot.StageSnapshot.best_node` in words."""
 
 
 def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
-    """The stage as its search left it (`search.replication.as_left`); before its end, with every result."""
+    """Return the stage at the end of its search (`search.replication.view_at_stage_end`), or with all results before
+    that."""
     return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
         context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
     )
 
 
 def build_selection(view: StageSnapshot) -> Selection:
-    """What was compared when the best node was chosen, best first; nothing where a stage does not choose."""
+    """Return what was compared to select the best node, best first; empty for a stage that does not select."""
     if view.stage == "ablation":
         return Selection(
-            rule="nothing is chosen: ablations are measured against the node that was settled on before",
+            rule="nothing is selected: ablations are compared with the node selected before",
             arms=(),
             cells=len(view.panel.entries),
         )
     best = view.best_node.id if view.best_node else ""
     candidates: list[SelectionCandidate] = []
     for node in ([view.root] if view.root else []) + list(view.good_nodes):
-        found = collect_values(node, view.plan)
+        measured = collect_values(node, view.plan)
         values = [
             value
-            for entry, value in found.items()
+            for entry, value in measured.items()
             if entry in view.panel.entries and entry.arm in view.panel.deciding_arms
         ]
         candidates.append(
@@ -111,17 +112,17 @@ def _describe_worst(view: StageSnapshot) -> str:
 
 
 def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
-    """Why this node is carried forward, from what was compared."""
+    """Explain why the best node is carried forward, from what was compared."""
     if view.best_node is None:
-        return ("no node of this stage works, or what works is suspect",)
+        return ("no node of this stage works, or all working nodes are suspect",)
     if view.stage == "ablation":
-        return ("ablations are measured against the node that the agenda settled on",)
-    chosen = build_selection(view)
-    first, *others = chosen.candidates
+        return ("ablations are compared with the node selected by the main experiments",)
+    selection = build_selection(view)
+    first, *others = selection.candidates
     equals = [one for one in others if one.cells == first.cells]
     reasons = [
-        f"it measured {first.cells} of the {chosen.cells} (dataset, condition) cells of the stage's panel, "
-        + (f"as many as {', '.join(one.id for one in equals)}" if equals else "no other node as many")
+        f"it measured {first.cells} of the {selection.cells} (dataset, condition) cells of the stage's panel, "
+        + (f"as many as {', '.join(one.id for one in equals)}" if equals else "more than any other node")
     ]
     if equals:
         means = [
@@ -130,40 +131,42 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
             if one.mean is not None
         ]
         reasons.append(
-            f"{view.plan.primary_metric.name} over the validation cells of {', '.join(chosen.arms)}, and the "
-            f"gain relative to "
-            f"{chosen.reference}, for one seed: {' against '.join(means)}, the best of the others"
+            f"{view.plan.primary_metric.name} over the validation cells of {', '.join(selection.arms)}, and the "
+            f"gain relative to {selection.reference}, for one seed: {' vs. '.join(means)}, the best of the others"
         )
-    if chosen.close:  # why this one of those that measurements do not tell apart
-        sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in chosen.noise.items())
+    if selection.close:  # why this node among those that measurements do not distinguish
+        sds = ", ".join(f"{dataset} {sd:.3g}" for dataset, sd in selection.noise.items())
         reasons.append(
-            f"the noise between seeds hides the differences of {', '.join(chosen.close)} (standard "
+            f"the noise between seeds hides the differences of {', '.join(selection.close)} (standard "
             f"deviation over replicates: {sds})"
             if sds
-            else f"{', '.join(chosen.close)} measured the same"
+            else f"{', '.join(selection.close)} measured the same values"
         )
-        if chosen.asked:
-            reasons.append(f"a model was asked which is the sounder one to build on, {'; '.join(chosen.asked)}")
-        if not any(answer.endswith(f": {first.id}") for answer in chosen.asked):
-            reasons.append(f"of those it is the {_describe_tie(view)} one")
+        if selection.asked:
+            reasons.append(f"a model was asked which is sounder to build on: {'; '.join(selection.asked)}")
+        if not any(answer.endswith(f": {first.id}") for answer in selection.asked):
+            reasons.append(f"among them it is the {_describe_tie(view)} one")
     if first.id in view.shared_failures.repaired_node_by_repair:
         reasons.append(
-            f"it stands for {view.shared_failures.repaired_node_by_repair[first.id]}, whose children failed alike"
+            f"it replaces {view.shared_failures.repaired_node_by_repair[first.id]}, whose children failed identically"
         )
     if view.root is not None and first.id == view.root.id:
-        reasons.append(f"no node of this stage gains over {first.id}" + (" by more than the noise" * bool(view.noise)))
+        reasons.append(f"no node of this stage improves on {first.id}" + (" by more than the noise" * bool(view.noise)))
     return tuple(reasons)
 
 
 async def summarise_stage(context: RunContext, client: ModelClient, stage: StageName) -> None:
-    """Record the report on a stage: the model's words, and what the program adds. Keys that were not shown go."""
+    """Record the report on a stage: the model's text and the parts that the program adds. Keys that were not shown are
+    dropped."""
     inputs = build_summary_inputs(context, stage, client.decision)
     try:
-        answer = _report_from_record(inputs, "nothing was tried in this stage") if not inputs.nodes else None
-        answer = answer or await client.ask_or_none(SUMMARY, inputs, instead="the report is made from the record alone")
-        answer = answer or _report_from_record(inputs, "no model gave words for this report")
+        answer = _report_from_record(inputs, "this stage tried nothing") if not inputs.nodes else None
+        answer = answer or await client.ask_or_none(
+            SUMMARY, inputs, instead="the report is built from the record alone"
+        )
+        answer = answer or _report_from_record(inputs, "no model gave a usable answer")
     except BudgetSpent:
-        answer = _report_from_record(inputs, "the budget had no room for words")
+        answer = _report_from_record(inputs, "the budget did not allow a model call")
     shown = {one.key for one in (*inputs.statistics, *inputs.differences)}
     context.recorder.append(
         StageSummarised(
@@ -183,11 +186,11 @@ async def summarise_stage(context: RunContext, client: ModelClient, stage: Stage
 
 
 def _report_from_record(inputs: SummaryInputs, why: str) -> StageReport:
-    """A report without a model's words."""
+    """Build a report without text from a model."""
     primary = inputs.data_plan.primary_metric.name
     counted = Counter(node.status for node in inputs.nodes)
     return StageReport(
-        tried=f"Made from the record alone, since {why}. Nodes: "
+        tried=f"Built from the record alone, since {why}. Nodes: "
         + (", ".join(f"{number} {status}" for status, number in counted.items()) or "none"),
         found=f"{inputs.best or 'No node'} was carried forward: {'; '.join(inputs.reasons)}",
         numbers=tuple(one.key for one in (*inputs.statistics, *inputs.differences) if one.name == primary),
@@ -195,10 +198,10 @@ def _report_from_record(inputs: SummaryInputs, why: str) -> StageReport:
 
 
 def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int) -> SummaryInputs:
-    """What the report is written from: the record as decision k, to write it, saw it, now as on any later day.
+    """Build the inputs of the report: the record as the decision to write it saw it, reproducible at any later time.
 
-    Shown are the claims on validation of the best and of the ablated variants, each condition of the first node that
-    measured it, and what these nodes said of themselves on dev.
+    They contain validation claims of the best node and of the ablations (for each condition, the first node that
+    measured it), and the values that these nodes reported themselves on dev.
     """
     state, plan = _rewind_state(context, stage, decision_id), context.plan
     last = state.stages[stage].find_settlement(decision_id)
@@ -249,15 +252,15 @@ def build_summary_inputs(context: RunContext, stage: StageName, decision_id: int
 
 
 def _rewind_state(context: RunContext, stage: StageName, decision_id: int) -> RunState:
-    """The state without what came after decision k, to report on a stage, or may not have been seen by it."""
+    """Return the state without what came after decision `decision_id`, or what that decision may not have seen."""
     decided = context.state.decisions.get(decision_id)
-    if decided is None or decided.seen == VisibleDecisions():  # begun when everything of the stage was done
+    if decided is None or decided.seen == VisibleDecisions():  # started after the stage was complete
         nodes = nodes_before_marks(context.state, decision_id)
     else:
         nodes = build_snapshot(context.state, stage, decided.seen, before=decision_id).nodes
     if stage in ("agenda", "ablation") or context.state.current_lock is None:
         return replace(context.state, nodes=nodes)
-    fresh = context.state.current_lock.seeds  # what a stage before the lock found does not rest on them
+    fresh = context.state.current_lock.seeds  # findings before the lock do not depend on fresh seeds
     return replace(
         context.state,
         locks=[],

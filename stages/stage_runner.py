@@ -1,6 +1,6 @@
-"""The stages of research: search, settle on a best node, report. What a stage still owes overlaps the next search.
+"""The research stages: search, select the best node, report. Follow-up work of a stage overlaps the next search.
 
-Where a person marks the best of a settled stage as suspect, the stage settles again before the next decision.
+If the user marks the best node of a finished stage as suspect, the stage selects again before the next decision.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from labwright.stages.stage_report import build_stage_view, explain_selection, s
 
 
 class NoWorkingNodeError(Exception):
-    """No stage has a node that works and is not suspect: there is nothing to build on."""
+    """Raised when no stage has a working node that is not suspect, so that there is nothing to build on."""
 
 
 def find_trusted_winner(context: RunContext) -> Node:
-    """The node that the paper reports. Raises `NothingWorkedError` where every stage's best is suspect."""
+    """Return the node that the paper reports. Raises `NoWorkingNodeError` if every stage's best node is suspect."""
     best = find_winner(context.state)
     if best is None or context.state.nodes[best].suspect:
-        found = dict.fromkeys(one.best for one in context.state.stages.values() if one.best is not None)
+        selected = dict.fromkeys(one.best for one in context.state.stages.values() if one.best is not None)
         why = [
             f"{name}: {'; '.join(context.state.nodes[name].suspect)}"
-            for name in found
+            for name in selected
             if context.state.nodes[name].suspect
         ]
         raise NoWorkingNodeError(
-            "no paper: the best node of every stage is suspect, so there is nothing to claim "
+            "no paper: the best node of every stage is suspect, so no claim can be made "
             f"(docs/honesty.md). {' | '.join(why)}"
         )
     return context.state.nodes[best]
 
 
 class StageRunner:
-    """The four stages of one run, over one scheduler."""
+    """The four stages of one run, driven by one scheduler."""
 
     def __init__(self, context: RunContext) -> None:
         self.context = context
@@ -69,62 +69,66 @@ class StageRunner:
         )
 
     async def run_stage(self, stage: StageName) -> bool:
-        """Search a stage and settle on its best node; False when the run was asked to stop before.
+        """Search a stage and select its best node; return False if the run was asked to stop first.
 
-        The last stage also reports: what the others owe was done beside the searches.
+        The last stage also writes its report; follow-up work of the others was done during the later searches.
         """
-        bench = self.context
+        context = self.context
         self._lock_confirmation()  # a kill may have come between
-        if not bench.state.stages[stage].is_settled:
-            end = await self._scheduler.run(stage, find_stage_limits(bench, stage))
+        if not context.state.stages[stage].is_settled:
+            end = await self._scheduler.run(stage, find_stage_limits(context, stage))
             if end is None:
                 return False
-            self._choose_winner(build_stage_view(bench, stage), getattr(end.action, "reason", ""))
+            self._choose_winner(build_stage_view(context, stage), getattr(end.action, "reason", ""))
         self._lock_confirmation()
-        if all(one.best is None for one in bench.state.stages.values()):
-            raise NoWorkingNodeError(_explain_no_winner(bench))
+        if all(one.best is None for one in context.state.stages.values()):
+            raise NoWorkingNodeError(_explain_no_winner(context))
         if stage == STAGES[-1]:
-            await run_once(bench, build_summary_task(stage).task, lambda client: summarise_stage(bench, client, stage))
+            await run_once(
+                context, build_summary_task(stage).task, lambda client: summarise_stage(context, client, stage)
+            )
         return True
 
     async def run_missing_ablations(self, decision_id: int) -> bool:
-        """Carry out what a reviewer of the draft asks for, begun as decision k; False when the run was asked to stop.
+        """Run the ablations that a reviewer requested, as decision `decision_id`; return False if the run was asked to
+        stop.
 
-        The budget refuses what does not fit, which does not make the run a partial one.
+        Ablations that do not fit into the budget are refused, which does not make the run partial.
         """
-        bench = self.context
-        record_time_limit(bench)
-        budget = bench.budget
+        context = self.context
+        record_time_limit(context)
+        budget = context.budget
         policy = MissingAblationsPolicy(
-            bench.search, lambda action: budget is None or budget.find_shortage(action) is None
+            context.search, lambda action: budget is None or budget.find_shortage(action) is None
         )
         late = Scheduler(
-            recorder=bench.recorder,
+            recorder=context.recorder,
             policy=policy,
             perform=self._perform,
-            settings=bench.search,
-            run_control=bench.signals,
+            settings=context.search,
+            run_control=context.signals,
             visible_through=decision_id,
-            settle=lambda: record_time_limit(bench),
+            settle=lambda: record_time_limit(context),
         )
         return await late.run_until_end("ablation") is not None
 
     async def run_follow_ups(self, stage: StageName) -> bool:
-        """Do what the stages before `stage` owe, without its search; False when the run was asked to stop."""
-        bench = self.context
+        """Do the follow-up work of the stages before `stage`, without its search; return False if the run was asked to
+        stop."""
+        context = self.context
         late = Scheduler(
-            recorder=bench.recorder,
-            policy=FollowUpPolicy(bench.search),
+            recorder=context.recorder,
+            policy=FollowUpPolicy(context.search),
             perform=self._perform,
-            settings=bench.search,
-            run_control=bench.signals,
-            check_room=build_room_check(bench),
+            settings=context.search,
+            run_control=context.signals,
+            check_room=build_room_check(context),
             settle=self._replace_suspect_winners,
         )
         return await late.run_until_end(stage) is not None
 
     async def close(self) -> None:
-        """Cancel what is under way; a resumed run begins it again. Idempotent."""
+        """Cancel running work; a resumed run restarts it. Idempotent."""
         await self._scheduler.close()
 
     def _choose_winner(self, view: StageSnapshot, ended: str, *why: str) -> None:
@@ -138,7 +142,7 @@ class StageRunner:
         )
 
     def _replace_suspect_winners(self) -> None:
-        """Have each stage whose best node is suspect by now settle on its next best one."""
+        """Make each stage whose best node is now suspect select its next best node."""
         state = self.context.state
         while (view := find_unsettled_stage(state, self.context.search)) is not None:
             known = state.stages[view.stage]
@@ -146,38 +150,39 @@ class StageRunner:
             self._choose_winner(
                 view,
                 known.end_reason or "",
-                f"it had settled on {before.id}, which is suspect: {'; '.join(before.suspect)}",
+                f"it had selected {before.id}, which is suspect: {'; '.join(before.suspect)}",
             )
             self._lock_confirmation()
 
     def _lock_confirmation(self) -> None:
-        """Lock what is confirmed, once the agenda has settled; again where it settled on another node since."""
+        """Lock plan and fresh seeds once the main experiments have selected a node; again if they have selected another
+        since."""
         if (
             event := build_lock(self.context.state, self.context.search, seconds_left=self.context.seconds_left())
         ) is not None:
             self.context.recorder.append(event)
 
     async def _perform(self, decided: DecisionMade, freed: ReleaseSlot) -> None:
-        bench, action = self.context, decided.action
+        context, action = self.context, decided.action
         if isinstance(action, ExpandTree):
-            await expand(bench, decided, freed)
-            await delete_unreferenced(bench.folder, bench.recorder)
+            await expand(context, decided, freed)
+            await delete_unreferenced(context.folder, context.recorder)
             return
         if isinstance(action, CompareNodes):
-            await compare_nodes(bench, decided)
+            await compare_nodes(context, decided)
             return
-        client = bench.models.make_client(decided.k, 0)
+        client = context.models.make_client(decided.k, 0)
         if action == ABLATION_PLAN_TASK:
-            await plan_ablations(bench, decided, client)
+            await plan_ablations(context, decided, client)
         else:
             stage: StageName = next(name for name in STAGES if build_summary_task(name) == action)
-            await summarise_stage(bench, client, stage)
-        bench.recorder.append(TaskDone(k=decided.k))
+            await summarise_stage(context, client, stage)
+        context.recorder.append(TaskDone(k=decided.k))
 
 
 def build_room_check(context: RunContext) -> RoomCheck:
-    """Whether there is time for an action and all that it owes, and room in the budget: now or, of the budget, once
-    what is under way has settled."""
+    """Build the check whether time and budget allow an action and its follow-up work, now or, for the budget, once
+    running work has finished."""
     budget = context.budget
 
     def room(action: SearchAction) -> LimitHit | None:
@@ -194,13 +199,13 @@ def build_room_check(context: RunContext) -> RoomCheck:
 
 
 def find_stage_limits(context: RunContext, stage: StageName) -> TimeLimits:
-    """The hard limits of a stage."""
+    """Return the hard limits of a stage."""
     own = context.search.find_limits(stage).time_limit
     return TimeLimits(seconds=own or STAGE_TIME_SHARE * context.run_seconds, run_seconds=context.run_seconds)
 
 
 async def compare_nodes(context: RunContext, decided: DecisionMade) -> None:
-    """Record which node of a comparison is the sounder one; neither, where the model gave no usable answer."""
+    """Record which node of a comparison is sounder; neither if the model gave no usable answer."""
     action = decided.action
     assert isinstance(action, CompareNodes)
     try:
@@ -219,7 +224,8 @@ async def compare_nodes(context: RunContext, decided: DecisionMade) -> None:
 
 
 def build_compare_inputs(context: RunContext, decided: DecisionMade) -> CompareInputs:
-    """What role `compare` gets: both nodes as the decision may see them, and the noise that hides their difference."""
+    """Build the inputs of role `compare`: both nodes as the decision may see them, and the noise that hides their
+    difference."""
     action = decided.action
     assert isinstance(action, CompareNodes)
     view, timed = build_decision_view(context, decided), context.search.order == "arrival"
@@ -245,9 +251,9 @@ def _explain_no_winner(context: RunContext) -> str:
     nodes = [node for node in context.state.nodes.values() if node.kind in SEARCH_KINDS]
     marked = [f"{node.id}: {'; '.join(node.suspect)}" for node in nodes if node.status == "good" and node.suspect]
     if marked:
-        return f"nothing is left to build on, since all that works is suspect ({' | '.join(marked)})"
+        return f"nothing is left to build on: all working nodes are suspect ({' | '.join(marked)})"
     errors = [node.failure.message.splitlines()[0] for node in nodes if node.failure]
     return (
-        f"none of the {len(nodes)} nodes of the search works (last error: {errors[-1] if errors else 'none'}); "
-        "see 'scientist tree', and try another model or a simpler idea"
+        f"none of the {len(nodes)} search nodes works (last error: {errors[-1] if errors else 'none'}); "
+        "see 'scientist tree RUN', and try another model or a simpler idea"
     )

@@ -1,11 +1,9 @@
-"""A folder of the user's papers and notes, copied and read: PDFs by page, notes by parts.
+"""Copy and read a folder of the user's papers and notes: PDFs by page, notes in parts.
 
-    ContextError   you: the folder is not there, or holds nothing that can be read
+Guarantees: sizes are bounded; links and special files are ignored; nothing is written next to the originals; a file
+that cannot be read costs one line. Names of user files are never used as paths.
 
-Held: sizes are bounded, links and whatever is no plain file are left alone, nothing is written beside the originals,
-and a file that cannot be read costs one line. Names from outside are never used as paths of ours.
-
-Not held: that pdftotext reads a page in the order in which a person does; figures and scans give no text.
+Limits: pdftotext may not read a page in the order in which a human does; figures and scans give no text.
 """
 
 from __future__ import annotations
@@ -30,24 +28,24 @@ LIST_FILE = "list.json"
 NOTE_SUFFIXES = (".md", ".markdown", ".txt", ".tex")
 MAX_DOCUMENTS = 20
 MAX_LISTED_FILES = 500
-"""Entries of the folder that are looked at."""
+"""Maximum number of folder entries that are examined."""
 MAX_PDF_BYTES = 50_000_000
 MAX_NOTE_BYTES = 2_000_000
 PART_CHARS = 4000
-"""Characters of a part of a note, about; parts end at line ends."""
+"""Approximate number of characters in a part of a note; parts end at line ends."""
 MAX_READ_CHARS = 60_000
-"""Characters of one document that are shown to a model."""
+"""Maximum number of characters of a document that a model sees."""
 MAX_PAGE_CHARS = 12_000
-"""Characters of one page at most."""
+"""Maximum number of characters of a page."""
 
 
 class ContextError(UsageError):
-    """The folder of --context cannot be used. The message is one line that says how to fix it."""
+    """Raised when the folder given with --context cannot be used. The message is one line that says how to fix it."""
 
 
 @dataclass(frozen=True)
 class DocumentCopy:
-    """A document of the user's, and our copy of it."""
+    """A user document and its copy in the run's folder."""
 
     file: str
     path: Path
@@ -56,7 +54,7 @@ class DocumentCopy:
 
 @dataclass(frozen=True)
 class UserDocument:
-    """A document by pages. `unread` counts characters that were left out since it is long."""
+    """A document by pages. `unread_chars` counts the characters omitted because the document is too long."""
 
     source_copy: DocumentCopy
     pages: tuple[PageText, ...]
@@ -65,23 +63,24 @@ class UserDocument:
     unread_chars: int = 0
 
     def read_page(self, page: int) -> str:
-        """The text of a page; empty where there is no such page, or it was not shown."""
+        """Return the text of a page; empty if there is no such page or it was not read."""
         return next((one.text for one in self.pages if one.page == page), "")
 
 
 def check_folder(folder: Path) -> None:
-    """Raises `ContextError` for a folder that is none, or that holds no document."""
+    """Raise `ContextError` if `folder` is not a folder or contains no document."""
     if not folder.is_dir():
         raise ContextError(
-            f"--context {folder} is not a folder: give one that holds papers (.pdf) and notes "
+            f"--context {folder} is not a folder: give one that contains papers (.pdf) and notes "
             f"({', '.join(NOTE_SUFFIXES)})"
         )
     if not find_documents(folder)[0]:
-        raise ContextError(f"--context {folder} holds no paper (.pdf) and no note ({', '.join(NOTE_SUFFIXES)})")
+        raise ContextError(f"--context {folder} contains no papers (.pdf) or notes ({', '.join(NOTE_SUFFIXES)})")
 
 
 def find_documents(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """The documents of a folder by name, and what is left out of it, one line each. Hidden files are not mentioned."""
+    """Return the documents of a folder, sorted by name, and one line for each skipped file. Hidden files are not
+    mentioned."""
     try:
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
@@ -92,7 +91,7 @@ def find_documents(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         suffix, why = path.suffix.lower(), ""
         most = MAX_PDF_BYTES if suffix == ".pdf" else MAX_NOTE_BYTES
         if path.is_symlink():
-            why = "it is a link: put the file itself there"
+            why = "it is a link: replace it with the file"
         elif not path.is_file():
             why = "it is not a file (folders are not searched)"
         elif suffix not in (".pdf", *NOTE_SUFFIXES):
@@ -106,18 +105,18 @@ def find_documents(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         else:
             found.append(path)
     if len(entries) > MAX_LISTED_FILES:
-        out.append(f"{len(entries) - MAX_LISTED_FILES} more files: {MAX_LISTED_FILES} are looked at")
+        out.append(f"{len(entries) - MAX_LISTED_FILES} more files: only {MAX_LISTED_FILES} are examined")
     return tuple(found), tuple(out)
 
 
 def sanitize_name(name: str) -> str:
-    """A file's name on one line, without what could do something to a terminal or end a bracket."""
+    """Return a file name on one line, without characters that could affect a terminal or close a bracket."""
     plain = "".join(char if char.isprintable() and char not in "[]`" else "?" for char in name)
     return plain if len(plain) <= 80 else f"{plain[:60]}...{plain[-16:]}"
 
 
 class _StoredDocument(FrozenModel):
-    """One line of the list of copies."""
+    """One entry of the list of copies."""
 
     file: str
     stored: str
@@ -130,7 +129,7 @@ class _DocumentList(FrozenModel):
 
 
 def copy_documents(folder: Path, home: Path) -> None:
-    """Copy a folder's documents to `home`, named by number, with a list of them. What is read later are the copies."""
+    """Copy a folder's documents to `home`, numbered, with a list of them. Only the copies are read later."""
     found, out = find_documents(folder) if not (home / LIST_FILE).exists() else ((), ())
     refused = list(out)
 
@@ -145,7 +144,7 @@ def copy_documents(folder: Path, home: Path) -> None:
 
 
 def store_documents(home: Path, contents: Iterable[tuple[str, bytes]], refused: Sequence[str]) -> None:
-    """Write documents, each a name and its bytes, to `home` with a list of them; nothing where the list is there."""
+    """Write documents (name and bytes) and a list of them to `home`; do nothing if the list exists."""
     if (home / LIST_FILE).exists():
         return
     kept: list[_StoredDocument] = []
@@ -160,7 +159,7 @@ def store_documents(home: Path, contents: Iterable[tuple[str, bytes]], refused: 
 
 
 def read_copies(home: Path) -> tuple[tuple[DocumentCopy, ...], tuple[str, ...]]:
-    """The copies that `keep` made, and what it left out, in lines; nothing where it was not called."""
+    """Return the copies that `copy_documents` made and one line per skipped file; empty if it was not called."""
     if not (home / LIST_FILE).exists():
         return (), ()
     found = _DocumentList.model_validate_json((home / LIST_FILE).read_bytes())
@@ -168,9 +167,9 @@ def read_copies(home: Path) -> tuple[tuple[DocumentCopy, ...], tuple[str, ...]]:
 
 
 async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> UserDocument | str:
-    """The first pages of the document up to the bound, or why it cannot be read; `timeout` in seconds for a PDF.
+    """Read the leading pages of a document up to the limit, or return why it cannot be read.
 
-    An empty page keeps its number.
+    `timeout` is in seconds and applies to PDFs. Empty pages keep their number.
     """
     data = await asyncio.to_thread(source_copy.path.read_bytes)
     is_pdf = source_copy.path.suffix == ".pdf"
@@ -191,28 +190,28 @@ async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> 
 
 async def _read_pdf_pages(data: bytes, timeout: float) -> tuple[str, ...] | str:
     if not data.startswith(b"%PDF-"):
-        return "it is not a PDF, whatever its name says"
+        return "it is not a PDF, despite its name"
     with tempfile.TemporaryDirectory(prefix="context-", ignore_cleanup_errors=True) as name:
         copy = Path(name) / "document.pdf"
         await asyncio.to_thread(copy.write_bytes, data)
         try:
             text = await extract_pdf_text(copy, timeout)
         except TexMissing:
-            return "there is no pdftotext; on Debian: apt-get install poppler-utils"
+            return "pdftotext is not installed; on Debian: apt-get install poppler-utils"
     if not text.strip():
-        return "it gives no text: it is damaged, locked by a password, or a scan"
+        return "it has no extractable text: it is damaged, password-protected, or a scan"
     return tuple(text.removesuffix("\f").split("\f"))
 
 
 def _split_parts(data: bytes) -> tuple[str, ...] | str:
     if b"\0" in data:
-        return "it is not text, whatever its name says"
+        return "it is not text, despite its name"
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     if not text.strip():
-        return "it holds no text"
+        return "it contains no text"
     parts, part = list[str](), ""
     for line in text.splitlines(keepends=True):
         if part and len(part) + len(line) > PART_CHARS:

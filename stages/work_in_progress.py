@@ -1,9 +1,9 @@
-"""What a node of this process does now and others need as well: a cell measured, a figure looked at. They wait for it.
+"""Work that a node is doing and that other nodes need as well (cells being measured, figures being reviewed).
 
-Nothing of it is recorded: what a node takes over stands in the record, and a process that takes a run up begins empty.
-In `ticket` order nobody waits, since what a node does itself must not follow time.
+Other nodes wait for it. Nothing is recorded here: reused work is in the record, and a resumed process starts empty. In
+`ticket` order no node waits, because what a node does must not depend on time.
 
-Not guaranteed: that it is done once. Where the first one fails, each of the others does it itself.
+Limits: work may be done more than once. If the first node fails, each of the others does it itself.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from contextlib import contextmanager
 
 
 class WorkInProgress:
-    """Keys of such work, each held by the node that came first."""
+    """Keys of work in progress, each owned by the node that started it first."""
 
     def __init__(self) -> None:
         self._pending: dict[str, asyncio.Event] = {}
 
     def list_pending(self, keys: Iterable[str]) -> list[asyncio.Event]:
-        """What says, for each of these keys that is held, that its work is recorded or given up."""
+        """Return, for each of these keys in progress, the event that is set once its work is recorded or abandoned."""
         return [self._pending[key] for key in keys if key in self._pending]
 
     @contextmanager
     def acquire(self, keys: Iterable[str]) -> Generator[None]:
-        """Hold those of these keys that nobody holds."""
+        """Own those of these keys that are not in progress."""
         own = {key: asyncio.Event() for key in keys if key not in self._pending}
         self._pending |= own
         try:
@@ -36,6 +36,6 @@ class WorkInProgress:
                     self.release(key)
 
     def release(self, key: str) -> None:
-        """Let go of a key whose work is recorded, or will not be done."""
+        """Release a key whose work is recorded or abandoned."""
         if (event := self._pending.pop(key, None)) is not None:
             event.set()

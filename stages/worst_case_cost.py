@@ -1,4 +1,4 @@
-"""The most that each part of a run may take: what its budget leaves free until the part is done."""
+"""Worst-case cost of each part of a run, which the budget reserves until the part is done."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ from labwright.stages.settings import (
 
 
 def format_figure_review_task(number: int) -> str:
-    """The step that looks at the figures in the PDF of a draft, by its round."""
+    """Return the task that reviews the figures in the PDF of a draft, by its round."""
     return f"look at the figures of round {number}"
 
 
 def format_overclaim_task(number: int) -> str:
-    """The step that holds what a draft claims against what was decided, by its round."""
+    """Return the task that compares a draft's claims with the decided hypotheses, by its round."""
     return f"scope of round {number}"
 
 
 @dataclass(frozen=True)
 class WorstCaseCosts:
-    """`models.budget.Shares` of a run as it is set. `gpus` tells those of one experiment, 0 on the CPU: a plan may ask
-    for more than the settings do."""
+    """Worst-case costs of a run under its settings (implements `models.budget.CostReservations`).
+
+    `gpus` returns the number of GPUs per experiment, 0 on the CPU: a plan may request more than the settings do.
+    """
 
     models: ModelSettings
     search: SearchSettings
@@ -60,26 +62,25 @@ class WorstCaseCosts:
     node_seconds: float
     gpus: Callable[[], int] = lambda: 0
     documents: int = 0
-    """Papers and notes of the user's that are summarised before the plan."""
+    """Number of the user's papers and notes that are summarised before planning."""
     prior_papers: int = MAX_PRIOR_PAPERS
-    """Full texts that are read for what they used."""
+    """Number of full texts that are read for what they used."""
     grace_seconds: float = 0.0
-    """Seconds that code may run over its limit, each cell of those that run at once."""
+    """Seconds that code may exceed its limit, for each of the cells that run in parallel."""
     planner: AnyRole = roles.PLAN
 
     def compute_step_costs(self) -> Mapping[str, Cost]:
-        """Every step outside the search that a run takes, by its task."""
+        """Return the worst-case cost of every step outside the search, by task."""
         return {
             **self._step_costs,
             PROBE_TASK: self._step_costs[PROBE_TASK] + self.compute_attempt_cost(self.node_seconds * RETRY_FACTOR),
-        }  # the first
-        # permutation of labels
+        }  # includes the first label permutation
 
     @cached_property
     def _step_costs(self) -> Mapping[str, Cost]:
         paper, call = self.paper, self._compute_call_cost
-        looks, missing = paper.replots + 1, bool(paper.missing_ablations)
-        rounds = paper.reflections + (1 + MAX_REVISION_ROUNDS) * missing  # versions of the text that may be looked at
+        reviews, missing = paper.replots + 1, bool(paper.missing_ablations)
+        rounds = paper.reflections + (1 + MAX_REVISION_ROUNDS) * missing  # drafts that may be reviewed
         return {
             CONTEXT_TASK: call(roles.DIGEST) * (self.documents * DIGESTS),
             "prepare": (
@@ -89,7 +90,7 @@ class WorstCaseCosts:
                 + call(roles.PROTOCOL_REVIEW) * MAX_REVIEW_CALLS
             ),
             **{build_summary_task(stage).task: call(roles.SUMMARY) for stage in STAGES},
-            "figures": call(roles.FIGURES, roles.VISION) * looks,
+            "figures": call(roles.FIGURES, roles.VISION) * reviews,
             "write": call(roles.OUTLINE) * MAX_OUTLINE_CALLS
             + call(roles.WRITE) * (paper.count_writer_calls(MAX_SECTIONS) + 2),
             "cite": call(roles.CITE_ASK, roles.CITE_SELECT) * paper.citation_rounds,
@@ -110,28 +111,28 @@ class WorstCaseCosts:
 
     @property
     def total_step_cost(self) -> Cost:
-        """All steps together: what is set aside from the start."""
+        """The cost of all steps together, which is reserved from the start."""
         return sum(self.compute_step_costs().values(), start=Cost())
 
     def compute_action_cost(self, action: SearchAction) -> Cost:
-        """The most that an action may take; a node of the search gets one attempt more, with a longer limit.
+        """Return the worst-case cost of an action; a search node may have one further attempt with a longer limit.
 
-        Plots are written and looked at; one of these two calls is more than a node makes, whose first plots come with
+        Plots are written and reviewed; this counts one call more than a node makes, because its first plots come with
         its code.
         """
         attempts = self.compute_attempt_cost(self.node_seconds) + self.compute_attempt_cost(
             self.node_seconds * RETRY_FACTOR
         )
-        drawn = self._compute_call_cost(roles.PLOT, roles.VISION) * (self.paper.replots + 1)
+        plots = self._compute_call_cost(roles.PLOT, roles.VISION) * (self.paper.replots + 1)
         match action:
             case ExpandTree(kind="replicate" | "trial" | "rung"):
                 return attempts
             case ExpandTree(kind="tune"):
-                return attempts + self._compute_call_cost(roles.FEEDBACK) + drawn
+                return attempts + self._compute_call_cost(roles.FEEDBACK) + plots
             case ExpandTree(kind="aggregate"):
-                return drawn
+                return plots
             case ExpandTree():
-                return attempts + self._compute_call_cost(roles.CODE, roles.FEEDBACK) + drawn
+                return attempts + self._compute_call_cost(roles.CODE, roles.FEEDBACK) + plots
             case CompareNodes():
                 return self._compute_call_cost(roles.COMPARE)
             case RunTask():
@@ -140,9 +141,9 @@ class WorstCaseCosts:
                 return Cost()
 
     def compute_attempt_cost(self, limit: float) -> Cost:
-        """The most that one execution with a limit in seconds takes."""
+        """Return the worst-case cost of one execution with a time limit in seconds."""
         return Cost(gpu_seconds=(limit + self.grace_seconds * self.search.num_workers) * self.gpus())
 
-    def _compute_call_cost(self, *asked: AnyRole) -> Cost:
-        """The most that one call of each takes."""
-        return sum((compute_max_call_cost(self.models, role, role.prompt_tokens) for role in asked), start=Cost())
+    def _compute_call_cost(self, *requested: AnyRole) -> Cost:
+        """Return the worst-case cost of one call of each role."""
+        return sum((compute_max_call_cost(self.models, role, role.prompt_tokens) for role in requested), start=Cost())

@@ -289,13 +289,13 @@ class _NodeProbes:
     ) -> JobOutcome:
         """What comes of the node's code with some files changed, or only these; of its `cells`, or of those that it is
         `told` in place of others. Raises `NotRunError`, also where it fails."""
-        bench, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
+        context, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
         if (why := self._find_obstacle()) is not None:
             raise ProbeNotRunError(f"not run: {why}")
         try:
-            if bench.budget is not None:
-                bench.budget.reserve_attempt(
-                    decision_number(bench.recorder, RunTask(task=PROBE_TASK)), name, bench.retry_seconds
+            if context.budget is not None:
+                context.budget.reserve_attempt(
+                    decision_number(context.recorder, RunTask(task=PROBE_TASK)), name, context.retry_seconds
                 )
                 self.reservations.append(name)
             await to_thread(remove_tree, folder, ignore_errors=True)  # what a kill left
@@ -306,12 +306,12 @@ class _NodeProbes:
                     source=dict(changed) if whole else self.code | dict(changed),
                     entry=entry,
                     seed=self.node.seed,
-                    timeout=bench.retry_seconds,
-                    is_too_late=lambda: bench.seconds_left() <= 0,
-                    datasets=tuple(use.name for use in bench.plan.datasets),
+                    timeout=context.retry_seconds,
+                    is_too_late=lambda: context.seconds_left() <= 0,
+                    datasets=tuple(use.name for use in context.plan.datasets),
                 ),
                 self.node,
-                bench.state,
+                context.state,
             )
             if told:
                 job = replace(
@@ -321,12 +321,12 @@ class _NodeProbes:
                     expected_seconds={},
                     settings={cell: job.settings.get(was, {}) for cell, was in told.items()},
                 )
-            outcome = await bench.executor.run(replace(job, cells=cells) if cells and job.cells else job)
+            outcome = await context.executor.run(replace(job, cells=cells) if cells and job.cells else job)
         except BudgetSpent as error:
             raise ProbeNotRunError(f"not run: {error}") from error
         except TooLate:
-            record_time_limit(bench)
-            raise ProbeNotRunError(f"not run: {bench.state.limit_reason}") from None
+            record_time_limit(context)
+            raise ProbeNotRunError(f"not run: {context.state.limit_reason}") from None
         self.seconds += outcome.seconds
         if outcome.failure is not None:
             raise ProbeNotRunError(f"the code failed: {outcome.failure.message}")
@@ -342,10 +342,10 @@ class _NodeProbes:
 
     def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...] = ()) -> None:
         """What came of a probe; suspect where it is what honest code does not do."""
-        bench, budget = self.context, self.context.budget
+        context, budget = self.context, self.context.budget
         if found.outcome == "still" and kind != "seed":
-            bench.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
-        bench.recorder.append(
+            context.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
+        context.recorder.append(
             NodeProbed(
                 node=self.name,
                 probe=kind,

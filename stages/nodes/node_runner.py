@@ -288,48 +288,48 @@ class NodeRunner:
 
         Raises `TooLate`; then nothing of the budget is taken.
         """
-        bench, node = self.context, self.node
+        context, node = self.context, self.node
         before = node.attempts[-1].failure if node.attempts else None
         alone = before is not None and before.kind == "memory"
-        limit = bench.retry_seconds if number > 1 and not alone else bench.node_seconds
-        earlier, final = self.find_checkpoints(number), bench.folder.get_attempt_path(node.id, number)
-        draft, grid = create_draft_folder(final), await prepare_node_cells(bench, self.decided, self.view)
-        if bench.budget is not None:
-            bench.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
+        limit = context.retry_seconds if number > 1 and not alone else context.node_seconds
+        earlier, final = self.find_checkpoints(number), context.folder.get_attempt_path(node.id, number)
+        draft, grid = create_draft_folder(final), await prepare_node_cells(context, self.decided, self.view)
+        if context.budget is not None:
+            context.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter_step("waiting")
         job = Job(
             name=f"{node.id}/{number}",
             folder=draft,
-            source=read_source(bench.folder.get_source_path(node.id)),
+            source=read_source(context.folder.get_source_path(node.id)),
             seed=node.seed,
             timeout=limit,
             alone=alone,
-            is_too_late=lambda: bench.seconds_left() <= 0,
+            is_too_late=lambda: context.seconds_left() <= 0,
             on_start=lambda: self.enter_step("running"),
-            live_output=bench.folder.get_live_output_path(node.id, number),
-            watch=build_watch(bench, self.decided),
+            live_output=context.folder.get_live_output_path(node.id, number),
+            watch=build_watch(context, self.decided),
             earlier_folder=earlier,
             artifacts=self.list_artifacts(),
-            datasets=tuple(use.name for use in bench.plan.datasets),
-            needs={arm: bench.plan.find_needs(arm) for arm in bench.plan.compared_arms},
+            datasets=tuple(use.name for use in context.plan.datasets),
+            needs={arm: context.plan.find_needs(arm) for arm in context.plan.compared_arms},
         )
-        job = with_llm_access(job, bench.plan, bench.subjects, bench.facts)
+        job = with_llm_access(job, context.plan, context.subjects, context.facts)
         try:
-            outcome = await (bench.executor.run(job) if grid is None else grid.run(job))
+            outcome = await (context.executor.run(job) if grid is None else grid.run(job))
         except TooLate:
-            if bench.budget is not None:
-                bench.budget.release(f"{node.id}/{number}")
+            if context.budget is not None:
+                context.budget.release(f"{node.id}/{number}")
             raise
         if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(draft):
             raise RecordError(
-                f"{NO_SPACE_MESSAGE} at {bench.folder.root}: free disk space, then resume; {node.id} runs again"
+                f"{NO_SPACE_MESSAGE} at {context.folder.root}: free disk space, then resume; {node.id} runs again"
             )
         outcome = outcome if grid is None else grid.merged_outcome(outcome)
         found = await to_thread(self.check_outcome, outcome, draft)
         seal_folder(draft, final)
         if found and not node.findings:
-            bench.recorder.append(NodeSuspected(node=node.id, findings=found))
-        bench.recorder.append(
+            context.recorder.append(NodeSuspected(node=node.id, findings=found))
+        context.recorder.append(
             AttemptExecuted(
                 node=node.id,
                 attempt=Attempt(
@@ -355,18 +355,20 @@ class NodeRunner:
             )
         )
         remove_rescued(draft)
-        record_spent_budget(bench, outcome.failure)
+        record_spent_budget(context, outcome.failure)
 
     def find_checkpoints(self, number: int) -> Path | None:
         """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
 
         In `ticket` order what a kill cut begins anew, since code that goes on may come to something else.
         """
-        bench, node = self.context, self.node
-        rescued = rescue_checkpoints(partial_path(bench.folder.get_attempt_path(node.id, number)))
-        if rescued is not None and bench.search.order == "arrival" and not bench.plan.subjects:
+        context, node = self.context, self.node
+        rescued = rescue_checkpoints(partial_path(context.folder.get_attempt_path(node.id, number)))
+        if rescued is not None and context.search.order == "arrival" and not context.plan.subjects:
             return rescued
-        return bench.folder.get_attempt_path(node.id, number - 1) if number > 1 and not bench.plan.subjects else None
+        return (
+            context.folder.get_attempt_path(node.id, number - 1) if number > 1 and not context.plan.subjects else None
+        )
 
     def list_artifacts(self) -> dict[str, AttemptArtifacts]:
         """What the good nodes that this decision may see left for others."""
@@ -415,7 +417,7 @@ class NodeRunner:
 
         Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
         """
-        bench = self.context
+        context = self.context
         replicates = [
             one
             for one in find_concluding_replicates(self.view, self.parent.id, self.node.stage)
@@ -423,15 +425,17 @@ class NodeRunner:
         ]
         canvas = PlotArrays(
             self.node.id,
-            inputs={one.id: bench.folder.get_attempt_path(one.id, len(one.attempts)) / "arrays" for one in replicates},
+            inputs={
+                one.id: context.folder.get_attempt_path(one.id, len(one.attempts)) / "arrays" for one in replicates
+            },
         )
         if self.node.source_sha256:
             self.client.skip(PLOT)
         else:
             self.enter_step("writing")
             script = await self.write_aggregate_script(canvas, tuple(one.seed for one in replicates))
-            sha256 = seal_source(bench.folder.get_source_path(self.node.id), {PLOTS_FILE: script})
-            bench.recorder.append(
+            sha256 = seal_source(context.folder.get_source_path(self.node.id), {PLOTS_FILE: script})
+            context.recorder.append(
                 NodeProposed(
                     node=self.node.id,
                     decision=self.decided.k,
@@ -441,26 +445,26 @@ class NodeRunner:
                     varies=", ".join(f"seed {one.seed}" for one in replicates),
                 )
             )
-        failure = await draw_plots(bench, self.client, canvas)
+        failure = await draw_plots(context, self.client, canvas)
         self.record_verdict("buggy" if failure else "good", failure)
 
     async def write_aggregate_script(self, canvas: PlotArrays, seeds: tuple[int, ...]) -> str:
         """The script that draws the replicates together: the model's, of a repository's study ours."""
-        bench, script = self.context, build_node_brief(self.context.folder, self.parent).plots
-        if bench.repository is not None:
+        context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
+        if context.repository is not None:
             self.client.skip(PLOT)
             return read_plot_script()
         answer = await self.client.ask(
             PLOT,
             PlotInputs(
-                data_plan=bench.plan,
+                data_plan=context.plan,
                 purpose="aggregate",
                 arrays=await canvas.read_briefs(),
                 plan=self.parent.plan,
                 advice=format_advice(self.parent.reviews),
                 plots=script,
                 seeds=seeds,
-                lab_reference=read_plotting_reference(bench),
+                lab_reference=read_plotting_reference(context),
             ),
         )
         return answer.apply_to(script)

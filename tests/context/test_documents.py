@@ -73,7 +73,7 @@ def test_a_document_without_a_usable_summary_is_named_and_the_others_are_read(fo
     models = Models(model, ledger := MemoryLog(), ModelSettings(), lambda: 0.0)
     found = asyncio.run(digest_documents(models.make_client(1, 0), *read_copies(tmp_path / "c")))
     assert [one.file for one in found.documents] == ["b.md"] and len(ledger.answers) == 1
-    assert found.refused == ("a.md: the model gave no summary of it that can be used",)
+    assert found.refused == ("a.md: the model gave no usable summary",)
 
 
 @needs_poppler

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.slow
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("one", "two"):
-        finished_run.write_run(tmp_path / name, PaperJudged(why="judging is off (paper.judge)"), released=name == "one")
+        finished_run.write_run(
+            tmp_path / name, PaperJudged(why="judging is disabled (paper.judge)"), released=name == "one"
+        )
     return tmp_path
 
 

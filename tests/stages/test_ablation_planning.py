@@ -335,11 +335,11 @@ def test_duplicates_foreign_metrics_and_silent_risks_are_shown_to_the_planner_on
     assert first.complaints == () and len(second.complaints) == 4
     assert "'without-means' makes the same change as 'no-mean'" in second.complaints
     assert any("the data plan has log_loss, accuracy" in one for one in second.complaints)
-    assert any(one.startswith("'shrunk' is an arm of the data plan") for one in second.complaints)
+    assert any(one.startswith("'shrunk' is an arm that every experiment measures") for one in second.complaints)
     assert second.complaints[-1].startswith("risk factor 1 needs")
     assert taken_up(world.state) == ["no-mean"], "what can be used is used"
     assert world.state.planned_ablations is not None and world.state.planned_ablations.risks == (
-        "Few classes (the planner did not say)",
+        "Few classes (the planner gave no reason)",
     )
 
 
@@ -370,7 +370,7 @@ def test_too_many_are_cut_and_every_risk_has_its_line() -> None:
         kept,
         ("one", "two", "three"),
     )
-    assert lines == ("one (tested by b)", "two (the planner did not say)", "three (not tested: no data)")
+    assert lines == ("one (tested by b)", "two (the planner gave no reason)", "three (not tested: no data)")
     assert len(faults) == 1 and faults[0].startswith("risk factor 2 ")
 
 
@@ -419,7 +419,7 @@ def test_missing_ablations_are_run_replicated_scored_once_and_told(
     )
     assert not any(event.type in ("proposed", "executed", "judged") for event in world.log.events[first:])
     told = world.model.inputs["reflect"][0].news
-    assert len(told) == 2 and "measured, as half-weight: tell it by its keys" in told[0]
+    assert len(told) == 2 and "measured, as half-weight: report it by its keys" in told[0]
     assert state.drafts[-1].anew and state.limit_reason is None
     assert "asked for them: half-weight, no-noise" in " ".join(list_disclosures(state, []))
     disclosed = json.loads(format_disclosure(state, isolation="", text_round=0))["ablations"]
@@ -440,7 +440,7 @@ def test_the_reviewer_reads_values_and_what_was_done_and_asks_for_nothing_twice(
     assert (
         state.missing_ablations is not None
         and state.missing_ablations.missing == ()
-        and "Left out: 'no-shrinkage'" in state.missing_ablations.why
+        and "Dropped: 'no-shrinkage'" in state.missing_ablations.why
     )
     assert "reflect" not in model.inputs and state.phase == "release", "there is nothing to tell"
 
@@ -469,7 +469,7 @@ def test_nobody_is_asked_when_it_is_off_or_the_run_is_over(
     assert world.reviewed() and model.inputs == {} and world.state.phase == "release"
     assert (
         world.state.missing_ablations is not None
-        and "nobody asked: the time limit" in world.state.missing_ablations.why
+        and "no reviewer was asked: the time limit" in world.state.missing_ablations.why
     )
 
 
@@ -519,7 +519,7 @@ def test_one_that_fails_is_debugged_once_and_told_as_a_limitation(
     (late,) = (one for one in collect_ablation_results(world.state) if one.by == "reviewer")
     assert late.outcome == "failed" and "shapes differ" in late.why
     assert [one.kind for one in model.inputs["code"]] == ["ablate", "debug"]
-    assert "failed (shape: shapes differ): tell it as a limitation" in model.inputs["reflect"][0].news[0]
+    assert "failed (shape: shapes differ): report it as a limitation" in model.inputs["reflect"][0].news[0]
 
 
 @pytest.mark.slow

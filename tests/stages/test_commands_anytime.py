@@ -224,7 +224,7 @@ def test_a_stage_whose_best_is_marked_settles_on_the_next_best_which_is_replicat
     state = run.log.state
     known = state.stages["preliminary"]
     assert [one.best for _, one in known.settlements] == [first, known.best] and known.best not in (None, first)
-    assert f"it had settled on {first}, which is suspect: {MARK_PREFIX}it leaks" in known.reasons[0]
+    assert f"it had selected {first}, which is suspect: {MARK_PREFIX}it leaks" in known.reasons[0]
     assert len(known.reports) == (2 if report == "after" else 1)
     holds(run)
 

@@ -154,7 +154,7 @@ async def test_a_paper_that_is_gone_or_a_judge_that_is_off_are_reasons_too(tmp_p
     assert gone.judged is not None and "No such file" in gone.judged.why
     model = reader()
     off = await judged(finished_run.write_run(tmp_path / "off"), model, paper=PaperSettings(judge=False))
-    assert off.judged == PaperJudged(why="judging is off (paper.judge)") and not model.requests
+    assert off.judged == PaperJudged(why="judging is disabled (paper.judge)") and not model.requests
 
 
 async def test_killed_anywhere_in_the_step_and_resumed_it_asks_once_and_ends_alike(tmp_path: Path) -> None:

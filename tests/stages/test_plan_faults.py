@@ -96,31 +96,31 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
     [
         (
             on("digits", **by("mse")),
-            "primary metric 'mse' cannot be computed on 'digits' (10 classes); there are accuracy",
+            "primary metric 'mse' cannot be computed on 'digits' (10 classes); available: accuracy",
         ),
         (
             on("diabetes"),
-            "primary metric 'log_loss' cannot be computed on 'diabetes' (regression); there are mae, mse, r2",
+            "primary metric 'log_loss' cannot be computed on 'diabetes' (regression); available: mae, mse, r2",
         ),
         (on("digits", "diabetes"), "cannot be computed on 'diabetes' (regression)"),
         (on("digits", **by("sharpness", higher=True)), "primary metric 'sharpness' cannot be computed on 'digits'"),
-        (on("policy"), "cannot be computed on 'policy' (a folder without labels); there are episode_return"),
+        (on("policy"), "cannot be computed on 'policy' (a folder without labels); available: episode_return"),
         (
             on("digits", **by("accuracy", "mse")),
             "metric 'mse' cannot be computed on any dataset of the plan (digits: 10",
         ),
         (
             on("digits", **by("log_loss", higher=True)),
-            "'log_loss' has the wrong direction: it is better when lower, so higher_is_better is false",
+            "'log_loss' has the wrong direction: lower is better, so set higher_is_better to false",
         ),
-        (on("wine", **by("cost", higher=True)), "metric 'cost' has the wrong direction: it is better when lower"),
+        (on("wine", **by("cost", higher=True)), "metric 'cost' has the wrong direction: lower is better"),
         (on("folder", **by("accuracy", higher=False)), "metric 'accuracy' has the wrong direction"),
         (on("small"), "dataset 'small' has no validation and no test examples"),
-        (on("moon"), "there is no dataset 'moon'; there are diabetes"),
-        (on("digits", "digits"), "dataset 'digits' is named twice"),
-        (on("digits", arms=(*PLAN.arms, Arm(name="Plain", role="ablation"))), "arm 'plain' is named twice"),
+        (on("moon"), "there is no dataset 'moon'; available: diabetes"),
+        (on("digits", "digits"), "dataset 'digits' is defined twice"),
+        (on("digits", arms=(*PLAN.arms, Arm(name="Plain", role="ablation"))), "arm 'plain' is defined twice"),
         (on("digits", arms=PLAN.arms[:1]), "no arm has the role 'method'"),
-        (on("digits", levels=(Level(name="a"), Level(name="b"))), "there are levels (a, ...) of nothing"),
+        (on("digits", levels=(Level(name="a"), Level(name="b"))), "there are levels (a, ...) but no `factor`"),
         (on("digits", factor="noise"), "factor 'noise' has no levels"),
         (
             on("digits", factor="noise", levels=(Level(name="a", value=0.2), Level(name="b", value=0.2))),
@@ -128,15 +128,15 @@ def test_what_holds_has_no_fault(plan: DataPlan) -> None:
         ),
         (
             on("digits", left_out=(OmittedCells(arm="old", reason="r"),)),
-            "`left_out` names the arm 'old', which the plan does not have",
+            "`left_out` contains the arm 'old', which is not in the plan",
         ),
         (
             on("digits", "wine", left_out=(OmittedCells(arm="new", dataset="digits", reason="r"),)),
-            "`left_out` leaves nothing of the method 'new' on the main dataset",
+            "`left_out` removes every cell of the method 'new' on the main dataset",
         ),
         (
             on("digits", "wine", left_out=(OmittedCells(dataset="wine", reason="r"),)),
-            "leaves nothing of dataset 'wine'",
+            "removes every cell of dataset 'wine'",
         ),
     ],
 )

@@ -79,49 +79,55 @@ def test_what_holds_has_no_fault() -> None:
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        (planned(RATE, RATE), "hyperparameter 'rate' is named twice"),
-        (planned(RATE | {"low": 0.1, "high": 1e-4}), "its range needs a low below its high, and not 0.1 and 0.0001"),
-        (planned(RATE | {"low": None}), "needs a low below its high, and not None and 0.1"),
-        (planned(RATE | {"low": 0}), "a range on a log scale is positive, and begins at 0"),
+        (planned(RATE, RATE), "hyperparameter 'rate' is defined twice"),
+        (planned(RATE | {"low": 0.1, "high": 1e-4}), "low must be below high, not 0.1 and 0.0001"),
+        (planned(RATE | {"low": None}), "low must be below high, not None and 0.1"),
+        (planned(RATE | {"low": 0}), "a log-scale range must be positive, but low is 0"),
         (planned(RATE | {"default": 0.5}), "its default 0.5 is not between 0.0001 and 0.1"),
         (planned(RATE | {"default": "low"}), "its default 'low' is not between"),
-        (planned(RATE | {"options": (1, 2)}), "`options` are of a choice alone"),
-        (planned(RATE | {"kind": "integer", "low": 0.5, "high": 3, "default": 1}), "are whole numbers"),
-        (planned(OPTIMISER | {"options": ("adam",)}), "a choice has two options or more, each once, and not ['adam']"),
-        (planned(OPTIMISER | {"options": ("adam", "sgd", "adam")}), "each once"),
+        (planned(RATE | {"options": (1, 2)}), "`options` are only allowed for a choice"),
+        (planned(RATE | {"kind": "integer", "low": 0.5, "high": 3, "default": 1}), "must be whole numbers"),
+        (planned(OPTIMISER | {"options": ("adam",)}), "a choice needs at least two distinct options, not ['adam']"),
+        (planned(OPTIMISER | {"options": ("adam", "sgd", "adam")}), "two distinct options"),
         (planned(OPTIMISER | {"default": "lion"}), "its default 'lion' is not one of its options ['sgd', 'adam']"),
-        (planned(OPTIMISER | {"low": 1.0}), "has `options`, and neither low nor high"),
-        (planned(RATE, OPTIMISER | {"arms": ("less",)}), "its arm 'less' is no baseline or method of the plan"),
-        (planned(MOMENTUM, OPTIMISER), "`given` is 'optimiser', which is no choice that stands before it"),
-        (planned(RATE, MOMENTUM | {"given": "rate"}), "`given` is 'rate', which is no choice"),
-        (planned(OPTIMISER, MOMENTUM | {"among": ("lion",)}), "`among` ['lion'] must be some of the options"),
-        (planned(RATE, MOMENTUM | {"given": ""}), "`among` counts only with `given`"),
+        (planned(OPTIMISER | {"low": 1.0}), "takes `options` and neither low nor high"),
+        (planned(RATE, OPTIMISER | {"arms": ("less",)}), "its arm 'less' is not a baseline or method of the plan"),
+        (planned(MOMENTUM, OPTIMISER), "`given` is 'optimiser', which is not a choice that precedes it"),
+        (planned(RATE, MOMENTUM | {"given": "rate"}), "`given` is 'rate', which is not a choice"),
+        (
+            planned(OPTIMISER, MOMENTUM | {"among": ("lion",)}),
+            "`among` ['lion'] must be a non-empty subset of the options",
+        ),
+        (planned(RATE, MOMENTUM | {"given": ""}), "`among` requires `given`"),
         (planned(RATE, OPTIMISER | {"arms": ("new",)}, MOMENTUM), "which the arm 'plain' does not have"),
         (planned(RATE | {"arms": ("new",)}), "arm 'plain' has neither a hyperparameter in `space` nor a reason"),
         (
             planned(arms=(Arm(name="plain", role="baseline", untuned="it counts"), Arm(name="new", role="method"))),
-            "arm 'plain' says why it is untuned, and `space` has 'rate' for it",
+            "arm 'plain' has both a reason in `untuned` and the hyperparameter 'rate' in `space`",
         ),
-        (tuned(metric="f1"), "tuning.metric f1 must be of the plan's, each once: accuracy, ece"),
-        (tuned(datasets=("wine", "wine")), "tuning.datasets wine, wine must be of the plan's"),
-        (tuned(levels=("n50",)), "tuning.levels n50 must be of the plan's, each once: none"),
+        (tuned(metric="f1"), "tuning.metric f1 must be among those of the plan, without repetition: accuracy, ece"),
+        (tuned(datasets=("wine", "wine")), "tuning.datasets wine, wine must be among those of the plan"),
+        (tuned(levels=("n50",)), "tuning.levels n50 must be among those of the plan, without repetition: none"),
         (tuned(budget=1), "tuning.budget 1 must be from 2 to 200 trials"),
         (tuned(budget=1e6), "tuning.budget 1e+06 must be from 2 to 200 trials"),
-        (tuned(rungs=(0.5, 0.1)), "tuning.rungs [0.5, 0.1] must rise between 0 and 1"),
-        (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must rise"),
+        (tuned(rungs=(0.5, 0.1)), "tuning.rungs [0.5, 0.1] must increase strictly between 0 and 1"),
+        (tuned(rungs=(0.5, 1.0)), "tuning.rungs [0.5, 1.0] must increase strictly"),
         (
             planned(left_out=(OmittedCells(arm="plain", dataset="digits", reason="r"),)),
-            "arm 'plain' has nothing to be measured",
+            "`left_out` removes every cell of arm 'plain'",
         ),
-        (planned(anchors=(ANCHOR.model_copy(update={"arm": "new"}),)), "names the baseline 'new'; the plan has plain"),
+        (
+            planned(anchors=(ANCHOR.model_copy(update={"arm": "new"}),)),
+            "uses the unknown baseline 'new'; the plan has plain",
+        ),
         (
             planned(anchors=(ANCHOR.model_copy(update={"dataset": "iris"}),)),
             "dataset 'iris'; the plan has digits, wine",
         ),
-        (planned(anchors=(ANCHOR.model_copy(update={"level": "n50"}),)), "the level 'n50'; the plan has none"),
+        (planned(anchors=(ANCHOR.model_copy(update={"level": "n50"}),)), "the unknown level 'n50'; the plan has none"),
         (
             planned(anchors=(ANCHOR.model_copy(update={"metric": "Acc."}),)),
-            "the metric 'Acc.'; the plan has accuracy, ece",
+            "the unknown metric 'Acc.'; the plan has accuracy, ece",
         ),
     ],
 )
@@ -131,7 +137,7 @@ def test_what_cannot_hold_is_one_sentence(plan: DataPlan, words: str) -> None:
 
 
 def test_anchors_are_those_of_the_idea_and_no_others() -> None:
-    assert "the idea gives no anchor of 0.97 within 0.02 from 'Ann 2001'" in faults(planned(anchors=(ANCHOR,)))[0]
+    assert "the idea has no anchor of 0.97 within 0.02 from 'Ann 2001'" in faults(planned(anchors=(ANCHOR,)))[0]
     assert "the idea's anchor of 0.97 within 0.02 from 'Ann 2001' is missing" in faults(planned(), ASKED)[0]
     wider = planned(anchors=(ANCHOR.model_copy(update={"tolerance": 0.5}),))
     assert len(faults(wider, ASKED)) == 2, "one that was made up, and one that is missing"

@@ -224,7 +224,7 @@ def test_an_outcome_is_means_by_arm_and_says_what_is_missing(story: Story) -> No
     many = {("digits", f"arm{i:02}@{level}"): 0.1 for i in range(40) for level in ("n50", "n500")}
     crowd = story.finish(story.decide("draft"), many)
     shown, left = describe_outcome(story.log.state.nodes[crowd], PLAN).split(", and ")
-    assert shown.endswith(" 0.1") and left == f"{40 - shown.count('arm')} more means left out" and len(shown) < 360
+    assert shown.endswith(" 0.1") and left == f"{40 - shown.count('arm')} more means omitted" and len(shown) < 360
     failed = story.finish(story.decide("draft"), {}, Failure(kind="shape", message="m" * 200))
     assert describe_outcome(story.log.state.nodes[failed], PLAN) == f"shape: {'m' * 96} ..."
 
@@ -240,7 +240,7 @@ def test_the_report_gets_the_rule_what_was_compared_and_paired_differences(story
     reasons = explain_selection(view)
     assert view.best_node is not None and view.best_node.id == best
     assert reasons[0] == "it measured 4 of the 4 (dataset, condition) cells of the stage's panel, as many as n0002"
-    assert "n0003 0.4 (+4.8%) against n0002 0.42" in reasons[1] and "relative to n0002" in reasons[1]
+    assert "n0003 0.4 (+4.8%) vs. n0002 0.42" in reasons[1] and "relative to n0002" in reasons[1]
     story.log.append(StageWinnerChosen(stage="preliminary", best=best, reasons=reasons, ended="limit"))
     inputs = build_summary_inputs(story.bench, "preliminary", LATER)
     assert inputs.selection is not None and "earlier" in inputs.selection.rule
@@ -369,7 +369,7 @@ def test_many_datasets_and_arms_leave_whole_numbers_in_a_line(story: Story) -> N
     [line] = inputs.siblings
     assert line.id == best and len(line.outcome) < MAX_OUTCOME_CHARS + 40
     shown, _, left = line.outcome.partition(", and ")
-    assert shown.endswith("0.3333 (1 of 2 levels)") and left == f"{40 - shown.count('arm')} more means left out"
+    assert shown.endswith("0.3333 (1 of 2 levels)") and left == f"{40 - shown.count('arm')} more means omitted"
     assert line.outcome in render(CODE, inputs).user
 
 

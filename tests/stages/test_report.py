@@ -49,7 +49,7 @@ def test_the_noise_is_named_where_it_hides_a_larger_gain(story: Story) -> None:
     assert reasons[-2:] == (
         f"the noise between seeds hides the differences of {first}, {second} (standard deviation over replicates: "
         "digits 0.02)",
-        "of those it is the earlier one",
+        "among them it is the earlier one",
     )
     assert f"{first} 0.35" in reasons[1] and "the best of the others" in reasons[1]
 
@@ -63,7 +63,7 @@ def test_a_comparison_that_named_one_is_the_reason(story: Story) -> None:
     view = build_stage_view(story.bench, "tuning")
     reasons = explain_selection(view)
     assert view.best_node is not None and view.best_node.id == second
-    assert reasons[-1] == (f"a model was asked which is the sounder one to build on, {first} or {second}: {second}")
+    assert reasons[-1] == (f"a model was asked which is sounder to build on: {first} or {second}: {second}")
     inputs = build_summary_inputs(story.bench, "tuning", LATER)
     user = render(SUMMARY, inputs).user
     assert f"Not told apart by what was measured: {first}, {second}. A model was asked" in user
@@ -80,8 +80,8 @@ def test_without_replicates_the_noise_is_unknown_and_only_equal_values_tie(story
     assert "unknown when this was decided" in render(SUMMARY, build_summary_inputs(story.bench, "tuning", LATER)).user
     [third] = tuned(story, root, 0.39)
     assert explain_selection(build_stage_view(story.bench, "tuning"))[-2:] == (
-        f"{second}, {third} measured the same",
-        "of those it is the earlier one",
+        f"{second}, {third} measured the same values",
+        "among them it is the earlier one",
     )
     assert first not in build_selection(build_stage_view(story.bench, "tuning")).close
 
@@ -90,7 +90,7 @@ def test_no_node_gains_by_more_than_the_noise(story: Story) -> None:
     root = replicated(story, 0.0, 0.02, 0.04)
     tuned(story, root, 0.44)
     assert explain_selection(build_stage_view(story.bench, "tuning"))[-1] == (
-        f"no node of this stage gains over {root} by more than the noise"
+        f"no node of this stage improves on {root} by more than the noise"
     )
 
 
@@ -170,4 +170,4 @@ async def test_of_a_stage_in_which_nothing_was_tried_no_model_is_asked(tmp_path:
     )
     await summarise_stage(story.bench, story.bench.models.make_client(99, 0), "tuning")
     written = story.log.state.stages["tuning"].summary
-    assert written is not None and root in written.found and "nothing was tried in this stage" in written.tried
+    assert written is not None and root in written.found and "this stage tried nothing" in written.tried
