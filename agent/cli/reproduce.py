@@ -112,7 +112,7 @@ async def _reproduce_nodes(
             state,
             [state.nodes[name] for name in names],
             place,
-            unlike=find_machine_differences(state, settings),
+            environment_differences=find_machine_differences(state, settings),
             report=lambda one, done, of: print_to_stderr(
                 f"{done}/{of}: {one.node} ({one.kind}, seed {one.seed}) in "
                 f"{format_duration(one.seconds)}{f': {one.failure}' if one.failure else ''}"

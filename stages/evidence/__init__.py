@@ -1,1 +1,1 @@
-"""What a winner's numbers are held to: probes, test scores, resamples, and being executed again."""
+"""Checks of the numbers that the paper rests on: probes, test scores, resampling, and reproduction."""

@@ -1,8 +1,10 @@
-"""A second role reads the code of what the paper rests on, without comments and docstrings, before test is unsealed.
+"""A second role reads the code that the paper rests on, without comments and docstrings, before the test set is
+unsealed.
 
-A doubt counts where the program finds its quote at the lines that it cites. A verdict of `dishonest` with such a doubt
-is a sign: it makes the node suspect beside another one (`review.honesty.verdict`). Alone it is told, in appendix,
-disclosure and page, and costs nothing: a weaker model than the one that was measured (docs/honesty.md) may err more.
+A doubt counts only if the program finds its quote at the cited lines. A verdict of `dishonest` with such a doubt is a
+sign: it makes the node suspect only together with another sign (`review.honesty.verdict`). On its own it is reported in
+appendix, disclosure and page, without consequences, because a weaker model than the evaluated one (docs/honesty.md) may
+err more often.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from labwright.stages.run_context import RunContext
 
 
 async def audit_code(context: RunContext, client: ModelClient) -> None:
-    """Have the winner's code read, that of its successor where it turns out suspect, and that of the ablations.
+    """Have the code of the winner and of the ablations read, and that of the next winner if one turns out suspect.
 
-    What was read is not read again; once the budget is spent, nothing is.
+    Code is read only once, and not at all after the budget is spent.
     """
-    for one in context.state.code_readings:
-        if one.decision == client.decision:
+    for reading in context.state.code_readings:
+        if reading.decision == client.decision:
             client.skip(CODE_READER)
     while (best := find_winner(context.state)) is not None and not _is_audited(context, best):
         await _audit_node(context, client, context.state.nodes[best])
@@ -58,7 +60,7 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
         files={path: number_lines(text) for path, text in code.items()},
     )
     try:
-        answer = await client.ask_or_none(CODE_READER, inputs, instead="the code goes unread")
+        answer = await client.ask_or_none(CODE_READER, inputs, instead="the code is not read")
     except BudgetSpent:
         answer = None
     if answer is not None and not answer.unread:
@@ -84,7 +86,7 @@ async def _audit_node(context: RunContext, client: ModelClient, node: Node) -> N
 def _find_signs(
     verdict: CodeReadingVerdict, doubts: tuple[CodeDoubt, ...], code: dict[str, str]
 ) -> list[HonestyFinding]:
-    """Notes of what a reader found dishonest, each a sign."""
+    """Return a finding for each doubt of a reader whose verdict is `dishonest`; each counts as a sign."""
     if verdict != "dishonest":
         return []
     return [

@@ -1,10 +1,11 @@
-"""Experiments of a run executed again from its record, and what their numbers come to.
+"""Execute experiments of a run again from its record, and compare their numbers.
 
-The code, seed, limits and data of the record, in fresh kernels and a folder of its own; values are computed by us in
-the same way, test predictions too. How near they must be to the recorded ones: `stages.evidence.reproduction_match`.
+Code, seed, limits and data come from the record; execution uses fresh kernels and a separate folder. The host computes
+values in the same way, including those of test predictions. The required agreement is defined in
+`stages.evidence.reproduction_match`.
 
-What it does not guarantee: that a number means what the paper says of it. Checkpoints are not used again, so an attempt
-that went on from one runs as a whole.
+Limits: this does not check that a number means what the paper says. Checkpoints are not reused, so an attempt that
+continued from one is executed in full.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ from labwright.stages.nodes.node_cells import build_rerun_job as as_cells
 from labwright.stages.nodes.node_cells import sum_measured_seconds, with_llm_access
 
 ReportNode = Callable[[NodeReproduction, int, int], None]
-"""Told of each node when it is done: how many are, and of how many."""
+"""Called for each finished node, with the number of finished nodes and the total."""
 
 
 TIMEOUT_FACTOR = 3.0
-"""How much longer than it was recorded an execution may take when it comes again."""
+"""Factor by which an execution may exceed its recorded time when it is repeated."""
 
 
 def select_nodes(state: RunState, names: Sequence[str] = (), *, limit: int | None = None) -> list[Node]:
-    """The nodes of these names; by default what the paper rests on, with at most `limit` replicates of each.
+    """Return the named nodes; by default those that the paper rests on, with at most `limit` replicates of each.
 
-    Raises: `WrongUse`.
+    Raises: `UsageError`.
     """
     for name in names:
         if name not in state.nodes:
             raise UsageError(f"this run has no node {name!r}: 'scientist tree RUN' lists them")
         if not state.nodes[name].attempts:
             kind, status = state.nodes[name].kind, state.nodes[name].status
-            raise UsageError(f"{name} ({kind}, {status}) was never executed: choose one that was")
+            raise UsageError(f"{name} ({kind}, {status}) was never executed: choose one with an attempt")
     if names:
         return [state.nodes[name] for name in dict.fromkeys(names)]
     found: list[Node] = []
@@ -62,7 +63,7 @@ def select_nodes(state: RunState, names: Sequence[str] = (), *, limit: int | Non
         if node not in found and (limit is None or node.kind != "replicate" or siblings.index(node.id) < limit):
             found.append(node)
     if not found:
-        raise UsageError("no node of this run was carried to its paper yet: name one with --node")
+        raise UsageError("the paper of this run does not rest on any node yet: name one with --node")
     return found
 
 
@@ -71,10 +72,10 @@ async def reproduce_nodes(
     nodes: Sequence[Node],
     site: ReproductionSite,
     *,
-    unlike: Sequence[str] = (),
+    environment_differences: Sequence[str] = (),
     report: ReportNode | None = None,
 ) -> RunReproduction:
-    """Execute these nodes again, as many at a time as the executor has places. Raises `ExecutorError`."""
+    """Execute these nodes again, in parallel as far as the executor allows. Raises `ExecutorError`."""
     done: list[NodeReproduction] = []
 
     async def execute_again(node: Node) -> NodeReproduction:
@@ -84,33 +85,33 @@ async def reproduce_nodes(
             report(again, len(done), len(nodes))
         return again
 
-    ran = await asyncio.gather(*map(execute_again, nodes))
+    reproductions = await asyncio.gather(*map(execute_again, nodes))
     names = {node.id for node in nodes}
     return RunReproduction(
-        nodes=tuple(ran),
-        numbers=tuple(compare_numbers(state, ran, exact=not unlike)),
-        environment_differences=tuple(unlike),
+        nodes=tuple(reproductions),
+        numbers=tuple(compare_numbers(state, reproductions, exact=not environment_differences)),
+        environment_differences=tuple(environment_differences),
         left_out=tuple(dict.fromkeys(node.id for node in nodes_to_score(state) if node.id not in names)),
     )
 
 
 @dataclass(frozen=True)
 class ReproductionSite:
-    """Where nodes are executed again: the run that is read, and the folder beside it that is written."""
+    """Where nodes are executed again: the original run, which is only read, and the scratch folder that is written."""
 
     run: RunFolder
     scratch: RunFolder
     executor: Executor
     timeout: float
-    """Seconds of an attempt whose record does not say how long it had."""
+    """Time limit in seconds for an attempt without a recorded limit."""
     datasets: tuple[str, ...] = field(default=())
     subjects: Mapping[str, SubjectSettings] = field(default_factory=dict[str, SubjectSettings])
 
 
 def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: DatasetSources) -> tuple[str, ...]:
-    """Copy the run's data; what is damaged is made anew from its source. Returns their names.
+    """Copy the run's data, rebuild damaged files from their source, and return the dataset names.
 
-    Raises: `DatasetError`, and `WrongUse` where they are not those of the record.
+    Raises: `DatasetError`; `UsageError` if the data differ from those of the record.
     """
     scratch.create_folders()
     if state.data_plan is not None:
@@ -123,8 +124,8 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
         made = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
         if made.fingerprint != facts.fingerprint:
             raise UsageError(
-                f"the data {facts.name!r} cannot be made again: the run's copy was changed or is "
-                f"gone, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
+                f"the dataset {facts.name!r} cannot be rebuilt: the run's copy was changed or is "
+                f"missing, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
                 f", recorded {facts.fingerprint[:12]}...)"
             )
     try:
@@ -143,19 +144,17 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
     except (OSError, UnicodeDecodeError) as error:
         return again.model_copy(update={"failure": f"its code cannot be read: {error}"})
     if hash_texts(source) != node.source_sha256:
-        return again.model_copy(
-            update={"failure": "its code is not what the record says was run; nothing was executed"}
-        )
-    gone = {
+        return again.model_copy(update={"failure": "its code differs from the recorded code; nothing was executed"})
+    deleted = {
         name: keep
         for name in sorted({word for text in source.values() for word in collect_strings(text)})
         if name in state.nodes and (keep := find_deletion_setting(state, name))
     }
-    if gone:
+    if deleted:
         return again.model_copy(
             update={
                 "failure": "; ".join(
-                    f"it reads what {name} left, which was collected (keep={keep})" for name, keep in gone.items()
+                    f"it reads artifacts of {name}, which were deleted (keep={keep})" for name, keep in deleted.items()
                 )
             }
         )
@@ -187,8 +186,8 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
     before, after, failure = recorded.failure, outcome.failure, ""
     if (before and before.kind) != (after and after.kind):
         failure = (
-            f"{f'failed ({after.kind}): {after.message}' if after else 'ran to its end'}; by the record it "
-            f"{f'failed ({before.kind})' if before else 'ran to its end'}"
+            f"{f'failed ({after.kind}): {after.message}' if after else 'finished'}; in the record it "
+            f"{f'failed ({before.kind})' if before else 'finished'}"
         )
     again = again.model_copy(
         update={"seconds": outcome.seconds, "failure": failure, "measurements": outcome.measurements}
@@ -199,7 +198,7 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
         tests = await asyncio.to_thread(score_sealed, folder, place.scratch.labels, seed=node.seed)
         tests += await asyncio.to_thread(read_sealed_test_values, folder, None)
         tests += await place.executor.evaluate(folder, seed=node.seed, sealed=outcome.sealed)
-    except Exception as error:  # noqa: BLE001  a worker's edge: whatever comes of what the code left is the node's
+    except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files that code left belong to its node
         return again.model_copy(
             update={"failure": f"its test predictions cannot be scored: {failure_from_error(error).message}"}
         )

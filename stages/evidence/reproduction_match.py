@@ -1,8 +1,8 @@
-"""Numbers of the record beside those of the nodes that were executed again: equal, within noise, or different.
+"""Compare numbers of the record with those of reproduced nodes: equal, within noise, or different.
 
-Where processor, interpreter and threads are those of the record, the digits that are printed must be the same ones.
-Elsewhere, and on a GPU, a mean may differ as far as noise was measured: by less than the difference of two means of so
-many replicates is in all but `CHANCE` of cases (Student t).
+With the recorded processor, interpreter and thread count, the printed digits must be equal. Otherwise, and on a GPU, a
+mean may differ within the measured noise: by less than the difference between two means of as many replicates in all
+but a fraction `FALSE_ALARM_RATE` of cases (Student t).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from labwright.record.schema.frozen_model import FrozenModel
 from labwright.stages.paper.paper_context import build_paper_claims
 
 FALSE_ALARM_RATE = 0.001
-"""How often a number of code that is not deterministic is called different though it is not."""
+"""Rate at which a correct number of nondeterministic code is called different."""
 
 Quantity = tuple[str, str, str, str]
 
@@ -31,26 +31,26 @@ Quantity = tuple[str, str, str, str]
 def compare_numbers(
     state: RunState, reproductions: Sequence[NodeReproduction], *, exact: bool
 ) -> Iterator[ReproducedNumber]:
-    """Every number that these nodes bear on, claims of the paper first; `same` asks for equal digits."""
+    """Yield every number that depends on these nodes, claims of the paper first; `exact` demands equal digits."""
     again = {one.node: one for one in reproductions}
     claims = build_paper_claims(state)
     by_key = {one.key: one for one in build_paper_claims(_apply_reproductions(state, again)).all_claims}
     for claim in claims.all_claims:
-        if here := tuple(node for node in claim.nodes if node in again):
+        if reproduced := tuple(node for node in claim.nodes if node in again):
             after = by_key.get(claim.key)
             values = dict(zip(claim.nodes, claim.values, strict=True))
             new = dict(zip(after.nodes, after.values, strict=True)) if after is not None else {}
             texts: dict[str, tuple[PrintedValue, PrintedValue]] = {}
-            if after is not None and after.nodes == claim.nodes == here:
+            if after is not None and after.nodes == claim.nodes == reproduced:
                 new_texts = format_claims([after])
                 texts = {key.rpartition(".")[2]: (text, new_texts[key]) for key, text in format_claims([claim]).items()}
             yield _build_number(
                 _NumberComparison(
                     claim.key,
                     True,
-                    here,
-                    tuple(values[node] for node in here),
-                    tuple(map(new.get, here)),
+                    reproduced,
+                    tuple(values[node] for node in reproduced),
+                    tuple(map(new.get, reproduced)),
                     claim.sd,
                     claim.n,
                     texts,
@@ -58,7 +58,7 @@ def compare_numbers(
                 same=exact,
             )
     covered = {(node, (one.split, one.dataset, one.name, one.condition)) for one in claims.means for node in one.nodes}
-    for name, one in again.items():  # values that no claim is made of: on validation, and of the seed looked at
+    for name, one in again.items():  # values outside claims: on validation, and of the seed used for selection
         node = state.nodes[name]
         top = node.parent if node.kind == "replicate" and node.parent else name
         noise: dict[Quantity, list[float]] = {}
@@ -85,7 +85,8 @@ def compare_numbers(
 
 
 def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction]) -> RunState:
-    """The state as if these nodes had measured what they measured again; what was not measured again is gone."""
+    """Return the state with the measurements of these nodes replaced by the reproduced ones; missing ones are
+    removed."""
     nodes = dict(state.nodes)
     for name, one in again.items():
         *earlier, last = nodes[name].attempts
@@ -101,8 +102,11 @@ def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction])
 
 @dataclass(frozen=True)
 class _NumberComparison:
-    """Values before and after, node by node; `sd` is over all `of` replicates. `texts` are both as they are printed,
-    by form (`pm`, `ci` ...), where all that it is a mean over ran again."""
+    """Values before and after, node by node.
+
+    `sd` is over all `replicates`. `printed_texts` has both values as printed, by form (`pm`, `ci`, ...), if all nodes
+    of the mean were reproduced.
+    """
 
     key: str
     claim: bool
@@ -121,15 +125,16 @@ def _to_quantity(one: Measurement) -> Quantity:
 
 
 def _build_number(cell: _NumberComparison, *, same: bool) -> ReproducedNumber:
-    """Printed as mean and interval where all nodes of a claim ran, else as the values of those that did."""
-    again = [value for value in cell.reproduced if value is not None]
-    lost = len(again) < len(cell.reproduced)
-    off = None if lost else abs(fmean(again) - fmean(cell.recorded))
+    """Build the number: printed as mean and interval if all nodes of a claim were reproduced, otherwise as single
+    values."""
+    present = [value for value in cell.reproduced if value is not None]
+    is_missing = len(present) < len(cell.reproduced)
+    difference = None if is_missing else abs(fmean(present) - fmean(cell.recorded))
     noise = compute_tolerance(cell.sd, cell.replicates, len(cell.nodes))
     before, after = ([_format_value(value) for value in values] for values in (cell.recorded, cell.reproduced))
-    equal = not lost and all(a == b for a, b in (*zip(before, after, strict=True), *cell.printed_texts.values()))
-    verdict: ReproductionVerdict = "missing" if lost else "equal" if equal else "different"
-    if verdict == "different" and not same and off is not None and noise is not None and off <= noise:
+    equal = not is_missing and all(a == b for a, b in (*zip(before, after, strict=True), *cell.printed_texts.values()))
+    verdict: ReproductionVerdict = "missing" if is_missing else "equal" if equal else "different"
+    if verdict == "different" and not same and difference is not None and noise is not None and difference <= noise:
         verdict = "within noise"
     recorded, new = (
         (" ".join(to_plain_text(cell.printed_texts[form][side]) for form in ("pm", "ci")) for side in (0, 1))
@@ -141,7 +146,7 @@ def _build_number(cell: _NumberComparison, *, same: bool) -> ReproducedNumber:
         claim=cell.claim,
         nodes=cell.nodes,
         replicates=max(cell.replicates, 1),
-        difference=off,
+        difference=difference,
         noise=noise,
         recorded=recorded,
         reproduced=new,
@@ -154,7 +159,8 @@ def _format_value(value: float | None) -> str:
 
 
 def compute_tolerance(sd: float | None, replicates: int, reproduced: int) -> float | None:
-    """How far the mean over `ran` replicates may be from that over the same seeds before; None: no noise is known."""
+    """Return how far the mean over `reproduced` replicates may differ from the recorded one; None if the noise is
+    unknown."""
     if sd is None or replicates < 2:
         return None
     return compute_t_quantile(1 - FALSE_ALARM_RATE / 2, replicates - 1) * sd * math.sqrt(2 / reproduced)
@@ -164,7 +170,7 @@ ReproductionVerdict = Literal["equal", "within noise", "different", "missing"]
 
 
 class NodeReproduction(FrozenModel):
-    """One node executed again. `failure` is why its numbers are missing; empty where it ended as the record says."""
+    """A node that was executed again. `failure` says why its numbers are missing; empty if it ended as recorded."""
 
     node: str
     kind: str
@@ -177,14 +183,14 @@ class NodeReproduction(FrozenModel):
 
 
 class ReproducedNumber(FrozenModel):
-    """A number over those of its nodes that ran again. `noise` is the most that it may be `off`; None: unknown."""
+    """A number over its reproduced nodes. `noise` is the largest acceptable `difference`; None if unknown."""
 
     key: str
     claim: bool
-    """Whether the paper may print it by this key; other values stand in the appendix, or only in the record."""
+    """Whether the paper may print it under this key; other values appear in the appendix or only in the record."""
     nodes: tuple[str, ...]
     replicates: int
-    """Nodes that it is a mean over."""
+    """Number of replicates that it is a mean over."""
     recorded: str
     reproduced: str
     difference: float | None
@@ -193,13 +199,13 @@ class ReproducedNumber(FrozenModel):
 
 
 class RunReproduction(FrozenModel):
-    """What came of it. `unlike` says why digits need not be equal; empty: they must be."""
+    """The result of a reproduction. If `environment_differences` is empty, digits must be equal."""
 
     nodes: tuple[NodeReproduction, ...]
     numbers: tuple[ReproducedNumber, ...]
     environment_differences: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Nodes behind the paper's numbers that were not executed again, as was asked."""
+    """Nodes behind the paper's numbers that were left out on request."""
 
     @property
     def is_reproduced(self) -> bool:

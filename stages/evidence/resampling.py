@@ -1,19 +1,19 @@
-"""How far differences and effects on test data vary with the test examples: a paired bootstrap, where the labels are.
+"""Variation of differences and effects on test data with the test examples: a paired bootstrap on the host.
 
-Replicates show what training again would change; the test set is a sample too, and this shows what other examples
-would. All examples are drawn anew, with replacement, the same ones for both arms and every seed; the difference is the
-mean over the same replicates; the interval is between the 2.5 and 97.5 percentiles of all draws. Source: Efron and
-Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13.
+Replicates show the variation between training runs; the bootstrap shows the variation between test sets. All examples
+are drawn with replacement, the same ones for both arms and every seed; the difference is the mean over the same
+replicates; the interval spans the 2.5th to 97.5th percentile of all draws. Source: Efron and Tibshirani 1993, "An
+Introduction to the Bootstrap", chapter 13.
 
-Large test sets get fewer draws, never fewer examples; below `FEWEST` draws there is no interval.
+Large test sets get fewer draws, never fewer examples; below `MIN_DRAWS` draws there is no interval.
 
-Clusters of examples are few, and of unlike size: a bootstrap of them comes out too small. Each is left out once instead
-(the jackknife; `CV3` in MacKinnon, Nielsen and Webb 2023, "Cluster-robust inference: a guide to empirical practice").
-What clusters of unlike size are worth in clusters of one size is told beside it (Kish 1965).
+Clusters of examples are few and of unequal size, so a bootstrap over them underestimates the variance. Instead, each
+cluster is left out once (the jackknife; `CV3` in MacKinnon, Nielsen and Webb 2023, "Cluster-robust inference: a guide
+to empirical practice"). The equivalent number of clusters of equal size is reported with it (Kish 1965).
 
-What it does not guarantee: anything of values that were not computed by us from predictions (`evaluated`, `logged`),
-nor, without clusters, of examples that depend on each other, as frames of one film do. Percentile intervals are too
-short for a few dozen examples.
+Limits: nothing is computed for values that the host did not compute from predictions (`evaluated`, `logged`). Without
+clusters, dependence between examples, such as frames of one film, is ignored. Percentile intervals are too short for a
+few dozen examples.
 """
 
 from __future__ import annotations
@@ -53,36 +53,37 @@ ResampledScores = dict[tuple[str, ...], Any]
 """(cluster column or empty, dataset, node, condition, metric) -> its value in each draw."""
 MAX_DRAWS = 2000
 MIN_DRAWS = 200
-"""Draws below which the ends of the interval would be those of a handful of draws."""
+"""Minimum number of draws, so that the ends of the interval do not depend on a handful of draws."""
 MAX_PASSES = 2e10
-"""Passes over examples for one dataset at most: about a minute and a half on one core."""
+"""Maximum number of example passes per dataset: about a minute and a half on one core."""
 MAX_DRAW_BYTES = 2**28
-"""Draws times examples at most, in bytes of memory."""
+"""Maximum memory of draws times examples, in bytes."""
 NOT_COMPUTED_REASON = "its values were not computed by the program from predictions"
 
 
 class SampleSize(NamedTuple):
-    """What the test examples of a dataset are a sample of: so many examples, or clusters, and what they are worth in
-    clusters of one size."""
+    """Sample size of a dataset's test set: the number of examples or clusters, and its equivalent in equal-sized
+    clusters."""
 
     units: int
     effective_units: float
 
 
 def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledInterval, ...]:
-    """What resampling says of every difference on test data, or why it says nothing; in the order of the differences.
+    """Resample every difference on test data and every effect that generalises over examples, in this order.
 
-    Reads sealed predictions and labels. Takes up to a few minutes for large test sets: not for the event loop.
+    Reads sealed predictions and labels. Takes up to a few minutes for large test sets, so it must not run in the event
+    loop.
     """
-    of_dataset: dict[str, list[ClaimDifference]] = defaultdict(list)
+    by_dataset: dict[str, list[ClaimDifference]] = defaultdict(list)
     for one in compute_differences(state, compute_paper_claims(state)):
         if one.split == "test":
-            of_dataset[one.dataset].append(one)
+            by_dataset[one.dataset].append(one)
     facts = {one.name: one for one in state.datasets}
     return (
         *(
             found
-            for dataset, chosen in of_dataset.items()
+            for dataset, chosen in by_dataset.items()
             for found in _resample_dataset(state, folder, facts.get(dataset), chosen)
         ),
         *_resample_effects(state, folder),
@@ -90,22 +91,24 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
 
 
 def _resample_effects(state: RunState, folder: RunFolder) -> Iterator[ResampledInterval]:
-    """The same of every effect of a hypothesis that generalises over examples, on whatever datasets it is read; a
-    choice inside it stays as the validation or dev values of its seed have it."""
+    """Resample every effect of a hypothesis that generalises over examples, on all datasets that it uses.
+
+    A selection inside an effect stays as the validation or dev values of its seed made it.
+    """
     plan, nodes = state.data_plan, [one for one in find_deciding_nodes(state)[0] if one.status == "good"]
-    asked = [
+    effects = [
         (one, format_effect_key(one, number), effect)
         for one in (plan.hypotheses if plan is not None else ())
         if one.unit in ("seeds and examples", "seeds and clusters")
         for number, effect in enumerate(list_estimated_effects(one))
     ]
-    if plan is None or not nodes or not asked:
+    if plan is None or not nodes or not effects:
         return
     facts, drawn = {one.name: one for one in state.datasets}, ResampledScores()
-    names = {find_effect_metric(effect, plan).name for *_, effect in asked}
+    names = {find_effect_metric(effect, plan).name for *_, effect in effects}
     read = {
         (one.cluster, place.dataset, place.condition)
-        for one, _, effect in asked
+        for one, _, effect in effects
         for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
     }
     samples: dict[tuple[str, str], SampleSize] = {}
@@ -120,23 +123,25 @@ def _resample_effects(state: RunState, folder: RunFolder) -> Iterator[ResampledI
         except SubmissionRefused as error:
             reasons[cluster, dataset] = str(error)
     runs = [read_replicate_values(node, state.test_measurements.get(node.id, ())) for node in nodes]
-    for one, key, effect in asked:
+    for hypothesis, key, effect in effects:
         yield resample_effect(
             plan,
-            one,
+            hypothesis,
             effect,
             key,
             runs,
             reason=next(
                 (
-                    reasons[one.cluster, place.dataset]
+                    reasons[hypothesis.cluster, place.dataset]
                     for place in list_cells_read(effect.estimand, plan, find_effect_metric(effect, plan))
-                    if (one.cluster, place.dataset) in reasons
+                    if (hypothesis.cluster, place.dataset) in reasons
                 ),
                 "",
             ),
-            drawn={name[1:]: values for name, values in drawn.items() if name[0] == one.cluster},
-            samples={dataset: sample for (cluster, dataset), sample in samples.items() if cluster == one.cluster},
+            drawn={name[1:]: values for name, values in drawn.items() if name[0] == hypothesis.cluster},
+            samples={
+                dataset: sample for (cluster, dataset), sample in samples.items() if cluster == hypothesis.cluster
+            },
         )
 
 
@@ -151,8 +156,11 @@ def resample_effect(
     samples: Mapping[str, SampleSize],
     reason: str = "",
 ) -> ResampledInterval:
-    """How an effect varies with the test examples. `drawn` are the values by dataset, node, condition and metric: in
-    every draw of examples, or with each cluster left out."""
+    """Compute how an effect varies with the test examples.
+
+    `drawn` has the values by dataset, node, condition and metric, in every draw of examples or with each cluster left
+    out.
+    """
     import numpy as np
 
     metric, kept = find_effect_metric(effect, plan), [run for run in runs if _has_value(plan, hypothesis, effect, run)]
@@ -171,12 +179,12 @@ def resample_effect(
         return run.values.get((place.dataset, place.condition, metric.name))
 
     def resampled_in(dataset: str, run: ReplicateValues, place: CellRef) -> EstimandValue | None:
-        if dataset not in ("", place.dataset) or measured(run, place) is None:  # a cell that diverged has no draws
+        if dataset not in ("", place.dataset) or measured(run, place) is None:  # a diverged cell has no draws
             return measured(run, place)
         return drawn[place.dataset, run.node, place.condition, metric.name][:shortest]
 
     read = sorted({place.dataset for place in list_cells_read(effect.estimand, plan, metric)})
-    units, worth = (
+    units, effective_units = (
         min(getattr(samples[name], field) for name in read) if samples else 0 for field in SampleSize._fields
     )
     shortest = None if hypothesis.cluster else min((len(values) for values in drawn.values()), default=0)
@@ -186,7 +194,7 @@ def resample_effect(
             for dataset in read:
                 without = mean(partial(resampled_in, dataset))
                 variance += float(((without - whole) ** 2).sum()) * (len(without) - 1) / len(without)
-            found = ResampledInterval(key=key, nodes=nothing.nodes, clusters=units, worth=worth)
+            found = ResampledInterval(key=key, nodes=nothing.nodes, clusters=units, worth=effective_units)
             return found.model_copy(
                 update={"sd": sqrt(variance)}
                 if isfinite(variance)
@@ -205,22 +213,23 @@ def resample_effect(
         low=low,
         high=high,
         examples=units,
-        worth=worth,
+        worth=effective_units,
         draws=len(means),
         sd=float(np.std(means, ddof=1)) * sqrt(units / max(1, units - 1)),
     )
 
 
-def _has_value(plan: DataPlan, one: Hypothesis, effect: Effect, run: ReplicateValues) -> bool:
-    """Whether a run has a value of an effect, so that its mean is over this one, too."""
+def _has_value(plan: DataPlan, hypothesis: Hypothesis, effect: Effect, run: ReplicateValues) -> bool:
+    """Return whether a run has a value of an effect, so that it enters the mean."""
     try:
-        return bool(compute_effect_value(plan, one, effect, run))
+        return bool(compute_effect_value(plan, hypothesis, effect, run))
     except (DivergedError, MissingCell):
         return False
 
 
 def count_draws(examples: int, passes: int) -> int:
-    """How many draws are made where one of them takes so many passes over so many examples; 0: too many for any."""
+    """Return the number of draws if one draw takes `passes` passes over `examples` examples; 0 if fewer than
+    `MIN_DRAWS` fit."""
     most = int(min(MAX_DRAWS, MAX_PASSES // max(1, examples * passes), MAX_DRAW_BYTES // max(1, examples)))
     return most if most >= MIN_DRAWS else 0
 
@@ -228,14 +237,14 @@ def count_draws(examples: int, passes: int) -> int:
 def _resample_dataset(
     state: RunState, folder: RunFolder, facts: DatasetFacts | None, chosen: Sequence[ClaimDifference]
 ) -> Iterator[ResampledInterval]:
-    # Ours are those whose arms we scored from predictions: not code, and not a scorer of the user's own.
+    # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
     by_scorers = {
         metric.name
         for scorer in state.scorers
         if facts is not None and scorer.dataset == facts.name
         for metric in scorer.metrics
     }
-    ours = [
+    resampleable = [
         one
         for one in chosen
         if facts is not None and one.grade in ("scored", "computed") and one.name not in by_scorers
@@ -243,10 +252,10 @@ def _resample_dataset(
     examples = facts.sizes.get("test", 0) if facts is not None else 0
     wanted = {
         part
-        for one in ours
+        for one in resampleable
         for part in (*((node, one.condition) for node in one.nodes), *((node, one.other) for node in one.others))
     }
-    names = {one.name for one in ours}
+    names = {one.name for one in resampleable}
     found: dict[tuple[str, str, str], NDArray[Any]] = {}
     reason = ""
     if wanted:
@@ -258,9 +267,12 @@ def _resample_dataset(
     for one in chosen:
         yield (
             _compute_interval(one, found, examples)
-            if one in ours and not reason
+            if one in resampleable and not reason
             else ResampledInterval(
-                key=one.key, nodes=one.nodes, others=one.others, reason=reason if one in ours else NOT_COMPUTED_REASON
+                key=one.key,
+                nodes=one.nodes,
+                others=one.others,
+                reason=reason if one in resampleable else NOT_COMPUTED_REASON,
             )
         )
 
@@ -274,8 +286,10 @@ def _draw_scores(
     names: set[str],
     cluster: str = "",
 ) -> tuple[SampleSize, dict[tuple[str, str, str], NDArray[Any]]]:
-    """The scores of (node, condition)s in every draw of a dataset's test examples, or without each cluster of them
-    where a column says which belong together; and what is a sample there. Raises `SubmissionRefused`."""
+    """Return the sample size of a dataset and the scores of (node, condition) pairs in every draw of its test examples.
+
+    If `cluster` names a column of groups, each group is left out once instead. Raises `SubmissionRefused`.
+    """
     import numpy as np
 
     examples = facts.sizes.get("test", 0)
@@ -285,7 +299,7 @@ def _draw_scores(
     )
     draws = count_draws(examples, len(wanted) * each)
     if not draws:
-        raise SubmissionRefused(f"{examples} test examples are too many for {MIN_DRAWS} draws")
+        raise SubmissionRefused(f"{examples} test examples are too many for {MIN_DRAWS} bootstrap draws")
     assert state.started is not None
     rng = np.random.default_rng([state.started.seed, crc32(facts.name.encode())])
     if not cluster:
@@ -294,9 +308,9 @@ def _draw_scores(
         )
     column = read_columns(folder.labels, facts.name, "test")[1].get(cluster)
     if column is None:
-        raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} to draw clusters by")
+        raise SubmissionRefused(f"{facts.name!r} has no column {cluster!r} that defines clusters")
     values, member = np.unique(column, return_inverse=True)
-    if len(values) > draws:  # so many that they are left out in groups
+    if len(values) > draws:  # too many clusters: leave them out in groups
         member = rng.permutation(np.arange(len(values)) % draws)[member]
     sizes = np.bincount(member)
     without = (np.arange(len(sizes))[:, None] != member).astype(np.uint8)
@@ -317,18 +331,18 @@ def _compute_scores(
     found: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
         last = state.nodes[node].attempts[-1]
-        for one, values, truth, more in iterate_sealed_predictions(
+        for submission, values, truth, more in iterate_sealed_predictions(
             folder.get_attempt_path(node, last.number), folder.labels, expected=last.sealed
         ):
-            if one.dataset == dataset and (node, one.condition) in wanted:
+            if submission.dataset == dataset and (node, submission.condition) in wanted:
                 if len(truth) != drawn.shape[1]:
                     raise SubmissionRefused(
-                        f"{one.description}: {len(truth)} labels, where the record has {drawn.shape[1]}"
+                        f"{submission.description}: {len(truth)} labels, but the record has {drawn.shape[1]}"
                     )
                 found |= {
-                    (node, one.condition, name): over
-                    for name, over in compute_resampled_scores(
-                        one.kind, values, truth, counts=drawn, names=names, more=more
+                    (node, submission.condition, name): scores
+                    for name, scores in compute_resampled_scores(
+                        submission.kind, values, truth, counts=drawn, names=names, more=more
                     ).items()
                 }
     return found

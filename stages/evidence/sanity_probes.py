@@ -1,7 +1,9 @@
-"""What the paper rests on is run again with something changed (`review.honesty.label_probe`), before test is unsealed.
+"""Execute the code that the paper rests on with one thing changed (`review.honesty.label_probe`) before test is
+unsealed.
 
-The winner in full: seed, labels, rows, names of arms; each ablation with rows alone. What one probe cannot be given of
-time or budget ends unclear and says so. A probe executes each cell that it needs once, and rows of each arm one cell.
+The winner gets all probes (seed, labels, rows, arm names), each ablation only the row probe. A probe that does not fit
+into time or budget ends as unclear and says so. A probe executes each cell that it needs once; the row probe uses one
+cell per arm.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ ProbeKind = Literal["seed", "labels", "rows", "arms"]
 
 
 async def probe_winners(context: RunContext) -> None:
-    """Probe and read the winner; where it turns out suspect, the one that takes its place, too; then the ablations."""
+    """Probe and audit the winner, and the next one if it turns out suspect; then probe the ablations."""
 
     async def work(client: ModelClient) -> None:
         while (
@@ -68,15 +70,15 @@ async def probe_winners(context: RunContext) -> None:
 
 
 async def probe_ablations(context: RunContext, client: ModelClient) -> None:
-    """Probe the rows of the ablations that the paper reports, and have all code read, as far as it is not done."""
+    """Run the row probe on the reported ablations and have all code read, as far as that is not done."""
     probes = [
         _NodeProbes(context, node.id)
         for node in find_ablation_nodes(context.state)
         if not _is_probed(context, node.id, "rows")
     ]
-    seen = await asyncio.gather(*(one.measure_rows_probe() for one in probes))
-    for one, found in zip(probes, seen, strict=True):
-        one.record_probe("rows", *found)
+    outcomes = await asyncio.gather(*(one.measure_rows_probe() for one in probes))
+    for probe, outcome in zip(probes, outcomes, strict=True):
+        probe.record_probe("rows", *outcome)
     await audit_code(context, client)
 
 
@@ -85,9 +87,9 @@ def _is_probed(context: RunContext, node: str, probe: str) -> bool:
 
 
 def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell, ...]:
-    """Of each arm the first cell, and the cells whose artifacts these read."""
+    """Return the first cell of each arm, and the cells whose artifacts these read."""
     chosen = list({cell.arm: cell for cell in reversed(cells)}.values())
-    for cell in chosen:  # which grows meanwhile
+    for cell in chosen:  # the list grows during the loop
         chosen += [
             one
             for one in cells
@@ -99,7 +101,7 @@ def select_cells(cells: Sequence[Cell], reads: Mapping[str, str]) -> tuple[Cell,
 
 
 class ProbeNotRunError(Exception):
-    """A probe cannot be carried out; the message says why."""
+    """Raised when a probe cannot be carried out; the message says why."""
 
 
 class _NodeProbes:
@@ -112,14 +114,14 @@ class _NodeProbes:
         self.code = {path: text for path, text in source.items() if path != PLOTS_FILE}
         self.seconds = 0.0
         self.reservations = list[str]()
-        """What was reserved in the budget, by name."""
+        """Names of the reservations in the budget."""
 
     @property
     def node(self) -> Node:
         return self.context.state.nodes[self.name]
 
     async def run_all(self) -> None:
-        """All of them, as far as they are not recorded; nothing more of a node that turned out suspect."""
+        """Run all probes that are not recorded yet, until the node turns out suspect."""
         for kind, probe in (
             ("seed", self.probe_seed),
             ("labels", self.probe_labels),
@@ -130,7 +132,7 @@ class _NodeProbes:
                 await probe()
 
     async def probe_seed(self) -> None:
-        """The replicates ran the same code with other seeds; whether any value differs."""
+        """Check whether any value differs between the replicates, which ran the same code with other seeds."""
         found = judge_seed_change(self.node.measurements, self._read_replicates(), self.context.plan.primary_metric)
         signs = apply_corroboration(
             find_ignored_seed(select_code(self.code)) if found.outcome == "still" else (), self.node.findings
@@ -140,7 +142,7 @@ class _NodeProbes:
         self.record_probe("seed", found)
 
     async def probe_labels(self) -> None:
-        """With permuted labels. What one permutation may take of the GPUs is left free from the start
+        """Run the code with permuted labels. The GPU time of one permutation is reserved from the start
         (`stages.worst_case_cost`)."""
         metric, found, measured, runs = (
             self.context.plan.primary_metric,
@@ -151,7 +153,7 @@ class _NodeProbes:
         chance = await to_thread(compute_chance_level, self.context.folder.labels, metric.name)
         try:
             if not any(".y" in text for text in select_code(self.code).values()):
-                raise ProbeNotRunError("not run: the code reads no labels")
+                raise ProbeNotRunError("not run: the code does not read labels")
             while found.outcome == "still" and runs < MAX_PERMUTATIONS:
                 outcome = await self._run_probe(
                     "labels", runs, {PROBE_FILE: build_probe_script(runs)}, entry=PROBE_FILE
@@ -164,7 +166,7 @@ class _NodeProbes:
                     found = ProbeResult(
                         "still",
                         f"with permuted training labels the predictions of {', '.join(arms)} are "
-                        "the same to the last digit: they do not come from the labels",
+                        "identical in every digit: they do not depend on the labels",
                     )
                     break
                 found = judge_label_permutation(self.node.measurements, measured, metric=metric, chance=chance)
@@ -174,13 +176,13 @@ class _NodeProbes:
         self.record_probe("labels", found, measured)
 
     async def probe_rows(self) -> None:
-        """With every second row to be predicted replaced."""
+        """Run the code with every second row to be predicted replaced."""
         self.record_probe("rows", *await self.measure_rows_probe())
 
     async def measure_rows_probe(self) -> tuple[ProbeResult, tuple[Measurement, ...]]:
-        """What becomes of predictions where every second row is replaced, and what was measured.
+        """Return the result of replacing every second row to be predicted, and what was measured.
 
-        Where others move too, the code is run once more unchanged: code that gives other values by itself has shown
+        If predictions of other rows change too, the code is run once more unchanged: nondeterministic code proves
         nothing.
         """
         plan, measured = self.context.plan, tuple[Measurement, ...]()
@@ -190,7 +192,7 @@ class _NodeProbes:
                 select_cells(self._list_measured_cells(), collect_reads(self.code.get(PROGRAM, "")) or {}),
             )
             if not before:
-                raise ProbeNotRunError("not run: no predictions were handed in")
+                raise ProbeNotRunError("not run: no predictions were submitted")
             measured = (
                 await self._run_probe("rows", 0, {PROBE_FILE: ROWS}, entry=PROBE_FILE, cells=cells)
             ).measurements
@@ -204,26 +206,26 @@ class _NodeProbes:
                     for one in await self._read_probed("rows", 1)
                     if (one.dataset, one.condition) in known
                 ):
-                    found = ProbeResult("unclear", "run once more unchanged, the code predicts other values")
+                    found = ProbeResult("unclear", "a second, unchanged run of the code predicts other values")
         except ProbeNotRunError as error:
             found = ProbeResult("unclear", str(error))
         return found, measured
 
     async def probe_arms(self) -> None:
-        """With the names of baseline and method exchanged, in a program of cells."""
+        """Run a program of cells with the names of baseline and method exchanged."""
         measured = tuple[Measurement, ...]()
         try:
             names, cells = self._select_pair()
-            turned, replicates = exchange_arm_names(self.code, names), self._read_replicates()
-            if turned is None or len(replicates) < 2:
+            exchanged, replicates = exchange_arm_names(self.code, names), self._read_replicates()
+            if exchanged is None or len(replicates) < 2:
                 raise ProbeNotRunError(
-                    "not run: the code uses the names of its arms in other ways than as texts"
-                    if turned is None
-                    else "not run: there are no two good replicates to compare with"
+                    "not run: the code uses arm names for more than string constants"
+                    if exchanged is None
+                    else "not run: fewer than two good replicates to compare with"
                 )
             other = dict(zip(names, reversed(names), strict=True))
-            told = {cell.model_copy(update={"arm": other[cell.arm]}): cell for cell in cells}
-            measured = (await self._run_probe("arms", 0, turned, whole=True, told=told)).measurements
+            renamed = {cell.model_copy(update={"arm": other[cell.arm]}): cell for cell in cells}
+            measured = (await self._run_probe("arms", 0, exchanged, whole=True, original_by_cell=renamed)).measurements
             found = judge_name_exchange(
                 self.node.measurements, measured, replicates, names=names, metric=self.context.plan.primary_metric
             )
@@ -231,13 +233,13 @@ class _NodeProbes:
             found = ProbeResult("unclear", str(error))
         self.record_probe("arms", found, measured)
 
-    # --- what they share ----------------------------------------------------------------------------------------------
+    # --- shared helpers -----------------------------------------------------------------------------------------------
 
     def _read_replicates(self) -> list[tuple[Measurement, ...]]:
         return [one.measurements for one in find_replicates(self.context.state, self.name) if one.status == "good"]
 
     async def _read_submitted(self) -> tuple[SubmittedPredictions, ...]:
-        """What the node handed in."""
+        """Read the final predictions that the node submitted; empty if there are none."""
         with suppress(SubmissionRefused):
             folder = self.context.folder.get_attempt_path(self.name, self.node.attempts[-1].number)
             return await to_thread(read_final_predictions, folder, self.context.folder.labels)
@@ -252,15 +254,17 @@ class _NodeProbes:
         return self.context.folder.root / "probes" / self.name / f"{kind}{number}"
 
     def _list_measured_cells(self) -> list[Cell]:
-        """The cells behind the node's numbers, those on the smallest data first: seconds differ from run to run, and
-        would have each look at other cells. None of a program that does all at once."""
+        """Return the cells behind the node's numbers, smallest data first; empty for a plain script.
+
+        Sorting by recorded seconds would select other cells in every run.
+        """
         sizes = {one.name: one.features * sum(one.sizes.values()) for one in self.context.facts}
         return sorted(
             (line.cell for line in list_measured_cells(self.node)), key=lambda cell: sizes.get(cell.dataset, 0)
         )
 
     def _select_pair(self) -> tuple[tuple[str, str], tuple[Cell, Cell]]:
-        """The names of a baseline and of the method, with a cell of each at one place, on the smallest data."""
+        """Return the names of a baseline and the method, and a cell of each at one place, on the smallest data."""
         measured = self._list_measured_cells()
         roles = {arm.name: arm.role for arm in self.context.plan.arms}
         pairs = [
@@ -272,7 +276,7 @@ class _NodeProbes:
             and (a.dataset, a.level) == (b.dataset, b.level)
         ]
         if not pairs or collect_reads(self.code.get(PROGRAM, "")):
-            raise ProbeNotRunError("not run: the program has no cells of a baseline and of the method that stand alone")
+            raise ProbeNotRunError("not run: the program has no independent cells of a baseline and the method")
         a, b = pairs[0]
         return (a.arm, b.arm), (a, b)
 
@@ -285,10 +289,13 @@ class _NodeProbes:
         entry: str = PROGRAM,
         whole: bool = False,
         cells: tuple[Cell, ...] = (),
-        told: Mapping[Cell, Cell] | None = None,
+        original_by_cell: Mapping[Cell, Cell] | None = None,
     ) -> JobOutcome:
-        """What comes of the node's code with some files changed, or only these; of its `cells`, or of those that it is
-        `told` in place of others. Raises `NotRunError`, also where it fails."""
+        """Execute the node's code with some files changed, or only these if `whole`.
+
+        It runs for `cells`, or for renamed cells as given by `original_by_cell`. Raises `ProbeNotRunError`, also if the
+        code fails.
+        """
         context, name, folder = self.context, f"{self.name}/{kind}{number}", self._probe_folder(kind, number)
         if (why := self._find_obstacle()) is not None:
             raise ProbeNotRunError(f"not run: {why}")
@@ -298,7 +305,7 @@ class _NodeProbes:
                     decision_number(context.recorder, RunTask(task=PROBE_TASK)), name, context.retry_seconds
                 )
                 self.reservations.append(name)
-            await to_thread(remove_tree, folder, ignore_errors=True)  # what a kill left
+            await to_thread(remove_tree, folder, ignore_errors=True)  # leftovers of a kill
             job = build_rerun_job(
                 Job(
                     name=name,
@@ -313,13 +320,13 @@ class _NodeProbes:
                 self.node,
                 context.state,
             )
-            if told:
+            if original_by_cell:
                 job = replace(
                     job,
-                    cells=tuple(told),
+                    cells=tuple(original_by_cell),
                     keys={},
                     expected_seconds={},
-                    settings={cell: job.settings.get(was, {}) for cell, was in told.items()},
+                    settings={cell: job.settings.get(original, {}) for cell, original in original_by_cell.items()},
                 )
             outcome = await context.executor.run(replace(job, cells=cells) if cells and job.cells else job)
         except BudgetSpent as error:
@@ -333,15 +340,15 @@ class _NodeProbes:
         return outcome
 
     def _find_obstacle(self) -> str | None:
-        """Why nothing is executed."""
+        """Return why no code can be executed; None if it can."""
         if self.context.state.limit_reason is not None:
             return self.context.state.limit_reason
         if self.context.plan.subjects:
-            return "it asks language models"
-        return "a repository reads its own data" if self.context.repository is not None else None
+            return "it queries language models"
+        return "the repository reads its own data" if self.context.repository is not None else None
 
     def record_probe(self, kind: ProbeKind, found: ProbeResult, measured: tuple[Measurement, ...] = ()) -> None:
-        """What came of a probe; suspect where it is what honest code does not do."""
+        """Record the result of a probe; the node becomes suspect if honest code would not give it."""
         context, budget = self.context, self.context.budget
         if found.outcome == "still" and kind != "seed":
             context.recorder.append(NodeSuspected(node=self.name, findings=(HonestyFinding(kind=kind, why=found.why),)))
@@ -357,5 +364,5 @@ class _NodeProbes:
         )
         if budget is not None:
             for name in self.reservations:
-                budget.release(name)  # what was taken is settled by now
+                budget.release(name)  # the actual cost is charged by now
         self.seconds, self.reservations = 0.0, []

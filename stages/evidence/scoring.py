@@ -1,7 +1,7 @@
-"""What the paper rests on is probed and read (`stages.evidence.sanity_probes`); then the sealed test predictions are
-scored.
+"""Probe and audit the code that the paper rests on (`stages.evidence.sanity_probes`), then score its sealed
+predictions.
 
-Selection never sees the test set: no prompt of the search and no stage summary carries what is computed here.
+Selection never sees the test set: no search prompt and no stage summary contains the values computed here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from labwright.stages.stage_runner import find_trusted_winner
 
 
 async def remeasure_reused_cells(context: RunContext) -> None:
-    """Once two executions of one key differed, have the nodes of the paper measure what they had taken over."""
+    """Make the nodes of the paper measure their reused cells themselves, if two executions of one key differed."""
 
     async def work(_: ModelClient) -> None:
         for node in nodes_to_score(context.state):
@@ -50,7 +50,7 @@ async def remeasure_reused_cells(context: RunContext) -> None:
 async def score_tests(context: RunContext) -> None:
     """Probe the winner; record test measurements of the winner, the ablations, and the replicates of both.
 
-    And how far their differences vary with the test examples (`stages.evidence.resampling`).
+    Also record how their differences vary with the test examples (`stages.evidence.resampling`).
     """
     await remeasure_reused_cells(context)
     await probe_winners(context)
@@ -63,9 +63,9 @@ async def score_tests(context: RunContext) -> None:
 
 
 async def score_selected_nodes(context: RunContext) -> None:
-    """Record what is not recorded yet of the frozen nodes: their test measurements, and the differences resampled.
+    """Record missing test measurements of the frozen nodes, and the resampled differences.
 
-    No node is scored twice; what is frozen later, ablations that a reviewer asked for, is scored when it is.
+    No node is scored twice; nodes that are frozen later (ablations that a reviewer requested) are scored then.
     """
     for node in nodes_to_score(context.state):
         if node.id in context.state.test_measurements:
@@ -76,25 +76,25 @@ async def score_selected_nodes(context: RunContext) -> None:
         found += await to_thread(read_sealed_test_values, folder, last.sealed)
         try:
             found += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
-        except SubmissionRefused as error:  # a scorer of the user's own: the other values stand
+        except SubmissionRefused as error:  # the user's own scorer failed: the other values remain
             failure = Failure(kind="other", message=str(error))
         context.recorder.append(SealedTestScored(node=node.id, measurements=found, failure=failure))
-    called = {
+    difference_keys = {
         one.key
         for one in compute_differences(context.state, compute_paper_claims(context.state))
         if one.split == "test"
     }
-    asked = context.plan.hypotheses and not any(
+    needs_effects = context.plan.hypotheses and not any(
         key.startswith("hypothesis/") for key in context.state.resampled_intervals
     )
-    if (asked or called - context.state.resampled_intervals.keys()) and (
-        over := await to_thread(resample_differences, context.state, context.folder)
+    if (needs_effects or difference_keys - context.state.resampled_intervals.keys()) and (
+        intervals := await to_thread(resample_differences, context.state, context.folder)
     ):
-        context.recorder.append(SealedTestResampled(found=over))
+        context.recorder.append(SealedTestResampled(found=intervals))
 
 
 def nodes_to_score(state: RunState) -> list[Node]:
-    """Winner and ablations with their replicates, and the rungs; only nodes that worked."""
+    """Return the working nodes among the winner, the ablations, the replicates of both, and the reference models."""
     best = find_winner(state)
     tops = ([state.nodes[best]] if best else []) + find_ablation_nodes(state)
     nodes = [

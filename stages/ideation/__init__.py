@@ -1,1 +1,2 @@
-"""From a topic to ideas that were looked up, held against the machine and against each other; then to a proposal."""
+"""Turn a topic into ideas that are compared with the literature, the machine and each other, and then into a
+proposal."""

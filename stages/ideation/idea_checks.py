@@ -1,7 +1,7 @@
-"""What a program says of an idea: whether it fits this machine, repeats an earlier one, or claims a novelty.
+"""Automatic checks of an idea: whether it fits this machine, repeats an earlier idea, or claims novelty.
 
-Not guaranteed: that the estimate is right, which is a model's guess; two ideas that say the same in other words pass,
-and so do words that claim novelty in a way that is not listed here.
+Limits: the resource estimate is a model's guess; two paraphrases of one idea pass as different, and so do novelty
+claims whose wording is not listed here.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _HUB_NAME = re.compile(r"^(?:hf:)?[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?(?:@
 
 
 def check_fit(estimate: ResourceEstimate, means: AvailableResources) -> Feasibility:
-    """Whether an estimate fits, and what does not, one sentence each."""
+    """Return whether an estimate fits the available resources, with one sentence per obstacle."""
     why: list[str] = []
     if estimate.hours > means.hours:
-        why.append(f"it takes {estimate.hours:g} h by its estimate, and the run may take {means.hours:g} h")
+        why.append(f"it is estimated to take {estimate.hours:g} h, but the run may take {means.hours:g} h")
     if estimate.node_hours > means.node_hours:
-        why.append(f"its longest experiment takes {estimate.node_hours:g} h, and one may take {means.node_hours:g} h")
+        why.append(f"its longest experiment takes {estimate.node_hours:g} h, but the limit is {means.node_hours:g} h")
     if estimate.node_hours > estimate.hours:
         why.append(f"one experiment of {estimate.node_hours:g} h does not fit into a study of {estimate.hours:g} h")
     memory = estimate.gpu_memory_gb
     if memory and not means.gpus:
-        why.append(f"it needs a GPU with {memory:g} GB, and the run has none")
+        why.append(f"it needs a GPU with {memory:g} GB, but the run has none")
     elif memory and means.gpu_memory_gb and memory > means.gpu_memory_gb:
-        why.append(f"it wants {memory:g} GB of GPU memory, and there are {means.gpu_memory_gb:g} GB")
+        why.append(f"it needs {memory:g} GB of GPU memory, but only {means.gpu_memory_gb:g} GB are available")
     have = {_normalise_package(one.split()[0]) for one in means.packages if one.strip()}
     have |= {_normalise_package(one.name) for one in parse_requirements(means.installable)}
     why += [
@@ -51,10 +51,10 @@ def check_fit(estimate: ResourceEstimate, means: AvailableResources) -> Feasibil
         if _normalise_package(name) not in have and _normalise_package(name) not in _STANDARD_MODULES
     ]
     if estimate.network and not means.network:
-        why.append("its experiments need a network, and have none")
+        why.append("its experiments need network access, which is disabled")
     models = {one.split("@")[0] for one in means.pretrained}
     why += [
-        f"the pretrained model {name!r} is not on this machine, and the hub cannot be reached"
+        f"the pretrained model {name!r} is not on this machine, and the hub is unreachable"
         for name in estimate.pretrained
         if name.split("@")[0] not in models and not means.fetching
     ]
@@ -68,12 +68,12 @@ def _find_data_obstacle(need: RequiredDataset, means: AvailableResources) -> str
         return (
             None
             if need.name in have
-            else (f"there is no dataset {need.name!r} here; there are {', '.join(have) or 'none'}")
+            else (f"there is no dataset {need.name!r} here; available: {', '.join(have) or 'none'}")
         )
     if need.source == "hub":
         if not _HUB_NAME.match(need.name):
-            return f"{need.name!r} is not a dataset of the hub: name it OWNER/SET"
-        return None if means.fetching else f"the dataset {need.name!r} is on the hub, which cannot be reached from here"
+            return f"{need.name!r} is not a valid hub dataset name: use OWNER/SET"
+        return None if means.fetching else f"the dataset {need.name!r} is on the hub, which is unreachable"
     if need.source == "other":
         return f"the dataset {need.name!r} is not available: it is neither here nor on the hub"
     return None
@@ -90,11 +90,11 @@ def _normalise_package(name: str) -> str:
 
 
 MIN_TITLE_OVERLAP = 0.6
-"""Shared stems over all stems of two titles, from which on they are one."""
+"""Share of common word stems from which two titles count as equal."""
 MIN_HYPOTHESIS_OVERLAP = 0.55
-"""The same for hypotheses."""
+"""Share of common word stems from which two hypotheses count as equal."""
 MIN_COMBINED_OVERLAP = 0.9
-"""The same for the sum of the two: neither is a copy, together they are."""
+"""The same for the sum of both shares, for pairs where neither alone reaches its threshold."""
 _STOP_WORDS = frozenset(
     """a an and are as at be by can could do does for from has have how if in into is it its may more no
 not of on or our over than that the their them then there these they this to under up use using via was we what when
@@ -104,7 +104,7 @@ deep data""".split()
 
 
 def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
-    """Whether two ideas are the same by their words."""
+    """Return whether two ideas are the same, judged by their words."""
     if squeeze_text(first.name) == squeeze_text(second.name) or squeeze_text(first.title) == squeeze_text(second.title):
         return True
     titles, hypotheses = (
@@ -119,13 +119,13 @@ def are_alike(first: IdeaText | Idea, second: IdeaText | Idea) -> bool:
 
 
 def compute_overlap(first: str, second: str) -> float:
-    """Stems that two texts share, over all stems of both; 0 where one has none."""
+    """Return the share of word stems that two texts have in common; 0 if one has none."""
     a, b = _extract_stems(first), _extract_stems(second)
     return len(a & b) / len(a | b) if a and b else 0.0
 
 
 def squeeze_text(text: str) -> str:
-    """Letters and digits alone."""
+    """Return the letters and digits of a text, in lower case."""
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
@@ -136,7 +136,7 @@ def _extract_stems(text: str) -> set[str]:
 
 @cache
 def _load_stemmer() -> Any:
-    import snowballstemmer  # brings the stemmers of thirty languages, which the start of the command line need not load
+    import snowballstemmer  # loads the stemmers of thirty languages, which would slow down the start of every command
 
     return snowballstemmer.stemmer("english")  # pyright: ignore[reportUnknownMemberType]
 
@@ -155,7 +155,7 @@ _NAMED_WORK = re.compile(
 _WORK_IDENTIFIER = re.compile(r"(?:arXiv[:\s]*)?\b\d{4}\.\d{4,5}\b|\b10\.\d{4,9}/\S+", re.IGNORECASE)
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+")
 MAX_REASON_CHARS = 300
-"""Characters of why no source answered, as the first search has it."""
+"""Maximum number of characters of the reason why no source answered the first search."""
 PROSE_FIELDS = ("related_work", "abstract", "short_hypothesis")
 _NON_NAME_WORDS = frozenset(
     (
@@ -194,7 +194,7 @@ _NON_NAME_WORDS = frozenset(
 
 
 def build_novelty(searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper]) -> NoveltyLevel:
-    """What was looked at."""
+    """Return the novelty level: unchecked, compared, or nothing found."""
     if not any(one.answered for one in searches):
         return "unchecked"
     return "compared" if works else "nothing_found"
@@ -203,44 +203,44 @@ def build_novelty(searches: Sequence[LiteratureSearch], works: Sequence[FoundPap
 def format_novelty(
     searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper], closest: Sequence[ClosestWork]
 ) -> str:
-    """The same in words, for the idea's file."""
+    """Describe the novelty check in words, for the idea's file."""
     made = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
     state = build_novelty(searches, works)
     if state == "unchecked":
-        why = "; ".join(searches[0].silent if searches else ()) or "none is reachable"
+        why = "; ".join(searches[0].silent if searches else ()) or "none was reachable"
         why = why if len(why) <= MAX_REASON_CHARS else f"{why[: MAX_REASON_CHARS - 4]} ..."
-        return f"Novelty is unchecked: {made} made, and no source answered ({why})."
+        return f"Novelty is unchecked: {made}, but no source answered ({why})."
     sources = ", ".join(dict.fromkeys(name for one in searches for name in one.answered))
     if state == "nothing_found":
         return (
-            f"{made} answered by {sources} returned no paper. That is no evidence of novelty: the words "
-            "may have been the wrong ones."
+            f"{made} answered by {sources} returned no paper. This is not evidence of novelty: the search terms "
+            "may have been wrong."
         )
-    bare = sum(not one.work.abstract for one in closest)
-    note = f" ({bare} without an abstract)" if bare else ""
+    without_abstract = sum(not one.work.abstract for one in closest)
+    note = f" ({without_abstract} without an abstract)" if without_abstract else ""
     return (
         f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by "
-        "their abstracts alone; nothing else was looked at."
+        "their abstracts alone; nothing else was read."
     )
 
 
 def find_novelty_claims(idea: IdeaText) -> tuple[str, ...]:
-    """The phrases in an idea that say that it is new, each once."""
+    """Return the phrases in an idea that claim novelty, each once."""
     return find_claims_in_text("\n".join((idea.title, *(getattr(idea, name) for name in PROSE_FIELDS))))
 
 
 def extract_naming_text(idea: IdeaText) -> str:
-    """The part of an idea in which works may be named."""
+    """Return the part of an idea that may name other works."""
     return f"{idea.related_work}\n{idea.abstract}"
 
 
 def find_claims_in_text(text: str) -> tuple[str, ...]:
-    """The phrases in a text that claim novelty, each once."""
+    """Return the phrases in a text that claim novelty, each once."""
     return tuple(dict.fromkeys(match[0] for match in _NOVELTY_CLAIM.finditer(text)))
 
 
 def find_unknown_works(text: str, works: Iterable[FoundPaper], context: Iterable[str]) -> tuple[str, ...]:
-    """Works that a text names and that no search returned: `Smith et al.`, `(Smith, 2020)`, identifiers."""
+    """Return works that a text cites but no search returned: `Smith et al.`, `(Smith, 2020)`, identifiers."""
     works = list(works)
     families = {
         _normalise_text(name.split(",")[0] if "," in name else name.split()[-1])
@@ -271,9 +271,9 @@ def _normalise_text(text: str) -> str:
 
 
 def remove_claims(idea: IdeaText) -> tuple[IdeaText, tuple[str, ...]]:
-    """The idea without sentences that claim novelty, and what was struck out.
+    """Return the idea without sentences that claim novelty, and the removed text.
 
-    A field that would be empty says so instead; in the title only the word goes.
+    A field that would become empty says so instead; in the title only the claiming word is removed.
     """
     changed: dict[str, str] = {}
     struck: list[str] = []
@@ -290,14 +290,14 @@ def remove_claims(idea: IdeaText) -> tuple[IdeaText, tuple[str, ...]]:
 
 
 EMPTIED_FIELD_TEXTS = {
-    "related_work": "No related work is described: what stood here claimed a novelty that was not shown.",
-    "abstract": "The abstract claimed a novelty that was not shown; see the hypothesis and the experiments instead.",
-    "short_hypothesis": "The hypothesis was worded as a claim of novelty; see the experiments for what is measured.",
+    "related_work": "No related work is described: the text claimed novelty without evidence and was removed.",
+    "abstract": "The abstract claimed novelty without evidence and was removed; see hypothesis and experiments.",
+    "short_hypothesis": "The hypothesis claimed novelty without evidence and was removed; see the experiments.",
 }
 
 
 def remove_claim_sentences(text: str) -> tuple[str, list[str]]:
-    """A text without its sentences that claim novelty, and those sentences."""
+    """Return a text without its sentences that claim novelty, and those sentences."""
     sentences = _SENTENCE_BREAK.split(text)
     gone = [one for one in sentences if _NOVELTY_CLAIM.search(one)]
     return " ".join(one for one in sentences if one not in gone), gone

@@ -1,7 +1,7 @@
-"""One idea from a draft to its end: look up, hold against what was found, reflect, and again.
+"""Develop one idea: draft it, search the literature, compare, reflect, and repeat.
 
-At least one query is executed before an idea is final. What a program finds wrong goes back to the model with the next
-reflection; what stays wrong after the last one is struck out or remarked by rule, and a repetition is drafted anew.
+At least one query is executed before an idea is final. Faults found by the program go back to the model with the next
+reflection; those left after the last one are removed or noted by rule, and a repeated idea is drafted anew.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from labwright.review.judge.quotes import quote_is_in
 from labwright.stages.ideation import idea_checks
 
 MAX_DRAFTS = 2
-"""Drafts of one idea: the second where the first came to a repetition."""
+"""Maximum number of drafts of one idea: the second replaces a repetition of an earlier idea."""
 MAX_SEARCHES = 8
-"""Queries of one idea at most."""
+"""Maximum number of queries per idea."""
 MIN_CLOSEST_WORKS = 3
-"""Closest papers to be named, where so many were found."""
+"""Minimum number of closest papers to name, if so many were found."""
 
 
 @dataclass(frozen=True)
 class IdeationTopic:
-    """What ideas are found for, and what they have to fit."""
+    """The topic of an ideation and the resources that ideas have to fit."""
 
     text: str
     means: AvailableResources
@@ -48,7 +48,7 @@ class IdeationTopic:
 
 @dataclass
 class IdeaDrafter:
-    """The work on idea number `number`, decision `k`."""
+    """The work on idea `number`, as decision `decision_id`."""
 
     topic: IdeationTopic
     recorder: Recorder
@@ -60,7 +60,7 @@ class IdeaDrafter:
     _searches: list[LiteratureSearch] = field(default_factory=list[LiteratureSearch])
 
     async def propose_idea(self) -> IdeaProposed:
-        """The idea, or why there is none. Raises `ModelError`."""
+        """Return the idea, or why there is none. Raises `ModelError`."""
         complaints = list[str]()
         for _ in range(MAX_DRAFTS):
             draft = await self.client.ask(
@@ -79,13 +79,13 @@ class IdeaDrafter:
             if twin is None:
                 return IdeaProposed(k=self.decision_id, idea=self._finish(reflected))
             complaints.append(
-                f"your idea {reflected.idea.title!r} repeats the earlier idea {twin!r}: take up another "
+                f"your idea {reflected.idea.title!r} repeats the earlier idea {twin!r}: choose another "
                 "question of the topic"
             )
         return IdeaProposed(k=self.decision_id, reason=f"{MAX_DRAFTS} drafts repeat earlier ideas: {complaints[-1]}")
 
     async def _reflect(self, draft: IdeaDraft) -> IdeaReflection:
-        """The draft after its rounds. The first round has searched at least once."""
+        """Return the draft after all reflection rounds; each round searches first."""
         now, closest, alike, reflected = draft, tuple[ClosestPick, ...](), "", None
         for number in range(1, self.topic.rounds + 1):
             await self._search(now.queries)
@@ -120,7 +120,7 @@ class IdeaDrafter:
         return reflected
 
     async def _search(self, queries: Sequence[str]) -> None:
-        """Execute the queries that were not made before; each is recorded before it is used."""
+        """Execute new queries; each search is recorded before its results are used."""
         for query in queries:
             query = " ".join(query.split())
             if len(self._searches) >= MAX_SEARCHES or query in {one.query for one in self._searches}:
@@ -139,7 +139,8 @@ class IdeaDrafter:
         return deduplicate_works(tuple(self._searches))
 
     def _find_duplicate(self, idea: IdeaText, alike: str) -> str | None:
-        """The earlier idea that this one repeats, by its words or, in `alike`, by the model's own check."""
+        """Return the earlier idea that this one repeats, by its words or, if `alike` is set, by the model's own
+        check."""
         return next(
             (one.name for one in self.earlier if idea_checks.are_alike(idea, one)),
             alike if alike in {one.name for one in self.earlier} else None,
@@ -151,21 +152,21 @@ class IdeaDrafter:
     def _find_text_faults(self, draft: IdeaDraft, alike: str) -> tuple[str, ...]:
         idea, found = draft.idea, list[str]()
         if (twin := self._find_duplicate(idea, alike)) is not None:
-            found.append(f"it repeats the earlier idea {twin!r}: change what is asked, not the words")
+            found.append(f"it repeats the earlier idea {twin!r}: change the question, not the wording")
         found += [
-            f"{phrase!r} claims a novelty that no search can show: say what is done instead"
+            f"{phrase!r} claims novelty, which no search can show: say what is done instead"
             for phrase in idea_checks.find_novelty_claims(idea)
         ]
         found += [
-            f"{name!r} names a work that no search returned: leave it out"
+            f"{name!r} names a work that no search returned: remove it"
             for name in idea_checks.find_unknown_works(
                 idea_checks.extract_naming_text(idea), self._works, self.topic.context
             )
         ]
         needed = {one.name for one in draft.estimate.data}
-        if strange := [name for name in idea.datasets if name not in needed]:
+        if unlisted := [name for name in idea.datasets if name not in needed]:
             found.append(
-                f"datasets names {', '.join(map(repr, strange))}, and the estimate's data {sorted(needed)}: "
+                f"`datasets` names {', '.join(map(repr, unlisted))}, but the estimate lists {sorted(needed)}: "
                 "use the same names"
             )
         found += [
@@ -175,12 +176,12 @@ class IdeaDrafter:
         return tuple(found)
 
     def _finish(self, reflected: IdeaReflection) -> FinalIdea:
-        """The idea with what is known of it; what is still wrong is struck out, or remarked."""
+        """Return the final idea with all findings; remaining faults are removed or noted as remarks."""
         works = self._works
         idea, struck = idea_checks.remove_claims(reflected.idea)
         unknown = idea_checks.find_unknown_works(idea_checks.extract_naming_text(idea), works, self.topic.context)
-        remarks = [f"struck out, since it claims a novelty that was not shown: {text}" for text in struck]
-        remarks += [f"named from memory, returned by no search: {name}" for name in unknown]
+        remarks = [f"removed, because it claims novelty without evidence: {text}" for text in struck]
+        remarks += [f"cited from memory, not returned by any search: {name}" for name in unknown]
         remarks += [f"left out of the closest papers: {fault}" for fault in find_pick_faults(reflected.closest, works)]
         closest = select_closest(reflected.closest, works)
         return FinalIdea(
@@ -196,24 +197,22 @@ class IdeaDrafter:
 
 
 def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:
-    """What is wrong with the closest papers that were named, one sentence each."""
-    found = [f"paper {pick.paper} is none of the {len(works)} results" for pick in picks if pick.paper > len(works)]
+    """Return the faults of the closest papers that were named, one sentence each."""
+    found = [f"paper {pick.paper} is not among the {len(works)} results" for pick in picks if pick.paper > len(works)]
     for pick in picks:
         if pick.paper <= len(works) and not _is_supported(pick, works[pick.paper - 1]):
-            found.append(
-                f"the quote {pick.quote!r} does not stand in the abstract of paper {pick.paper}: copy its words"
-            )
+            found.append(f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words")
     sound = len(select_closest(picks, works))
     if sound < min(MIN_CLOSEST_WORKS, len(works)):
         found.append(
-            f"{sound} of the {len(works)} results are named as closest: name {min(MIN_CLOSEST_WORKS, len(works))} "
-            "at least, each once"
+            f"{sound} of the {len(works)} results are named as closest: name at least "
+            f"{min(MIN_CLOSEST_WORKS, len(works))}, each once"
         )
     return tuple(found)
 
 
 def select_closest(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[ClosestWork, ...]:
-    """The closest papers whose difference rests on what their abstract says, each once."""
+    """Return the closest papers whose stated difference is supported by their abstract, each once."""
     sound = {
         pick.paper: pick for pick in picks if pick.paper <= len(works) and _is_supported(pick, works[pick.paper - 1])
     }
@@ -229,22 +228,22 @@ def _is_supported(pick: ClosestPick, work: FoundPaper) -> bool:
     return not work.abstract or quote_is_in(pick.quote, work.abstract)
 
 
-# --- looking papers up: a query to all catalogues, and the works of many queries, each once ---------------------------
+# --- literature search ------------------------------------------------------------------------------------------------
 
 
 RESULTS_PER_QUERY = 10
-"""Works of one query at most."""
+"""Maximum number of works per query."""
 MAX_ABSTRACT_CHARS = 3000
-"""Characters of an abstract that are kept."""
+"""Maximum number of characters kept of an abstract."""
 
 
 async def search_literature(literature: LiteratureClient, query: str) -> LiteratureSearch:
-    """What the catalogues answered to a query, its texts bounded, and which of them gave no answer.
+    """Search all catalogues; return their results with bounded texts, and the catalogues that did not answer.
 
-    Not guaranteed: that a search which was answered finds the work that comes closest.
+    Limits: an answered search may miss the closest work.
     """
     answer = await literature.search(query, RESULTS_PER_QUERY)
-    silent = answer.outages if answer.answered or answer.outages else ("no catalogue is asked",)
+    silent = answer.outages if answer.answered or answer.outages else ("no catalogue is enabled",)
     return LiteratureSearch(
         query=query,
         answered=answer.answered,
@@ -265,7 +264,8 @@ async def search_literature(literature: LiteratureClient, query: str) -> Literat
 
 
 def deduplicate_works(searches: tuple[LiteratureSearch, ...], limit: int = 24) -> tuple[FoundPaper, ...]:
-    """The works of all searches, each once, in the order in which they were found; those with an abstract stand in."""
+    """Return the works of all searches, each once, in order of discovery; a duplicate with an abstract replaces one
+    without."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
         key = "".join(char for char in work.title.casefold() if char.isalnum())

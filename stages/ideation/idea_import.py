@@ -1,6 +1,6 @@
-"""The idea in a text, as a proposal that was edited by hand: read out by a model, kept beside the text.
+"""Extract the idea from a text, such as a hand-edited proposal, with a model, and store it next to the text.
 
-`proposal.md` gets `proposal.idea.json`, with the hash of the text; an unchanged text is not asked for again.
+`proposal.md` gets `proposal.idea.json`, which contains the hash of the text; an unchanged text is not converted again.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from labwright.record.schema.idea import Idea, IdeaError, read_idea
 TEXT_SUFFIXES = (".md", ".markdown", ".txt")
 MAX_TEXT_BYTES = 400_000
 MAX_SHOWN_CHARS = 40_000
-"""Characters of a text that are shown to the model."""
+"""Maximum number of characters of a text that the model sees."""
 HASH_FIELD = "Text SHA256"
-"""The key under which the file beside a text keeps the text's hash."""
+"""The key of the text's hash in the idea file next to it."""
 
 
 def is_text_path(path: Path) -> bool:
-    """Whether a path is that of a text, which has no fields of an idea."""
+    """Return whether a path is a prose text rather than an idea file with fields."""
     return path.suffix.lower() in TEXT_SUFFIXES
 
 
 def find_idea_path(path: Path) -> Path:
-    """Where the idea of a text is kept."""
+    """Return the path of the idea file that belongs to a text."""
     return path.with_name(f"{path.stem}.idea.json")
 
 
 def read_kept_idea(path: Path) -> Idea | None:
-    """The idea that was read out of this very text before, or None."""
+    """Return the idea extracted from this exact text before, or None."""
     place = find_idea_path(path)
     try:
         data: Any = json.loads(place.read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def read_kept_idea(path: Path) -> Idea | None:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises `IdeaError` for what is none."""
+    """Read a text file. Raises `IdeaError` if it is missing, too large, too short or not UTF-8."""
     try:
         if path.stat().st_size > MAX_TEXT_BYTES:
             raise IdeaError(f"{path} is larger than {MAX_TEXT_BYTES // 1000} kB: give a proposal, or an idea as JSON")
@@ -56,24 +56,24 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise IdeaError(f"{path} is not UTF-8 text (byte {error.start})") from None
     if len(text.split()) < 20:
-        raise IdeaError(f"{path} holds fewer than 20 words: no idea can be read out of it")
+        raise IdeaError(f"{path} has fewer than 20 words: no idea can be extracted from it")
     return text
 
 
 async def convert_text(path: Path, client: ModelClient) -> Idea:
-    """The idea of a text, written beside it where that can be. Raises `IdeaError`, `ModelError`."""
+    """Extract the idea of a text and store it next to the text if possible. Raises `IdeaError`, `ModelError`."""
     text, known = read_text(path), None
-    with suppress(IdeaError):  # where the folder has no idea.json
+    with suppress(IdeaError):  # the folder has no idea.json
         known = read_idea(path.with_name("idea.json"))
     answer = await client.ask(IDEA_OF, IdeaFromTextInputs(text=text[:MAX_SHOWN_CHARS], file=path.name, known=known))
     if answer.idea is None:
         why = answer.missing or "no idea was found"
         raise IdeaError(
-            f"{path} is not a text to run from: {' '.join(why.split())[:300]}; find ideas for a topic with"
-            f": scientist ideate --topic {path}"
+            f"{path} contains no idea to run: {' '.join(why.split())[:300]}; to find ideas for a topic, use: "
+            f"scientist ideate --topic {path}"
         )
-    idea = answer.idea.idea.model_copy(update={"anchors": known.anchors if known else ()})  # no model gives one
+    idea = answer.idea.idea.model_copy(update={"anchors": known.anchors if known else ()})  # models never set anchors
     data = idea.model_dump(mode="json", by_alias=True, exclude_none=True) | {HASH_FIELD: hash_file(path)}
-    with suppress(OSError):  # a folder that cannot be written to: the run keeps the idea itself
+    with suppress(OSError):  # read-only folder: the run stores the idea itself
         write_file(find_idea_path(path), json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     return idea

@@ -1,10 +1,10 @@
-"""Ideas one after the other, each a decision of a log of its own; then each as files from which a run can start.
+"""Find ideas one after the other, each as a decision in its own log, and write files from which a run can start.
 
-Cut short, the same decision is taken up again: its answers and searches are found in the log, so that a kill costs the
-call in flight. What `ideas.json` holds follows from the log alone. The files of an idea are task.md, idea.json,
-related_work.md and proposal.md.
+An interrupted decision is resumed with its recorded answers and searches, so that a kill costs only the call in flight.
+`ideas.json` is derived from the log alone. The files of an idea are task.md, idea.json, idea.md, related_work.md and
+proposal.md.
 
-Source: MLR-Bench (appendix B.1): idea, literature review, proposal; here the review rests on search results alone.
+Source: MLR-Bench (appendix B.1): idea, literature review, proposal; here the review is based on search results alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from labwright.stages.run_context import decision_number
 
 @dataclass(frozen=True)
 class IdeationContext:
-    """The means of an ideation. `on_idea` is called with each idea, or with why there is none."""
+    """Everything that an ideation needs. `on_idea` is called with each idea, or with why there is none."""
 
     recorder: Recorder
     models: Models
@@ -47,59 +47,63 @@ class IdeationContext:
 
 
 def build_idea_work(number: int) -> RunTask:
-    """The decision on idea `number`, from 1."""
+    """Return the task of idea `number`, counted from 1."""
     return RunTask(task=f"idea {number}")
 
 
 async def find_ideas(study: IdeationContext, count: int) -> None:
-    """Bring the ideas 1 to `count` to their ends, in this order, until one comes to nothing. Raises `ModelError`."""
+    """Develop ideas 1 to `count` in order, stopping at the first that fails. Raises `ModelError`."""
     write_ideas(study)
     for number in range(1, count + 1):
-        k = decision_number(study.recorder, build_idea_work(number))
-        if k in study.state.finished_decisions:
+        decision_id = decision_number(study.recorder, build_idea_work(number))
+        if decision_id in study.state.finished_decisions:
             continue
-        if k not in study.state.proposed_ideas:
-            earlier = [one.idea.idea for n, one in sorted(study.state.proposed_ideas.items()) if one.idea and n < k]
+        if decision_id not in study.state.proposed_ideas:
+            earlier = [
+                one.idea.idea
+                for other, one in sorted(study.state.proposed_ideas.items())
+                if one.idea and other < decision_id
+            ]
             study.recorder.append(
                 await IdeaDrafter(
                     topic=read_topic(study.state),
                     recorder=study.recorder,
                     literature=study.literature,
-                    client=study.models.make_client(k, 0),
-                    decision_id=k,
+                    client=study.models.make_client(decision_id, 0),
+                    decision_id=decision_id,
                     number=number,
                     earlier=tuple(earlier),
                 ).propose_idea()
             )
-        study.recorder.append(TaskDone(k=k))
+        study.recorder.append(TaskDone(k=decision_id))
         write_ideas(study)
-        study.on_idea(number, study.state.proposed_ideas[k])
-        if study.state.proposed_ideas[k].idea is None:
+        study.on_idea(number, study.state.proposed_ideas[decision_id])
+        if study.state.proposed_ideas[decision_id].idea is None:
             return
 
 
 def read_topic(state: RunState) -> IdeationTopic:
-    """The topic as it was recorded, with what the user's documents say."""
+    """Return the recorded topic, with the statements of the user's documents."""
     assert state.ideation is not None
-    began = state.ideation
+    ideation = state.ideation
     return IdeationTopic(
-        text=began.topic, means=began.means, rounds=began.rounds, context=format_statements(state.context)
+        text=ideation.topic, means=ideation.means, rounds=ideation.rounds, context=format_statements(state.context)
     )
 
 
 def list_ideas(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
-    """The ideas that there are, each with its number."""
+    """Return the completed ideas, each with its number."""
     return tuple((number, one.idea) for number, one in list_outcomes(state) if one.idea is not None)
 
 
 def list_outcomes(state: RunState) -> tuple[tuple[int, IdeaProposed], ...]:
-    """What came of each idea that was decided on, with its number."""
+    """Return the outcome of each idea that was decided on, with its number."""
     tasks = {k: one.action.task for k, one in state.decisions.items() if isinstance(one.action, RunTask)}
     return tuple((int(tasks[k].removeprefix("idea ")), one) for k, one in sorted(state.proposed_ideas.items()))
 
 
 def write_ideas(study: IdeationContext) -> None:
-    """Write `ideas.json` as the log has it, whole or not at all; nothing before the first idea."""
+    """Write `ideas.json` from the log, atomically; nothing before the first idea."""
     ideas = [idea.to_json() for _, idea in list_ideas(study.state)]
     if ideas:
         write_file(study.folder / "ideas.json", json.dumps(ideas, indent=1, ensure_ascii=False) + "\n")
@@ -107,27 +111,29 @@ def write_ideas(study: IdeationContext) -> None:
 
 WriteUpStep = Literal["idea", "literature", "proposal"]
 MAX_PROPOSAL_ROUNDS = 2
-"""Tries at a review and at a proposal: the second where a program found something wrong with the first."""
+"""Maximum number of attempts at a review and at a proposal: the second corrects faults that the program found."""
 
 
 async def write_up(study: IdeationContext, steps: tuple[WriteUpStep, ...]) -> None:
-    """Write the steps of every idea, each a decision of its own; a file that is there stays. Raises `ModelError`."""
+    """Write the files of every idea, each step as its own decision; existing files are kept. Raises `ModelError`."""
     for number, idea in list_ideas(study.state):
         home = study.folder / f"idea-{number}"
         _write_new_file(home / "task.md", read_topic(study.state).text)
         _write_new_file(home / "idea.json", json.dumps(idea.to_json(), indent=1, ensure_ascii=False) + "\n")
         _write_new_file(home / "idea.md", format_idea(idea))
-        for step, name, text in (
+        for step, name, write_step in (
             ("literature", "related_work.md", _write_review),
             ("proposal", "proposal.md", _write_proposal),
         ):
             if steps[-1] == "idea" or (step == "proposal" and step not in steps):
                 continue
-            k = decision_number(study.recorder, RunTask(task=f"{step} {number}"))
-            if k not in study.state.finished_decisions or not (home / name).exists():
-                _write_new_file(home / name, await text(study, study.models.make_client(k, 0), number, idea))
-            if k not in study.state.finished_decisions:
-                study.recorder.append(TaskDone(k=k))
+            decision_id = decision_number(study.recorder, RunTask(task=f"{step} {number}"))
+            if decision_id not in study.state.finished_decisions or not (home / name).exists():
+                _write_new_file(
+                    home / name, await write_step(study, study.models.make_client(decision_id, 0), number, idea)
+                )
+            if decision_id not in study.state.finished_decisions:
+                study.recorder.append(TaskDone(k=decision_id))
 
 
 async def _write_review(study: IdeationContext, client: ModelClient, number: int, idea: FinalIdea) -> str:
@@ -147,7 +153,11 @@ async def _write_review(study: IdeationContext, client: ModelClient, number: int
         )
         text = " ".join((*(one.summary for one in answer.notes), *answer.challenges))
         complaints = (
-            *(f"paper {one.paper} is none of the {len(works)}" for one in answer.notes if one.paper > len(works)),
+            *(
+                f"paper {one.paper} is not among the {len(works)} papers"
+                for one in answer.notes
+                if one.paper > len(works)
+            ),
             *_find_faults(text, works, topic.context),
         )
         if not complaints:
@@ -161,7 +171,7 @@ async def _write_review(study: IdeationContext, client: ModelClient, number: int
     return _format_markdown(
         f"Related work: {idea.idea.title}",
         {
-            "What was looked at": idea.novelty_statement,
+            "Search": idea.novelty_statement,
             "Papers": _format_list(notes) or "None.",
             "Challenges": _format_list(remove_claim_sentences(one)[0] for one in answer.challenges),
         },
@@ -199,13 +209,13 @@ async def _write_proposal(study: IdeationContext, client: ModelClient, number: i
 
 
 def _write_new_file(path: Path, text: str) -> None:
-    """Write a file that is not there yet: what a person changed stays as it is."""
+    """Write a file unless it exists, so that changes by the user are kept."""
     if not path.exists():
         write_file(path, text)
 
 
 def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, ...]:
-    """The papers that the searches of an idea returned."""
+    """Return the papers that the searches of an idea found."""
     action = build_idea_work(number)
     return deduplicate_works(
         tuple(
@@ -218,30 +228,30 @@ def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, .
 
 def _find_faults(text: str, works: tuple[FoundPaper, ...], context: tuple[str, ...]) -> tuple[str, ...]:
     return (
-        *(f"{phrase!r} claims a novelty that no search can show" for phrase in find_claims_in_text(text)),
+        *(f"{phrase!r} claims novelty, which no search can show" for phrase in find_claims_in_text(text)),
         *(
-            f"{name!r} names a work that no search returned: leave it out"
+            f"{name!r} names a work that no search returned: remove it"
             for name in find_unknown_works(text, works, context)
         ),
     )
 
 
 def format_idea(idea: FinalIdea) -> str:
-    """An idea to read."""
-    one = idea.idea
+    """Format an idea as Markdown."""
+    text = idea.idea
     fits = "fits" if idea.fit.fits else "does not fit: " + "; ".join(idea.fit.why)
     parts = {
-        "Hypothesis": one.short_hypothesis,
-        "Abstract": one.abstract,
-        "Experiments": _format_list(one.experiments),
-        "Risks and limits": _format_list(one.risks),
-        "Related work": one.related_work,
+        "Hypothesis": text.short_hypothesis,
+        "Abstract": text.abstract,
+        "Experiments": _format_list(text.experiments),
+        "Risks and limits": _format_list(text.risks),
+        "Related work": text.related_work,
         "Novelty": idea.novelty_statement,
         "Closest papers": _format_list(f"{_format_work(close.work)}: {close.difference}" for close in idea.closest),
-        "Feasibility": f"By its estimate it {fits}. {idea.estimate.hours:g} h in all. {idea.estimate.reason}",
+        "Feasibility": f"By its estimate, it {fits}. Total: {idea.estimate.hours:g} h. {idea.estimate.reason}",
         "Remarks": _format_list(idea.remarks),
     }
-    return _format_markdown(one.title, parts)
+    return _format_markdown(text.title, parts)
 
 
 def _format_markdown(title: str, parts: Mapping[str, str]) -> str:

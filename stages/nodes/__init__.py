@@ -1,1 +1,1 @@
-"""One node from its decision to its verdict, and what is looked at on the way."""
+"""Work on one node, from its decision to its verdict, and the checks on the way."""

@@ -1,4 +1,4 @@
-"""What the search looks for while a node's code runs: whether to prune it."""
+"""Decide whether to prune a node while its code runs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from labwright.stages.run_context import RunContext
 
 
 def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | None:
-    """What ends the code of a decision's node once it is hopeless; None where nothing may end it.
+    """Build the watch that stops the code of a decision's node once it is hopeless; None if nothing may stop it.
 
-    Its peers are the good nodes of the stage whose agenda item was the same, if there are enough. Ablations have none:
-    that a part is missed is a finding, not a failure.
+    Its peers are the good nodes of the stage with the same item of the main experiments, if there are enough. Ablations
+    have no peers: a worse result without a component is a finding, not a failure.
 
-    Replicates are never pruned: results without the bad seeds would be biased. In `ticket` order time decides nothing:
-    silence does not count, and the answer on code that has ended is the same as on code that is caught in time. In
-    `arrival` order what has ended is kept: pruning it would save nothing.
+    Replicates are never pruned, because results without the bad seeds would be biased. In `ticket` order time decides
+    nothing: silence is ignored, and finished code gets the same answer as code stopped in time. In `arrival` order
+    finished code is kept, because pruning it would save nothing.
     """
     action = decided.action
     if not context.search.prune or not isinstance(action, ExpandTree) or action.kind not in SEARCH_KINDS:
@@ -52,24 +52,24 @@ def build_watch(context: RunContext, decided: DecisionMade) -> ProgressWatch | N
     logs = [context.folder.get_attempt_path(one.id, len(one.attempts)) / "measurements.jsonl" for one in peers]
     curves = cache(lambda: collect_peer_values([_read_losses(path) for path in logs]))
 
-    def watch(glance: ExecutionProgress) -> str | None:
-        if timed and glance.ended:
+    def watch(progress: ExecutionProgress) -> str | None:
+        if timed and progress.ended:
             return None
-        found = explain_hopeless(glance.points, curves())
-        return found or (explain_silence(glance.quiet_seconds, quiet) if quiet is not None else None)
+        reason = explain_hopeless(progress.points, curves())
+        return reason or (explain_silence(progress.quiet_seconds, quiet) if quiet is not None else None)
 
     return watch
 
 
 def _read_losses(measurements: Path) -> list[CurveSample]:
-    """The losses by step that the code of a sealed attempt logged; none where it has no such file."""
+    """Return the losses by step that the code of a sealed attempt logged; empty without such a file."""
     if not measurements.is_file():
         return []
     with open(measurements, encoding="utf-8") as lines:
-        found = (Measurement.model_validate_json(line) for line in lines)
+        measurements_read = (Measurement.model_validate_json(line) for line in lines)
         points = (
             ((one.dataset, one.condition, one.name, one.split), one.step, one.value)
-            for one in found
+            for one in measurements_read
             if one.step is not None and one.grade == "logged"
         )
         return list(islice((point for point in points if is_loss(point[0])), MAX_POINTS))

@@ -1,10 +1,10 @@
-"""The cells that a node owes, by what key each is known, and which of them were measured before.
+"""The cells that a node must measure, their keys, and the earlier measurements that can be reused.
 
-A key is a hash of all that a cell's code can reach: what is not in the key is not there for it. So two cells with the
-same key measure the same, and the second one takes over what the first one measured.
+A key is a hash of everything that a cell's code can read; anything outside the key is hidden from it. Two cells with
+the same key therefore measure the same values, and the second reuses those of the first.
 
-Not kept: code whose values depend on the time of day, the number of the process or the load of the machine. One in
-`CHECKED` cells that could be taken over is therefore measured again.
+Limits: the values of code may still depend on the time of day, the process id or the load of the machine. One in
+`RECHECK_INTERVAL` reusable cells is therefore measured again.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from labwright.stages.prompt_inputs import find_required_measurements
 from labwright.stages.run_context import RunContext, enter_step, record_spent_budget
 
 RECHECK_INTERVAL = 50
-"""Of so many cells that could be taken over one is measured again."""
+"""One in this many reusable cells is measured again."""
 
 
 def is_cell_program(source: Mapping[str, str]) -> bool:
-    """Whether a program measures cell by cell; otherwise it is a plain script, which does all at once."""
+    """Return whether a program measures cell by cell; otherwise it is a plain script that does everything at once."""
     return CODE_FILE in source or collect_reads(source.get(ENTRY_FILE, "")) is not None
 
 
@@ -55,10 +55,10 @@ def required_cells(
     trials: Sequence[Trial] = (),
     reads: Mapping[str, str] | None = None,
 ) -> tuple[Cell, ...]:
-    """What a node has to measure, the most important first: of each dataset all arms at one level, then at the next.
+    """Return the cells that a node must measure, by priority: on each dataset all arms at one level, then at the next.
 
-    A replicate owes what its parent owed; an ablation, and what repairs one, its own arms alone, with the method's
-    setting; a node that tries settings those of each, with those that they read.
+    A replicate measures the cells of its parent; an ablation, or a fix of one, only its own arms, with the setting of
+    the method; a node that tries settings measures those of each trial and of the arms that they read.
     """
     if trials:
         read = dict.fromkeys(arm for one in trials if (arm := (reads or {}).get(one.arm)) is not None)
@@ -94,21 +94,22 @@ def required_cells(
 
 
 def list_arms(node: Node, plan: DataPlan) -> tuple[str, ...]:
-    """All arms that a node's program may have a file for."""
+    """Return all arms that a node's program may have a file for."""
     return tuple(dict.fromkeys((*(arm.name for arm in plan.arms), *node.arms)))
 
 
 def compute_cell_keys(
     cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], context: RunContext, view: StageSnapshot
 ) -> dict[Cell, str]:
-    """The key of each cell: what it sees of the source, its data, artifacts, models, scorer, and what it runs on."""
+    """Return the key of each cell, computed from its visible source, data, artifacts, models, scorer and
+    environment."""
     arms, cells = tuple(arms), tuple(cells)
     reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
     places = {(cell.place_name, cell.seed): cell for cell in reversed(cells)}
     facts = {one.name: one.fingerprint for one in context.facts}
     scorers = {one.dataset: one.sha256 for one in context.state.scorers}
     words = {word for text in source.values() for word in collect_strings(text)}
-    left = {
+    artifacts = {
         f"{node.id}/{file}": digest
         for node in view.nodes.values()
         if node.id in words and node.attempts
@@ -126,7 +127,7 @@ def compute_cell_keys(
             "scorer": scorers.get(cell.dataset, ""),
             "files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in seen.items()},
             **build_subject_key(context.plan, context.subjects),
-            "artifacts": left,
+            "artifacts": artifacts,
             "pretrained": context.pretrained_models,
             "network": context.network,
             "ground": context.executor.environment_fingerprint,
@@ -140,7 +141,7 @@ def compute_cell_keys(
 
 
 def build_subject_key(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -> dict[str, object]:
-    """What a key has of the language models that code may ask; nothing where it may ask none."""
+    """Return the part of a key for the language models that code may query; empty if it may query none."""
     known = {name: subjects[name].definition for name in plan.subjects if name in subjects}
     return {"subjects": known} if known else {}
 
@@ -148,7 +149,7 @@ def build_subject_key(plan: DataPlan, subjects: Mapping[str, SubjectSettings]) -
 def with_llm_access(
     job: Job, plan: DataPlan, subjects: Mapping[str, SubjectSettings], facts: Iterable[DatasetFacts]
 ) -> Job:
-    """The job with what it may ask, kept under a key of its own where it does all at once."""
+    """Return the job with access to the studied models, under its own key if it is a plain script."""
     if not plan.subjects:
         return job
     content = {
@@ -163,7 +164,7 @@ def with_llm_access(
 
 
 def hash_arm_code(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str]) -> dict[str, str]:
-    """Arm -> sha256 of the files that its cells see: what a tuned setting holds for."""
+    """Return arm -> sha256 of the files that its cells see, for which a tuned setting is valid."""
     arms, reads = tuple(arms), collect_reads(source.get(ENTRY_FILE, "")) or {}
     return {
         arm: hash_texts(select_visible_files(source, arm, arms=arms, reads=reads))
@@ -172,10 +173,10 @@ def hash_arm_code(cells: Iterable[Cell], source: Mapping[str, str], *, arms: Ite
 
 
 def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunContext) -> dict[str, str]:
-    """Key -> the execution that measured it for another node; nothing once two executions of one key differed.
+    """Return key -> execution of another node that can be reused; empty once two executions of one key differed.
 
-    In `ticket` order only what the decision may see is taken over. One in `CHECKED` keys never is, nor an execution
-    whose artifacts are gone (`record.retention`).
+    In `ticket` order only results that the decision may see are reused. One in `RECHECK_INTERVAL` keys is never reused,
+    nor is an execution whose artifacts were deleted (`record.retention`).
     """
     state = context.state
 
@@ -184,23 +185,23 @@ def reusable_cells(decided: DecisionMade, keys: Iterable[str], *, context: RunCo
 
     if has_nondeterminism(state, visible):
         return {}
-    found = (
+    reusable = (
         (key, run.id)
         for key in keys
         if _is_reusable(key)
         for node, run in state.cells.list_key_runs(key)
         if run.failure is None and visible(node) and f"cells/{run.id}/artifacts" not in state.deleted_folders
     )
-    return dict(reversed([*found]))  # the first of each key
+    return dict(reversed([*reusable]))  # the first of each key
 
 
 def _is_reusable(key: str) -> bool:
-    """Whether a cell may be taken over, and is none of those that are measured again."""
+    """Return whether a cell may be reused, i.e. is not one of those that are measured again."""
     return bool(int(key[-8:], 16) % RECHECK_INTERVAL)
 
 
 def has_nondeterminism(state: RunState, is_visible: Callable[[str], bool] = lambda _: True) -> bool:
-    """Whether two executions with the same key, for nodes that are visible, measured different values."""
+    """Return whether two executions with the same key, for visible nodes, measured different values."""
     for key in state.cells.repeated:
         runs = [run for node, run in state.cells.list_key_runs(key) if run.failure is None and is_visible(node)]
         if any(run.measurements != runs[0].measurements for run in runs):
@@ -209,38 +210,38 @@ def has_nondeterminism(state: RunState, is_visible: Callable[[str], bool] = lamb
 
 
 RETRYABLE_FAILURES = ("timeout", "memory", "died")
-"""Failures of a cell that a second attempt of its node, with other limits, may overcome."""
+"""Failures of a cell that a second attempt with other limits may overcome."""
 
 
 class NodeCells:
-    """The cells of one node while it is executed: each is committed when it ends, and never executed again."""
+    """The cells of one node during its execution: each is committed when it ends, and never executed again."""
 
-    def __init__(self, context: RunContext, owed: CellsRequired) -> None:
+    def __init__(self, context: RunContext, required: CellsRequired) -> None:
         self._context = context
-        self._required = owed
-        self.keys = dict(zip(owed.cells, owed.keys, strict=True))
+        self._required = required
+        self.keys = dict(zip(required.cells, required.keys, strict=True))
         self._remeasures = bool(self._node.attempts) and has_nondeterminism(context.state)
-        """Whether what was taken over is to be measured after all, since two executions of one key differed."""
+        """Whether reused cells must be measured after all, because two executions of one key differed."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
         self._committed = {
             run.key: run
-            for run in context.state.cells.list_node_runs(owed.node)
+            for run in context.state.cells.list_node_runs(required.node)
             if not (run.id in earlier and run.failure is not None and run.failure.kind in RETRYABLE_FAILURES)
         }
-        """Key -> what was committed before, by this node in this attempt, or measured in an earlier one."""
+        """Key -> execution committed earlier in this attempt, or measured in a previous attempt."""
 
     @property
     def _node(self) -> Node:
         return self._context.state.nodes[self._required.node]
 
     def find_run(self, cell: Cell) -> CellRun | None:
-        """The execution that stands for a cell: the node's own, or one that is taken over."""
+        """Return the execution used for a cell: the node's own, or a reused one."""
         key = self.keys[cell]
-        taken = None if self._remeasures else self._context.state.cells.get(self._required.taken.get(key, ""))
-        return self._committed.get(key) or (taken[1] if taken is not None else None)
+        reused = None if self._remeasures else self._context.state.cells.get(self._required.taken.get(key, ""))
+        return self._committed.get(key) or (reused[1] if reused is not None else None)
 
     async def run(self, job: Job) -> JobOutcome:
-        """What comes of the job over the node's cells: those that are to be measured, and those that were executed."""
+        """Run the job over the node's cells, both those still to be measured and those already executed."""
         known = {cell: run for cell in self.keys if (run := self.find_run(cell)) is not None}
         timed = self._context.search.order == "arrival"
         with self._context.work_in_progress.acquire(key for cell, key in self.keys.items() if cell not in known):
@@ -263,20 +264,20 @@ class NodeCells:
             )
 
     def _find_checkpoints(self) -> dict[Cell, Path]:
-        """What executions of the node's cells left that ran into a limit: their checkpoints serve the next one."""
-        cut = {
+        """Return the folders of executions that hit a limit; the next execution continues from their checkpoints."""
+        interrupted = {
             run.key: self._context.folder.get_cell_path(run.id)
             for run in self._context.state.cells.list_node_runs(self._required.node)
             if run.failure is not None and run.failure.kind in RETRYABLE_FAILURES
         }
-        return {cell: cut[key] for cell, key in self.keys.items() if key in cut}
+        return {cell: interrupted[key] for cell, key in self.keys.items() if key in interrupted}
 
     def _estimate_seconds(self) -> dict[Cell, float]:
-        """Seconds that the parent took for a cell of the same place."""
+        """Return the seconds that the parent took for the same cell, scaled by the share of a trial."""
         parent = self._context.state.nodes.get(self._node.parent or "")
         lines = parent.attempts[-1].cells if parent is not None and parent.attempts else ()
-        took = {line.cell.place_name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
-        return {cell: took[cell.place_name] * cell.share for cell in self.keys if cell.place_name in took}
+        seconds = {line.cell.place_name: line.seconds for line in lines if line.outcome in ("measured", "taken over")}
+        return {cell: seconds[cell.place_name] * cell.share for cell in self.keys if cell.place_name in seconds}
 
     async def _commit_cell(self, cell: Cell, outcome: CellOutcome, folder: Path) -> Path:
         key = self.keys[cell]
@@ -293,14 +294,14 @@ class NodeCells:
         return final
 
     def merged_outcome(self, outcome: JobOutcome) -> JobOutcome:
-        """The outcome of the node: its values are those of the executions that stand for its cells.
+        """Return the outcome of the node, with the values of the executions used for its cells.
 
-        What is sealed of them together has an index of its own, as the executor wrote it. Of several settings of one
-        arm, none is the node's: their values are with the cells.
+        Sealed results that concern several cells have their own index, as the executor wrote it. A node that tries
+        several settings of an arm has no values of its own; they are stored with the cells.
         """
         if self._node.is_trial:
-            ran = (self.find_run(cell) for cell in self.keys)
-            failure = None if any(run is not None and run.failure is None for run in ran) else outcome.failure
+            cell_runs = (self.find_run(cell) for cell in self.keys)
+            failure = None if any(run is not None and run.failure is None for run in cell_runs) else outcome.failure
             return replace(
                 outcome,
                 seconds=self._own_seconds,
@@ -348,7 +349,7 @@ class NodeCells:
 
     @property
     def _own_seconds(self) -> float:
-        """Seconds of computing of this attempt, on all slots: of every execution of a cell that is its own."""
+        """Compute time of this attempt in seconds, over all slots: the sum over its own cell executions."""
         earlier = {line.id for attempt in self._node.attempts for line in attempt.cells}
         return sum(
             run.seconds
@@ -361,11 +362,13 @@ class NodeCells:
         if run is None:
             return line
         node = self._context.state.cells[run.id][0]
-        found = line.model_copy(update={"id": run.id, "seconds": run.seconds})
+        executed = line.model_copy(update={"id": run.id, "seconds": run.seconds})
         if run.failure is not None:
-            return found.model_copy(update={"diverged": run.failure.kind == "diverged"})
+            return executed.model_copy(update={"diverged": run.failure.kind == "diverged"})
         return (
-            found if node == self._required.node else found.model_copy(update={"outcome": "taken over", "node": node})
+            executed
+            if node == self._required.node
+            else executed.model_copy(update={"outcome": "taken over", "node": node})
         )
 
 
@@ -374,8 +377,11 @@ def _to_outcome(run: CellRun) -> CellOutcome:
 
 
 async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: StageSnapshot) -> NodeCells | None:
-    """The cells of a decision's node; None where its program is a plain script. What it owes is recorded once, when no
-    other node measures any of it: what those have measured by then is taken over."""
+    """Prepare the cells of a decision's node; None if its program is a plain script.
+
+    The required cells are recorded once, when no other node is measuring any of them; cells measured by then are
+    reused.
+    """
     node = context.state.nodes[format_node_id(decided.k)]
     if node.id not in context.state.required_cells:
         source = read_source(context.folder.get_source_path(node.id))
@@ -407,14 +413,14 @@ async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: S
 
 
 def _list_pending_elsewhere(context: RunContext, keys: Iterable[str]) -> list[asyncio.Event]:
-    """What tells that other nodes are through with cells that are theirs as well, and could be taken over."""
+    """Return the events of reusable cells that other nodes are measuring."""
     if context.search.order == "ticket" or has_nondeterminism(context.state):
         return []
     return context.work_in_progress.list_pending(key for key in keys if _is_reusable(key))
 
 
 def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
-    """A job that measures these cells, each with the hyperparameters of its arm in its trial."""
+    """Return a job that measures these cells, each with the hyperparameters of its arm in its trial."""
     cells = tuple(cells)
     plan = state.data_plan
     needs = (
@@ -432,7 +438,8 @@ def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
 
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
-    """A job that executes a node's program again: for a program of cells, every cell that was measured, none ready."""
+    """Return a job that executes a node's program again; a program of cells repeats every measured cell without
+    reuse."""
     lines = list_measured_cells(node)
     return replace(
         apply_settings(job, (line.cell for line in lines), state),
@@ -444,15 +451,15 @@ def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
 
 
 def _read_keys(state: RunState, node: Node) -> dict[Cell, str]:
-    owed = state.required_cells.get(node.id)
-    return {} if owed is None else dict(zip(owed.cells, owed.keys, strict=True))
+    required = state.required_cells.get(node.id)
+    return {} if required is None else dict(zip(required.cells, required.keys, strict=True))
 
 
 def sum_measured_seconds(node: Node) -> float:
-    """Seconds of computing behind a node's last measurements, also those that other nodes spent for it."""
+    """Return the compute time in seconds behind a node's last measurements, including time spent by other nodes."""
     return sum(line.seconds for line in list_measured_cells(node)) or node.attempts[-1].seconds
 
 
 def list_measured_cells(node: Node) -> list[CellOutcomeLine]:
-    """The cells behind a node's last measurements."""
+    """Return the cells behind a node's last measurements."""
     return [line for line in node.attempts[-1].cells if line.outcome in ("measured", "taken over")]

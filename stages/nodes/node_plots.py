@@ -1,4 +1,5 @@
-"""Figures of a node: draw, lint, let a vision model review, and draw again from the saved arrays when refused."""
+"""Figures of a node: draw them, lint them, have a vision model review them, and redraw rejected ones from saved
+arrays."""
 
 from __future__ import annotations
 
@@ -26,15 +27,15 @@ from labwright.stages.prompt_inputs import format_advice, read_plotting_referenc
 from labwright.stages.run_context import RunContext, enter_step
 
 SCORES_FILE = "scores.json"
-"""Beside plots.py: what was scored on validation, for figures that dev alone could not tell."""
+"""The file next to plots.py with the validation scores, for figures that dev values alone cannot show."""
 PLOT_SECONDS = 300.0
-"""Wall-clock limit of a plotting script."""
+"""Wall-clock limit of a plotting script, in seconds."""
 
 
 async def draw_plots(context: RunContext, client: ModelClient, arrays: PlotArrays) -> Failure | None:
-    """Plot until the figures pass, at most `paper.replots` further times; the last failure when they do not.
+    """Plot until the figures pass, with at most `paper.replots` retries; return the last failure if they do not.
 
-    A run that is resumed walks through the same steps: what the record has is neither asked for nor drawn again.
+    A resumed run repeats the same steps: recorded scripts are not requested again, and recorded plots are not redrawn.
     """
     script = read_source(context.folder.get_source_path(arrays.node)).get(PLOTS_FILE, "")
     failure: Failure | None = None
@@ -54,18 +55,18 @@ def _find_plotting(context: RunContext, node: str, n: int) -> PlotRun | None:
 
 
 async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, script: str) -> Failure | None:
-    """Run a plotting script in a folder that holds copies of the recorded arrays; its failure, if it failed."""
+    """Run a plotting script in a folder with copies of the recorded arrays; return its failure, if any."""
     done = _find_plotting(context, canvas.node, n)
     if done is not None:
         return done.failure
     final = context.folder.get_plots_path(canvas.node, n)
     draft = create_draft_folder(final)
-    doubt = check_typed_numbers(PLOTS_FILE, script)
-    if doubt is not None:
+    fabrication = check_typed_numbers(PLOTS_FILE, script)
+    if fabrication is not None:
         write_file(draft / PLOTS_FILE, script)
         seal_folder(draft, final)
-        context.recorder.append(NodePlotted(node=canvas.node, n=n, figures=(), failure=doubt, seconds=0.0))
-        return doubt
+        context.recorder.append(NodePlotted(node=canvas.node, n=n, figures=(), failure=fabrication, seconds=0.0))
+        return fabrication
     if canvas.arrays is not None and canvas.arrays.is_dir():
         make_folder(draft, "arrays")
         for name in list_names(canvas.arrays, "", ".npy"):
@@ -84,8 +85,8 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
             on_start=lambda: enter_step(context, canvas.node, "plotting"),
         )
     )
-    for copied in ("arrays", "inputs"):
-        remove_tree(draft / copied, ignore_errors=True)
+    for name in ("arrays", "inputs"):
+        remove_tree(draft / name, ignore_errors=True)
     seal_folder(draft, final)
     context.recorder.append(
         NodePlotted(node=canvas.node, n=n, figures=outcome.figures, failure=outcome.failure, seconds=outcome.seconds)
@@ -94,8 +95,11 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
 
 
 def format_scores(context: RunContext, arrays: PlotArrays) -> str:
-    """The validation values of what is drawn, by the metrics of the plan, as a plotting script reads them: JSON, a list
-    of objects. Never of test data, which is not scored while anything can still be chosen."""
+    """Return the validation scores of the drawn nodes by the plan's metrics, as a JSON list of objects for plotting
+    scripts.
+
+    It never contains test scores, which are not computed while anything can still be selected.
+    """
     named = {metric.name for metric in context.plan.metrics}
     nodes = [context.state.nodes[name] for name in (arrays.inputs or (arrays.node,))]
     return json.dumps(
@@ -119,27 +123,27 @@ def format_scores(context: RunContext, arrays: PlotArrays) -> str:
 
 
 def check_typed_numbers(name: str, script: str) -> Failure | None:
-    """Why a script is not run: it draws numbers that are typed into it or drawn at random (docs/honesty.md)."""
-    found = [
-        f"line {one.line}: {one.text}: {one.why}; draw the recorded arrays"
+    """Return why a script is not run: it plots numbers that are typed in or drawn at random (docs/honesty.md)."""
+    findings = [
+        f"line {one.line}: {one.text}: {one.why}; plot the recorded arrays"
         for one in check_program({name: script}, plots=[name])
         if one.suspect
     ]
-    return Failure(kind="figure", message="\n".join(found)) if found else None
+    return Failure(kind="figure", message="\n".join(findings)) if findings else None
 
 
 async def _request_replot(
     context: RunContext, client: ModelClient, canvas: PlotArrays, n: int, *, script: str, failure: Failure
 ) -> str:
-    """The script of the n-th figures."""
-    drawn = context.folder.get_plots_path(canvas.node, n) / PLOTS_FILE
-    if _find_plotting(context, canvas.node, n) is not None and drawn.is_file():
+    """Return the script of the n-th figures."""
+    saved = context.folder.get_plots_path(canvas.node, n) / PLOTS_FILE
+    if _find_plotting(context, canvas.node, n) is not None and saved.is_file():
         client.skip(PLOT)
-        return drawn.read_text()
+        return saved.read_text()
     before = _find_plotting(context, canvas.node, n - 1)  # a resumed run may know later ones
     accepted = (before.reviews or ()) if before is not None else ()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
-    about = build_figure_subject(context, canvas)
+    subject = build_figure_subject(context, canvas)
     enter_step(context, canvas.node, "writing")
     answer = await client.ask(
         PLOT,
@@ -147,11 +151,11 @@ async def _request_replot(
             data_plan=context.plan,
             purpose="replot",
             arrays=await canvas.read_briefs(),
-            plan=about.plan,
+            plan=subject.plan,
             plots=script,
             complaints=complaints,
             advice=format_advice(accepted),
-            seeds=about.seeds,
+            seeds=subject.seeds,
             lab_reference=read_plotting_reference(context),
         ),
     )
@@ -159,7 +163,7 @@ async def _request_replot(
 
 
 async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotArrays, n: int) -> Failure | None:
-    """Have the n-th figures reviewed; None when all are readable."""
+    """Have the n-th figures reviewed; return None if all are readable."""
     plotting = _find_plotting(context, canvas.node, n)
     assert plotting is not None
     own = FigureGallery(
@@ -174,31 +178,31 @@ async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotAr
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
     wanted = {figure.sha256 for figure in own.new_figures}
-    while context.search.order == "arrival" and (others := context.work_in_progress.list_pending(wanted)):
-        for one in others:
-            await one.wait()
+    while context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(wanted)):
+        for event in pending:
+            await event.wait()
     found = find_reviews_elsewhere(context, client.decision, canvas.node, wanted)
     gallery = replace(own, reviews_elsewhere={digest: review for digest, (_, review) in found.items()})
     with context.work_in_progress.acquire(wanted - found.keys()):
-        look = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas))
+        outcome = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas))
         context.recorder.append(
             PlotsReviewed(
                 node=canvas.node,
                 n=n,
-                reviews=look.reviews,
-                looked=look.by_model,
+                reviews=outcome.reviews,
+                looked=outcome.by_model,
                 taken={figure.name: found[figure.sha256][0] for figure in own.new_figures if figure.sha256 in found},
             )
         )
-    return build_refusal(look.reviews)
+    return build_refusal(outcome.reviews)
 
 
 def find_reviews_elsewhere(
     context: RunContext, decision_id: int, node: str, wanted: Collection[str]
 ) -> dict[str, tuple[str, FigureReview]]:
-    """sha256 of a picture -> a node that drew it as well, and what a model said that found it readable.
+    """Return picture sha256 -> (other node that drew it, review by a model that accepted it).
 
-    In `ticket` order only nodes that decision k may see.
+    In `ticket` order, only nodes that decision `decision_id` may see are considered.
     """
     seen = context.state.decisions[decision_id].seen
     nodes = [
@@ -216,22 +220,22 @@ def find_reviews_elsewhere(
 
 @dataclass(frozen=True)
 class GalleryReview:
-    """Reviews of figures, and whether a model looked at them; if not they are by the lint alone."""
+    """Reviews of figures, and whether a model gave them; otherwise they come from the linter alone."""
 
     reviews: tuple[FigureReview, ...]
     by_model: bool
 
 
-LINT_ONLY_NOTE = "Not looked at by a model; a program checked labels, legends and axes."
+LINT_ONLY_NOTE = "Not reviewed by a model; a program checked labels, legends and axes."
 
 
 async def review_figures(
     context: RunContext, client: ModelClient, gallery: FigureGallery, *, about: FigureSubject
 ) -> GalleryReview:
-    """A verdict on every PNG figure: what the lint refuses is refused, the vision model's verdict comes on top.
+    """Review every PNG figure: the linter can reject a figure, and the vision model's verdict is added.
 
-    Figures whose very bytes were found readable before keep that review, and are not looked at again. Where the model
-    accepts no images nobody looks, and the lint alone decides.
+    Figures whose exact bytes were accepted before keep that review. If the model accepts no images, the linter decides
+    alone.
     """
     accepted, new = gallery.accepted_reviews, gallery.new_figures
     found = await asyncio.to_thread(
@@ -283,9 +287,9 @@ async def _ask_vision_model(
     about: FigureSubject,
     found: dict[Figure, tuple[LintFinding, ...]],
 ) -> dict[str, FigureReview] | None:
-    """What the vision model says of the figures in `found`, by name; None where that cannot be used.
+    """Return the vision model's reviews of the figures in `found`, by name; None if the answer is unusable.
 
-    It is told what the lint found.
+    The prompt includes the findings of the linter.
     """
     earlier = {figure.name: review.issues for figure, review, _ in gallery.earlier_reviews}
     answer = await client.ask_or_none(
@@ -304,15 +308,15 @@ async def _ask_vision_model(
             earlier=tuple(earlier.get(figure.name, ()) for figure in found),
         ),
         images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
-        instead="the lint alone decides on the figures",
+        instead="the linter alone decides on the figures",
     )
     return {review.name: review for review in answer.reviews} if answer is not None else None
 
 
 def build_refusal(reviews: tuple[FigureReview, ...]) -> Failure | None:
-    """The failure that refused figures make, one line a figure; None when all are readable."""
+    """Return the failure caused by rejected figures, one line per figure; None if all are readable."""
     refused = [
-        f"{review.name}: {'; '.join(review.issues) or 'refused without a reason'}"
+        f"{review.name}: {'; '.join(review.issues) or 'rejected without a reason'}"
         for review in reviews
         if not review.readable
     ]

@@ -1,7 +1,7 @@
-"""One node from its decision to its verdict: propose, execute, plot, judge.
+"""Work on one node from its decision to its verdict: propose, execute, plot, judge.
 
-Every step first asks the record whether it is done, and every model answer comes from the call ledger when it was
-committed before; so a node that a kill cut short is simply expanded again.
+Every step first checks whether the record already has its result, and committed model answers come from the call
+ledger; a node interrupted by a kill is therefore simply expanded again.
 
 Source: AI-Scientist-v2, section 3.2.2 (execution, plotting, vision review, buggy and non-buggy nodes).
 """
@@ -80,32 +80,35 @@ from labwright.stages.run_context import (
 )
 
 RERUN_KINDS: frozenset[NodeKind] = frozenset({"replicate", "trial", "tune"})
-"""Nodes that run their parent's program, with another seed or other settings."""
-TUNED_PLAN = "The program of {}, unchanged, with the setting that trials chose for each arm. Its plan: "
+"""Kinds of nodes that run their parent's program with another seed or other settings."""
+TUNED_PLAN = "The unchanged program of {}, with the setting that trials selected for each arm. Its plan: "
 NO_SPACE_MESSAGE = "No space left on device"
-"""What code says when it meets a full disk; that is no finding of an experiment where the disk is ours."""
+"""Error message of code on a full disk; if the host's disk is full, this is not a failure of the experiment."""
 
 
 async def expand(context: RunContext, decided: DecisionMade, release_slot: ReleaseSlot) -> None:
-    """Make the node of a decision. A failed experiment is a verdict, and so are files that our own code fails on;
-    only a broken model, executor, disk or record raises, and `SameFaultError`.
+    """Create and run the node of a decision.
+
+    Failed experiments become verdicts, as do internal errors caused by files of the node; only a broken model,
+    executor, disk or record raises, and so does `RepeatedFaultError`.
     """
     work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
     node = format_node_id(decided.k)
     try:
-        if node in context.state.killed_nodes:  # and the program with it, before it could be recorded
+        if node in context.state.killed_nodes:  # the program was killed too, before it could record this
             raise NodeKilled(node)
         await context.signals.run_unless_killed(node, work.run())
     except TooLate:
         record_time_limit(context)
         work.record_verdict(
-            "cancelled", Failure(kind="other", message=f"not run: {context.state.limit_reason or 'the time is up'}")
+            "cancelled",
+            Failure(kind="other", message=f"not run: {context.state.limit_reason or 'the time limit was reached'}"),
         )
     except NodeKilled:
         left = partial_path(context.folder.get_attempt_path(node, len(context.state.nodes[node].attempts) + 1))
         await to_thread(remove_tree, left, ignore_errors=True)
         work.record_verdict(
-            "cancelled", Failure(kind="killed", message=f"ended by a person: {context.state.killed_nodes[node].text}")
+            "cancelled", Failure(kind="killed", message=f"killed by the user: {context.state.killed_nodes[node].text}")
         )
     except NothingLeftError as error:
         work.record_verdict("cancelled", Failure(kind="nothing left", message=str(error)))
@@ -113,14 +116,14 @@ async def expand(context: RunContext, decided: DecisionMade, release_slot: Relea
         work.record_verdict("buggy", Failure(kind="no answer", message=f"the model gave no usable answer: {error}"))
     except BudgetSpent as error:
         work.record_verdict("cancelled", Failure(kind="other", message=str(error)))
-    except Exception as error:  # noqa: BLE001  a worker's edge: what comes of what code left is its node's
+    except Exception as error:  # noqa: BLE001  boundary of a worker: errors in files that code left belong to its node
         work.record_verdict("buggy", as_node_failure(error))
 
 
 async def remeasure_reused(context: RunContext, name: str) -> None:
-    """Execute a node once more, with cells of its own in place of those that it took over; suspect where that fails.
+    """Execute a node once more, measuring its reused cells itself; mark it suspect if that fails.
 
-    Raises `BudgetSpent`, `TooLate`: it stays as it is.
+    Raises: `BudgetSpent`, `TooLate`; the node is then unchanged.
     """
     decided = context.state.decisions[context.state.nodes[name].decision]
     await NodeRunner(context, decided, context.models.make_client(decided.k, 0), lambda: None).run_attempt(
@@ -134,8 +137,7 @@ async def remeasure_reused(context: RunContext, name: str) -> None:
                 findings=(
                     HonestyFinding(
                         kind="taken over",
-                        why=f"measured by itself, in place of what it had taken over, it failed: "
-                        f"{failure.kind}: {failure.message}",
+                        why=f"when it measured its reused cells itself, it failed: {failure.kind}: {failure.message}",
                     ),
                 ),
             )
@@ -143,12 +145,12 @@ async def remeasure_reused(context: RunContext, name: str) -> None:
 
 
 def describe_variation(action: ExpandTree) -> str:
-    """What a node that runs its parent's program varies, in words: `seed 3`, or of which arms the settings."""
+    """Describe what a node that runs its parent's program varies: `seed 3`, or the settings of its arms."""
     if action.kind == "replicate":
         return f"seed {action.seed}"
     if action.kind == "tune":
-        found = ", ".join(one.arm for one in action.trials if one.number)
-        return f"the settings chosen for {found}" if found else "no setting was better than the defaults"
+        tuned = ", ".join(one.arm for one in action.trials if one.number)
+        return f"the settings selected for {tuned}" if tuned else "no setting was better than the defaults"
     return "; ".join(
         f"{one.arm}: "
         + ", ".join(f"{name}={value}" for name, value in one.setting.items())
@@ -158,14 +160,14 @@ def describe_variation(action: ExpandTree) -> str:
 
 
 def build_reference_program(action: ExpandTree) -> tuple[Program, dict[str, str]]:
-    """The program of the ladder, which is ours: what it is, and its files."""
+    """Return the built-in program of the reference models: its description and its files."""
     text = (Path(__file__).parents[1] / "reference_models" / ENTRY_FILE).read_text()
-    tried = sum(one.arm == OFF_THE_SHELF_ARM for one in action.trials)
+    trials = sum(one.arm == OFF_THE_SHELF_ARM for one in action.trials)
     return Program(
-        title="reference arms of the program's own",
-        varies=f"{tried} settings" if tried else f"seed {action.seed}",
-        plan="What the study is held against: a trivial rule, and boosted trees or a linear model off the shelf, tuned "
-        "with as many trials as an arm of the plan (docs/search.md).",
+        title="built-in reference models",
+        varies=f"{trials} settings" if trials else f"seed {action.seed}",
+        plan="Reference models of the study: a trivial predictor, and off-the-shelf boosted trees or a linear model, "
+        "tuned with as many trials as an arm of the plan (docs/search.md).",
     ), {ENTRY_FILE: text}
 
 
@@ -188,9 +190,9 @@ class NodeRunner:
         if failure is not None and failure.kind in ("hopeless", "budget"):
             self.record_verdict("pruned" if failure.kind == "hopeless" else "cancelled", failure)
             return
-        doubts = [str(one) for one in self.node.findings if one.suspect]
-        if failure is None and doubts:
-            failure = Failure(kind="suspect", message="; ".join(doubts))
+        findings = [str(one) for one in self.node.findings if one.suspect]
+        if failure is None and findings:
+            failure = Failure(kind="suspect", message="; ".join(findings))
         if kind in ("replicate", "trial", "rung"):
             self.record_verdict("buggy" if failure else "good", failure)
             return
@@ -218,7 +220,7 @@ class NodeRunner:
 
     @property
     def parent(self) -> Node:
-        """The parent, as the decision may see it."""
+        """The parent as the decision may see it."""
         return self.view.nodes[self.action.parent or ""]
 
     @property
@@ -226,9 +228,9 @@ class NodeRunner:
         return build_decision_view(self.context, self.decided)
 
     async def propose(self) -> None:
-        """Record plan and source: from the model, or those of the parent where only seed or settings differ.
+        """Record plan and source: from the model, or those of the parent if only seed or settings differ.
 
-        What a person wrote, or was recorded before a kill, is there.
+        Do nothing if they are already recorded, by an earlier attempt or because the user wrote the code.
         """
         if self.node.source_sha256:
             return
@@ -251,8 +253,8 @@ class NodeRunner:
             files = program.apply_to(inputs.parent.files if inputs.parent else {})
             added = program.list_added_arms(inputs)
         varies = program.varies
-        if self.action.kind == "debug":  # of the same trial, whose constants it may have changed
-            varies = "; mended: ".join(filter(None, (self.parent.varies, varies)))
+        if self.action.kind == "debug":  # still the same variation, whose constants it may have changed
+            varies = "; fixed: ".join(filter(None, (self.parent.varies, varies)))
         arms = self.parent.arms if self.action.kind in ("debug", "replicate", "trial", "tune") else ()
         sha256 = seal_source(self.context.folder.get_source_path(self.node.id), files)
         self.context.recorder.append(
@@ -269,9 +271,9 @@ class NodeRunner:
         )
 
     async def execute(self) -> Failure | None:
-        """Run the code, unless the record has it; once more with other limits where it or a cell ran into one.
+        """Run the code unless it is recorded; run it once more with other limits if it or a cell hit one.
 
-        Raises `TooLate`: the run's time limit was reached before it began.
+        Raises: `TooLate` if the run's time limit was reached before the code started.
         """
         if not self.node.attempts:
             await self.run_attempt(1)
@@ -284,16 +286,17 @@ class NodeRunner:
         return self.node.attempts[-1].failure
 
     async def run_attempt(self, number: int) -> None:
-        """One execution: what is run again gets more time, what ran out of memory has the machine to itself.
+        """Execute the code once: a second attempt gets more time; after running out of memory it runs alone on the
+        machine.
 
-        Raises `TooLate`; then nothing of the budget is taken.
+        Raises: `TooLate`; nothing is then charged to the budget.
         """
         context, node = self.context, self.node
         before = node.attempts[-1].failure if node.attempts else None
         alone = before is not None and before.kind == "memory"
         limit = context.retry_seconds if number > 1 and not alone else context.node_seconds
         earlier, final = self.find_checkpoints(number), context.folder.get_attempt_path(node.id, number)
-        draft, grid = create_draft_folder(final), await prepare_node_cells(context, self.decided, self.view)
+        draft, node_cells = create_draft_folder(final), await prepare_node_cells(context, self.decided, self.view)
         if context.budget is not None:
             context.budget.reserve_attempt(node.decision, f"{node.id}/{number}", limit)
         self.enter_step("waiting")
@@ -315,20 +318,21 @@ class NodeRunner:
         )
         job = with_llm_access(job, context.plan, context.subjects, context.facts)
         try:
-            outcome = await (context.executor.run(job) if grid is None else grid.run(job))
+            outcome = await (context.executor.run(job) if node_cells is None else node_cells.run(job))
         except TooLate:
             if context.budget is not None:
                 context.budget.release(f"{node.id}/{number}")
             raise
         if outcome.failure is not None and NO_SPACE_MESSAGE in outcome.failure.message and is_disk_full(draft):
             raise RecordError(
-                f"{NO_SPACE_MESSAGE} at {context.folder.root}: free disk space, then resume; {node.id} runs again"
+                f"{NO_SPACE_MESSAGE} at {context.folder.root}: free disk space, then resume the run; {node.id} is "
+                "repeated"
             )
-        outcome = outcome if grid is None else grid.merged_outcome(outcome)
-        found = await to_thread(self.check_outcome, outcome, draft)
+        outcome = outcome if node_cells is None else node_cells.merged_outcome(outcome)
+        findings = await to_thread(self.check_outcome, outcome, draft)
         seal_folder(draft, final)
-        if found and not node.findings:
-            context.recorder.append(NodeSuspected(node=node.id, findings=found))
+        if findings and not node.findings:
+            context.recorder.append(NodeSuspected(node=node.id, findings=findings))
         context.recorder.append(
             AttemptExecuted(
                 node=node.id,
@@ -358,9 +362,11 @@ class NodeRunner:
         record_spent_budget(context, outcome.failure)
 
     def find_checkpoints(self, number: int) -> Path | None:
-        """Where this attempt finds checkpoints: with itself, if a kill cut it, else with the attempt before.
+        """Return the folder with checkpoints for this attempt: its own after a kill, otherwise that of the previous
+        attempt.
 
-        In `ticket` order what a kill cut begins anew, since code that goes on may come to something else.
+        In `ticket` order an attempt interrupted by a kill starts from scratch, because continued code may give other
+        values.
         """
         context, node = self.context, self.node
         rescued = rescue_checkpoints(partial_path(context.folder.get_attempt_path(node.id, number)))
@@ -371,7 +377,7 @@ class NodeRunner:
         )
 
     def list_artifacts(self) -> dict[str, AttemptArtifacts]:
-        """What the good nodes that this decision may see left for others."""
+        """Return the artifacts of the good nodes that this decision may see."""
         last = [(one.id, one.attempts[-1]) for one in self.view.nodes.values() if one.status == "good" and one.attempts]
         return {
             name: AttemptArtifacts(self.context.folder.get_attempt_path(name, attempt.number), attempt.artifacts)
@@ -380,32 +386,34 @@ class NodeRunner:
         }
 
     def check_outcome(self, outcome: JobOutcome, folder: Path) -> tuple[HonestyFinding, ...]:
-        """What makes the numbers of code that ran worthless, and what it is noted for; `folder` has what it left. Code
-        that is run again was looked at with its parent's."""
+        """Return the honesty findings on an executed program, whose output is in `folder`.
+
+        Programs that run their parent's code are skipped, because the code was checked with the parent.
+        """
         if outcome.failure is not None or self.action.kind == "rung":
             return ()
-        ours = self.action.kind in RERUN_KINDS or self.context.repository is not None
-        sources = {} if ours else read_source(self.context.folder.get_source_path(self.node.id))
+        skips_code = self.action.kind in RERUN_KINDS or self.context.repository is not None
+        sources = {} if skips_code else read_source(self.context.folder.get_source_path(self.node.id))
         return check_program(
             sources,
             self.context.plan,
             facts=self.context.state.datasets,
             measurements=outcome.measurements,
-            extra_findings=() if ours else self.check_execution(sources, outcome, folder),
+            extra_findings=() if skips_code else self.check_execution(sources, outcome, folder),
         )
 
     def check_execution(
         self, sources: Mapping[str, str], outcome: JobOutcome, folder: Path
     ) -> tuple[HonestyFinding, ...]:
-        """What an execution shows that speaks against its code."""
-        predicted: tuple[SubmittedPredictions, ...] = ()
+        """Return the findings that the execution itself shows against its code."""
+        predictions: tuple[SubmittedPredictions, ...] = ()
         with suppress(SubmissionRefused):
-            predicted = read_final_predictions(folder, self.context.folder.labels)
+            predictions = read_final_predictions(folder, self.context.folder.labels)
         runs = {line.cell: self.context.state.cells[line.id][1] for line in outcome.cells if line.id}
         return check_run(
             RunArtifacts(
                 sources,
-                predicted,
+                predictions,
                 read_curves(folder),
                 {cell: run.training for cell, run in runs.items() if run.failure is None},
             ),
@@ -413,7 +421,7 @@ class NodeRunner:
         )
 
     async def draw_aggregate(self) -> None:
-        """Draw the replicates of the parent together; measures nothing.
+        """Plot the replicates of the parent together, without measuring anything.
 
         Source: AI-Scientist-v2, section 3.2.2, aggregation nodes.
         """
@@ -449,7 +457,8 @@ class NodeRunner:
         self.record_verdict("buggy" if failure else "good", failure)
 
     async def write_aggregate_script(self, canvas: PlotArrays, seeds: tuple[int, ...]) -> str:
-        """The script that draws the replicates together: the model's, of a repository's study ours."""
+        """Return the script that plots the replicates together: the model's, or the built-in one in a repository
+        study."""
         context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
         if context.repository is not None:
             self.client.skip(PLOT)

@@ -1,4 +1,4 @@
-"""What figures are drawn from (recorded arrays, in a few numbers), what they are about, and what was drawn before."""
+"""Inputs of figures: summaries of the recorded arrays, the subject, and earlier figures with their reviews."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from labwright.sandbox.safe_io import BadFile, list_names, load_array
 from labwright.stages.run_context import RunContext
 
 MAX_RANGE_VALUES = 1_000_000
-"""Values of an array that are read; of more, every k-th row."""
+"""Maximum number of values read from an array; larger arrays are subsampled by rows."""
 MAX_RANGE_COLUMNS = 4
-"""Columns of a table whose ranges are told one by one."""
+"""Maximum number of columns whose ranges are reported separately."""
 
 
 def _read_array_brief(folder: Path, file: str, name: str) -> ArrayBrief | None:
@@ -49,21 +49,22 @@ def _compute_range(values: NDArray[np.float64]) -> Range | None:
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
         mean = finite.mean() if finite.size else np.nan
-    if not np.isfinite(mean):  # none is finite, or their sum is not
+    if not np.isfinite(mean):  # no value is finite, or their sum overflows
         return None
     return Range(low=float(finite.min()), high=float(finite.max()), mean=float(mean))
 
 
 @dataclass(frozen=True)
 class PlotArrays:
-    """What a node's plots may draw from: its own arrays, and those of other nodes by name."""
+    """Arrays that a node's plots may use: its own, and those of other nodes by name."""
 
     node: str
     arrays: Path | None = None
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
 
     async def read_briefs(self) -> tuple[ArrayBrief, ...]:
-        """Every array, as a plotting script finds it, with its range. What is no array is left out."""
+        """Return a brief of every array, with its path in plotting scripts and its range. Files that are not arrays are
+        skipped."""
         folders = {"arrays": self.arrays} if self.arrays is not None else {}
         folders |= {f"inputs/{name}": folder for name, folder in self.inputs.items()}
         briefs = [
@@ -76,44 +77,44 @@ class PlotArrays:
 
 @dataclass(frozen=True)
 class FigureSubject:
-    """What figures are about, as their author and their reviewer are told."""
+    """The subject of figures, as their author and reviewer see it."""
 
     kind: Literal["node", "aggregate", "paper"]
     plan: str
     measurements: tuple[Measurement, ...]
-    """On validation, of the node; of an aggregate those of all replicates that it draws."""
+    """Validation measurements of the node; for an aggregate, those of all replicates that it plots."""
     seeds: tuple[int, ...] = ()
     width: float = 5.5
-    """Inches of the page that a figure may take."""
+    """Maximum width of a figure, in inches."""
 
 
 def build_figure_subject(context: RunContext, arrays: PlotArrays) -> FigureSubject:
-    """The node itself; for an aggregate the node that was replicated."""
+    """Return the node itself as the subject; for an aggregate, the replicated node."""
     nodes = context.state.nodes
     node = nodes[arrays.node]
     if node.kind != "aggregate":
         return FigureSubject("node", node.plan, node.measurements)
     parent = nodes[node.parent or ""]
-    drawn = [nodes[name] for name in arrays.inputs]
+    replicates = [nodes[name] for name in arrays.inputs]
     return FigureSubject(
         "aggregate",
         parent.plan,
-        tuple(one for node in drawn for one in node.measurements),
-        tuple(node.seed for node in drawn),
+        tuple(one for node in replicates for one in node.measurements),
+        tuple(node.seed for node in replicates),
     )
 
 
 @dataclass(frozen=True)
 class FigureGallery:
-    """Figures to look at, the folder they lie in, and what was drawn and reviewed in their place before."""
+    """Figures to review, their folder, and earlier versions of them with their reviews."""
 
     folder: Path
     figures: tuple[Figure, ...]
     previous: tuple[PlotRun, ...] = ()
     arrays: PlotArrays | None = None
-    """What they may have been drawn from, for a reviewer's data summary."""
+    """The arrays that they may have been drawn from, for the data summary of a reviewer."""
     reviews_elsewhere: Mapping[str, FigureReview] = field(default_factory=dict[str, FigureReview])
-    """sha256 -> what was said of the very same picture where another node drew it, and it was found readable."""
+    """sha256 -> accepting review of the identical picture drawn by another node."""
 
     @property
     def shown_figures(self) -> tuple[Figure, ...]:
@@ -121,13 +122,13 @@ class FigureGallery:
 
     @property
     def new_figures(self) -> tuple[Figure, ...]:
-        """Those that nobody found readable before."""
+        """The figures that no review has accepted before."""
         accepted = self.accepted_reviews
         return tuple(figure for figure in self.shown_figures if figure.sha256 not in accepted)
 
     @property
     def earlier_reviews(self) -> list[tuple[Figure, FigureReview, bool]]:
-        """Every figure that was reviewed before, the earliest first, and whether a model looked at it."""
+        """All figures reviewed before, earliest first, each with whether a model reviewed it."""
         reviews = [({review.name: review for review in one.reviews or ()}, one) for one in self.previous]
         return [
             (figure, by_name[figure.name], one.looked)
@@ -138,7 +139,7 @@ class FigureGallery:
 
     @property
     def accepted_reviews(self) -> dict[str, FigureReview]:
-        """sha256 -> the review of a figure with these bytes that was found readable; the latest one."""
+        """sha256 -> latest accepting review of a figure with these bytes."""
         return {
             **self.reviews_elsewhere,
             **{figure.sha256: review for figure, review, looked in self.earlier_reviews if looked and review.readable},

@@ -1,4 +1,4 @@
-"""Programs of a study of a repository: words of the plan make an arm, or a patch that a model writes."""
+"""Programs of a repository study: an arm is defined by command-line words of the plan, or by a patch from a model."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from labwright.stages.run_context import RunContext
 
 PLOT_SCRIPT_PATH = Path(__file__).parent / "repository_plots.txt"
 MAX_QUICK_SECONDS = 60.0
-"""Seconds of a run of the repository up to which it is run with more seeds before a model plans."""
+"""Maximum seconds of a repository run for which it is repeated with more seeds before planning."""
 
 
 class BaselineError(UserError):
-    """The repository as it is does not give what it should. Who acts: the person."""
+    """Raised when the unmodified repository does not give the expected result. The user has to act."""
 
 
 def build_plan_code(code: RepositoryProgram, plan: DataPlan) -> RepositoryProgram:
-    """What every cell of the plan's study runs."""
+    """Return the program that every cell of the plan's study runs."""
     levels = {one.name: one.words for one in plan.all_levels}
     words = {
         one.name: tuple(word for name in one.parts or (one.name,) for word in levels.get(name, ()))
@@ -51,9 +51,9 @@ def build_plan_code(code: RepositoryProgram, plan: DataPlan) -> RepositoryProgra
 async def build_repository_program(
     context: RunContext, decided: DecisionMade, client: ModelClient, view: StageSnapshot
 ) -> tuple[Program, dict[str, str], tuple[str, ...]]:
-    """The program that measures the plan's arms: what it is, its files, and the arms beside those of the plan.
+    """Build the program that measures the plan's arms: its description, its files, and the arms outside the plan.
 
-    Raises `NothingLeftError`, `ModelError`.
+    Raises: `NothingLeftError`, `ModelError`.
     """
     assert context.repository is not None and isinstance(decided.action, ExpandTree)
     action, code, plots = (
@@ -69,11 +69,10 @@ async def build_repository_program(
     parts = [arm.name for arm in context.plan.arms if (arm.role == "ablation") == (action.stage == "ablation")]
     return (
         Program(
-            title="the repository's command, arm by arm",
+            title="the repository's command for each arm",
             varies=", ".join(parts),
-            plan="Every arm is the same command in the repository at its commit, with the words that the data "
-            "plan gives "
-            "for it; its number is read where the repository leaves it.",
+            plan="Every arm runs the same command in the repository at its commit, with the arguments that the data "
+            "plan gives for it; the metric is read from the output of the repository.",
         ),
         build_program(context.plan.arms, code) | plots,
         (),
@@ -81,21 +80,24 @@ async def build_repository_program(
 
 
 def read_plot_script() -> str:
-    """Draws what the cells gave, of one node or of several replicates."""
+    """Return the script that plots the values of the cells, for one node or several replicates."""
     return PLOT_SCRIPT_PATH.read_text(encoding="utf-8")
 
 
 def explain_nothing_new(view: StageSnapshot, action: ExpandTree, plan: DataPlan) -> str:
-    """Why a node would measure nothing that is not measured; empty where it would."""
+    """Return why a node would measure nothing new; empty if it would."""
     if action.stage == "ablation" or action.kind == "ablate":
-        return "" if any(arm.role == "ablation" for arm in plan.arms) else "the plan has no arm that is an ablation"
+        return "" if any(arm.role == "ablation" for arm in plan.arms) else "the plan has no ablation arm"
     known = [one.id for one in view.nodes.values() if one.source_sha256 and one.kind in ("draft", "improve")]
-    return f"{known[0]} measures all arms of the plan already" if known and action.kind != "debug" else ""
+    return f"{known[0]} already measures all arms of the plan" if known and action.kind != "debug" else ""
 
 
 async def check_repository(context: RunContext, seed: int) -> None:
-    """Run the repository as it is: once, and where a model is to plan and it is swift with two more seeds, so that it
-    knows what seeds do. Raises `BaselineError` where it gives no number, or another than expected."""
+    """Run the unmodified repository once, and with two more seeds if it is fast and a model is to plan, to show the
+    spread.
+
+    Raises: `BaselineError` if it gives no number, or one other than expected.
+    """
     assert context.repository is not None
     plan, code, level = context.state.data_plan, context.repository.code, ""
     if plan is not None:
@@ -112,7 +114,9 @@ async def check_repository(context: RunContext, seed: int) -> None:
     if not values:
         lines = [line.why for line in outcome.cells if line.why]
         why = outcome.failure.message if outcome.failure is not None else "; ".join(lines)
-        raise BaselineError(f"the repository as it is gives no {name}: {why.strip() or 'no reason told'}")
+        raise BaselineError(
+            f"the unmodified repository produced no value of {name}: {why.strip() or 'no error was reported'}"
+        )
     if plan is None and code.command.seeded and outcome.seconds <= MAX_QUICK_SECONDS:
         for more in (seed + 1, seed + 2):
             values += _read_metric_values(
@@ -132,16 +136,16 @@ async def check_repository(context: RunContext, seed: int) -> None:
     )
     if check.verdict == "differs" and expected is not None:
         raise BaselineError(
-            f"the repository as it is gives {check.mean:.6g} over {len(values)} seed{'s' * (len(values) > 1)}, and "
-            f"{expected.value:g} within {expected.tolerance:g} is expected: find out why (scientist ablate "
-            "--reproduce-only), or give another --expect"
+            f"the unmodified repository gives {check.mean:.6g} over {len(values)} seed{'s' * (len(values) > 1)}, but "
+            f"{expected.value:g} within {expected.tolerance:g} is expected: find the cause with scientist ablate "
+            "--reproduce-only, or change --expect"
         )
 
 
 async def _run_unmodified(context: RunContext, code: RepositoryProgram, cell: Cell) -> JobOutcome:
     return await context.executor.run(
         Job(
-            name="the repository as it is",
+            name="the unmodified repository",
             folder=context.folder.root / "probes" / f"baseline-{cell.seed}",
             cells=(cell,),
             source=build_program((), code),
@@ -153,9 +157,8 @@ async def _run_unmodified(context: RunContext, code: RepositoryProgram, cell: Ce
 
 
 def _read_metric_values(outcome: JobOutcome, code: RepositoryProgram) -> list[float]:
-    """The metric that is read, or where predictions are scored the first of its direction; empty where it is
-    not there.
-    """
+    """Return the metric that is read, or, for scored predictions, the first with the command's direction; empty if
+    missing."""
     better = code.command.direction == "max"
     return [
         one.value

@@ -1,7 +1,7 @@
-"""A node whose code a person wrote: read from a folder, and decided on as the first choice of a branch.
+"""A node whose code the user wrote: read from a folder and recorded as the first choice of a branch.
 
-The code is executed, scored, drawn, reviewed and checked for honesty like that of a model; what is refused here is only
-what could not run at all. The person has seen every result so far, and the decision says so.
+The code is executed, scored, plotted, reviewed and checked for honesty like that of a model; only code that could not
+run at all is rejected here. The user has seen every result so far, and the decision says so.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from labwright.search.stage_snapshot import build_snapshot
 from labwright.stages.prompt_inputs import build_node_brief
 
 MAX_PLAN_CHARS = 4_000
-"""Characters of the plan."""
+"""Maximum number of characters of the plan."""
 MAX_TITLE_CHARS = 80
 PLAN_FILES = ("README.md", "README.txt", "README", "plan.md", "plan.txt")
-"""Packages that no kernel has."""
+"""Files that may contain the plan, in order of precedence."""
 
 
 class UserCodeError(UsageError):
-    """A folder of code is not fit to be a node. The message says how to fix it."""
+    """Raised when a folder of code cannot become a node. The message says how to fix it."""
 
 
 @dataclass(frozen=True)
 class UserProgram:
-    """What a person handed in: the tree of the source, and the plan, empty where nothing says it."""
+    """A program submitted by the user: its source tree and its plan, empty if no file contains one."""
 
     author: str
     files: Mapping[str, str]
@@ -56,24 +56,24 @@ class UserProgram:
 
     @property
     def title(self) -> str:
-        """The first line of the plan, cut at a word."""
+        """The first line of the plan, cut at a word boundary."""
         lines = [line.strip("# \t") for line in self.plan.splitlines()]
         first = " ".join(next((line for line in lines if line), f"written by {self.author}").split())
         return first if len(first) <= MAX_TITLE_CHARS else first[:MAX_TITLE_CHARS].rsplit(" ", 1)[0]
 
 
 def read_user_program(folder: Path, *, author: str, note: str = "") -> UserProgram:
-    """The node that a folder holds: a tree with an experiment.py, perhaps a plan. Raises `CodeError`."""
+    """Read the program in a folder: a source tree with an experiment.py, optionally a plan. Raises `UserCodeError`."""
     try:
         if not folder.is_dir():
-            raise UserCodeError(f"--code {folder} is not a folder: give one with an experiment.py in it")
+            raise UserCodeError(f"--code {folder} is not a folder: give one that contains experiment.py")
         files = {path: _read_text_file(folder, path) for path in _list_files(folder)}
     except OSError as error:
         raise UserCodeError(f"--code {folder} cannot be read: {error.strerror}") from None
     plans = [files.pop(name, "") for name in PLAN_FILES]
     plan = next((text for text in plans if text.strip()), note).strip()
     if ENTRY_FILE not in files:
-        raise UserCodeError(f"--code {folder} holds no {ENTRY_FILE}: that is what runs, with the files beside it")
+        raise UserCodeError(f"--code {folder} contains no {ENTRY_FILE}, which is the program that runs: add it")
     for name, text in files.items():
         if name.endswith(".py") and (fault := _find_fault(text, files)) is not None:
             raise UserCodeError(f"{folder / name} {fault}")
@@ -82,15 +82,15 @@ def read_user_program(folder: Path, *, author: str, note: str = "") -> UserProgr
     except SourceTreeError as error:
         raise UserCodeError(f"--code {folder}: {str(error).splitlines()[0]}") from None
     if len(plan) > MAX_PLAN_CHARS:
-        raise UserCodeError(f"the plan in {folder} has {len(plan)} characters: say it in {MAX_PLAN_CHARS} at most")
+        raise UserCodeError(f"the plan in {folder} has {len(plan)} characters: shorten it to at most {MAX_PLAN_CHARS}")
     return UserProgram(author, files, plan)
 
 
 def _list_files(folder: Path) -> list[str]:
-    """Every file below a folder but hidden and compiled ones. Raises `CodeError`: there are too many."""
+    """List every file below a folder except hidden and compiled ones. Raises `UserCodeError` if there are too many."""
     found: list[str] = []
     for place, folders, names in os.walk(folder):
-        links = [name for name in folders if Path(place, name).is_symlink()]  # refused with the files
+        links = [name for name in folders if Path(place, name).is_symlink()]  # rejected with the files
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
         found += [
             Path(place, name).relative_to(folder).as_posix()
@@ -99,18 +99,18 @@ def _list_files(folder: Path) -> list[str]:
         ]
         if len(found) > MAX_FILES + len(PLAN_FILES):
             raise UserCodeError(
-                f"--code {folder} holds more than {MAX_FILES} files: give the folder of the experiment alone"
+                f"--code {folder} contains more than {MAX_FILES} files: give a folder with only the experiment"
             )
     return found
 
 
 def build_first_choice(state: RunState, point: str, program: UserProgram, folder: RunFolder) -> tuple[Event, ...]:
-    """The events by which a person's node is the first choice at a point; its source is sealed in `folder`.
+    """Return the events that make the user's node the first choice at a point; its source is sealed in `folder`.
 
-    Raises: `CodeError` where nothing can be built on the point.
+    Raises: `UserCodeError` if nothing can be built on the point.
     """
     assert state.started is not None and state.stage is not None
-    k = state.last_decision + 1
+    decision_id = state.last_decision + 1
     seen = list_all_results(state)
     view = build_snapshot(state, state.stage, seen)
     parent = view.root if point in STAGES else state.nodes[point]
@@ -121,16 +121,16 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
     kind = NODE_KIND_BY_STAGE[state.stage]
     if point not in STAGES and parent is not None and parent.status != "good":
         kind = "debug"
-    elif point not in STAGES and state.stage == "preliminary":  # of a working prototype
+    elif point not in STAGES and state.stage == "preliminary":  # the prototype already works
         kind = "improve"
     files = dict(program.files)
-    if not files.get(PLOTS_FILE) and parent is not None and (drawn := build_node_brief(folder, parent).plots):
-        files[PLOTS_FILE] = drawn
-    sha256 = seal_source(folder.get_source_path(format_node_id(k)), files)
+    if not files.get(PLOTS_FILE) and parent is not None and (plots := build_node_brief(folder, parent).plots):
+        files[PLOTS_FILE] = plots
+    sha256 = seal_source(folder.get_source_path(format_node_id(decision_id)), files)
     varies = parent.varies if kind == "debug" and parent is not None else program.title
     return (
         DecisionMade(
-            k=k,
+            k=decision_id,
             seen=seen,
             action=ExpandTree(
                 stage=state.stage,
@@ -141,8 +141,8 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
             ),
         ),
         NodeProposed(
-            node=format_node_id(k),
-            decision=k,
+            node=format_node_id(decision_id),
+            decision=decision_id,
             title=program.title,
             plan=program.plan or program.title,
             varies=varies,
@@ -154,15 +154,15 @@ def build_first_choice(state: RunState, point: str, program: UserProgram, folder
 
 
 def _read_text_file(folder: Path, name: str) -> str:
-    """A plain UTF-8 file. No link is followed, and no pipe waited for. Raises `CodeError`, `OSError`."""
+    """Read a regular UTF-8 file without following links or waiting for pipes. Raises `UserCodeError`, `OSError`."""
     path = folder / name
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise UserCodeError(f"{path} is not a plain file: put the file itself there")
+        raise UserCodeError(f"{path} is not a regular file: replace it with the file itself")
     with open(open_regular(path), "rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise UserCodeError(
-            f"{path} has more than {MAX_FILE_BYTES} bytes: keep data out of it (lab.data), and the code short"
+            f"{path} has more than {MAX_FILE_BYTES} bytes: load data with lab.data, and shorten the code"
         )
     try:
         return data.decode("utf-8-sig")
@@ -171,7 +171,7 @@ def _read_text_file(folder: Path, name: str) -> str:
 
 
 def _find_fault(source: str, files: Mapping[str, str]) -> str | None:
-    """Why code cannot run, or must not be run, among the files of its tree."""
+    """Return why code cannot or must not run in its source tree; None if it can."""
     try:
         tree = parse_python(source)
     except SyntaxError as error:
@@ -186,8 +186,5 @@ def _find_fault(source: str, files: Mapping[str, str]) -> str | None:
     return (
         None
         if foreign is None
-        else (
-            f"imports {foreign!r}, which is the program's own: an experiment has 'import lab', and the packages "
-            f"installed"
-        )
+        else (f"imports {foreign!r}, which is internal: use 'import lab' and the installed packages")
     )

@@ -100,7 +100,7 @@ def test_a_work_that_no_search_returned_goes_back_and_is_remarked(tmp_path: Path
     [inputs] = world.inputs_of_role("idea_reflect")
     assert [one for one in inputs.complaints if "Hopper" in one]
     assert not [one for one in inputs.complaints if "Lovelace" in one or "Turing" in one]
-    assert world.idea.remarks == ("named from memory, returned by no search: Hopper et al.",)
+    assert world.idea.remarks == ("cited from memory, not returned by any search: Hopper et al.",)
 
 
 def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
         ({"node_hours": 3.0, "hours": 2.0}, "does not fit into a study"),
         ({"gpu_memory_gb": 8.0}, "the run has none"),
         ({"packages": ("jax",)}, "'jax' is not installed"),
-        ({"network": True}, "need a network"),
+        ({"network": True}, "need network access"),
         ({"pretrained": ("a/b",)}, "'a/b' is not on this machine"),
         ({"data": (RequiredDataset(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
         ({"data": (RequiredDataset(name="digits", source="own"),)}, "no dataset 'digits'"),

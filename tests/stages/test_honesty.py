@@ -110,7 +110,7 @@ async def test_the_winner_is_probed_once_and_what_does_not_move_is_out(tmp_path:
     assert probes[:2] == [("seed", "unclear"), ("labels", "unclear")] and not [j for j in jobs if j.entry == PROBE_FILE]
     assert probes[2:] == [("rows", "unclear"), ("arms", "unclear")] + [("rows", "unclear")] * (len(probes) - 4)
     assert [one.verdict for one in bench.state.code_readings] == ["not read"] * len(bench.state.code_readings)
-    assert "reads no labels" in render_incidents(bench.state)
+    assert "does not read labels" in render_incidents(bench.state)
 
 
 def reading(*doubts: CodeDoubt, verdict: Literal["honest", "doubtful", "dishonest"] = "dishonest") -> Asked:

@@ -47,7 +47,9 @@ async def test_what_nobody_expected_is_the_nodes_failure_with_our_traceback(tmp_
 
 async def test_the_same_fault_in_three_nodes_ends_the_run(tmp_path: Path) -> None:
     bench, _ = search(tmp_path, lost_figure("n0004", "n0005", "n0006", "n0007", "n0008"), nodes=5)
-    with pytest.raises(RepeatedFaultError, match=r"on n000\d, n000\d, n000\d: FileNotFoundError < stages/.*resumed"):
+    with pytest.raises(
+        RepeatedFaultError, match=r"on nodes n000\d, n000\d, n000\d: FileNotFoundError < stages/.*resumed"
+    ):
         await StageRunner(bench).run_stage("agenda")
     ((fault, nodes),) = read_state(tmp_path).internal_faults.items()
     assert len(nodes) >= 3 and "node_plots.py" in fault

@@ -382,7 +382,7 @@ def test_large_test_sets_get_fewer_draws_and_then_none(tmp_path: Path, monkeypat
     log, folder = run_of(tmp_path, helps)
     monkeypatch.setattr(resampling, "MAX_PASSES", 10.0)
     assert {one.reason for one in resample_differences(log.state, folder)} == {
-        f"{EXAMPLES} test examples are too many for {MIN_DRAWS} draws"
+        f"{EXAMPLES} test examples are too many for {MIN_DRAWS} bootstrap draws"
     }
 
 

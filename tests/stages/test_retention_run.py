@@ -193,7 +193,7 @@ def test_once_the_paper_is_out_what_it_rests_on_stays(
         log.append(FoldersDeleted(keep="cited", folders=(gone,)))
     shutil.rmtree(run / gone)
     assert main(["reproduce", str(run), "--node", top]) == 5
-    assert f"it reads what {other} left, which was collected (keep=cited)" in capsys.readouterr().out
+    assert f"it reads artifacts of {other}, which were deleted (keep=cited)" in capsys.readouterr().out
 
 
 def test_all_stays_where_that_is_wanted(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_the_tree_has_every_kind_and_both_repairs(whole: Path) -> None:
     debug = next(node for node in nodes if node.kind == "debug")
     mended = state.nodes[debug.parent or ""]
     assert debug.status == "good" and mended.status == "buggy"
-    assert mended.varies == "draft 0" and debug.varies.startswith("draft 0; mended: ")
+    assert mended.varies == "draft 0" and debug.varies.startswith("draft 0; fixed: ")
     replotted = next(node for node in nodes if node.plot_count > 1)
     assert replotted.status == "good" and any(
         "label" in issue for r in replotted.plottings[0].reviews or () for issue in r.issues
