@@ -79,8 +79,7 @@ async def plan_ablations(context: RunContext, decided: DecisionMade, client: Mod
 
 
 def describe_user_nodes(state: RunState) -> tuple[str, ...]:
-    """Return one line for each node of the ablation stage whose code the user wrote; it exists before the stage is
-    planned."""
+    """Return one line for each ablation node whose code the user wrote before the stage is planned."""
     return tuple(f"{node.id}: {node.plan}" for node in state.user_nodes if node.stage == "ablation")
 
 
@@ -114,8 +113,7 @@ def find_ablation_fault(ablation: Ablation, plan: DataPlan, others: Sequence[Abl
 def match_risks(
     answers: Sequence[RiskTested], ablations: Sequence[Ablation], risks: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return one line per risk factor (the ablation that tests it, or why none does), and one complaint per unanswered
-    one."""
+    """Return one line per risk factor (its ablation, or why there is none), and one complaint per unanswered factor."""
     names = {one.name for one in ablations}
     tested: dict[int, str] = {}
     for one in answers:

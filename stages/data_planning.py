@@ -88,11 +88,7 @@ CHECK_TASK = "check the repository"
 
 
 async def prepare(context: RunContext) -> None:
-    """Record the data plan of the run's idea and its datasets. In a repository study, first run the unmodified
-    repository.
-
-    Raises: `PlanError`, `BaselineError`; `ModelConfigError` if the study does not fit into the models' context windows.
-    """
+    """Record the data plan of the run's idea and its datasets; in a repository study, first run the repository."""
     started = context.state.started
     assert started is not None
 
@@ -107,8 +103,7 @@ async def prepare(context: RunContext) -> None:
 
 
 async def plan_data(context: RunContext) -> None:
-    """Record the data plan of the run's idea and its datasets. Raises the errors of `prepare` except
-    `BaselineError`."""
+    """Record the data plan and its datasets. Raises the errors of `prepare` except `BaselineError`."""
     await read_context(context)
 
     async def work(client: ModelClient) -> None:
@@ -286,7 +281,7 @@ def describe_subject_limits(state: RunState) -> str:
 
 @dataclass(frozen=True)
 class DataPlanner:
-    """Requests data plans, returning the faults of each to the planner, until one can be carried out."""
+    """Requests data plans until one can be carried out, and reports the faults of each to the planner."""
 
     client: ModelClient
     inputs: PlanningInputs
@@ -365,8 +360,7 @@ class DataPlanner:
     async def amend(
         self, plan: DataPlan, findings: tuple[ProtocolFinding, ...]
     ) -> tuple[DataPlan | None, tuple[FindingAnswer, ...]]:
-        """Implement `stages.protocol_review.AmendPlan`: return a plan that can be carried out, and the planner's
-        answers."""
+        """Implement `stages.protocol_review.AmendPlan`: return a feasible plan and the planner's answers."""
         plan_found, _ = await self.ask(MAX_AMEND_CALLS, previous_plan=plan, findings=findings)
         if not isinstance(plan_found, AmendedPlan):
             return None, ()
@@ -382,7 +376,7 @@ def to_data_plan(answer: DataPlan) -> DataPlan:
 def add_hub_datasets(
     known: Mapping[str, CatalogueEntry], plan: DataPlan, hub: HubOffers, seed: int
 ) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
-    """Return the catalogue extended by the hub datasets that a plan uses (fetched and read), and the faults of its
+    """Return the catalogue with the hub datasets that a plan uses (fetched and read), and the faults of its
     requests."""
     found, faults = dict(known), list(hub.find_faults(plan))
     for use in plan.datasets:
@@ -395,8 +389,7 @@ def add_hub_datasets(
 
 
 def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
-    """Return the plan, with a tuning budget counted in trials in `ticket` order, where measured time decides
-    nothing."""
+    """Return the plan; in `ticket` order, where measured time decides nothing, count its tuning budget in trials."""
     if order == "arrival" or plan.tuning.currency == "trials":
         return plan
     terms = plan.tuning.model_copy(update={"currency": "trials", "budget": TuningPlan().budget})
@@ -404,8 +397,7 @@ def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
 
 
 def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
-    """Return the plan with formulas, worst values and ranges of the metrics that the program computes, except the
-    user's `scorers`."""
+    """Return the plan with formulas, worst values and ranges of its metrics, except those of the user's `scorers`."""
     own = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
     return plan.model_copy(
         update={"metrics": tuple(metric if metric.name in own else complete_metric(metric) for metric in plan.metrics)}
@@ -446,7 +438,7 @@ def _build_catalogue_entry(one: BundledDataset | DatasetFacts, scorer: FrozenSco
 
 
 PROGRAM_CHARS = 24_000
-"""Allowance in characters for an experiment and its plots, as models write them."""
+"""Characters reserved for an experiment and its plots when the size of a prompt is checked."""
 
 
 async def check_context_window(context: RunContext, study: StudyInputs) -> None:
@@ -537,7 +529,7 @@ def find_given_plan_faults(
     room: ResourceNeeds | None = None,
     hub: HubOffers | None = None,
 ) -> tuple[str, ...]:
-    """Return the faults of a plan given by the user; `places` locate the scorers by dataset. Raises `DatasetError`."""
+    """Return the faults of a plan given by the user; `places` maps datasets to scorer files. Raises `DatasetError`."""
     scorers = {name: read_scorer(name, place)[0] for name, place in places.items()}
     own = {name: one for name, one in sources.items() if hub is None or name not in hub.sources}
     known, faults = (
@@ -615,8 +607,8 @@ def _find_skipped_cell_faults(plan: DataPlan) -> Iterator[str]:
 def _find_metric_faults(
     plan: DataPlan, known: Mapping[str, CatalogueEntry], scorers: Mapping[str, FrozenScorer]
 ) -> Iterator[str]:
-    """Check that the primary metric exists on every dataset, that each built-in metric can be computed on some dataset,
-    and that every direction is that of the program."""
+    """Yield the metric faults of a plan: metrics that cannot be computed where they are needed, and wrong
+    directions."""
     available = {name: _find_available_metrics(entry, scorers.get(name), plan.metrics) for name, entry in known.items()}
     formulas = [
         metric

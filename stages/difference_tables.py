@@ -32,11 +32,7 @@ def build_tables(nodes: Iterable[Node], plan: DataPlan) -> Tables:
 
 
 def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], plan: DataPlan) -> Tables:
-    """Build tables from means over replicates, comparing only means over equally many; without means, use the nodes'
-    one seed.
-
-    Self-reported values are always those of the nodes.
-    """
+    """Build tables from means over equally many replicates; without means, from the nodes' single seed."""
     single = build_tables(nodes, plan)
     if not any(one.name == plan.primary_metric.name for one in statistics):
         return single

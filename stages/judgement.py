@@ -87,8 +87,7 @@ async def read_released_paper(state: RunState, folder: RunFolder) -> Paper:
 
 
 def write_judgement(folder: RunFolder, judgement: Judgement | JudgePanel) -> Path:
-    """Write a judgement to `review/judge.json` or the next free `judge-N.json` and return the path; no file is
-    overwritten."""
+    """Write a judgement to `review/judge.json` or the next free `judge-N.json`, and return the path."""
     text = judgement.model_dump_json(indent=1) + "\n"
     number = 1
     while True:

@@ -100,10 +100,10 @@ def describe_outcome(node: Node, plan: DataPlan) -> str:
 
 
 def format_means(node: Node, plan: DataPlan, limit: int) -> str:
-    """Return `dataset arm mean, arm mean; dataset ...` of the primary metric, in the plan's order, then arms outside
-    the plan.
+    """Return the means of the primary metric as `dataset arm mean, arm mean; dataset ...`, in the plan's order.
 
-    The text has about `limit` characters; means that do not fit are counted, and missing levels are noted.
+    The text has about `limit` characters; means that do not fit are counted, and missing levels are noted. Arms outside
+    the plan come last.
     """
     groups: dict[tuple[str, str], list[float]] = {}
     for entry, value in collect_values(node, plan).items():
@@ -124,8 +124,7 @@ def format_means(node: Node, plan: DataPlan, limit: int) -> str:
 
 
 def _take_fitting(texts: Sequence[str], limit: int, *, between: int) -> list[str]:
-    """Return the leading texts that fit in `limit` characters with `between` characters of separator; always at least
-    one."""
+    """Return the leading texts that fit in `limit` characters with `between` characters in between; at least one."""
     fitting: list[str] = []
     for text in texts:
         limit -= len(text) + (between if fitting else 0)

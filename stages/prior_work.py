@@ -72,8 +72,7 @@ async def read_prior_work(context: RunContext, client: ModelClient) -> None:
 
 
 def select_closest_documents(context: RunContext) -> tuple[DocumentCopy, ...]:
-    """Return the user's documents that share most words with the idea, at most `MAX_PRIOR_PAPERS`, in their original
-    order."""
+    """Return the `MAX_PRIOR_PAPERS` user documents that share most words with the idea, in their original order."""
     copies, _ = read_copies(context.folder.context)
     digests = {
         one.sha256: " ".join((one.subject, *(statement.text for statement in one.statements))).casefold()

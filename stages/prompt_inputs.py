@@ -45,12 +45,11 @@ SHORT_RUN_SHARE = 0.05
 """Share of a node's time limit below which the prompt points out that there is time for a harder experiment."""
 STAGE_GOALS: dict[StageName, str] = {
     "preliminary": "a working prototype of what the data plan compares",
-    "tuning": "each arm with the setting that was chosen for it, on a second dataset too where the plan has one",
+    "tuning": "each arm with its selected setting, also on a second dataset if the plan has one",
     "agenda": "carry out the experiments that the idea lists, on all datasets of the plan",
-    "ablation": "find out which parts carry the claim: take out or replace one part, leave all else as it is",
+    "ablation": "find out which components the claim depends on: remove or replace one, and leave the rest unchanged",
 }
-"""The goal of each stage; `find_required_measurements` says what its nodes measure. Source: AI-Scientist-v2, section
-3.2.1."""
+"""The goal of each stage, as prompts state it. Source: AI-Scientist-v2, section 3.2.1."""
 
 
 def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
@@ -232,8 +231,7 @@ def list_arm_settings(state: RunState, node: Node, decided: DecisionMade) -> tup
 def build_node_brief(
     folder: RunFolder, node: Node, replicates: Sequence[Node] = (), settings: tuple[ChosenSetting, ...] = ()
 ) -> NodeBrief:
-    """Build the brief of a node for the prompt of a child, with the plots accepted last; `files` is empty without
-    source."""
+    """Build the brief of a node for the prompt of a child, with the last accepted plots."""
     files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
     drawn = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
     if node.plot_count and drawn.is_file():
@@ -261,8 +259,7 @@ def build_node_brief(
 
 
 def find_required_measurements(view: StageSnapshot) -> RequiredMeasurements:
-    """Return what a node of this stage must measure: the main dataset, then two datasets, then all; for ablations,
-    their own arms."""
+    """Return what a node of this stage must measure: one dataset, then two, then all; ablations only their own arms."""
     plan = view.plan
     levels = tuple(level.name for level in plan.levels)
     if view.stage == "ablation":

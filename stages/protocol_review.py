@@ -82,8 +82,7 @@ async def _run_review(
 def match_answers(
     findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str
 ) -> tuple[ReviewedFinding, ...]:
-    """Pair each finding with its answer; a finding is open if it has none, or if the answer claims a change that was
-    not made."""
+    """Pair each finding with its answer; findings without one, or with a claimed change that was not made, are open."""
     given = {one.finding: one for one in answers}
     found: list[ReviewedFinding] = []
     for number, finding in enumerate(findings, 1):

@@ -39,8 +39,7 @@ from labwright.stages.settings import PaperSettings
 from labwright.stages.work_in_progress import WorkInProgress
 
 MIN_QUIET_SECONDS = 60.0
-"""Minimum silence in seconds before an experiment counts as stuck, if no setting says otherwise; imports may take ten.
-"""
+"""Minimum silence in seconds before an experiment counts as stuck, unless set; imports alone may take ten."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +94,7 @@ class RunContext:
     notice: str = ""
     """The note on the first page that says how the paper was made."""
     isolation: Callable[[RunState], str] = lambda _: ""
-    """Describes in plain words how withheld labels were protected from experiments, and the limits of the protection.
-    """
+    """Describes how withheld labels were protected from experiments, and the limits of the protection."""
     signals: RunControl = field(default_factory=RunControl)
     work_in_progress: WorkInProgress = field(default_factory=WorkInProgress)
     """Cells being measured, by key, and figures being reviewed, by the sha256 of their file."""

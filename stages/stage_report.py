@@ -52,8 +52,7 @@ SELECTION_RULE = (
 
 
 def build_stage_view(context: RunContext, stage: StageName, decision_id: int | None = None) -> StageSnapshot:
-    """Return the stage at the end of its search (`search.replication.view_at_stage_end`), or with all results before
-    that."""
+    """Return the stage as it was at the end of its search; before that, with all results so far."""
     return view_at_stage_end(context.state, stage, context.search, by_decision=decision_id) or build_snapshot(
         context.state, stage, VisibleDecisions(through=context.state.last_decision), settings=context.search
     )
@@ -156,8 +155,7 @@ def explain_selection(view: StageSnapshot) -> tuple[str, ...]:
 
 
 async def summarise_stage(context: RunContext, client: ModelClient, stage: StageName) -> None:
-    """Record the report on a stage: the model's text and the parts that the program adds. Keys that were not shown are
-    dropped."""
+    """Record the report on a stage: the model's text, without keys that it was not shown, and the program's parts."""
     inputs = build_summary_inputs(context, stage, client.decision)
     try:
         answer = _report_from_record(inputs, "this stage tried nothing") if not inputs.nodes else None

@@ -69,7 +69,7 @@ class StageRunner:
         )
 
     async def run_stage(self, stage: StageName) -> bool:
-        """Search a stage and select its best node; return False if the run was asked to stop first.
+        """Search a stage and select its best node; return False if asked to stop first.
 
         The last stage also writes its report; follow-up work of the others was done during the later searches.
         """
@@ -90,11 +90,7 @@ class StageRunner:
         return True
 
     async def run_missing_ablations(self, decision_id: int) -> bool:
-        """Run the ablations that a reviewer requested, as decision `decision_id`; return False if the run was asked to
-        stop.
-
-        Ablations that do not fit into the budget are refused, which does not make the run partial.
-        """
+        """Run the ablations that a reviewer requested (decision `decision_id`); return False if asked to stop."""
         context = self.context
         record_time_limit(context)
         budget = context.budget
@@ -113,8 +109,7 @@ class StageRunner:
         return await late.run_until_end("ablation") is not None
 
     async def run_follow_ups(self, stage: StageName) -> bool:
-        """Do the follow-up work of the stages before `stage`, without its search; return False if the run was asked to
-        stop."""
+        """Do the follow-up work of the stages before `stage`, without its search; return False if asked to stop."""
         context = self.context
         late = Scheduler(
             recorder=context.recorder,
@@ -155,8 +150,8 @@ class StageRunner:
             self._lock_confirmation()
 
     def _lock_confirmation(self) -> None:
-        """Lock plan and fresh seeds once the main experiments have selected a node; again if they have selected another
-        since."""
+        """Lock plan and fresh seeds after the main experiments have selected a node, and again if they select
+        another."""
         if (
             event := build_lock(self.context.state, self.context.search, seconds_left=self.context.seconds_left())
         ) is not None:
@@ -181,8 +176,10 @@ class StageRunner:
 
 
 def build_room_check(context: RunContext) -> RoomCheck:
-    """Build the check whether time and budget allow an action and its follow-up work, now or, for the budget, once
-    running work has finished."""
+    """Build the check whether time and budget allow an action and its follow-up work.
+
+    The budget may allow it later, once running work has finished.
+    """
     budget = context.budget
 
     def room(action: SearchAction) -> LimitHit | None:
@@ -224,8 +221,7 @@ async def compare_nodes(context: RunContext, decided: DecisionMade) -> None:
 
 
 def build_compare_inputs(context: RunContext, decided: DecisionMade) -> CompareInputs:
-    """Build the inputs of role `compare`: both nodes as the decision may see them, and the noise that hides their
-    difference."""
+    """Build the inputs of role `compare`: both nodes and the noise that hides their difference."""
     action = decided.action
     assert isinstance(action, CompareNodes)
     view, timed = build_decision_view(context, decided), context.search.order == "arrival"

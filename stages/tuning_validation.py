@@ -1,5 +1,4 @@
-"""Checks of what a data plan says about tuning: hyperparameter spaces, tuning budgets and anchors. One sentence per
-fault."""
+"""Checks of the hyperparameter spaces, tuning budget and anchors of a data plan. Each fault is one sentence."""
 
 from __future__ import annotations
 

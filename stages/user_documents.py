@@ -79,8 +79,7 @@ def check_folder(folder: Path) -> None:
 
 
 def find_documents(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the documents of a folder, sorted by name, and one line for each skipped file. Hidden files are not
-    mentioned."""
+    """Return the documents of a folder by name, and one line per skipped file; hidden files are not mentioned."""
     try:
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:

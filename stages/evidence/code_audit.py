@@ -1,11 +1,5 @@
-"""A second role reads the code that the paper rests on, without comments and docstrings, before the test set is
-unsealed.
-
-A doubt counts only if the program finds its quote at the cited lines. A verdict of `dishonest` with such a doubt is a
-sign: it makes the node suspect only together with another sign (`review.honesty.verdict`). On its own it is reported in
-appendix, disclosure and page, without consequences, because a weaker model than the evaluated one (docs/honesty.md) may
-err more often.
-"""
+"""Have a second role read the code that the paper rests on, without comments and docstrings, before test is
+unsealed."""
 
 from __future__ import annotations
 

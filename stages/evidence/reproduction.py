@@ -97,7 +97,7 @@ async def reproduce_nodes(
 
 @dataclass(frozen=True)
 class ReproductionSite:
-    """Where nodes are executed again: the original run, which is only read, and the scratch folder that is written."""
+    """Paths and settings of a reproduction: the original run (only read) and the scratch folder (written)."""
 
     run: RunFolder
     scratch: RunFolder

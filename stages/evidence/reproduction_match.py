@@ -85,8 +85,7 @@ def compare_numbers(
 
 
 def _apply_reproductions(state: RunState, again: Mapping[str, NodeReproduction]) -> RunState:
-    """Return the state with the measurements of these nodes replaced by the reproduced ones; missing ones are
-    removed."""
+    """Return the state with the reproduced measurements of these nodes in place of the recorded ones."""
     nodes = dict(state.nodes)
     for name, one in again.items():
         *earlier, last = nodes[name].attempts
@@ -125,8 +124,7 @@ def _to_quantity(one: Measurement) -> Quantity:
 
 
 def _build_number(cell: _NumberComparison, *, same: bool) -> ReproducedNumber:
-    """Build the number: printed as mean and interval if all nodes of a claim were reproduced, otherwise as single
-    values."""
+    """Build the number, printed as mean and interval if all nodes of a claim were reproduced, otherwise as values."""
     present = [value for value in cell.reproduced if value is not None]
     is_missing = len(present) < len(cell.reproduced)
     difference = None if is_missing else abs(fmean(present) - fmean(cell.recorded))
@@ -159,8 +157,7 @@ def _format_value(value: float | None) -> str:
 
 
 def compute_tolerance(sd: float | None, replicates: int, reproduced: int) -> float | None:
-    """Return how far the mean over `reproduced` replicates may differ from the recorded one; None if the noise is
-    unknown."""
+    """Return the tolerance for the mean over `reproduced` replicates; None if the noise is unknown."""
     if sd is None or replicates < 2:
         return None
     return compute_t_quantile(1 - FALSE_ALARM_RATE / 2, replicates - 1) * sd * math.sqrt(2 / reproduced)

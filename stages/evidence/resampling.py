@@ -53,17 +53,16 @@ ResampledScores = dict[tuple[str, ...], Any]
 """(cluster column or empty, dataset, node, condition, metric) -> its value in each draw."""
 MAX_DRAWS = 2000
 MIN_DRAWS = 200
-"""Minimum number of draws, so that the ends of the interval do not depend on a handful of draws."""
+"""Minimum number of draws for a stable interval."""
 MAX_PASSES = 2e10
 """Maximum number of example passes per dataset: about a minute and a half on one core."""
 MAX_DRAW_BYTES = 2**28
-"""Maximum memory of draws times examples, in bytes."""
+"""Maximum memory of the matrix of draws by examples, in bytes."""
 NOT_COMPUTED_REASON = "its values were not computed by the program from predictions"
 
 
 class SampleSize(NamedTuple):
-    """Sample size of a dataset's test set: the number of examples or clusters, and its equivalent in equal-sized
-    clusters."""
+    """Sample size of a test set: the number of examples or clusters, and its equivalent in equal-sized clusters."""
 
     units: int
     effective_units: float
@@ -228,8 +227,7 @@ def _has_value(plan: DataPlan, hypothesis: Hypothesis, effect: Effect, run: Repl
 
 
 def count_draws(examples: int, passes: int) -> int:
-    """Return the number of draws if one draw takes `passes` passes over `examples` examples; 0 if fewer than
-    `MIN_DRAWS` fit."""
+    """Return the number of draws, each with `passes` passes over `examples` examples; 0 if `MIN_DRAWS` do not fit."""
     most = int(min(MAX_DRAWS, MAX_PASSES // max(1, examples * passes), MAX_DRAW_BYTES // max(1, examples)))
     return most if most >= MIN_DRAWS else 0
 

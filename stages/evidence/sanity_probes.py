@@ -1,9 +1,8 @@
-"""Execute the code that the paper rests on with one thing changed (`review.honesty.label_probe`) before test is
-unsealed.
+"""Execute the code that the paper rests on with one thing changed, before the test set is unsealed.
 
-The winner gets all probes (seed, labels, rows, arm names), each ablation only the row probe. A probe that does not fit
-into time or budget ends as unclear and says so. A probe executes each cell that it needs once; the row probe uses one
-cell per arm.
+The probes themselves are in `review.honesty` (`label_probe`, `row_probe`, `arm_name_probe`). The winner gets all of
+them (seed, labels, rows, arm names), each ablation only the row probe. A probe that does not fit into time or budget
+ends as unclear and says so. A probe executes each cell that it needs once; the row probe uses one cell per arm.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ async def probe_winners(context: RunContext) -> None:
 
 
 async def probe_ablations(context: RunContext, client: ModelClient) -> None:
-    """Run the row probe on the reported ablations and have all code read, as far as that is not done."""
+    """Run the row probe on the reported ablations and have all code read, unless already done."""
     probes = [
         _NodeProbes(context, node.id)
         for node in find_ablation_nodes(context.state)
@@ -142,7 +141,7 @@ class _NodeProbes:
         self.record_probe("seed", found)
 
     async def probe_labels(self) -> None:
-        """Run the code with permuted labels. The GPU time of one permutation is reserved from the start
+        """Run the code with permuted labels; the GPU time of one run is reserved from the start
         (`stages.worst_case_cost`)."""
         metric, found, measured, runs = (
             self.context.plan.primary_metric,
@@ -264,7 +263,7 @@ class _NodeProbes:
         )
 
     def _select_pair(self) -> tuple[tuple[str, str], tuple[Cell, Cell]]:
-        """Return the names of a baseline and the method, and a cell of each at one place, on the smallest data."""
+        """Return the names of a baseline and the method, with one cell each of the same dataset and level."""
         measured = self._list_measured_cells()
         roles = {arm.name: arm.role for arm in self.context.plan.arms}
         pairs = [

@@ -1,8 +1,4 @@
-"""Probe and audit the code that the paper rests on (`stages.evidence.sanity_probes`), then score its sealed
-predictions.
-
-Selection never sees the test set: no search prompt and no stage summary contains the values computed here.
-"""
+"""Probe and audit the code that the paper rests on, then score its sealed test predictions."""
 
 from __future__ import annotations
 

@@ -1,2 +1,1 @@
-"""Turn a topic into ideas that are compared with the literature, the machine and each other, and then into a
-proposal."""
+"""Turn a topic into ideas, compare them with the literature and the machine, and write proposals."""

@@ -139,8 +139,7 @@ class IdeaDrafter:
         return deduplicate_works(tuple(self._searches))
 
     def _find_duplicate(self, idea: IdeaText, alike: str) -> str | None:
-        """Return the earlier idea that this one repeats, by its words or, if `alike` is set, by the model's own
-        check."""
+        """Return the earlier idea that this one repeats, by its words or by the model's own check (`alike`)."""
         return next(
             (one.name for one in self.earlier if idea_checks.are_alike(idea, one)),
             alike if alike in {one.name for one in self.earlier} else None,
@@ -264,8 +263,7 @@ async def search_literature(literature: LiteratureClient, query: str) -> Literat
 
 
 def deduplicate_works(searches: tuple[LiteratureSearch, ...], limit: int = 24) -> tuple[FoundPaper, ...]:
-    """Return the works of all searches, each once, in order of discovery; a duplicate with an abstract replaces one
-    without."""
+    """Return the distinct works of all searches in order of discovery; duplicates with an abstract are preferred."""
     found: dict[str, FoundPaper] = {}
     for work in (work for search in searches for work in search.works):
         key = "".join(char for char in work.title.casefold() if char.isalnum())

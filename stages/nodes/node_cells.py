@@ -101,8 +101,7 @@ def list_arms(node: Node, plan: DataPlan) -> tuple[str, ...]:
 def compute_cell_keys(
     cells: Iterable[Cell], source: Mapping[str, str], *, arms: Iterable[str], context: RunContext, view: StageSnapshot
 ) -> dict[Cell, str]:
-    """Return the key of each cell, computed from its visible source, data, artifacts, models, scorer and
-    environment."""
+    """Return the key of each cell, a hash of its visible source, data, artifacts, models, scorer and environment."""
     arms, cells = tuple(arms), tuple(cells)
     reads = collect_reads(source.get(ENTRY_FILE, "")) or {}
     places = {(cell.place_name, cell.seed): cell for cell in reversed(cells)}
@@ -438,8 +437,7 @@ def apply_settings(job: Job, cells: Iterable[Cell], state: RunState) -> Job:
 
 
 def build_rerun_job(job: Job, node: Node, state: RunState) -> Job:
-    """Return a job that executes a node's program again; a program of cells repeats every measured cell without
-    reuse."""
+    """Return a job that executes a node's program again, with every measured cell and without reuse."""
     lines = list_measured_cells(node)
     return replace(
         apply_settings(job, (line.cell for line in lines), state),

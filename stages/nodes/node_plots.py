@@ -1,5 +1,4 @@
-"""Figures of a node: draw them, lint them, have a vision model review them, and redraw rejected ones from saved
-arrays."""
+"""Draw the figures of a node, lint them, have a vision model review them, and redraw rejected ones."""
 
 from __future__ import annotations
 
@@ -95,11 +94,7 @@ async def _run_plot_script(context: RunContext, canvas: PlotArrays, n: int, scri
 
 
 def format_scores(context: RunContext, arrays: PlotArrays) -> str:
-    """Return the validation scores of the drawn nodes by the plan's metrics, as a JSON list of objects for plotting
-    scripts.
-
-    It never contains test scores, which are not computed while anything can still be selected.
-    """
+    """Return the validation scores of the plotted nodes as a JSON list of objects for plotting scripts."""
     named = {metric.name for metric in context.plan.metrics}
     nodes = [context.state.nodes[name] for name in (arrays.inputs or (arrays.node,))]
     return json.dumps(

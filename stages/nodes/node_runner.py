@@ -286,11 +286,7 @@ class NodeRunner:
         return self.node.attempts[-1].failure
 
     async def run_attempt(self, number: int) -> None:
-        """Execute the code once: a second attempt gets more time; after running out of memory it runs alone on the
-        machine.
-
-        Raises: `TooLate`; nothing is then charged to the budget.
-        """
+        """Execute the code once; a second attempt gets more time, or the whole machine if memory ran out."""
         context, node = self.context, self.node
         before = node.attempts[-1].failure if node.attempts else None
         alone = before is not None and before.kind == "memory"
@@ -362,12 +358,7 @@ class NodeRunner:
         record_spent_budget(context, outcome.failure)
 
     def find_checkpoints(self, number: int) -> Path | None:
-        """Return the folder with checkpoints for this attempt: its own after a kill, otherwise that of the previous
-        attempt.
-
-        In `ticket` order an attempt interrupted by a kill starts from scratch, because continued code may give other
-        values.
-        """
+        """Return the folder with checkpoints: after a kill that of this attempt, otherwise that of the previous one."""
         context, node = self.context, self.node
         rescued = rescue_checkpoints(partial_path(context.folder.get_attempt_path(node.id, number)))
         if rescued is not None and context.search.order == "arrival" and not context.plan.subjects:
@@ -457,8 +448,7 @@ class NodeRunner:
         self.record_verdict("buggy" if failure else "good", failure)
 
     async def write_aggregate_script(self, canvas: PlotArrays, seeds: tuple[int, ...]) -> str:
-        """Return the script that plots the replicates together: the model's, or the built-in one in a repository
-        study."""
+        """Return the script that plots the replicates together; in a repository study, the built-in one."""
         context, script = self.context, build_node_brief(self.context.folder, self.parent).plots
         if context.repository is not None:
             self.client.skip(PLOT)

@@ -63,8 +63,7 @@ class PlotArrays:
     inputs: dict[str, Path] = field(default_factory=dict[str, Path])
 
     async def read_briefs(self) -> tuple[ArrayBrief, ...]:
-        """Return a brief of every array, with its path in plotting scripts and its range. Files that are not arrays are
-        skipped."""
+        """Return a brief of every array with its path in plotting scripts and its range; skip other files."""
         folders = {"arrays": self.arrays} if self.arrays is not None else {}
         folders |= {f"inputs/{name}": folder for name, folder in self.inputs.items()}
         briefs = [

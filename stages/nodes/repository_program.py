@@ -93,11 +93,7 @@ def explain_nothing_new(view: StageSnapshot, action: ExpandTree, plan: DataPlan)
 
 
 async def check_repository(context: RunContext, seed: int) -> None:
-    """Run the unmodified repository once, and with two more seeds if it is fast and a model is to plan, to show the
-    spread.
-
-    Raises: `BaselineError` if it gives no number, or one other than expected.
-    """
+    """Run the unmodified repository once; if it is fast and no plan exists, run two more seeds to show the spread."""
     assert context.repository is not None
     plan, code, level = context.state.data_plan, context.repository.code, ""
     if plan is not None:
@@ -157,8 +153,7 @@ async def _run_unmodified(context: RunContext, code: RepositoryProgram, cell: Ce
 
 
 def _read_metric_values(outcome: JobOutcome, code: RepositoryProgram) -> list[float]:
-    """Return the metric that is read, or, for scored predictions, the first with the command's direction; empty if
-    missing."""
+    """Return the value of the metric; without a name, of the first built-in metric with the command's direction."""
     better = code.command.direction == "max"
     return [
         one.value

@@ -71,7 +71,7 @@ def test_no_results_are_no_evidence_of_novelty(tmp_path: Path) -> None:
         {"idea": draft_by_number(make_idea_text()), "idea_reflect": reflect}, tmp_path, FakeCatalogue(works=())
     )
     world.find_ideas()
-    assert world.idea.novelty == "nothing_found" and "no evidence" in world.idea.novelty_statement
+    assert world.idea.novelty == "nothing_found" and "not evidence of novelty" in world.idea.novelty_statement
 
 
 def test_a_claim_of_novelty_goes_back_and_what_stays_is_struck_out(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_closest_papers_come_from_results_and_rest_on_their_abstracts(tmp_path: 
     )
     world.find_ideas()
     complaints = world.inputs_of_role("idea_reflect")[1].complaints
-    assert any("paper 9 is none of the 2 results" in one for one in complaints)
-    assert any("does not stand in the abstract of paper 1" in one for one in complaints)
+    assert any("paper 9 is not among the 2 results" in one for one in complaints)
+    assert any("is not in the abstract of paper 1" in one for one in complaints)
     assert [one.work.title for one in world.idea.closest] == ["Margins revisited", "Without abstract"]
     assert world.idea.closest[1].difference == "unknown: the source gave no abstract"
 
@@ -245,7 +245,7 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"hours": 20.0}, "takes 20 h"),
+        ({"hours": 20.0}, "take 20 h"),
         ({"node_hours": 2.0}, "longest experiment takes 2 h"),
         ({"node_hours": 3.0, "hours": 2.0}, "does not fit into a study"),
         ({"gpu_memory_gb": 8.0}, "the run has none"),
@@ -255,7 +255,7 @@ def test_the_same_work_of_two_sources_is_one_and_has_its_abstract() -> None:
         ({"data": (RequiredDataset(name="svhn", source="catalogue"),)}, "no dataset 'svhn'"),
         ({"data": (RequiredDataset(name="digits", source="own"),)}, "no dataset 'digits'"),
         ({"data": (RequiredDataset(name="a/b", source="hub"),)}, "on the hub"),
-        ({"data": (RequiredDataset(name="../etc", source="hub"),)}, "not a dataset of the hub"),
+        ({"data": (RequiredDataset(name="../etc", source="hub"),)}, "not a valid hub dataset name"),
         ({"data": (RequiredDataset(name="clinic", source="other"),)}, "is not available"),
     ],
 )
@@ -284,9 +284,9 @@ def test_an_idea_that_does_not_fit_is_kept_and_says_so(tmp_path: Path) -> None:
     big = make_draft(make_idea_text()).model_copy(update={"estimate": ESTIMATE.model_copy(update={"hours": 90.0})})
     world = IdeationWorld({"idea": lambda _: big, "idea_reflect": reflect}, tmp_path, rounds=2)
     world.find_ideas()
-    assert any("takes 90 h" in one for one in world.inputs_of_role("idea_reflect")[0].complaints)
+    assert any("take 90 h" in one for one in world.inputs_of_role("idea_reflect")[0].complaints)
     told = json.loads((tmp_path / "ideas.json").read_text())[0]["Feasibility"]
-    assert told["Fits"] is False and "takes 90 h" in told["Why"][0]
+    assert told["Fits"] is False and "take 90 h" in told["Why"][0]
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

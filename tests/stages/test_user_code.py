@@ -43,7 +43,7 @@ def test_a_folder_is_code_plots_and_a_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({}, "holds no experiment.py"),
+        ({}, "contains no experiment.py"),
         ({"experiment_py": "def"}, "is not valid Python, line 1"),
         ({"experiment_py": "\0"}, "is not valid Python: source"),
         ({"experiment_py": CODE, "plots_py": "x ="}, "plots.py is not valid Python"),
@@ -69,7 +69,7 @@ def test_a_tree_is_read_with_its_folders(tmp_path: Path) -> None:
         (place / name).write_text("DEPTH = 2\n")
     assert list(read_user_program(place, author="Ada").files) == ["experiment.py", "arms/wide.py", "search/grid.py"]
     (place / "more").symlink_to(place / "arms")
-    with pytest.raises(UserCodeError, match="more is not a plain file"):
+    with pytest.raises(UserCodeError, match="more is not a regular file"):
         read_user_program(place, author="Ada")
 
 
@@ -81,8 +81,8 @@ def test_links_pipes_and_other_bytes_are_never_read(tmp_path: Path) -> None:
     os.mkfifo(piped / "experiment.py")
     (bytes_ / "experiment.py").write_bytes(b"\xff\xfe")
     for place, said in (
-        (linked, "not a plain file"),
-        (piped, "not a plain file"),
+        (linked, "not a regular file"),
+        (piped, "not a regular file"),
         (bytes_, "UTF-8"),
         (tmp_path / "none", "not a folder"),
         (secret, "not a folder"),
