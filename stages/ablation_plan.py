@@ -116,11 +116,11 @@ def match_risks(
     """Return one line per risk factor (its ablation, or why there is none), and one complaint per unanswered factor."""
     names = {one.name for one in ablations}
     tested: dict[int, str] = {}
-    for one in answers:
-        if one.by in names:
-            tested[one.risk] = f"tested by {one.by}"
-        elif not one.by and one.reason.strip():
-            tested.setdefault(one.risk, f"not tested: {one.reason.strip()}")
+    for answer in answers:
+        if answer.by in names:
+            tested[answer.risk] = f"tested by {answer.by}"
+        elif not answer.by and answer.reason.strip():
+            tested.setdefault(answer.risk, f"not tested: {answer.reason.strip()}")
     faults = tuple(
         f"risk factor {n} needs the name of a usable ablation that tests it, or the reason why none does"
         for n in range(1, len(risks) + 1)

@@ -378,14 +378,14 @@ def add_hub_datasets(
 ) -> tuple[dict[str, CatalogueEntry], tuple[str, ...]]:
     """Return the catalogue with the hub datasets that a plan uses (fetched and read), and the faults of its
     requests."""
-    found, faults = dict(known), list(hub.find_faults(plan))
+    catalogue, faults = dict(known), list(hub.find_faults(plan))
     for use in plan.datasets:
-        if use.name in hub.sources and use.name not in found:
+        if use.name in hub.sources and use.name not in catalogue:
             try:
-                found[use.name] = _build_catalogue_entry(hub.sources[use.name].build_facts(seed), None)
+                catalogue[use.name] = _build_catalogue_entry(hub.sources[use.name].build_facts(seed), None)
             except DatasetError as error:
                 faults.append(f"{error}: leave it out")
-    return found, tuple(faults)
+    return catalogue, tuple(faults)
 
 
 def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
@@ -398,9 +398,13 @@ def make_repeatable(plan: DataPlan, order: str) -> DataPlan:
 
 def add_metric_formulas(plan: DataPlan, scorers: Mapping[str, FrozenScorer] | None = None) -> DataPlan:
     """Return the plan with formulas, worst values and ranges of its metrics, except those of the user's `scorers`."""
-    own = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
+    user_metrics = {metric.name for one in (scorers or {}).values() for metric in one.metrics}
     return plan.model_copy(
-        update={"metrics": tuple(metric if metric.name in own else complete_metric(metric) for metric in plan.metrics)}
+        update={
+            "metrics": tuple(
+                metric if metric.name in user_metrics else complete_metric(metric) for metric in plan.metrics
+            )
+        }
     )
 
 

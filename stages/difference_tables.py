@@ -21,12 +21,12 @@ Quantity = tuple[str, str, str]
 def build_tables(nodes: Iterable[Node], plan: DataPlan) -> Tables:
     """Build tables from the last attempts of these nodes (one seed each). The first value of a condition counts."""
     last = [node.attempts[-1] for node in nodes if node.attempts]
-    found: dict[Quantity, float] = {}
+    values: dict[Quantity, float] = {}
     for measured in (one for attempt in last for one in attempt.measurements):
-        found.setdefault((measured.dataset, measured.condition, measured.name), measured.value)
+        values.setdefault((measured.dataset, measured.condition, measured.name), measured.value)
     return Tables(
-        arms=_compare_arms(found, plan),
-        levels=_compare_levels(found, plan),
+        arms=_compare_arms(values, plan),
+        levels=_compare_levels(values, plan),
         self_reported=tuple(one for attempt in last for one in attempt.self_reported),
     )
 
@@ -44,21 +44,21 @@ def build_mean_tables(statistics: Sequence[Statistic], nodes: Iterable[Node], pl
     )
 
 
-def _compare_arms(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
+def _compare_arms(values: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
     """Compare the first arm of the plan that was measured, baselines first, with each other arm."""
     order = [arm.name for arm in sorted(plan.arms, key=lambda arm: arm.role != "baseline")]
-    return _compare_across(found, plan, n=n, order=order, name=parse_arm, within=parse_level)
+    return _compare_across(values, plan, n=n, order=order, name=parse_arm, within=parse_level)
 
 
-def _compare_levels(found: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
+def _compare_levels(values: Mapping[Quantity, float], plan: DataPlan, *, n: int = 1) -> tuple[MetricChange, ...]:
     """Compare the first level of the plan with the others; empty without levels or if the first was not measured."""
     order = [level.name for level in plan.levels]
-    lines = _compare_across(found, plan, n=n, order=order, name=parse_level, within=parse_arm)
+    lines = _compare_across(values, plan, n=n, order=order, name=parse_level, within=parse_arm)
     return tuple(line for line in lines if line.first == order[0])
 
 
 def _compare_across(
-    found: Mapping[Quantity, float],
+    values: Mapping[Quantity, float],
     plan: DataPlan,
     *,
     n: int,
@@ -68,7 +68,7 @@ def _compare_across(
 ) -> tuple[MetricChange, ...]:
     """Return one line per dataset and fixed part, in the order of `found`; names missing in `order` come last."""
     curves: dict[tuple[str, str], dict[str, float]] = {}
-    for (dataset, condition, metric), value in found.items():
+    for (dataset, condition, metric), value in values.items():
         if metric == plan.primary_metric.name:
             curves.setdefault((dataset, within(condition)), {})[name(condition)] = value
     lines: list[MetricChange] = []

@@ -97,17 +97,19 @@ async def run_missing_ablations(context: RunContext) -> bool:
 def describe_results(state: RunState) -> tuple[str, ...]:
     """Return one line for each requested ablation with its outcome, for the prompt of the reflector."""
     lines: list[str] = []
-    for one in collect_ablation_results(state):
-        if one.by != "reviewer":
+    for result in collect_ablation_results(state):
+        if result.by != "reviewer":
             continue
-        if one.outcome == "measured" and one.replicates:
-            outcome = f"It was measured, as {', '.join(one.arms)}: report it by its keys, even if it weakens a claim."
-        elif one.outcome == "measured":
+        if result.outcome == "measured" and result.replicates:
+            outcome = (
+                f"It was measured, as {', '.join(result.arms)}: report it by its keys, even if it weakens a claim."
+            )
+        elif result.outcome == "measured":
             outcome = "It ran, but has no replicates: make no claim about it, and report it as a limitation."
         else:
-            how = "run and failed" if one.outcome == "failed" else "not run"
-            outcome = f"It was {how} ({one.why}): report it as a limitation."
-        lines.append(f"A reviewer requested an ablation. {one.ablation.item_text} {outcome}")
+            how = "run and failed" if result.outcome == "failed" else "not run"
+            outcome = f"It was {how} ({result.why}): report it as a limitation."
+        lines.append(f"A reviewer requested an ablation. {result.ablation.item_text} {outcome}")
     return tuple(lines)
 
 

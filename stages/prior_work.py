@@ -46,9 +46,9 @@ FETCH_SECONDS = 120.0
 
 async def read_prior_work(context: RunContext, client: ModelClient) -> None:
     """Record what the closest papers used, once per run. Raises `ModelError`."""
-    own = select_closest_documents(context)
+    user_documents = select_closest_documents(context)
     home, queries = context.folder.prior_papers, tuple[str, ...]()
-    if context.literature is not None and len(own) < MAX_PRIOR_PAPERS:
+    if context.literature is not None and len(user_documents) < MAX_PRIOR_PAPERS:
         search = await client.ask_or_none(
             PRIOR_SEARCH, PriorSearchInputs(idea=context.idea, most=MAX_QUERIES), instead="no papers are searched for"
         )
@@ -57,10 +57,10 @@ async def read_prior_work(context: RunContext, client: ModelClient) -> None:
             async with AsyncExitStack() as stack:
                 literature = await stack.enter_async_context(context.literature())
                 await fetch_full_texts(
-                    literature, context.idea, queries, context.folder, limit=MAX_PRIOR_PAPERS - len(own)
+                    literature, context.idea, queries, context.folder, limit=MAX_PRIOR_PAPERS - len(user_documents)
                 )
     fetched, refused = read_copies(home)
-    papers = [await read_paper(client, context.idea, one, context.folder) for one in (*own, *fetched)]
+    papers = [await read_paper(client, context.idea, one, context.folder) for one in (*user_documents, *fetched)]
     if context.state.prior_work is None and (queries or papers):
         context.recorder.append(
             PriorWorkRead(
@@ -90,7 +90,7 @@ async def fetch_full_texts(
     texts: dict[str, bytes] = {}
     refused: list[str] = []
     named = find_arxiv_id(" ".join((idea.related_work, idea.abstract, *idea.experiments)))
-    found: dict[str, tuple[float, Work | None]] = {named: (-99.0, None)} if named else {}
+    works_by_id: dict[str, tuple[float, Work | None]] = {named: (-99.0, None)} if named else {}
     try:
         async with asyncio.timeout(FETCH_SECONDS):
             for query in queries:
@@ -98,8 +98,8 @@ async def fetch_full_texts(
                 refused += [f"{query!r}: {one}" for one in answer.outages]
                 for place, work in enumerate(answer.works):
                     if work.arxiv and not work.retracted:
-                        found[work.arxiv] = (found.get(work.arxiv, (0.0, work))[0] - 1 / (1 + place), work)
-            for identifier, (_, work) in sorted(found.items(), key=lambda one: one[1][0])[: 2 * limit]:
+                        works_by_id[work.arxiv] = (works_by_id.get(work.arxiv, (0.0, work))[0] - 1 / (1 + place), work)
+            for identifier, (_, work) in sorted(works_by_id.items(), key=lambda one: one[1][0])[: 2 * limit]:
                 try:
                     text = await literature.download_pdf(identifier) if literature.download_pdf is not None else b""
                 except CatalogueAnswerError as error:

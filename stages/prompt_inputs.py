@@ -233,9 +233,9 @@ def build_node_brief(
 ) -> NodeBrief:
     """Build the brief of a node for the prompt of a child, with the last accepted plots."""
     files = read_source(folder.get_source_path(node.id)) if node.source_sha256 else {}
-    drawn = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
-    if node.plot_count and drawn.is_file():
-        files[PLOTS_FILE] = drawn.read_text()
+    plots = folder.get_plots_path(node.id, node.plot_count) / PLOTS_FILE
+    if node.plot_count and plots.is_file():
+        files[PLOTS_FILE] = plots.read_text()
     last = node.attempts[-1] if node.attempts else None
     return NodeBrief(
         id=node.id,

@@ -83,10 +83,10 @@ def match_answers(
     findings: Sequence[ProtocolFinding], answers: Sequence[FindingAnswer], *, changed: bool, why: str
 ) -> tuple[ReviewedFinding, ...]:
     """Pair each finding with its answer; findings without one, or with a claimed change that was not made, are open."""
-    given = {one.finding: one for one in answers}
-    found: list[ReviewedFinding] = []
+    answer_by_number = {one.finding: one for one in answers}
+    reviewed: list[ReviewedFinding] = []
     for number, finding in enumerate(findings, 1):
-        answer = given.get(number)
+        answer = answer_by_number.get(number)
         lacking = why or (
             "it was not answered"
             if answer is None
@@ -94,7 +94,7 @@ def match_answers(
             if answer.changed and not changed
             else ""
         )
-        found.append(
+        reviewed.append(
             ReviewedFinding(
                 **finding.model_dump(),
                 answer=answer.reason if answer is not None else "",
@@ -102,19 +102,19 @@ def match_answers(
                 changed=answer is not None and answer.changed and changed,
             )
         )
-    return tuple(found)
+    return tuple(reviewed)
 
 
 def describe_estimands(plan: DataPlan) -> dict[str, str]:
     """Return every estimand expression of the plan's hypotheses with a description of what it estimates."""
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for one in plan.hypotheses:
         for text in (
             *(effect.estimand for effect in (*one.effects, *one.alternatives)),
             *([one.rival.estimand] if one.rival is not None else []),
         ):
             try:
-                found[text] = describe_estimand(text, plan)
+                descriptions[text] = describe_estimand(text, plan)
             except EstimandError as error:
-                found[text] = str(error)
-    return found
+                descriptions[text] = str(error)
+    return descriptions

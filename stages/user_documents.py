@@ -84,28 +84,28 @@ def find_documents(folder: Path) -> tuple[tuple[Path, ...], tuple[str, ...]]:
         entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise ContextError(f"cannot read --context {folder}: {error.strerror}") from None
-    found: list[Path] = []
-    out: list[str] = []
+    documents: list[Path] = []
+    skipped: list[str] = []
     for path in entries[:MAX_LISTED_FILES]:
         suffix, why = path.suffix.lower(), ""
-        most = MAX_PDF_BYTES if suffix == ".pdf" else MAX_NOTE_BYTES
+        max_bytes = MAX_PDF_BYTES if suffix == ".pdf" else MAX_NOTE_BYTES
         if path.is_symlink():
             why = "it is a link: replace it with the file"
         elif not path.is_file():
             why = "it is not a file (folders are not searched)"
         elif suffix not in (".pdf", *NOTE_SUFFIXES):
             why = f"it is neither a .pdf nor a note ({', '.join(NOTE_SUFFIXES)})"
-        elif not 0 < (size := path.stat().st_size) <= most:
-            why = f"it is larger than {most / 1e6:g} MB" if size else "it is empty"
-        elif len(found) >= MAX_DOCUMENTS:
+        elif not 0 < (size := path.stat().st_size) <= max_bytes:
+            why = f"it is larger than {max_bytes / 1e6:g} MB" if size else "it is empty"
+        elif len(documents) >= MAX_DOCUMENTS:
             why = f"there are more than {MAX_DOCUMENTS} documents"
         if why:
-            out.append(f"{sanitize_name(path.name)}: {why}")
+            skipped.append(f"{sanitize_name(path.name)}: {why}")
         else:
-            found.append(path)
+            documents.append(path)
     if len(entries) > MAX_LISTED_FILES:
-        out.append(f"{len(entries) - MAX_LISTED_FILES} more files: only {MAX_LISTED_FILES} are examined")
-    return tuple(found), tuple(out)
+        skipped.append(f"{len(entries) - MAX_LISTED_FILES} more files: only {MAX_LISTED_FILES} are examined")
+    return tuple(documents), tuple(skipped)
 
 
 def sanitize_name(name: str) -> str:
@@ -129,11 +129,11 @@ class _DocumentList(FrozenModel):
 
 def copy_documents(folder: Path, home: Path) -> None:
     """Copy a folder's documents to `home`, numbered, with a list of them. Only the copies are read later."""
-    found, out = find_documents(folder) if not (home / LIST_FILE).exists() else ((), ())
-    refused = list(out)
+    documents, skipped = find_documents(folder) if not (home / LIST_FILE).exists() else ((), ())
+    refused = list(skipped)
 
     def contents() -> Iterator[tuple[str, bytes]]:
-        for path in found:
+        for path in documents:
             try:
                 yield path.name, path.read_bytes()
             except OSError as error:
@@ -161,8 +161,8 @@ def read_copies(home: Path) -> tuple[tuple[DocumentCopy, ...], tuple[str, ...]]:
     """Return the copies that `copy_documents` made and one line per skipped file; empty if it was not called."""
     if not (home / LIST_FILE).exists():
         return (), ()
-    found = _DocumentList.model_validate_json((home / LIST_FILE).read_bytes())
-    return tuple(DocumentCopy(one.file, home / one.stored, one.sha256) for one in found.kept), found.refused
+    documents = _DocumentList.model_validate_json((home / LIST_FILE).read_bytes())
+    return tuple(DocumentCopy(one.file, home / one.stored, one.sha256) for one in documents.kept), documents.refused
 
 
 async def read_document(source_copy: DocumentCopy, *, timeout: float = 60.0) -> UserDocument | str:

@@ -26,12 +26,12 @@ class WorkInProgress:
     @contextmanager
     def acquire(self, keys: Iterable[str]) -> Generator[None]:
         """Own those of these keys that are not in progress."""
-        own = {key: asyncio.Event() for key in keys if key not in self._pending}
-        self._pending |= own
+        acquired = {key: asyncio.Event() for key in keys if key not in self._pending}
+        self._pending |= acquired
         try:
             yield
         finally:
-            for key, event in own.items():
+            for key, event in acquired.items():
                 if self._pending.get(key) is event:
                     self.release(key)
 

@@ -57,14 +57,14 @@ def select_nodes(state: RunState, names: Sequence[str] = (), *, limit: int | Non
             raise UsageError(f"{name} ({kind}, {status}) was never executed: choose one with an attempt")
     if names:
         return [state.nodes[name] for name in dict.fromkeys(names)]
-    found: list[Node] = []
+    selected: list[Node] = []
     for node in nodes_to_score(state):
         siblings = [one.id for one in find_replicates(state, node.parent or "") if one.status == "good"]
-        if node not in found and (limit is None or node.kind != "replicate" or siblings.index(node.id) < limit):
-            found.append(node)
-    if not found:
+        if node not in selected and (limit is None or node.kind != "replicate" or siblings.index(node.id) < limit):
+            selected.append(node)
+    if not selected:
         raise UsageError("the paper of this run does not rest on any node yet: name one with --node")
-    return found
+    return selected
 
 
 async def reproduce_nodes(
@@ -121,11 +121,11 @@ def copy_datasets(state: RunState, run: RunFolder, scratch: RunFolder, sources: 
             file = f"{facts.name}.npz"
             if (source / file).is_file():
                 shutil.copyfile(source / file, target / file)
-        made = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
-        if made.fingerprint != facts.fingerprint:
+        rebuilt = materialise(facts.name, views=scratch.views, labels=scratch.labels, seed=facts.seed, sources=sources)
+        if rebuilt.fingerprint != facts.fingerprint:
             raise UsageError(
                 f"the dataset {facts.name!r} cannot be rebuilt: the run's copy was changed or is "
-                f"missing, and its source now gives other data (fingerprint {made.fingerprint[:12]}..."
+                f"missing, and its source now gives other data (fingerprint {rebuilt.fingerprint[:12]}..."
                 f", recorded {facts.fingerprint[:12]}...)"
             )
     try:

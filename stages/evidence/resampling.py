@@ -233,7 +233,7 @@ def count_draws(examples: int, passes: int) -> int:
 
 
 def _resample_dataset(
-    state: RunState, folder: RunFolder, facts: DatasetFacts | None, chosen: Sequence[ClaimDifference]
+    state: RunState, folder: RunFolder, facts: DatasetFacts | None, differences: Sequence[ClaimDifference]
 ) -> Iterator[ResampledInterval]:
     # Only values that the host scored from predictions, neither by code nor by the user's own scorer.
     by_scorers = {
@@ -243,34 +243,37 @@ def _resample_dataset(
         for metric in scorer.metrics
     }
     resampleable = [
-        one
-        for one in chosen
-        if facts is not None and one.grade in ("scored", "computed") and one.name not in by_scorers
+        difference
+        for difference in differences
+        if facts is not None and difference.grade in ("scored", "computed") and difference.name not in by_scorers
     ]
     examples = facts.sizes.get("test", 0) if facts is not None else 0
     wanted = {
         part
-        for one in resampleable
-        for part in (*((node, one.condition) for node in one.nodes), *((node, one.other) for node in one.others))
+        for difference in resampleable
+        for part in (
+            *((node, difference.condition) for node in difference.nodes),
+            *((node, difference.other) for node in difference.others),
+        )
     }
-    names = {one.name for one in resampleable}
-    found: dict[tuple[str, str, str], NDArray[Any]] = {}
+    names = {difference.name for difference in resampleable}
+    scores: dict[tuple[str, str, str], NDArray[Any]] = {}
     reason = ""
     if wanted:
         assert facts is not None
         try:
-            found = _draw_scores(state, folder, facts, wanted, names=names)[1]
+            scores = _draw_scores(state, folder, facts, wanted, names=names)[1]
         except SubmissionRefused as error:
             reason = str(error)
-    for one in chosen:
+    for difference in differences:
         yield (
-            _compute_interval(one, found, examples)
-            if one in resampleable and not reason
+            _compute_interval(difference, scores, examples)
+            if difference in resampleable and not reason
             else ResampledInterval(
-                key=one.key,
-                nodes=one.nodes,
-                others=one.others,
-                reason=reason if one in resampleable else NOT_COMPUTED_REASON,
+                key=difference.key,
+                nodes=difference.nodes,
+                others=difference.others,
+                reason=reason if difference in resampleable else NOT_COMPUTED_REASON,
             )
         )
 
@@ -326,7 +329,7 @@ def _compute_scores(
     names: set[str],
     drawn: NDArray[Any],
 ) -> dict[tuple[str, str, str], NDArray[Any]]:
-    found: dict[tuple[str, str, str], NDArray[Any]] = {}
+    by_condition: dict[tuple[str, str, str], NDArray[Any]] = {}
     for node in dict.fromkeys(node for node, _ in sorted(wanted)):
         last = state.nodes[node].attempts[-1]
         for submission, values, truth, more in iterate_sealed_predictions(
@@ -337,17 +340,17 @@ def _compute_scores(
                     raise SubmissionRefused(
                         f"{submission.description}: {len(truth)} labels, but the record has {drawn.shape[1]}"
                     )
-                found |= {
+                by_condition |= {
                     (node, submission.condition, name): scores
                     for name, scores in compute_resampled_scores(
                         submission.kind, values, truth, counts=drawn, names=names, more=more
                     ).items()
                 }
-    return found
+    return by_condition
 
 
 def _compute_interval(
-    one: ClaimDifference, found: Mapping[tuple[str, str, str], NDArray[Any]], examples: int
+    one: ClaimDifference, scores: Mapping[tuple[str, str, str], NDArray[Any]], examples: int
 ) -> ResampledInterval:
     import numpy as np
 
@@ -356,9 +359,9 @@ def _compute_interval(
         for node, other in zip(one.nodes, one.others, strict=True)
     ]
     nothing = ResampledInterval(key=one.key, nodes=one.nodes, others=one.others, examples=examples)
-    if any(a not in found or b not in found for a, b in keys):
+    if any(a not in scores or b not in scores for a, b in keys):
         return nothing.model_copy(update={"reason": NOT_COMPUTED_REASON})
-    means = np.mean([found[a] - found[b] for a, b in keys], axis=0)
+    means = np.mean([scores[a] - scores[b] for a, b in keys], axis=0)
     means = means[np.isfinite(means)]
     if len(means) < MIN_DRAWS:
         return nothing.model_copy(

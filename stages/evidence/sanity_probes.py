@@ -132,18 +132,18 @@ class _NodeProbes:
 
     async def probe_seed(self) -> None:
         """Check whether any value differs between the replicates, which ran the same code with other seeds."""
-        found = judge_seed_change(self.node.measurements, self._read_replicates(), self.context.plan.primary_metric)
+        result = judge_seed_change(self.node.measurements, self._read_replicates(), self.context.plan.primary_metric)
         signs = apply_corroboration(
-            find_ignored_seed(select_code(self.code)) if found.outcome == "still" else (), self.node.findings
+            find_ignored_seed(select_code(self.code)) if result.outcome == "still" else (), self.node.findings
         )
         if signs:
             self.context.recorder.append(NodeSuspected(node=self.name, findings=signs))
-        self.record_probe("seed", found)
+        self.record_probe("seed", result)
 
     async def probe_labels(self) -> None:
         """Run the code with permuted labels; the GPU time of one run is reserved from the start
         (`stages.worst_case_cost`)."""
-        metric, found, measured, runs = (
+        metric, result, measured, runs = (
             self.context.plan.primary_metric,
             ProbeResult("still", ""),
             tuple[Measurement, ...](),
@@ -153,7 +153,7 @@ class _NodeProbes:
         try:
             if not any(".y" in text for text in select_code(self.code).values()):
                 raise ProbeNotRunError("not run: the code does not read labels")
-            while found.outcome == "still" and runs < MAX_PERMUTATIONS:
+            while result.outcome == "still" and runs < MAX_PERMUTATIONS:
                 outcome = await self._run_probe(
                     "labels", runs, {PROBE_FILE: build_probe_script(runs)}, entry=PROBE_FILE
                 )
@@ -162,17 +162,17 @@ class _NodeProbes:
                     await self._read_submitted(), await self._read_probed("labels", runs - 1), self.context.plan
                 )
                 if arms:
-                    found = ProbeResult(
+                    result = ProbeResult(
                         "still",
                         f"with permuted training labels the predictions of {', '.join(arms)} are "
                         "identical in every digit: they do not depend on the labels",
                     )
                     break
-                found = judge_label_permutation(self.node.measurements, measured, metric=metric, chance=chance)
-            found = found._replace(why=f"{found.why} (permutation {runs} of at most {MAX_PERMUTATIONS})")
+                result = judge_label_permutation(self.node.measurements, measured, metric=metric, chance=chance)
+            result = result._replace(why=f"{result.why} (permutation {runs} of at most {MAX_PERMUTATIONS})")
         except ProbeNotRunError as error:
-            found = ProbeResult("unclear", f"{found.why}; {error}" if found.why else str(error))
-        self.record_probe("labels", found, measured)
+            result = ProbeResult("unclear", f"{result.why}; {error}" if result.why else str(error))
+        self.record_probe("labels", result, measured)
 
     async def probe_rows(self) -> None:
         """Run the code with every second row to be predicted replaced."""
@@ -196,19 +196,19 @@ class _NodeProbes:
                 await self._run_probe("rows", 0, {PROBE_FILE: ROWS}, entry=PROBE_FILE, cells=cells)
             ).measurements
             words = " ".join([plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)])
-            found = judge_row_replacement(before, await self._read_probed("rows", 0), plan, words=words)
-            if found.outcome == "still":
+            result = judge_row_replacement(before, await self._read_probed("rows", 0), plan, words=words)
+            if result.outcome == "still":
                 await self._run_probe("rows", 1, {}, cells=cells)
-                known = {(one.dataset, one.condition): one.values for one in before}
+                original = {(one.dataset, one.condition): one.values for one in before}
                 if not all(
-                    find_same_rows(known[one.dataset, one.condition], one.values).all()
+                    find_same_rows(original[one.dataset, one.condition], one.values).all()
                     for one in await self._read_probed("rows", 1)
-                    if (one.dataset, one.condition) in known
+                    if (one.dataset, one.condition) in original
                 ):
-                    found = ProbeResult("unclear", "a second, unchanged run of the code predicts other values")
+                    result = ProbeResult("unclear", "a second, unchanged run of the code predicts other values")
         except ProbeNotRunError as error:
-            found = ProbeResult("unclear", str(error))
-        return found, measured
+            result = ProbeResult("unclear", str(error))
+        return result, measured
 
     async def probe_arms(self) -> None:
         """Run a program of cells with the names of baseline and method exchanged."""
@@ -225,12 +225,12 @@ class _NodeProbes:
             other = dict(zip(names, reversed(names), strict=True))
             renamed = {cell.model_copy(update={"arm": other[cell.arm]}): cell for cell in cells}
             measured = (await self._run_probe("arms", 0, exchanged, whole=True, original_by_cell=renamed)).measurements
-            found = judge_name_exchange(
+            result = judge_name_exchange(
                 self.node.measurements, measured, replicates, names=names, metric=self.context.plan.primary_metric
             )
         except ProbeNotRunError as error:
-            found = ProbeResult("unclear", str(error))
-        self.record_probe("arms", found, measured)
+            result = ProbeResult("unclear", str(error))
+        self.record_probe("arms", result, measured)
 
     # --- shared helpers -----------------------------------------------------------------------------------------------
 

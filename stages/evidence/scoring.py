@@ -68,13 +68,15 @@ async def score_selected_nodes(context: RunContext) -> None:
             continue
         last, failure = node.attempts[-1], None
         folder = context.folder.get_attempt_path(node.id, last.number)
-        found = await to_thread(score_sealed, folder, context.folder.labels, seed=node.seed, expected=last.sealed)
-        found += await to_thread(read_sealed_test_values, folder, last.sealed)
+        measurements = await to_thread(
+            score_sealed, folder, context.folder.labels, seed=node.seed, expected=last.sealed
+        )
+        measurements += await to_thread(read_sealed_test_values, folder, last.sealed)
         try:
-            found += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
+            measurements += await context.executor.evaluate(folder, seed=node.seed, sealed=last.sealed)
         except SubmissionRefused as error:  # the user's own scorer failed: the other values remain
             failure = Failure(kind="other", message=str(error))
-        context.recorder.append(SealedTestScored(node=node.id, measurements=found, failure=failure))
+        context.recorder.append(SealedTestScored(node=node.id, measurements=measurements, failure=failure))
     difference_keys = {
         one.key
         for one in compute_differences(context.state, compute_paper_claims(context.state))

@@ -204,22 +204,22 @@ def format_novelty(
     searches: Sequence[LiteratureSearch], works: Sequence[FoundPaper], closest: Sequence[ClosestWork]
 ) -> str:
     """Describe the novelty check in words, for the idea's file."""
-    made = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
+    searches_text = f"{len(searches)} search{'es' if len(searches) != 1 else ''}"
     state = build_novelty(searches, works)
     if state == "unchecked":
         why = "; ".join(searches[0].silent if searches else ()) or "none was reachable"
         why = why if len(why) <= MAX_REASON_CHARS else f"{why[: MAX_REASON_CHARS - 4]} ..."
-        return f"Novelty is unchecked: {made}, but no source answered ({why})."
+        return f"Novelty is unchecked: {searches_text}, but no source answered ({why})."
     sources = ", ".join(dict.fromkeys(name for one in searches for name in one.answered))
     if state == "nothing_found":
         return (
-            f"{made} answered by {sources} returned no paper. This is not evidence of novelty: the search terms "
-            "may have been wrong."
+            f"{searches_text} answered by {sources} returned no paper. This is not evidence of novelty: the search "
+            "terms may have been wrong."
         )
     without_abstract = sum(not one.work.abstract for one in closest)
     note = f" ({without_abstract} without an abstract)" if without_abstract else ""
     return (
-        f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {made}, by "
+        f"Compared with {len(closest)} of the {len(works)} papers{note} that {sources} returned to {searches_text}, by "
         "their abstracts alone; nothing else was read."
     )
 

@@ -126,13 +126,13 @@ class IdeaDrafter:
             if len(self._searches) >= MAX_SEARCHES or query in {one.query for one in self._searches}:
                 continue
             n = len(self._searches)
-            known = self.recorder.state.literature_searches.get((self.decision_id, n))
-            if known is None:
-                known = LiteratureSearched(
+            recorded = self.recorder.state.literature_searches.get((self.decision_id, n))
+            if recorded is None:
+                recorded = LiteratureSearched(
                     k=self.decision_id, n=n, search=await search_literature(self.literature, query)
                 )
-                self.recorder.append(known)
-            self._searches.append(known.search)
+                self.recorder.append(recorded)
+            self._searches.append(recorded.search)
 
     @property
     def _works(self) -> tuple[FoundPaper, ...]:
@@ -149,14 +149,14 @@ class IdeaDrafter:
         return (*self._find_text_faults(draft, alike), *find_pick_faults(closest, self._works))
 
     def _find_text_faults(self, draft: IdeaDraft, alike: str) -> tuple[str, ...]:
-        idea, found = draft.idea, list[str]()
+        idea, faults = draft.idea, list[str]()
         if (twin := self._find_duplicate(idea, alike)) is not None:
-            found.append(f"it repeats the earlier idea {twin!r}: change the question, not the wording")
-        found += [
+            faults.append(f"it repeats the earlier idea {twin!r}: change the question, not the wording")
+        faults += [
             f"{phrase!r} claims novelty, which no search can show: say what is done instead"
             for phrase in idea_checks.find_novelty_claims(idea)
         ]
-        found += [
+        faults += [
             f"{name!r} names a work that no search returned: remove it"
             for name in idea_checks.find_unknown_works(
                 idea_checks.extract_naming_text(idea), self._works, self.topic.context
@@ -164,15 +164,15 @@ class IdeaDrafter:
         ]
         needed = {one.name for one in draft.estimate.data}
         if unlisted := [name for name in idea.datasets if name not in needed]:
-            found.append(
+            faults.append(
                 f"`datasets` names {', '.join(map(repr, unlisted))}, but the estimate lists {sorted(needed)}: "
                 "use the same names"
             )
-        found += [
+        faults += [
             f"{why}: change the idea or the estimate, whichever is wrong"
             for why in idea_checks.check_fit(draft.estimate, self.topic.means).why
         ]
-        return tuple(found)
+        return tuple(faults)
 
     def _finish(self, reflected: IdeaReflection) -> FinalIdea:
         """Return the final idea with all findings; remaining faults are removed or noted as remarks."""
@@ -197,17 +197,19 @@ class IdeaDrafter:
 
 def find_pick_faults(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[str, ...]:
     """Return the faults of the closest papers that were named, one sentence each."""
-    found = [f"paper {pick.paper} is not among the {len(works)} results" for pick in picks if pick.paper > len(works)]
+    faults = [f"paper {pick.paper} is not among the {len(works)} results" for pick in picks if pick.paper > len(works)]
     for pick in picks:
         if pick.paper <= len(works) and not _is_supported(pick, works[pick.paper - 1]):
-            found.append(f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words")
+            faults.append(
+                f"the quote {pick.quote!r} is not in the abstract of paper {pick.paper}: copy the exact words"
+            )
     sound = len(select_closest(picks, works))
     if sound < min(MIN_CLOSEST_WORKS, len(works)):
-        found.append(
+        faults.append(
             f"{sound} of the {len(works)} results are named as closest: name at least "
             f"{min(MIN_CLOSEST_WORKS, len(works))}, each once"
         )
-    return tuple(found)
+    return tuple(faults)
 
 
 def select_closest(picks: Sequence[ClosestPick], works: Sequence[FoundPaper]) -> tuple[ClosestWork, ...]:

@@ -98,8 +98,12 @@ def list_ideas(state: RunState) -> tuple[tuple[int, FinalIdea], ...]:
 
 def list_outcomes(state: RunState) -> tuple[tuple[int, IdeaProposed], ...]:
     """Return the outcome of each idea that was decided on, with its number."""
-    tasks = {k: one.action.task for k, one in state.decisions.items() if isinstance(one.action, RunTask)}
-    return tuple((int(tasks[k].removeprefix("idea ")), one) for k, one in sorted(state.proposed_ideas.items()))
+    number_by_decision = {
+        decision_id: int(one.action.task.removeprefix("idea "))
+        for decision_id, one in state.decisions.items()
+        if isinstance(one.action, RunTask) and decision_id in state.proposed_ideas
+    }
+    return tuple((number_by_decision[decision_id], one) for decision_id, one in sorted(state.proposed_ideas.items()))
 
 
 def write_ideas(study: IdeationContext) -> None:
@@ -220,8 +224,8 @@ def list_found_works(study: IdeationContext, number: int) -> tuple[FoundPaper, .
     return deduplicate_works(
         tuple(
             one.search
-            for (k, _), one in sorted(study.state.literature_searches.items())
-            if study.state.decisions[k].action == action
+            for (decision_id, _), one in sorted(study.state.literature_searches.items())
+            if study.state.decisions[decision_id].action == action
         )
     )
 

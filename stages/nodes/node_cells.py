@@ -397,8 +397,8 @@ async def prepare_node_cells(context: RunContext, decided: DecisionMade, view: S
         keys = compute_cell_keys(cells, source, arms=arms, context=context, view=view)
         while others := _list_pending_elsewhere(context, keys.values()):
             enter_step(context, node.id, "waiting")
-            for one in others:
-                await one.wait()
+            for event in others:
+                await event.wait()
         context.recorder.append(
             CellsRequired(
                 node=node.id,

@@ -161,24 +161,24 @@ async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotAr
     """Have the n-th figures reviewed; return None if all are readable."""
     plotting = _find_plotting(context, canvas.node, n)
     assert plotting is not None
-    own = FigureGallery(
+    gallery_before = FigureGallery(
         context.folder.get_plots_path(canvas.node, n) / "figures",
         plotting.figures,
         previous=context.state.nodes[canvas.node].plottings[: n - 1],
         arrays=canvas,
     )
     if plotting.reviews is not None:
-        if any(figure.name not in plotting.taken for figure in own.new_figures):
+        if any(figure.name not in plotting.taken for figure in gallery_before.new_figures):
             client.skip(VISION)
         return build_refusal(plotting.reviews)
     enter_step(context, canvas.node, "reviewing")
-    wanted = {figure.sha256 for figure in own.new_figures}
+    wanted = {figure.sha256 for figure in gallery_before.new_figures}
     while context.search.order == "arrival" and (pending := context.work_in_progress.list_pending(wanted)):
         for event in pending:
             await event.wait()
-    found = find_reviews_elsewhere(context, client.decision, canvas.node, wanted)
-    gallery = replace(own, reviews_elsewhere={digest: review for digest, (_, review) in found.items()})
-    with context.work_in_progress.acquire(wanted - found.keys()):
+    earlier = find_reviews_elsewhere(context, client.decision, canvas.node, wanted)
+    gallery = replace(gallery_before, reviews_elsewhere={digest: review for digest, (_, review) in earlier.items()})
+    with context.work_in_progress.acquire(wanted - earlier.keys()):
         outcome = await review_figures(context, client, gallery, about=build_figure_subject(context, canvas))
         context.recorder.append(
             PlotsReviewed(
@@ -186,7 +186,11 @@ async def _review_plots(context: RunContext, client: ModelClient, canvas: PlotAr
                 n=n,
                 reviews=outcome.reviews,
                 looked=outcome.by_model,
-                taken={figure.name: found[figure.sha256][0] for figure in own.new_figures if figure.sha256 in found},
+                taken={
+                    figure.name: earlier[figure.sha256][0]
+                    for figure in gallery_before.new_figures
+                    if figure.sha256 in earlier
+                },
             )
         )
     return build_refusal(outcome.reviews)
@@ -205,12 +209,12 @@ def find_reviews_elsewhere(
         for one in context.state.nodes.values()
         if wanted and one.plottings and one.id != node and (context.search.order == "arrival" or one.decision in seen)
     ]
-    found = {
+    reviews = {
         digest: (one.id, review)
         for one in nodes
         for digest, review in FigureGallery(context.folder.root, (), previous=one.plottings).accepted_reviews.items()
     }
-    return {digest: found[digest] for digest in wanted if digest in found}
+    return {digest: reviews[digest] for digest in wanted if digest in reviews}
 
 
 @dataclass(frozen=True)
@@ -233,7 +237,7 @@ async def review_figures(
     alone.
     """
     accepted, new = gallery.accepted_reviews, gallery.new_figures
-    found = await asyncio.to_thread(
+    lint_findings = await asyncio.to_thread(
         lint_figure_folder,
         gallery.shown_figures,
         gallery.folder,
@@ -245,33 +249,37 @@ async def review_figures(
         ),
     )
     answers: dict[str, FigureReview] = {}
-    looked = context.models.accepts_images or not new
+    by_model = context.models.accepts_images or not new
     try:
-        if new and looked:
+        if new and by_model:
             answer = await _ask_vision_model(
-                context, client, gallery, about=about, found={figure: found[figure.name] for figure in new}
+                context,
+                client,
+                gallery,
+                about=about,
+                lint_findings={figure: lint_findings[figure.name] for figure in new},
             )
-            answers, looked = answer or {}, answer is not None
+            answers, by_model = answer or {}, answer is not None
     except ImagesRefused:
-        looked = False
-    if not looked:
+        by_model = False
+    if not by_model:
         answers = {
             figure.name: FigureReview(name=figure.name, readable=True, description=LINT_ONLY_NOTE) for figure in new
         }
     reviews: list[FigureReview] = []
     for figure in gallery.shown_figures:
-        refused, name = list_refusals(found[figure.name]), figure.name
+        refused, name = list_refusals(lint_findings[figure.name]), figure.name
         review = accepted.get(figure.sha256) or answers.get(name) or FigureReview(name=name, readable=True)
         reviews.append(
             review.model_copy(
                 update={
                     "name": name,
                     "readable": not refused and review.readable and review.faithful,
-                    "issues": tuple(dict.fromkeys((*refused, *list_remarks(found[name]), *review.issues))),
+                    "issues": tuple(dict.fromkeys((*refused, *list_remarks(lint_findings[name]), *review.issues))),
                 }
             )
         )
-    return GalleryReview(tuple(reviews), looked)
+    return GalleryReview(tuple(reviews), by_model)
 
 
 async def _ask_vision_model(
@@ -280,7 +288,7 @@ async def _ask_vision_model(
     gallery: FigureGallery,
     *,
     about: FigureSubject,
-    found: dict[Figure, tuple[LintFinding, ...]],
+    lint_findings: dict[Figure, tuple[LintFinding, ...]],
 ) -> dict[str, FigureReview] | None:
     """Return the vision model's reviews of the figures in `found`, by name; None if the answer is unusable.
 
@@ -295,14 +303,14 @@ async def _ask_vision_model(
             seeds=about.seeds,
             plan=about.plan,
             measurements=about.measurements,
-            names=tuple(figure.name for figure in found),
-            facts=tuple(figure.facts for figure in found),
-            lint=tuple(map(list_refusals, found.values())),
-            remarks=tuple(map(list_remarks, found.values())),
+            names=tuple(figure.name for figure in lint_findings),
+            facts=tuple(figure.facts for figure in lint_findings),
+            lint=tuple(map(list_refusals, lint_findings.values())),
+            remarks=tuple(map(list_remarks, lint_findings.values())),
             arrays=await gallery.arrays.read_briefs() if gallery.arrays else (),
-            earlier=tuple(earlier.get(figure.name, ()) for figure in found),
+            earlier=tuple(earlier.get(figure.name, ()) for figure in lint_findings),
         ),
-        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in found],
+        images=[Image((gallery.folder / figure.name).read_bytes()) for figure in lint_findings],
         instead="the linter alone decides on the figures",
     )
     return {review.name: review for review in answer.reviews} if answer is not None else None

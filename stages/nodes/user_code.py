@@ -88,20 +88,20 @@ def read_user_program(folder: Path, *, author: str, note: str = "") -> UserProgr
 
 def _list_files(folder: Path) -> list[str]:
     """List every file below a folder except hidden and compiled ones. Raises `UserCodeError` if there are too many."""
-    found: list[str] = []
+    files: list[str] = []
     for place, folders, names in os.walk(folder):
         links = [name for name in folders if Path(place, name).is_symlink()]  # rejected with the files
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        found += [
+        files += [
             Path(place, name).relative_to(folder).as_posix()
             for name in sorted((*names, *links))
             if not name.startswith(".")
         ]
-        if len(found) > MAX_FILES + len(PLAN_FILES):
+        if len(files) > MAX_FILES + len(PLAN_FILES):
             raise UserCodeError(
                 f"--code {folder} contains more than {MAX_FILES} files: give a folder with only the experiment"
             )
-    return found
+    return files
 
 
 def build_first_choice(state: RunState, point: str, program: UserProgram, folder: RunFolder) -> tuple[Event, ...]:
