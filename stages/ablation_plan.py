@@ -2,7 +2,7 @@
 
 Guarantees: no two planned ablations make the same change under different names; the data plan supports each of them;
 for every risk factor of the idea, the record states which ablation tests it or why none does. If planning fails, the
-stage falls back to the risk factors as the idea words them, and the reason is recorded.
+stage uses the risk factors of the idea verbatim, and the reason is recorded.
 
 Limits: a reader may ask for other ablations first (`stages.missing_ablations` asks a reviewer), and two changes with
 different wording may have the same effect.

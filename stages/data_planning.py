@@ -266,8 +266,8 @@ def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[Subj
             description=one.description,
             context_tokens=one.context_tokens,
             price=price_in_words(one.model_settings),
-            calls=f"{one.concurrency} calls at a time"
-            + (f", {one.requests_a_minute:g} a minute" if one.requests_a_minute is not None else ""),
+            calls=f"{one.concurrency} calls in parallel"
+            + (f", {one.requests_a_minute:g} per minute" if one.requests_a_minute is not None else ""),
         )
         for name, one in subjects.items()
     )
@@ -306,8 +306,8 @@ class DataPlanner:
     ) -> tuple[DataPlan | None, tuple[str, ...]]:
         """Return a plan without faults, or None and the faults of the last one after `tries` calls.
 
-        Rows that two of the closest papers share are requested once; those that the second plan still ignores are
-        printed as omitted.
+        The planner is asked once about datasets and baselines that at least two of the closest papers use; those that
+        it still does not mention are printed as omitted.
 
         Raises: `ModelError`; `ModelConfigError` in place of a fatal `ContextTooLong`.
         """
@@ -490,8 +490,7 @@ def find_plan_faults(
 ) -> tuple[str, ...]:
     """Return the faults of a plan, one sentence each; empty if it can be carried out.
 
-    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the largest allocation of a
-    cell.
+    `scorers` are the user's own, by dataset; `anchors` are those of the idea; `room` is the most that a cell can get.
     """
     known = {use.name: catalogue[use.name] for use in plan.datasets if use.name in catalogue}
     of_plan = {name: one for name, one in (scorers or {}).items() if name in known}

@@ -122,12 +122,12 @@ async def read_paper(client: ModelClient, idea: Idea, source_copy: DocumentCopy,
     answer = await client.ask_or_none(
         PRIOR_WORK,
         PriorWorkInputs(idea=idea, file=source_copy.file, pages=document.pages, unread=document.unread_chars),
-        instead="the paper stays unread",
+        instead="the paper is not read",
     )
     if answer is None or not answer.title.strip():
         return (
             f"{source_copy.file}: "
-            f"{'the model gave no usable answer' if answer is None else 'no paper with experiments'}"
+            f"{'the model gave no usable answer' if answer is None else 'it is not a paper with experiments'}"
         )
     text = "\n".join(page.text for page in document.pages)
     sound = tuple(use for use in answer.uses if quote_is_in(use.quote, text) and is_named_in_quote(use))

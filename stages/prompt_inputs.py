@@ -66,7 +66,7 @@ def build_code_inputs(context: RunContext, decided: DecisionMade) -> CodeInputs:
     duty, numbered = find_required_measurements(view), enumerate(context.idea.experiments, 1)
     covered = action.kind == "improve" and any(
         item == action.item for n, item in numbered if n in context.plan.covered
-    )  # by the plan's arms
+    )  # the arms of the plan already cover the item
     spare = None
     if (
         parent is not None

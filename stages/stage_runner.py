@@ -74,7 +74,7 @@ class StageRunner:
         The last stage also writes its report; follow-up work of the others was done during the later searches.
         """
         context = self.context
-        self._lock_confirmation()  # a kill may have come between
+        self._lock_confirmation()  # a kill may have prevented it
         if not context.state.stages[stage].is_settled:
             end = await self._scheduler.run(stage, find_stage_limits(context, stage))
             if end is None:

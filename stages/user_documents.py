@@ -1,7 +1,7 @@
 """Copy and read a folder of the user's papers and notes: PDFs by page, notes in parts.
 
-Guarantees: sizes are bounded; links and special files are ignored; nothing is written next to the originals; a file
-that cannot be read costs one line. Names of user files are never used as paths.
+Guarantees: sizes are bounded; links and special files are ignored; nothing is written next to the originals; an
+unreadable file is reported in one line. Names of user files are never used as paths.
 
 Limits: pdftotext may not read a page in the order in which a human does; figures and scans give no text.
 """

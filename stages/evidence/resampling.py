@@ -1,4 +1,4 @@
-"""Variation of differences and effects on test data with the test examples: a paired bootstrap on the host.
+"""Paired bootstrap of differences and effects on test data over the test examples, computed on the host.
 
 Replicates show the variation between training runs; the bootstrap shows the variation between test sets. All examples
 are drawn with replacement, the same ones for both arms and every seed; the difference is the mean over the same
@@ -92,7 +92,7 @@ def resample_differences(state: RunState, folder: RunFolder) -> tuple[ResampledI
 def _resample_effects(state: RunState, folder: RunFolder) -> Iterator[ResampledInterval]:
     """Resample every effect of a hypothesis that generalises over examples, on all datasets that it uses.
 
-    A selection inside an effect stays as the validation or dev values of its seed made it.
+    Selections inside an effect are not resampled: they use the validation or dev values of their seed.
     """
     plan, nodes = state.data_plan, [one for one in find_deciding_nodes(state)[0] if one.status == "good"]
     effects = [
@@ -157,8 +157,7 @@ def resample_effect(
 ) -> ResampledInterval:
     """Compute how an effect varies with the test examples.
 
-    `drawn` has the values by dataset, node, condition and metric, in every draw of examples or with each cluster left
-    out.
+    `drawn` maps (dataset, node, condition, metric) to the values in every draw, or with each cluster left out.
     """
     import numpy as np
 
@@ -197,7 +196,7 @@ def resample_effect(
             return found.model_copy(
                 update={"sd": sqrt(variance)}
                 if isfinite(variance)
-                else {"reason": f"{metric.name} has no value without one of the clusters"}
+                else {"reason": f"{metric.name} has no value when one of the clusters is left out"}
             )
         means = mean(partial(resampled_in, ""))
     except (KeyError, MissingCell):
@@ -365,7 +364,7 @@ def _compute_interval(
     means = means[np.isfinite(means)]
     if len(means) < MIN_DRAWS:
         return nothing.model_copy(
-            update={"reason": f"{one.name} has a value in {len(means)} draws, fewer than {MIN_DRAWS}"}
+            update={"reason": f"{one.name} has a value in only {len(means)} draws; at least {MIN_DRAWS} are needed"}
         )
     low, high = (float(end) for end in np.percentile(means, [2.5, 97.5]))
     return nothing.model_copy(update={"low": low, "high": high, "draws": len(means)})

@@ -255,7 +255,7 @@ class _NodeProbes:
     def _list_measured_cells(self) -> list[Cell]:
         """Return the cells behind the node's numbers, smallest data first; empty for a plain script.
 
-        Sorting by recorded seconds would select other cells in every run.
+        Sorting by recorded seconds would select different cells in each run.
         """
         sizes = {one.name: one.features * sum(one.sizes.values()) for one in self.context.facts}
         return sorted(

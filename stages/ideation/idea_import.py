@@ -50,7 +50,7 @@ def read_text(path: Path) -> str:
             raise IdeaError(f"{path} is larger than {MAX_TEXT_BYTES // 1000} kB: give a proposal, or an idea as JSON")
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise IdeaError(f"there is no {path}: give --idea a JSON file, or a proposal (.md)") from None
+        raise IdeaError(f"there is no file {path}: give --idea a JSON file or a proposal (.md)") from None
     except OSError as error:
         raise IdeaError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -135,7 +135,7 @@ async def _request_replot(
     if _find_plotting(context, canvas.node, n) is not None and saved.is_file():
         client.skip(PLOT)
         return saved.read_text()
-    before = _find_plotting(context, canvas.node, n - 1)  # a resumed run may know later ones
+    before = _find_plotting(context, canvas.node, n - 1)  # after a resume, later ones may be recorded
     accepted = (before.reviews or ()) if before is not None else ()
     complaints = tuple(line for line in (*failure.message.split("\n"), failure.traceback) if line)
     subject = build_figure_subject(context, canvas)
@@ -290,7 +290,7 @@ async def _ask_vision_model(
     about: FigureSubject,
     lint_findings: dict[Figure, tuple[LintFinding, ...]],
 ) -> dict[str, FigureReview] | None:
-    """Return the vision model's reviews of the figures in `found`, by name; None if the answer is unusable.
+    """Return the vision model's reviews of the figures in `lint_findings`, by name; None if the answer is unusable.
 
     The prompt includes the findings of the linter.
     """

@@ -89,8 +89,8 @@ NO_SPACE_MESSAGE = "No space left on device"
 async def expand(context: RunContext, decided: DecisionMade, release_slot: ReleaseSlot) -> None:
     """Create and run the node of a decision.
 
-    Failed experiments become verdicts, as do internal errors caused by files of the node; only a broken model,
-    executor, disk or record raises, and so does `RepeatedFaultError`.
+    Failed experiments become verdicts, as do internal errors caused by files of the node. Only errors of the model,
+    executor, disk or record, and `RepeatedFaultError`, are raised.
     """
     work = NodeRunner(context, decided, context.models.make_client(decided.k, 0), release_slot)
     node = format_node_id(decided.k)
@@ -438,7 +438,7 @@ class NodeRunner:
                 NodeProposed(
                     node=self.node.id,
                     decision=self.decided.k,
-                    title=f"replicates of {self.parent.id} together",
+                    title=f"combined replicates of {self.parent.id}",
                     plan="mean and spread over seeds",
                     source_sha256=sha256,
                     varies=", ".join(f"seed {one.seed}" for one in replicates),
