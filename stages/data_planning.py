@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from labwright.models.client import ModelClient
 from labwright.models.errors import ContextTooLong, ImagesRefused, ModelConfigError, ModelError
-from labwright.models.prices import format_price as price_in_words
+from labwright.models.prices import format_price
 from labwright.models.roles.experiment_code import CODE, CodeInputs, StudyInputs
 from labwright.models.roles.node_assessment import FEEDBACK, FeedbackInputs
 from labwright.models.roles.protocol import ProtocolReviewInputs
@@ -265,7 +265,7 @@ def build_subject_entries(subjects: Mapping[str, SubjectSettings]) -> tuple[Subj
             model=one.model,
             description=one.description,
             context_tokens=one.context_tokens,
-            price=price_in_words(one.model_settings),
+            price=format_price(one.model_settings),
             calls=f"{one.concurrency} calls in parallel"
             + (f", {one.requests_a_minute:g} per minute" if one.requests_a_minute is not None else ""),
         )

@@ -25,8 +25,7 @@ from labwright.record.schema.decisions import (
 from labwright.record.schema.nodes import STAGES
 from labwright.review.honesty.label_probe import PROBE_TASK
 from labwright.search.settings import RETRY_FACTOR, SearchSettings
-from labwright.stages.document_summaries import CONTEXT_TASK
-from labwright.stages.document_summaries import MAX_DIGEST_ROUNDS as DIGESTS
+from labwright.stages.document_summaries import CONTEXT_TASK, MAX_DIGEST_ROUNDS
 from labwright.stages.settings import (
     MAX_ABLATION_PLAN_CALLS,
     MAX_AMEND_CALLS,
@@ -82,7 +81,7 @@ class WorstCaseCosts:
         reviews, missing = paper.replots + 1, bool(paper.missing_ablations)
         rounds = paper.reflections + (1 + MAX_REVISION_ROUNDS) * missing  # drafts that may be reviewed
         return {
-            CONTEXT_TASK: call(roles.DIGEST) * (self.documents * DIGESTS),
+            CONTEXT_TASK: call(roles.DIGEST) * (self.documents * MAX_DIGEST_ROUNDS),
             "prepare": (
                 call(roles.PRIOR_SEARCH)
                 + call(roles.PRIOR_WORK) * self.prior_papers

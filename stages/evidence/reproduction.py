@@ -33,8 +33,7 @@ from labwright.sandbox.scorers import copy_frozen_scorers
 from labwright.sandbox.scoring import score_sealed
 from labwright.stages.evidence.reproduction_match import NodeReproduction, RunReproduction, compare_numbers
 from labwright.stages.evidence.scoring import nodes_to_score
-from labwright.stages.nodes.node_cells import build_rerun_job as as_cells
-from labwright.stages.nodes.node_cells import sum_measured_seconds, with_llm_access
+from labwright.stages.nodes.node_cells import build_rerun_job, sum_measured_seconds, with_llm_access
 
 ReportNode = Callable[[NodeReproduction, int, int], None]
 """Called for each finished node, with the number of finished nodes and the total."""
@@ -158,7 +157,7 @@ async def _rerun_node(state: RunState, node: Node, place: ReproductionSite) -> N
                 )
             }
         )
-    job = as_cells(
+    job = build_rerun_job(
         Job(
             name=f"{node.id}/again",
             folder=folder,

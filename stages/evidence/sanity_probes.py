@@ -26,8 +26,7 @@ from labwright.record.schema.cell import Cell
 from labwright.record.schema.data_plan import Measurement
 from labwright.record.schema.decisions import RunTask
 from labwright.record.schema.nodes import HonestyFinding, Node
-from labwright.record.source_tree import ENTRY_FILE as PROGRAM
-from labwright.record.source_tree import PLOTS_FILE, select_code
+from labwright.record.source_tree import ENTRY_FILE, PLOTS_FILE, select_code
 from labwright.review.honesty.arm_name_probe import exchange_arm_names, judge_name_exchange
 from labwright.review.honesty.label_probe import (
     MAX_PERMUTATIONS,
@@ -39,8 +38,7 @@ from labwright.review.honesty.label_probe import (
     judge_label_permutation,
     judge_seed_change,
 )
-from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT as ROWS
-from labwright.review.honesty.row_probe import find_same_rows, judge_row_replacement
+from labwright.review.honesty.row_probe import ROW_PROBE_SCRIPT, find_same_rows, judge_row_replacement
 from labwright.review.honesty.run_facts import find_ignored_seed
 from labwright.review.honesty.verdict import apply_corroboration
 from labwright.sandbox.errors import SubmissionRefused
@@ -188,12 +186,12 @@ class _NodeProbes:
         try:
             before, cells = (
                 await self._read_submitted(),
-                select_cells(self._list_measured_cells(), collect_reads(self.code.get(PROGRAM, "")) or {}),
+                select_cells(self._list_measured_cells(), collect_reads(self.code.get(ENTRY_FILE, "")) or {}),
             )
             if not before:
                 raise ProbeNotRunError("not run: no predictions were submitted")
             measured = (
-                await self._run_probe("rows", 0, {PROBE_FILE: ROWS}, entry=PROBE_FILE, cells=cells)
+                await self._run_probe("rows", 0, {PROBE_FILE: ROW_PROBE_SCRIPT}, entry=PROBE_FILE, cells=cells)
             ).measurements
             words = " ".join([plan.task, plan.notes, *(f"{one.title} {one.description}" for one in plan.arms)])
             result = judge_row_replacement(before, await self._read_probed("rows", 0), plan, words=words)
@@ -274,7 +272,7 @@ class _NodeProbes:
             and (roles.get(b.arm) == "method")
             and (a.dataset, a.level) == (b.dataset, b.level)
         ]
-        if not pairs or collect_reads(self.code.get(PROGRAM, "")):
+        if not pairs or collect_reads(self.code.get(ENTRY_FILE, "")):
             raise ProbeNotRunError("not run: the program has no independent cells of a baseline and the method")
         a, b = pairs[0]
         return (a.arm, b.arm), (a, b)
@@ -285,7 +283,7 @@ class _NodeProbes:
         number: int,
         changed: Mapping[str, str],
         *,
-        entry: str = PROGRAM,
+        entry: str = ENTRY_FILE,
         whole: bool = False,
         cells: tuple[Cell, ...] = (),
         original_by_cell: Mapping[Cell, Cell] | None = None,
