@@ -184,7 +184,7 @@ def test_a_plan_that_stays_unusable_is_one_line(place: Path, capsys: pytest.Capt
         ),
         (
             {"name": "accuracy", "higher_is_better": False},
-            "metric 'accuracy' has the wrong direction: it is better when higher, so higher_is_better is true",
+            "metric 'accuracy' has the wrong direction: higher is better, so set higher_is_better to true",
         ),
     ],
 )

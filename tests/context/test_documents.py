@@ -105,7 +105,7 @@ def test_a_wrong_page_and_a_wrong_quote_go_back_and_are_then_left_out(folder: Pa
     found, inputs = digested(folder, tmp_path / "c", answer, answer)
     [paper] = found.documents
     assert paper.statements == (good,) and paper.dropped == 2
-    assert "p. 3" in inputs[1].complaints[0] and "does not stand on p. 1" in inputs[1].complaints[1]
+    assert "p. 3" in inputs[1].complaints[0] and "is not on p. 1" in inputs[1].complaints[1]
 
 
 def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -> None:

@@ -482,7 +482,7 @@ def test_without_time_or_budget_it_is_a_limitation_and_the_run_is_no_partial_one
     )
     assert world.reviewed()
     (late,) = (one for one in collect_ablation_results(world.state) if one.by == "reviewer")
-    assert late.outcome == "not run" and "the time limit: 4 s are left" in late.why
+    assert late.outcome == "not run" and "the time limit: 4 s remain" in late.why
     assert "was not run" in world.model.inputs["reflect"][0].news[0]
     begun = {
         event.action.task
