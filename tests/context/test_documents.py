@@ -128,7 +128,7 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
         name: word
         for name, word in (
             ("a.pdf", "not a PDF"),
-            ("b.pdf", "no text"),
+            ("b.pdf", "no extractable text"),
             ("c.txt", "not text"),
             ("d.md", "empty"),
             ("e.docx", "neither"),
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_costs_one_line_each(folder: Path, tmp_path: Path) -
             ("i.txt", "not a file"),
         )
         if word not in said[name]
-    } in ({}, {"b.pdf": "no text"} if shutil.which("pdftotext") is None else {})
+    } in ({}, {"b.pdf": "no extractable text"} if shutil.which("pdftotext") is None else {})
     assert len(said) == 9 and not any("\n" in line for line in found.refused)
 
 
@@ -157,7 +157,7 @@ def test_many_and_long_documents_are_bounded(folder: Path, tmp_path: Path) -> No
         )
     )
     lines = format_statements(many)
-    assert sum(map(len, lines)) < MAX_CONTEXT_CHARS + 100 and "left out" in lines[-1]
+    assert sum(map(len, lines)) < MAX_CONTEXT_CHARS + 100 and "more statements omitted" in lines[-1]
 
 
 def test_copies_are_read_and_not_what_the_folder_became(folder: Path, tmp_path: Path) -> None:
