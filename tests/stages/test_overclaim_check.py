@@ -117,7 +117,7 @@ async def test_a_draft_that_leaves_out_what_it_owes_is_not_released(
 
     monkeypatch.setattr(paper_context, "list_required_statements", none)
     for module in (paper_steps, reflection):  # the program tells what a writer leaves out: here it does not
-        monkeypatch.setattr(module, "with_owed", untold)
+        monkeypatch.setattr(module, "add_missing_statements", untold)
     desk = Desk(tmp_path, scripted())
     await write_draft(desk.bench)
     await reflect(desk.bench)
